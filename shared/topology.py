@@ -1,0 +1,136 @@
+"""Every queue, topic, subscription, filter, container and table that Sluice uses, defined once.
+
+The local broker, the local provisioning, the official emulator's Config.json and the tests read this module; Bicep is
+checked against it. Adding an entity anywhere else alone fails a test.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TypeAlias
+
+#: Service Bus allows 5 seconds to 5 minutes for a lock.
+SHORTEST_LOCK, LONGEST_LOCK = timedelta(seconds=5), timedelta(minutes=5)
+#: What one storage queue's poison copies are called; the Functions host fixes this suffix.
+POISON_SUFFIX = "-poison"
+#: How many processes can listen for a release by push at the same time; one more polls only.
+WAITER_SUBSCRIPTIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationFilter:
+    """Passes a message whose application properties and subject equal the given ones."""
+
+    properties: MappingProxyType[str, str | int | bool] = field(default_factory=lambda: MappingProxyType({}))
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFilter:
+    """Passes a message for which the expression holds; the local broker knows a named subset and refuses the rest."""
+
+    expression: str
+
+
+Filter: TypeAlias = CorrelationFilter | SqlFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """How a bus queue or a subscription hands messages out."""
+
+    lock: timedelta = timedelta(minutes=1)
+    max_delivery_count: int = 10
+    sessions: bool = False
+    dead_letter_expired: bool = False
+    #: None: messages live until they are taken.
+    time_to_live: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if not SHORTEST_LOCK <= self.lock <= LONGEST_LOCK:
+            raise ValueError(f"lock {self.lock} is outside what Service Bus takes: {SHORTEST_LOCK} to {LONGEST_LOCK}")
+        if not 1 <= self.max_delivery_count <= 2000:
+            raise ValueError(f"max_delivery_count {self.max_delivery_count} is outside 1 to 2000")
+
+
+@dataclass(frozen=True, slots=True)
+class BusQueue:
+    """A Service Bus queue."""
+
+    name: str
+    delivery: Delivery = field(default_factory=Delivery)
+    #: None: no duplicate detection; it is fixed when the entity is made.
+    duplicate_window: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription of a topic; a message passes when any of its filters passes, and all pass where there is none."""
+
+    name: str
+    filters: tuple[Filter, ...] = ()
+    delivery: Delivery = field(default_factory=Delivery)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A Service Bus topic."""
+
+    name: str
+    subscriptions: tuple[Subscription, ...]
+    duplicate_window: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bus:
+    """What the Service Bus namespace holds."""
+
+    queues: tuple[BusQueue, ...] = ()
+    topics: tuple[Topic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The whole: the storage account's entities and the namespace's."""
+
+    queues: tuple[str, ...]
+    containers: tuple[str, ...]
+    tables: tuple[str, ...]
+    bus: Bus
+
+
+def _kind(kind: str) -> CorrelationFilter:
+    return CorrelationFilter(MappingProxyType({"kind": kind}))
+
+
+def _signals() -> Topic:
+    """Signals are hints: they live two default poll intervals and nobody misses one that was dropped."""
+    signal = Delivery(lock=timedelta(seconds=30), time_to_live=timedelta(minutes=2))
+    waiters = [Subscription(f"waiters-{n:02}", (_kind("release"),), signal) for n in range(WAITER_SUBSCRIPTIONS)]
+    return Topic(
+        "signals",
+        (
+            Subscription("release", (_kind("release"),), signal),
+            Subscription("work", (_kind("work"),), signal),
+            *waiters,
+        ),
+    )
+
+
+def topology(work_queues: int = 1) -> Topology:
+    """Return every entity of an installation with this many work queues."""
+    if not 1 <= work_queues <= 100:
+        raise ValueError(f"work_queues is {work_queues}, expected 1 to 100")
+    work = [f"work-{n:02}" for n in range(work_queues)]
+    triggered = ("submissions", *work)
+    return Topology(
+        queues=(*triggered, *(name + POISON_SUFFIX for name in triggered)),
+        containers=("payloads", "results", "outputs", "ids", "gates", "parked", "settings"),
+        tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex"),
+        bus=Bus(
+            # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the count
+            # is only the last guard.
+            queues=(BusQueue("results", Delivery(lock=timedelta(minutes=5), max_delivery_count=1000)),),
+            topics=(_signals(),),
+        ),
+    )
