@@ -1,0 +1,1 @@
+"""Azurite, started and stopped for one stack."""

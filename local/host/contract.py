@@ -1,0 +1,57 @@
+"""What the parts of the host say to each other: an indexed function, an invocation's outcome, a listener.
+
+Listeners know how messages arrive and are settled; the invoker knows how a function is called. They meet only here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from azure.functions.meta import Datum
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One binding as `function.json` would hold it, with every %SETTING% replaced."""
+
+    type: str
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFunction:
+    """A function of the app that the host accepted."""
+
+    name: str
+    trigger: Binding
+    outputs: tuple[Binding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one invocation ended; `error` is what the host would log, `returned` is for HTTP only."""
+
+    ok: bool
+    error: str = ""
+    returned: Datum | None = None
+
+
+class Invoke(Protocol):
+    """Run one function to its end. Never raises for what user code does; a timeout is an outcome too."""
+
+    async def __call__(self, function: str, trigger: Datum, metadata: Mapping[str, Datum]) -> Outcome:
+        """Return when the function has returned, failed or timed out."""
+        ...
+
+
+class Listener(Protocol):
+    """Turns arriving messages, times or requests into invocations for one function."""
+
+    async def run(self) -> None:
+        """Listen until `stop` is called and what was in flight has ended."""
+        ...
+
+    def stop(self) -> None:
+        """Take nothing new; what is in flight may end."""
+        ...
