@@ -20,7 +20,7 @@ class Meter:
         return _CountingTransport(self.requests, requester, service)
 
 
-class _CountingTransport(AioHttpTransport):
+class _CountingTransport(AioHttpTransport):  # type: ignore[misc]  # the SDK imports it lazily, untyped
     def __init__(self, requests: Counter[tuple[str, str, str]], requester: str, service: str) -> None:
         super().__init__()
         self._requests, self._requester, self._service = requests, requester, service
@@ -28,4 +28,5 @@ class _CountingTransport(AioHttpTransport):
     async def send(self, request: HttpRequest, **config: Any) -> AsyncHttpResponse:
         """Count before sending: a request whose reply is lost is billed too."""
         self._requests[self._requester, self._service, request.method] += 1
-        return await super().send(request, **config)
+        response: AsyncHttpResponse = await super().send(request, **config)
+        return response
