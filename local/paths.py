@@ -1,0 +1,17 @@
+"""Where the project's own parts are on this machine. Standard library only: it is read before anything is installed."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Everything that `make` installs or writes, beside the virtual environment; `make clean` removes both.
+STACK = ROOT / ".stack"
+VENV = ROOT / ".venv"
+LOGS = STACK / "logs"
+AZURITE = STACK / "azurite"
+AZURITE_SCRIPT = AZURITE / "node_modules" / "azurite" / "dist" / "src" / "azurite.js"
+
+
+def venv_python(venv: Path = VENV) -> Path:
+    """Return the interpreter of a virtual environment."""
+    return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

@@ -1,0 +1,87 @@
+"""The Azurite launcher, against the real Azurite."""
+
+import signal
+import socket
+
+import pytest
+from azure.data.tables import TableServiceClient
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+
+from local.azurite import launcher
+from local.azurite.launcher import SERVICES, Account, Azurite
+from local.errors import StartError
+
+
+def queues_of(azurite):
+    """Return a client of the queue service."""
+    return QueueServiceClient.from_connection_string(azurite.connection_string)
+
+
+def test_all_three_services_answer_the_current_sdks():
+    """Blob, queue and table take requests from the SDK versions in the lock."""
+    with Azurite.start() as azurite:
+        with BlobServiceClient.from_connection_string(azurite.connection_string) as blobs:
+            blobs.create_container("con").upload_blob("b", b"1")
+        with queues_of(azurite) as queues:
+            queues.create_queue("que").send_message("1")
+        with TableServiceClient.from_connection_string(azurite.connection_string) as tables:
+            assert tables.create_table("tab").upsert_entity({"PartitionKey": "p", "RowKey": "r"})
+
+
+def test_two_run_side_by_side_with_accounts_of_their_own():
+    """Ports and accounts are never shared, so that two stacks on one machine do not meet."""
+    with Azurite.start() as one, Azurite.start() as other:
+        assert not set(one.ports.values()) & set(other.ports.values())
+        assert one.account != other.account
+
+
+def test_the_stop_is_a_sigterm_and_leaves_nothing_behind():
+    """The process is gone, by the signal that loses no write, and so is the log."""
+    azurite = Azurite.start()
+    azurite.stop()
+    assert azurite.process.returncode in {0, -signal.SIGTERM}
+    assert not azurite.log.exists()
+
+
+def test_data_lasts_over_a_restart_with_the_same_account(tmp_path):
+    """With a folder for its data, what was acknowledged before the stop is there after it."""
+    account = Account.random()
+    with Azurite.start(tmp_path / "data", account=account) as azurite, queues_of(azurite) as queues:
+        queues.create_queue("que").send_message("kept")
+    with Azurite.start(tmp_path / "data", account=account) as azurite, queues_of(azurite) as queues:
+        assert queues.get_queue_client("que").receive_message().content == "kept"
+
+
+def test_a_taken_port_is_named_as_the_reason():
+    """The error of a taken port says so and says what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = dict.fromkeys(SERVICES, 0) | {"queue": taken.getsockname()[1]}
+        with pytest.raises(StartError, match="port taken: stop what uses it") as error:
+            Azurite.start(ports=ports)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_installation_names_the_command_that_installs_it(monkeypatch, tmp_path):
+    """Without the npm package the error names `make setup`."""
+    monkeypatch.setattr(launcher, "AZURITE_SCRIPT", tmp_path / "azurite.js")
+    with pytest.raises(StartError, match="make setup"):
+        Azurite.start()
+
+
+def test_a_start_that_hangs_is_given_up(monkeypatch, tmp_path):
+    """A process that never listens is stopped at the deadline, and its log is kept and named."""
+    silent = tmp_path / "azurite.js"
+    silent.write_text("setInterval(() => {}, 1000); console.log('thinking');")
+    monkeypatch.setattr(launcher, "AZURITE_SCRIPT", silent)
+    with pytest.raises(StartError, match=r"did not start in time: .*make clean setup.*thinking"):
+        Azurite.start(deadline=1.0)
+
+
+def test_an_early_end_shows_what_it_said(monkeypatch, tmp_path):
+    """A process that ends at once is reported with its exit status and its last words."""
+    broken = tmp_path / "azurite.js"
+    broken.write_text("console.error('no such flag'); process.exit(3);")
+    monkeypatch.setattr(launcher, "AZURITE_SCRIPT", broken)
+    with pytest.raises(StartError, match=r"exit status 3.*no such flag"):
+        Azurite.start()
