@@ -45,6 +45,29 @@ class Invoke(Protocol):
         ...
 
 
+class WriteOutputs(Protocol):
+    """Write what a function gave to its output bindings, before its trigger is settled.
+
+    It raises when any write failed: that fails the invocation, and writes that went before it are not taken back.
+    """
+
+    async def __call__(self, function: IndexedFunction, values: Mapping[str, Datum]) -> None:
+        """Write every value; the key is the binding's name, `$return` included, absent means nothing was set."""
+        ...
+
+
+class ConnectionMissingError(LookupError):
+    """Raised when no setting holds the connection string that a binding names."""
+
+
+class Connect(Protocol):
+    """Find the connection string that a binding's `connection` names; empty means the host's own storage."""
+
+    def __call__(self, setting: str) -> str:
+        """Return it, or raise `ConnectionMissingError` saying which settings were looked for."""
+        ...
+
+
 class Listener(Protocol):
     """Turns arriving messages, times or requests into invocations for one function."""
 
