@@ -2,3 +2,5 @@
 
 Reading order: `topology` (every entity by name), then the package of the capability at hand.
 """
+
+__version__ = "0.1.0"

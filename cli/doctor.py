@@ -1,0 +1,84 @@
+"""Looks whether everything that Sluice needs is there and answers, one finding for each entity of the topology."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.data.tables import TableServiceClient
+from azure.servicebus import ServiceBusClient
+from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusError
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+
+from shared.settings import BUS, STORAGE, Settings
+from shared.topology import Topology, topology
+
+#: A person waits for the answer: one quick retry, no more.
+BUS_RETRIES = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: `problem` is empty where it is as it should be."""
+
+    kind: str
+    name: str
+    problem: str = ""
+
+
+def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each entity; settings that make no sense raise SettingsError first."""
+    wanted = topology(Settings.parse(settings).work_queues)
+    yield from _storage(settings[STORAGE], wanted)
+    yield from _bus(settings[BUS], wanted)
+
+
+def _storage(connection: str, wanted: Topology) -> Iterator[Finding]:
+    with QueueServiceClient.from_connection_string(connection, retry_total=1) as queues:
+        for name in wanted.queues:
+            yield _look("queue", name, queues.get_queue_client(name).get_queue_properties)
+    with BlobServiceClient.from_connection_string(connection, retry_total=1) as blobs:
+        for name in wanted.containers:
+            yield _look("container", name, blobs.get_container_client(name).get_container_properties)
+    with TableServiceClient.from_connection_string(connection, retry_total=1) as tables:
+        for name in wanted.tables:
+            yield _look("table", name, partial(_read_table, tables, name))
+
+
+def _bus(connection: str, wanted: Topology) -> Iterator[Finding]:
+    with ServiceBusClient.from_connection_string(connection, retry_total=BUS_RETRIES) as bus:
+        for queue in wanted.bus.queues:
+            yield _look("bus queue", queue.name, partial(_peek_queue, bus, queue.name))
+        for topic in wanted.bus.topics:
+            for subscription in topic.subscriptions:
+                ask = partial(_peek_subscription, bus, topic.name, subscription.name)
+                yield _look("subscription", f"{topic.name}/{subscription.name}", ask)
+
+
+def _read_table(tables: TableServiceClient, name: str) -> None:
+    next(tables.get_table_client(name).query_entities("PartitionKey eq ''", results_per_page=1).by_page())
+
+
+def _peek_queue(bus: ServiceBusClient, name: str) -> None:
+    with bus.get_queue_receiver(name) as receiver:
+        receiver.peek_messages(1)
+
+
+def _peek_subscription(bus: ServiceBusClient, topic: str, name: str) -> None:
+    with bus.get_subscription_receiver(topic, name) as receiver:
+        receiver.peek_messages(1)
+
+
+def _look(kind: str, name: str, ask: Callable[[], object]) -> Finding:
+    try:
+        ask()
+    except (ResourceNotFoundError, MessagingEntityNotFoundError):
+        return Finding(kind, name, "does not exist: deploy it (`azd provision`), or locally run `make up`")
+    except (AzureError, ServiceBusError) as error:
+        return Finding(kind, name, f"does not answer: {_first_line(error)}")
+    return Finding(kind, name)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,78 @@
+"""The `sluice` command: its options, its output, its exit status. What it does is in the module of each command."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli import doctor as examination
+from cli.settings_file import NoSettingsError, load
+from shared import __version__
+from shared.settings import SettingsError
+
+#: Exit statuses: 0 all is well, 1 something was found or failed, 2 the call or the settings make no sense.
+PROBLEM_FOUND, WRONG_CALL = 1, 2
+
+app = typer.Typer(
+    help="Operate Sluice. It reads the app's own settings: the environment, else local.settings.json, else those of a "
+    "running `make up`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+SettingsOption = Annotated[
+    Path | None, typer.Option("--settings", help="A settings file to read instead of the ones looked for.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Operate Sluice."""
+
+
+@app.command()
+def doctor(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Look whether every queue, container, table and bus entity is there and answers."""
+    findings = list(examination.examine(load(settings)))
+    problems = [finding for finding in findings if finding.problem]
+    if as_json:
+        typer.echo(json.dumps({"ok": not problems, "findings": [asdict(finding) for finding in findings]}))
+    else:
+        Console().print(_table(findings))
+        typer.echo(f"{len(findings) - len(problems)} of {len(findings)} are there and answer")
+    if problems:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def _table(findings: list[examination.Finding]) -> Table:
+    table = Table("kind", "name", "state", title="What Sluice needs")
+    for finding in findings:
+        table.add_row(finding.kind, finding.name, finding.problem or "ok")
+    return table
+
+
+def main() -> None:
+    """Run the command; what is wrong with the call or the settings is one line."""
+    try:
+        app()
+    except (SettingsError, NoSettingsError) as error:
+        typer.echo(f"sluice: {error}", err=True)
+        sys.exit(WRONG_CALL)

@@ -1,0 +1,20 @@
+"""Tells a load balancer or a person that this instance runs; it makes no request to storage, so it costs nothing."""
+
+import json
+
+import azure.functions as func
+
+from shared import __version__
+from shared.settings import Settings
+
+
+def blueprint(settings: Settings) -> func.Blueprint:
+    """Return the blueprint that registers `health`."""
+    functions = func.Blueprint()
+
+    @functions.route(route="health", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
+    def health(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 - the host binds it by this name
+        state = {"status": "ok", "version": __version__, "workQueues": settings.work_queues}
+        return func.HttpResponse(json.dumps(state), mimetype="application/json")
+
+    return functions

@@ -1,0 +1,26 @@
+"""The one entry of the project on every platform: `python -m local COMMAND`; the Makefile is a thin alias of it.
+
+Standard library only, and nothing newer than Python 3.6 in this file: it runs before anything is installed, and it is
+what tells the owner of an older Python which one is needed.
+"""
+
+import sys
+
+OLDEST, NEWEST = (3, 11), (3, 14)
+
+
+def version_problem(version: "tuple[int, ...]") -> str:
+    """Return why this Python cannot run the project, or nothing."""
+    if OLDEST <= tuple(version[:2]) <= NEWEST:
+        return ""
+    found = ".".join(str(part) for part in version[:3])
+    return f"sluice: Python 3.11 to 3.14 is needed, this is {found}: name another, as in `make test PYTHON=python3.12`"
+
+
+if __name__ == "__main__":
+    problem = version_problem(sys.version_info[:3])
+    if problem:
+        sys.exit(problem)
+    from local.commands import main
+
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""What `python -m local` can do. Standard library only, for it runs before anything is installed.
+
+A command that needs the installation makes it first, then hands over to the virtual environment's interpreter.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from local import installation, lock, verify_clone
+from local.errors import StackError
+from local.paths import ROOT, STACK, VENV, venv_python
+
+#: Written by tools beside the code; `make clean` removes them with the installation.
+CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "sluice.egg-info", "build")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; a failure is one line on stderr, a traceback only with SLUICE_TRACEBACK=1."""
+    options, rest = _parser().parse_known_args(arguments)
+    try:
+        status: int = options.run(options, rest)
+    except StackError as error:
+        if os.environ.get("SLUICE_TRACEBACK"):
+            raise
+        print(f"sluice {options.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"sluice {options.command}: stopped", file=sys.stderr)
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m local", description="Sluice on this machine.", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, run, text in COMMANDS:
+        command = commands.add_parser(name, help=text, description=text, add_help=name not in PASSING_HELP_ON)
+        command.set_defaults(run=run)
+    return parser
+
+
+def _setup(_options: argparse.Namespace, _rest: list[str]) -> int:
+    began = time.monotonic()
+    installation.ensure()
+    print(f"sluice: ready after {time.monotonic() - began:.1f} s")
+    return 0
+
+
+def _in_venv(*command: str) -> Callable[[argparse.Namespace, list[str]], int]:
+    def run(_options: argparse.Namespace, rest: list[str]) -> int:
+        installation.ensure()
+        return _python(*command, *rest)
+
+    return run
+
+
+def _check(_options: argparse.Namespace, _rest: list[str]) -> int:
+    installation.ensure()
+    statuses = [
+        _python("-m", "ruff", "check", "."),
+        _python("-m", "ruff", "format", "--check", "."),
+        _python("-m", "mypy"),
+    ]
+    return max(statuses)
+
+
+def _lock(_options: argparse.Namespace, rest: list[str]) -> int:
+    installation.ensure()
+    lock.write(upgrade="--upgrade" in rest)
+    return 0
+
+
+def _verify_clone(_options: argparse.Namespace, rest: list[str]) -> int:
+    return verify_clone.run(rest or ["test", "demo"])
+
+
+def _clean(_options: argparse.Namespace, _rest: list[str]) -> int:
+    bytecode = [cache for folder in _source_folders() for cache in folder.rglob("__pycache__")]
+    for folder in (VENV, STACK, *(ROOT / name for name in CACHES), *bytecode):
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _source_folders() -> list[Path]:
+    return [ROOT / name for name in ("shared", "functions", "local", "cli", "tests")]
+
+
+def _python(*arguments: str) -> int:
+    """Run the installed interpreter to its end; Ctrl-C reaches it too, and it is waited for."""
+    with subprocess.Popen([str(venv_python()), *arguments], cwd=ROOT) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+
+
+#: Their own `--help` tells more than this entry knows.
+PASSING_HELP_ON = {"demo", "up", "test", "bench"}
+COMMANDS = (
+    ("demo", _in_venv("-m", "local.demo"), "start the stack, show what Sluice does, stop the stack"),
+    (
+        "up",
+        _in_venv("-m", "local.up"),
+        "run the stack in the foreground until Ctrl-C, so that publishers can drop messages",
+    ),
+    ("test", _in_venv("-m", "pytest"), "run the tests; what follows goes to pytest"),
+    ("check", _check, "lint and check types"),
+    ("bench", _in_venv("-m", "tests.benchmarks"), "run the benchmarks and write their tables into the docs"),
+    ("lock", _lock, "make requirements.txt and requirements-dev.txt from pyproject.toml (--upgrade: newest versions)"),
+    ("setup", _setup, "install everything into .venv and .stack; every other command does this by itself"),
+    ("verify-clone", _verify_clone, "prove that a fresh clone with an empty HOME and no system Node tests and demos"),
+    ("clean", _clean, "remove everything that these commands installed or wrote"),
+)

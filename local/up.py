@@ -1,0 +1,120 @@
+"""`make up`: the stack in the foreground, so that publishers can drop messages, until Ctrl-C or SIGTERM."""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from local.errors import StackError
+from local.paths import ROOT, STACK
+from local.stack import RunningHost, StackOptions, running, start_host
+
+#: Where the `sluice` command finds the settings of the stack that runs.
+SETTINGS_FILE = STACK / "up" / "local.settings.json"
+LOOK_EVERY = 1.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run until told to stop, or until a part of the stack ends by itself."""
+    options = _parser().parse_args(arguments)
+    told_to_stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told_to_stop.set())
+    try:
+        return _external(options, told_to_stop) if options.external else _embedded(options, told_to_stop)
+    except StackError as error:
+        if os.environ.get("SLUICE_TRACEBACK"):
+            raise
+        print(f"sluice up: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make up ARGS=", description="Run the stack until Ctrl-C.")
+    parser.add_argument("--host", choices=("local", "func"), default="local", help="what runs the app")
+    parser.add_argument("--instances", type=int, default=2, help="worker processes of the local host (2)")
+    parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
+    parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")
+    parser.add_argument("--data", type=Path, help="keep storage in this folder; without it, it is in memory")
+    parser.add_argument(
+        "--external",
+        action="store_true",
+        help="start only the host; storage and bus are those of local.settings.json (compose.yaml, or Azure)",
+    )
+    return parser
+
+
+def _stack_options(options: argparse.Namespace) -> StackOptions:
+    return StackOptions(
+        host=options.host, instances=options.instances, port=options.port, flex=options.flex, data=options.data
+    )
+
+
+def _embedded(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
+    with running(_stack_options(options)) as stack, _published(stack.settings):
+        processes = {"azurite": stack.azurite.process, "broker": stack.broker.process, "host": stack.host.process}
+        _announce(stack.host, stack.settings)
+        _wait(processes, told_to_stop)
+        print("sluice up: stopping", flush=True)
+    return 0
+
+
+def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
+    settings = _local_settings()
+    host = start_host(_stack_options(options), settings)
+    try:
+        _announce(host, settings)
+        _wait({"host": host.process}, told_to_stop)
+    finally:
+        host.stop()
+    return 0
+
+
+def _local_settings() -> dict[str, str]:
+    file = ROOT / "local.settings.json"
+    if not file.exists():
+        raise StackError("--external needs local.settings.json: copy local.settings.sample.json and look it through")
+    values: dict[str, str] = json.loads(file.read_text())["Values"]
+    return values
+
+
+@contextmanager
+def _published(settings: Mapping[str, str]) -> Iterator[None]:
+    """Let the `sluice` command find this stack while it runs."""
+    SETTINGS_FILE.parent.mkdir(parents=True, exist_ok=True)
+    SETTINGS_FILE.unlink(missing_ok=True)
+    SETTINGS_FILE.touch(mode=0o600)
+    SETTINGS_FILE.write_text(json.dumps({"IsEncrypted": False, "Values": dict(settings)}, indent=2))
+    try:
+        yield
+    finally:
+        SETTINGS_FILE.unlink(missing_ok=True)
+
+
+def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
+    print(
+        f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal:\n"
+        f"    .venv/bin/sluice doctor\n"
+        f"Connections for publishers on this machine:\n"
+        f"    SluiceStorage={settings['SluiceStorage']}\n"
+        f"    SluiceBus={settings['SluiceBus']}\n"
+        f"Ctrl-C stops everything.",
+        flush=True,
+    )
+
+
+def _wait(processes: Mapping[str, subprocess.Popen[bytes]], told_to_stop: threading.Event) -> None:
+    while not told_to_stop.wait(LOOK_EVERY):
+        for name, process in processes.items():
+            if process.poll() is not None:
+                raise StackError(f"the {name} ended by itself with exit status {process.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""Every setting of the app, parsed once from a mapping; `function_app` is the only reader of the environment.
+
+SETTINGS is the one list: the sample file, the documentation's table and Bicep are checked against it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+#: Azurite's and the official Service Bus emulator's own well-known connection strings: no secrets.
+LOCAL_STORAGE = "UseDevelopmentStorage=true"
+LOCAL_BUS = (
+    "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;"
+    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+)
+#: The settings that name the app's storage account and its Service Bus namespace; triggers name them too.
+STORAGE, BUS = "SluiceStorage", "SluiceBus"
+
+
+class SettingsError(ValueError):
+    """Raised when settings are missing or make no sense; it names all of them at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: what it does, its safe local value, and its default; None means it must be set."""
+
+    name: str
+    what: str
+    local: str
+    default: str | None = None
+    #: A connection may be one connection string, or settings that begin with its name and two underscores (identity).
+    is_connection: bool = False
+
+
+SETTINGS = (
+    Setting(STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True),
+    Setting(BUS, "the Service Bus namespace: results and signals", LOCAL_BUS, is_connection=True),
+    Setting("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1", default="1"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the app was told."""
+
+    work_queues: int
+
+    @classmethod
+    def parse(cls, environ: Mapping[str, str]) -> Self:
+        """Return the settings, or raise one error that names everything wrong with them."""
+        problems = [problem for setting in SETTINGS if (problem := _missing(setting, environ))]
+        work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
+        if problems:
+            raise SettingsError("; ".join(problems))
+        return cls(work_queues=work_queues)
+
+
+def _missing(setting: Setting, environ: Mapping[str, str]) -> str:
+    if setting.default is not None or environ.get(setting.name, "").strip():
+        return ""
+    if setting.is_connection and any(name.startswith(f"{setting.name}__") for name in environ):
+        return ""
+    return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value"
+
+
+def _whole_number(
+    name: str, lowest: int, highest: int, environ: Mapping[str, str], report: Callable[[str], None]
+) -> int:
+    text = environ.get(name) or next(setting.default for setting in SETTINGS if setting.name == name) or ""
+    if text.strip().isascii() and text.strip().isdigit() and lowest <= int(text) <= highest:
+        return int(text)
+    report(f"{name} is {text!r}, expected a whole number from {lowest} to {highest}")
+    return lowest
