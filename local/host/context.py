@@ -1,0 +1,60 @@
+"""The `context` argument of a function."""
+
+import threading
+from typing import Any, ClassVar
+
+import azure.functions as func
+
+
+class _NoTrace:
+    """Nothing is traced locally; the attributes are there for code that reads them."""
+
+    trace_parent = ""
+    trace_state = ""
+    attributes: ClassVar[dict[str, str]] = {}
+
+
+class _NoRetry:
+    """This host applies no retry policies, so every run is the first."""
+
+    retry_count = 0
+    max_retry_count = 0
+    exception = None
+
+
+class InvocationContext(func.Context):
+    """What a function learns about its own invocation."""
+
+    def __init__(self, function: str, invocation: str, folder: str) -> None:
+        self._function, self._invocation, self._folder = function, invocation, folder
+        self._local = threading.local()
+
+    @property
+    def invocation_id(self) -> str:
+        """One id per run."""
+        return self._invocation
+
+    @property
+    def thread_local_storage(self) -> Any:
+        """Where user threads put the invocation id to have their lines attributed; here they inherit it."""
+        return self._local
+
+    @property
+    def function_name(self) -> str:
+        """The function's name."""
+        return self._function
+
+    @property
+    def function_directory(self) -> str:
+        """The app's folder."""
+        return self._folder
+
+    @property
+    def trace_context(self) -> Any:
+        """An empty trace."""
+        return _NoTrace()
+
+    @property
+    def retry_context(self) -> Any:
+        """The first try."""
+        return _NoRetry()
