@@ -1,6 +1,7 @@
 """HTTP requests and responses in the form that the worker sees, with the real host's quirks."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from http.cookies import SimpleCookie
 
 from aiohttp import web
@@ -23,26 +24,31 @@ def joined(pairs: Iterable[tuple[str, str]], *, lower: bool) -> dict[str, str]:
     return {name: ",".join(several) for name, several in values.items()}
 
 
-def request_datum(
-    method: str,
-    url: str,
-    headers: Iterable[tuple[str, str]],
-    query: Iterable[tuple[str, str]],
-    parameters: Mapping[str, str],
-    body: bytes,
-) -> Datum:
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request as it came in."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+def request_datum(request: Incoming, parameters: Mapping[str, str]) -> Datum:
     """Return the trigger value: header names lower-case, query parameters without a value dropped, a body of bytes."""
-    lower_headers = joined(headers, lower=True)
-    has_length = int(lower_headers.get("content-length", "0")) > 0
+    headers = joined(request.headers, lower=True)
+    query = {name: value for name, value in joined(request.query, lower=False).items() if value}
+    # A chunked request has no length, and the host sends its body as empty.
+    body = request.body if int(headers.get("content-length", "0")) > 0 else b""
     return Datum(
         {
-            "method": Datum(method, "string"),
-            "url": Datum(url, "string"),
-            "headers": _texts(lower_headers),
-            "query": _texts({name: value for name, value in joined(query, lower=False).items() if value}),
+            "method": Datum(request.method, "string"),
+            "url": Datum(request.url, "string"),
+            "headers": _texts(headers),
+            "query": _texts(query),
             "params": _texts(parameters),
-            # A chunked request has no length, and the host sends its body as empty.
-            "body": Datum(body if has_length else b"", "bytes"),
+            "body": Datum(body, "bytes"),
         },
         "http",
     )

@@ -15,7 +15,9 @@ import azure.functions as func
 
 from local.host.bindings import FunctionRefusedError, index_bindings
 from local.host.contract import IndexedFunction
-from local.host.local_settings import is_disabled
+from local.host.local_settings import connection_string, is_disabled
+from local.host.routes import Route
+from local.host.schedule import parse_schedule
 from local.host.signature import AppRefusedError, Signature, read_signature
 
 _SCRIPT_NAME = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]*\.py")
@@ -81,10 +83,26 @@ def index_app(app: func.FunctionRegister, settings: Mapping[str, str], allowed: 
 def _app_function(name: str, function: Any, settings: Mapping[str, str]) -> AppFunction:
     code = function.get_user_function()
     indexed = index_bindings(name, [json.loads(text) for text in function.get_raw_bindings()], settings)
-    signature = read_signature(indexed, code)
+    disabled = is_disabled(name, settings)
+    if not disabled:
+        _check_reachable(indexed, settings)
     has_retry = bool(function.get_settings_dict("retry_policy"))
     warnings = ("its retry policy is not applied by this host",) if has_retry else ()
-    return AppFunction(indexed, code, signature, is_disabled(name, settings), warnings)
+    return AppFunction(indexed, code, read_signature(indexed, code), disabled, warnings)
+
+
+def _check_reachable(function: IndexedFunction, settings: Mapping[str, str]) -> None:
+    trigger = function.trigger
+    try:
+        if trigger.type == "httpTrigger":
+            Route.parse(str(trigger.settings.get("route", function.name)))
+        if trigger.type == "timerTrigger":
+            parse_schedule(str(trigger.settings.get("schedule", "")))
+        for binding in (trigger, *function.outputs):
+            if binding.type not in {"httpTrigger", "http"}:
+                connection_string(str(binding.settings.get("connection", "")), settings)
+    except (ValueError, LookupError) as error:
+        raise FunctionRefusedError(str(error)) from error
 
 
 def _import(folder: Path, script: str) -> object:

@@ -4,16 +4,21 @@ import asyncio
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import thread
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 from azure.functions.meta import Datum
 
+from local.host import worker
 from local.host.contract import Outcome, WriteOutputs
 from local.host.indexing import AppFunction
 from local.host.logs import HOST_LOG
 from local.host.worker import Call, Worker
+
+#: Frames that every traceback of user code begins with.
+_HOST_FILES = frozenset({__file__, worker.__file__, thread.__file__})
 
 
 class Invoker:
@@ -22,11 +27,11 @@ class Invoker:
     def __init__(
         self,
         functions: Mapping[str, AppFunction],
-        worker: Worker,
+        runner: Worker,
         write_outputs: WriteOutputs,
         timeout: timedelta | None,
     ) -> None:
-        self._functions, self._worker, self._write_outputs = functions, worker, write_outputs
+        self._functions, self._worker, self._write_outputs = functions, runner, write_outputs
         self._seconds = timeout.total_seconds() if timeout else None
         #: set with the culprit's name once a timeout has doomed this worker process
         self._doomed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -80,7 +85,11 @@ def _http_value(function: AppFunction, values: Mapping[str, Datum]) -> Datum | N
 
 
 def _described(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)).rstrip()
+    """Return the traceback from the first line of user code on."""
+    trace = error.__traceback__
+    while trace and trace.tb_next and trace.tb_frame.f_code.co_filename in _HOST_FILES:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(error.with_traceback(trace))).rstrip()
 
 
 def _log(call: Call, outcome: Outcome, seconds: float) -> None:

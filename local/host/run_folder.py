@@ -35,6 +35,11 @@ class RunFolder:
         """Where the first instance writes the names of the app's functions by trigger."""
         return self.path / "functions.json"
 
+    def clear(self) -> None:
+        """Forget an earlier host that ran in the same folder."""
+        for path in (self.address, self.plan, self.index, *self.path.glob("*.sock"), *self.path.glob("*/*.json")):
+            path.unlink(missing_ok=True)
+
     def socket(self, group: str) -> Path:
         """Return where the instances of a group take administrative requests."""
         return self.path / f"{group.replace(':', '-')}.sock"

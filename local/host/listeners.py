@@ -1,0 +1,85 @@
+"""One listener per function, by trigger type."""
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from local.host.contract import IndexedFunction, Invoke, Listener
+from local.host.host_json import HostOptions
+from local.host.host_storage import HostStorage
+from local.host.indexing import AppFunction
+from local.host.leases import CONTAINER, PrimaryLease
+from local.host.local_settings import HOST_STORAGE, connection_string, lookup
+from local.host.meter import Meter
+from local.host.plan import InstanceArguments, group_of
+from local.host.queue_listener import QueueListener
+from local.host.timer_listener import TimerListener, TimerOptions
+
+
+def host_id(settings: Mapping[str, str], app: str) -> str:
+    """Return the name under which the host keeps leases and timers: set, or one per machine and folder."""
+    given = lookup("AzureFunctionsWebHost__hostid", settings)
+    return given.lower() or hashlib.sha256(f"{uuid.getnode()}:{app}".encode()).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Makes listeners and owns the storage clients that they use."""
+
+    arguments: InstanceArguments
+    options: HostOptions
+    settings: Mapping[str, str]
+    meter: Meter
+    _storages: dict[str, HostStorage] = field(default_factory=dict)
+
+    def make(self, functions: Iterable[AppFunction], invoke: Invoke) -> list[Listener]:
+        """Return what listens in this instance: its group's functions that are not disabled, and the primary lease."""
+        makers: dict[str, Callable[[IndexedFunction, Invoke], Listener]] = {
+            "queueTrigger": self._queue,
+            "timerTrigger": self._timer,
+        }
+        mine = [f.indexed for f in functions if not f.is_disabled and self._is_mine(f.indexed)]
+        listeners = [makers[f.trigger.type](f, invoke) for f in mine if f.trigger.type in makers]
+        if lookup(HOST_STORAGE, self.settings):
+            listeners.append(self._primary())
+        return listeners
+
+    async def close(self) -> None:
+        """Close every client."""
+        for storage in self._storages.values():
+            await storage.close()
+
+    def connect(self, setting: str) -> str:
+        """Return the connection string that a binding names."""
+        return connection_string(setting, self.settings)
+
+    def _is_mine(self, function: IndexedFunction) -> bool:
+        arguments = self.arguments
+        return group_of(function.name, function.trigger.type, is_flex=arguments.host.is_flex) == arguments.group
+
+    def _storage(self, setting: str) -> HostStorage:
+        connection = self.connect(setting)
+        return self._storages.setdefault(connection, HostStorage(connection, self.meter))
+
+    def _queue(self, function: IndexedFunction, invoke: Invoke) -> Listener:
+        storage = self._storage(str(function.trigger.settings.get("connection", "")))
+        lease = timedelta(seconds=self.arguments.host.message_lease)
+        return QueueListener(function, self.options.queues, storage, invoke, lease)
+
+    def _timer(self, function: IndexedFunction, invoke: Invoke) -> Listener:
+        host, singleton = self.arguments.host, self.options.singleton
+        options = TimerOptions(
+            host_id(self.settings, host.app),
+            lease=timedelta(seconds=host.timer_lease) if host.timer_lease else singleton.listener_lock_period,
+            retry=timedelta(seconds=host.timer_retry)
+            if host.timer_retry
+            else singleton.listener_lock_recovery_polling_interval,
+        )
+        container = self._storage("").container(CONTAINER, f"timer {function.name}")
+        return TimerListener(function, options, container, invoke)
+
+    def _primary(self) -> Listener:
+        container = self._storage("").container(CONTAINER, "primary host lease")
+        return PrimaryLease(container, host_id(self.settings, self.arguments.host.app), self.arguments.name)

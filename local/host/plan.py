@@ -1,0 +1,73 @@
+"""Which functions listen in which process, and what one instance is told at its start."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import Any
+
+#: The group that takes HTTP requests; without `--flex` it holds every function.
+HTTP = "http"
+
+
+class Exit(IntEnum):
+    """Why an instance ended."""
+
+    DRAINED = 0
+    START_REFUSED = 2
+    TIMED_OUT = 3
+    LISTENER_FAILED = 4
+    DRAIN_LIMIT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostArguments:
+    """The command line of a host, the same for all its instances."""
+
+    app: str
+    run_folder: str
+    is_flex: bool = False
+    #: None: HTTP keys are not asked for, as `func` does not
+    keys: str | None = None
+    message_lease: float = 600.0
+    #: None: what host.json says
+    timer_lease: float | None = None
+    timer_retry: float | None = None
+    drain_seconds: float = 30.0
+    is_verbose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceArguments:
+    """What one instance is told."""
+
+    name: str
+    group: str
+    socket: int
+    host: HostArguments
+
+    def to_json(self) -> str:
+        """Return the form that travels on the command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "InstanceArguments":
+        """Return what `to_json` was made of."""
+        fields: dict[str, Any] = json.loads(text)
+        return cls(fields["name"], fields["group"], fields["socket"], HostArguments(**fields["host"]))
+
+
+def group_of(function: str, trigger: str, *, is_flex: bool) -> str:
+    """Return the group that listens for a function: on Flex every function but HTTP ones scales alone."""
+    return f"function:{function}" if is_flex and trigger != "httpTrigger" else HTTP
+
+
+def groups(triggers: Iterable[tuple[str, str]], *, is_flex: bool) -> list[str]:
+    """Return every group for these (function, trigger) pairs, the HTTP group first."""
+    found = {group_of(name, trigger, is_flex=is_flex) for name, trigger in triggers}
+    return [HTTP, *sorted(found - {HTTP})]
+
+
+def instance_name(group: str, number: int) -> str:
+    """Return the name under which an instance appears in logs and status."""
+    return f"{group.removeprefix('function:')}-{number}"
