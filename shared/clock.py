@@ -1,0 +1,29 @@
+"""Time, handed in: nothing in `shared` asks the operating system for it but this file."""
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time of day, which may jump, and a time that only moves forward."""
+
+    def now(self) -> datetime:
+        """Return the time of day in UTC, aware."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds since an unknown moment, never fewer than before."""
+        ...
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        """Return the time of day in UTC, aware."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds since an unknown moment, never fewer than before."""
+        return time.monotonic()

@@ -1,0 +1,102 @@
+"""The store in Azure Blob Storage: one small block blob a value."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import ContainerClient, ContentSettings, LinearRetry
+
+from shared.errors import StorageUnavailableError
+from shared.ids.store import Snapshot
+
+#: The two refusals that mean "somebody wrote first". Any other 409 or 412 (a lease on the blob, a container that is
+#: being deleted) would be refused again however often it is tried.
+_WRITTEN_BEFORE: Final = frozenset({"ConditionNotMet", "BlobAlreadyExists"})
+_JSON: Final = ContentSettings(content_type="application/json")
+_Answer = TypeVar("_Answer")
+
+
+def connect(connection_string: str, container: str = "ids", **options: Any) -> ContainerClient:
+    """Return a client that gives up within seconds; close it when the generators are closed.
+
+    The library's own defaults wait 15 seconds before the first repetition and a minute for an answer, which is longer
+    than any caller of `next_id` waits.
+    """
+    quick = LinearRetry(
+        backoff=0.1,  # type: ignore[arg-type]  # seconds; a float works, the annotation says int
+        retry_total=2,
+        random_jitter_range=0.05,  # type: ignore[arg-type]  # same reason
+    )
+    settings: dict[str, Any] = {"retry_policy": quick, "connection_timeout": 5, "read_timeout": 5, **options}
+    return ContainerClient.from_connection_string(connection_string, container, **settings)
+
+
+class BlobStore:
+    """An OptimisticStore in one blob; the container is made when the first write finds none."""
+
+    def __init__(self, container: ContainerClient, name: str) -> None:
+        self._container, self._name = container, name
+        self._blob = container.get_blob_client(name)
+
+    @property
+    def name(self) -> str:
+        """What error messages call this value."""
+        return f"{self._container.container_name}/{self._name}"
+
+    def read(self) -> Snapshot | None:
+        """Return the value with its ETag, or None when there is none."""
+        return self._answer("read", self._read)
+
+    def try_write(self, value: bytes, etag: str | None) -> str | None:
+        """Write if the ETag still holds, or if there is no value yet when it is None."""
+        return self._answer("write", lambda: self._try_write(value, etag))
+
+    def beside(self, name: str) -> "BlobStore":
+        """Return the store of another value that belongs to this one."""
+        return BlobStore(self._container, f"{self._name}/{name}")
+
+    def _answer(self, attempted: str, request: Callable[[], _Answer]) -> _Answer:
+        try:
+            return request()
+        except AzureError as error:
+            code = getattr(error, "error_code", None) or type(error).__name__
+            raise StorageUnavailableError(
+                f"could not {attempted} blob {self.name!r}: {code}; check the storage account, then try again"
+            ) from error
+
+    def _read(self) -> Snapshot | None:
+        try:
+            download = self._blob.download_blob()
+            value = download.readall()
+        except ResourceNotFoundError:
+            return None
+        return Snapshot(value, download.properties.etag, download.properties.last_modified)
+
+    def _try_write(self, value: bytes, etag: str | None) -> str | None:
+        try:
+            return self._put(value, etag)
+        except ResourceNotFoundError as missing:
+            if etag is not None or missing.error_code != "ContainerNotFound":
+                return None
+            self._make_container()
+            return self._put(value, None)
+
+    def _put(self, value: bytes, etag: str | None) -> str | None:
+        # With an ETag the request says If-Match, without one If-None-Match: *.
+        condition = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
+        try:
+            written = self._blob.upload_blob(value, overwrite=etag is not None, content_settings=_JSON, **condition)
+        except HttpResponseError as refusal:
+            if refusal.error_code in _WRITTEN_BEFORE:
+                return None
+            raise
+        new_etag: str = written["etag"]
+        return new_etag
+
+    def _make_container(self) -> None:
+        try:
+            self._container.create_container()
+        except ResourceExistsError as refusal:
+            if refusal.error_code != "ContainerAlreadyExists":
+                raise

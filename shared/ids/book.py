@@ -1,0 +1,180 @@
+"""The optimistic loop: read, decide, write if nobody wrote since; and know for certain what was written.
+
+A page is what one blob says. A book never starts a used page anew, never follows a page that lost its own history,
+and never tells its caller that a change is made before a read or an accepted write has proven it.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+from shared.errors import ContentionError, SequenceLostError, SequenceRestoredError, StorageUnavailableError
+from shared.ids.store import OptimisticStore, Snapshot
+
+#: Written beside a page once it exists and before it is first used: without it, a page that is not there is new;
+#: with it, one that is not there is lost.
+MARKER: Final = "started"
+#: How much later than its own last entry says the storage may have written a page. Azure refuses requests whose clock
+#: is 15 minutes off, so more than that was written by something else than a generator: a restore, a copy, an editor.
+LARGEST_SKEW: Final = timedelta(minutes=15)
+#: Seconds before the second attempt, doubled with each one up to the longest, then a random part of it.
+FIRST_PAUSE: Final = 0.005
+LONGEST_PAUSE: Final = 0.5
+
+
+class Page(Protocol):
+    """What a blob says, as a value."""
+
+    @property
+    def writes(self) -> int:
+        """How many writes led here."""
+        ...
+
+    @property
+    def at(self) -> datetime:
+        """When its last writer wrote it, by that writer's clock."""
+        ...
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing was given from it yet."""
+        ...
+
+    def contains(self, earlier: Self) -> bool:
+        """Whether this can have grown out of `earlier`."""
+        ...
+
+    def encode(self) -> bytes:
+        """Return the bytes to store."""
+        ...
+
+
+AnyPage = TypeVar("AnyPage", bound=Page)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a change is tried, and how the time between is spent."""
+
+    max_attempts: int
+    #: Waits the given seconds; true when there is no use in trying on.
+    pause: Callable[[float], bool | None]
+    #: A random number from 0 to 1.
+    jitter: Callable[[], float] = secrets.SystemRandom().random
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError(f"max_attempts is {self.max_attempts}, expected 1 or more")
+
+    def attempts(self) -> Iterator[int]:
+        """Count attempts, with a pause before each but the first: writers that lost together must not meet again."""
+        for attempt in range(self.max_attempts):
+            if attempt and self.pause(self.jitter() * min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE)):
+                return
+            yield attempt
+
+
+@dataclass(frozen=True, slots=True)
+class _Held(Generic[AnyPage]):
+    page: AnyPage
+    etag: str
+
+
+class Book(Generic[AnyPage]):
+    """One page in one store, as this process knows it; used by one thread at a time."""
+
+    def __init__(
+        self,
+        store: OptimisticStore,
+        parse: Callable[[bytes, str], AnyPage],
+        blank: Callable[[], AnyPage],
+    ) -> None:
+        self._store, self._parse, self._blank = store, parse, blank
+        #: The newest page known to be stored, to compare with whatever is read later.
+        self._seen: AnyPage | None = None
+        #: What a write may rest on without reading first.
+        self._held: _Held[AnyPage] | None = None
+        #: Whether the last page read was the one this book wrote: alone, one request a change is enough; in company
+        #: a write without a read before it would nearly always be refused, and cost three.
+        self._is_alone = True
+
+    def amend(self, change: Callable[[AnyPage], AnyPage], patience: Patience) -> AnyPage:
+        """Store the changed page and return it; `change` may return the page it was given, then nothing is written.
+
+        A write whose fate is unknown is followed by a read, so `change` must look for its own earlier work in the
+        page it is given.
+        """
+        failure: StorageUnavailableError | None = None
+        attempt = 0
+        for attempt in patience.attempts():
+            try:
+                stored = self._try(change)
+            except StorageUnavailableError as error:
+                failure = error
+                continue
+            if stored is not None:
+                return stored
+        tried = f"changing {self._store.name!r} failed {attempt + 1} times"
+        if failure is not None:
+            raise StorageUnavailableError(f"{tried}; the last failure: {failure}") from failure
+        raise ContentionError(f"{tried}: others wrote first each time; fewer processes or larger ranges would help")
+
+    def _try(self, change: Callable[[AnyPage], AnyPage]) -> AnyPage | None:
+        # Forgotten until the write is known to have succeeded: an exception on the way leaves nothing to build on.
+        held, self._held = self._held if self._is_alone else None, None
+        held = held or self._read()
+        changed = change(held.page)
+        if changed is held.page:
+            self._held = held
+            return changed
+        etag = self._store.try_write(changed.encode(), held.etag)
+        if etag is None:
+            return None
+        self._seen, self._held = changed, _Held(changed, etag)
+        return changed
+
+    def _read(self) -> _Held[AnyPage]:
+        snapshot = self._store.read() or self._read_again() or self._begin()
+        page = self._parse(snapshot.value, self._store.name)
+        self._refuse_another_history(page, snapshot)
+        if page.is_unused:
+            # Whoever made the page may have died before the marker; either answer means that it is there now.
+            self._store.beside(MARKER).try_write(b"{}\n", None)
+        self._is_alone = self._seen is None or page.writes == self._seen.writes
+        self._seen = page
+        return _Held(page, snapshot.etag)
+
+    def _read_again(self) -> Snapshot | None:
+        """Read once more if the marker says that the page exists: it may have been made since the first read."""
+        if self._seen is None and self._store.beside(MARKER).read() is None:
+            return None
+        snapshot = self._store.read()
+        if snapshot is None:
+            raise SequenceLostError(
+                f"blob {self._store.name!r} is gone although it was used (its marker {MARKER!r} or this process says "
+                "so). It is not started anew, ids would repeat: undelete it, or resume it above every id in use"
+            )
+        return snapshot
+
+    def _begin(self) -> Snapshot:
+        self._store.try_write(self._blank().encode(), None)
+        snapshot = self._store.read()
+        if snapshot is None:
+            raise SequenceLostError(f"blob {self._store.name!r} vanished right after it was made; find what deletes it")
+        return snapshot
+
+    def _refuse_another_history(self, page: AnyPage, snapshot: Snapshot) -> None:
+        found = f"blob {self._store.name!r} holds another history than the one that was written"
+        remedy = "ids given since would repeat: restore its latest version, or resume it above every id in use"
+        if self._seen is not None and not page.contains(self._seen):
+            raise SequenceRestoredError(
+                f"{found}: this process saw write {self._seen.writes} of {self._seen.at:%Y-%m-%d %H:%M:%S} UTC, "
+                f"which is not in the {page.writes} writes found now; {remedy}"
+            )
+        if snapshot.modified - page.at > LARGEST_SKEW:
+            raise SequenceRestoredError(
+                f"{found}: its last write says {page.at:%Y-%m-%d %H:%M:%S} UTC, but the storage wrote it at "
+                f"{snapshot.modified:%Y-%m-%d %H:%M:%S} UTC; {remedy}"
+            )

@@ -1,0 +1,119 @@
+"""Who held a number, and why it may be missing: a pure reading of a sequence's events."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shared.ids import log, sequence
+from shared.ids.sequence import Event, Kind, Sequence
+from shared.ids.store import OptimisticStore
+
+
+class Fate(StrEnum):
+    """What became of a number."""
+
+    #: The sequence has not come to it, or had it given back.
+    NOT_RESERVED = "not reserved"
+    #: Its node said later that it had handed it out.
+    HANDED_OUT = "handed out"
+    #: Its node had it when it was last heard of: in use there, or lost with it.
+    HELD = "held"
+    #: Its node said that it never handed it out, and others had reserved above it.
+    LEFT = "left"
+    #: A person stepped over it.
+    STEPPED_OVER = "stepped over"
+    #: Its event is older than what is kept of the log.
+    FORGOTTEN = "forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The story of one number."""
+
+    number: int
+    fate: Fate
+    #: The reservation it belongs to, if any.
+    reservation: Event | None
+    #: The last event by that node, which is what the fate rests on.
+    heard: Event | None
+    #: Earlier reservations that gave it back.
+    returned: tuple[Event, ...] = ()
+
+    def __str__(self) -> str:
+        """Tell the story in one sentence."""
+        held = self.reservation
+        if held is None or self.heard is None:
+            return f"{self.number} is {self.fate}"
+        who = f"{self.number} was reserved by {held.by.node} at {held.by.at:%Y-%m-%d %H:%M:%S} UTC"
+        heard = f"{self.heard.by.at:%Y-%m-%d %H:%M:%S} UTC"
+        ends = {
+            Fate.HANDED_OUT: f"handed out before {heard}: if it is missing, its user dropped it",
+            Fate.HELD: f"still held when the node was last heard of at {heard}: handed out since, or lost with the process",
+            Fate.LEFT: f"never handed out: the node gave it up before {heard}, when higher numbers were already taken",
+            Fate.STEPPED_OVER: "stepped over when the sequence was resumed after a loss",
+        }
+        return f"{who}, {ends[self.fate]}"
+
+
+def explain(number: int, events: Iterable[Event]) -> Explanation:
+    """Return the story of a number from events in order, the oldest kept first."""
+    told = Explanation(number, Fate.NOT_RESERVED, None, None)
+    is_first = True
+    for event in events:
+        if is_first and number < event.before:
+            told = Explanation(number, Fate.FORGOTTEN, None, None)
+        is_first = False
+        told = _followed(told, event)
+    return told
+
+
+def _followed(told: Explanation, event: Event) -> Explanation:
+    number, held = told.number, told.reservation
+    if event.kind is Kind.RESUMED and number in event.numbers:
+        return Explanation(number, Fate.STEPPED_OVER, event, event, told.returned)
+    if event.kind is Kind.RESERVED and number in event.numbers:
+        return Explanation(number, Fate.HELD, event, event, told.returned)
+    if event.kind is Kind.CLOSED and number in event.numbers:
+        before = (held,) if held else ()
+        return Explanation(number, Fate.NOT_RESERVED, None, None, told.returned + before)
+    if told.fate is Fate.HELD and held is not None and event.by.node == held.by.node:
+        return Explanation(number, _as_told(number, event), held, event, told.returned)
+    return told
+
+
+def _as_told(number: int, event: Event) -> Fate:
+    if any(number in span for span in event.account.left):
+        return Fate.LEFT
+    if any(number in span for span in event.account.open):
+        return Fate.HELD
+    return Fate.HANDED_OUT
+
+
+def explain_in(store: OptimisticStore, number: int) -> Explanation:
+    """Return the story of a number from a sequence's blob and, when it is older than that, from its log."""
+    page = read_sequence(store)
+    if page is None:
+        return Explanation(number, Fate.NOT_RESERVED, None, None)
+    first = _block_before(store, page, number)
+    return explain(number, (*log.read_log(store, page.spilled, first), *page.events))
+
+
+def read_sequence(store: OptimisticStore) -> Sequence | None:
+    """Return what the blob of a sequence says, or None when there is none; it changes nothing."""
+    snapshot = store.read()
+    return sequence.parse(snapshot.value, store.name) if snapshot else None
+
+
+def _block_before(store: OptimisticStore, page: Sequence, number: int) -> int:
+    """Return the block of the log to begin with, by bisection; it begins at or before the number's reservations."""
+    low, high = 0, page.spilled // sequence.KEPT
+    while low < high:
+        middle = (low + high) // 2
+        found = log.block(store, middle * sequence.KEPT).read()
+        # What was deleted is old, and everything after it may matter.
+        if found is None or next(sequence.parse_events(found.value)).before <= number:
+            low = middle + 1
+        else:
+            high = middle
+    # Closes move the next number back by less than a block holds, so a block of margin covers what was given back.
+    return max(low - 2, 0) * sequence.KEPT

@@ -1,0 +1,260 @@
+"""What the blob of a sequence says, and what may follow it: values and pure functions, no storage.
+
+A sequence is the next free number and the events that led to it, newest last. Every write appends exactly one event,
+so the count of events is the age of the sequence, and the nonce of the last one proves who wrote it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from shared.errors import SequenceCorruptError, SequenceExhaustedError
+
+FORMAT: Final = 1
+#: Ids fit a signed 64-bit column.
+LIMIT: Final = 2**63 - 1
+#: How many events the blob keeps at least, once it has them; the same number is spilled to the log at a time.
+KEPT: Final = 64
+
+
+class Kind(StrEnum):
+    """What a write did to the sequence."""
+
+    CREATED = "created"
+    #: The numbers from start up to stop belong to the node.
+    RESERVED = "reserved"
+    #: The node ended, and gave the numbers from start up to stop back.
+    CLOSED = "closed"
+    #: A person stepped over the numbers from start up to stop after a loss or a restore.
+    RESUMED = "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who writes, when, and under which nonce."""
+
+    node: str
+    nonce: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a node says of the numbers it reserved before: all it names neither open nor left were handed out."""
+
+    #: Still to be handed out.
+    open: tuple[range, ...] = ()
+    #: Never to be handed out.
+    left: tuple[range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One write to the sequence."""
+
+    kind: Kind
+    start: int
+    stop: int
+    by: Signature
+    account: Account = Account()
+
+    @property
+    def numbers(self) -> range:
+        """The numbers this write was about."""
+        return range(self.start, self.stop)
+
+    @property
+    def before(self) -> int:
+        """The next free number before this write."""
+        return self.stop if self.kind is Kind.CLOSED else self.start
+
+    @property
+    def after(self) -> int:
+        """The next free number after this write."""
+        return self.start if self.kind is Kind.CLOSED else self.stop
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The content of a sequence's blob."""
+
+    next: int
+    #: How many events have moved to the log.
+    spilled: int
+    events: tuple[Event, ...]
+
+    @property
+    def writes(self) -> int:
+        """How many writes led here."""
+        return self.spilled + len(self.events)
+
+    @property
+    def at(self) -> datetime:
+        """When its last writer wrote it, by that writer's clock."""
+        return self.events[-1].by.at
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody has reserved a number yet."""
+        return self.writes == 1 and self.events[0].kind is Kind.CREATED
+
+    def written_as(self, write: int) -> Event | None:
+        """Return the event of the given write, counted from 0, if the blob still holds it."""
+        place = write - self.spilled
+        return self.events[place] if 0 <= place < len(self.events) else None
+
+    def contains(self, earlier: "Sequence") -> bool:
+        """Whether this can have grown out of `earlier`: not older, and its last write still stands where it stood."""
+        if self.writes < earlier.writes:
+            return False
+        then = self.written_as(earlier.writes - 1)
+        return then is None or then.by.nonce == earlier.events[-1].by.nonce
+
+    def encode(self) -> bytes:
+        """Return the bytes to store, one event a line for whoever opens the blob."""
+        events = ",\n".join(encode_event(event) for event in self.events)
+        head = f'{{"v": {FORMAT}, "next": {self.next}, "spilled": {self.spilled}, "events": [\n'
+        return f"{head}{events}\n]}}\n".encode()
+
+
+def created(first: int, by: Signature) -> Sequence:
+    """Return a sequence of which nothing is reserved."""
+    return Sequence(first, 0, (Event(Kind.CREATED, first, first, by),))
+
+
+def reserve(sequence: Sequence, size: int, by: Signature, account: Account = Account()) -> Sequence:  # noqa: B008  # frozen
+    """Return the sequence after a node took the next `size` numbers."""
+    start, stop = sequence.next, sequence.next + size
+    if stop > LIMIT:
+        raise SequenceExhaustedError(
+            f"a range of {size} after {start - 1} passes the last 64-bit number {LIMIT}; begin a new sequence"
+        )
+    return _after(sequence, Event(Kind.RESERVED, start, stop, by, account))
+
+
+def close(sequence: Sequence, unused: Iterable[range], left: Iterable[range], by: Signature) -> Sequence:
+    """Return the sequence after a node ended: what is still its top goes back, the rest is left for good.
+
+    The unused ranges are proven to be the node's own and touch no number twice, so one that ends at the next free
+    number is the top, and nobody can have taken a number above it. Those left may be anybody's.
+    """
+    spans = merged(unused)
+    top = next((span for span in spans if span.stop == sequence.next), range(sequence.next, sequence.next))
+    kept_from_all = (*(span for span in spans if span is not top), *left)
+    return _after(sequence, Event(Kind.CLOSED, top.start, top.stop, by, Account(left=kept_from_all)))
+
+
+def merged(spans: Iterable[range]) -> tuple[range, ...]:
+    """Return the same numbers in as few ranges as can be, in order."""
+    joined: list[range] = []
+    for span in sorted((span for span in spans if span), key=lambda span: span.start):
+        if joined and joined[-1].stop == span.start:
+            joined[-1] = range(joined[-1].start, span.stop)
+        else:
+            joined.append(span)
+    return tuple(joined)
+
+
+def resume(sequence: Sequence, at_least: int, spilled: int, by: Signature) -> Sequence:
+    """Return the sequence after a person stepped over all numbers that may have been given below `at_least`."""
+    stop = max(sequence.next, at_least)
+    step = Event(Kind.RESUMED, sequence.next, stop, by)
+    # Blocks of the log that lie ahead tell a history this blob has lost; what it holds itself is told there too.
+    kept = sequence.events if spilled <= sequence.spilled else ()
+    return Sequence(stop, max(spilled, sequence.spilled), (*kept, step))
+
+
+def is_full(sequence: Sequence) -> bool:
+    """Whether the oldest events must move to the log before the next write."""
+    return len(sequence.events) >= 2 * KEPT
+
+
+def without_spilled(sequence: Sequence) -> Sequence:
+    """Return the sequence without the events that the log has."""
+    return replace(sequence, spilled=sequence.spilled + KEPT, events=sequence.events[KEPT:])
+
+
+def _after(sequence: Sequence, event: Event) -> Sequence:
+    return Sequence(event.after, sequence.spilled, (*sequence.events, event))
+
+
+def encode_event(event: Event) -> str:
+    """Return the event as one line of JSON."""
+    fields: dict[str, Any] = {
+        "did": event.kind,
+        "start": event.start,
+        "stop": event.stop,
+        "node": event.by.node,
+        "nonce": event.by.nonce,
+        "at": event.by.at.isoformat(timespec="milliseconds"),
+    }
+    if event.account.open:
+        fields["open"] = [[span.start, span.stop] for span in event.account.open]
+    if event.account.left:
+        fields["left"] = [[span.start, span.stop] for span in event.account.left]
+    return json.dumps(fields)
+
+
+def parse(value: bytes, name: str) -> Sequence:
+    """Return what the bytes say, or raise SequenceCorruptError with what is wrong with them."""
+    try:
+        document = json.loads(value)
+        if document["v"] != FORMAT:
+            raise ValueError(f"its format is {document['v']!r}, this program knows {FORMAT}")
+        events = tuple(_event(fields) for fields in document["events"])
+        return _checked(Sequence(_number(document["next"]), _number(document["spilled"]), events))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        found = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
+        raise SequenceCorruptError(
+            f"blob {name!r} is not a sequence of ids: {found}; it begins with {value[:40]!r}. "
+            "No id is given from it: restore its latest version, or resume it above every id in use"
+        ) from problem
+
+
+def parse_events(value: bytes) -> Iterator[Event]:
+    """Yield the events of one block of the log."""
+    for line in value.splitlines():
+        yield _event(json.loads(line))
+
+
+def _event(fields: dict[str, Any]) -> Event:
+    at = datetime.fromisoformat(fields["at"])
+    by = Signature(_text(fields["node"]), _text(fields["nonce"]), at.astimezone(UTC))
+    account = Account(_spans(fields.get("open", ())), _spans(fields.get("left", ())))
+    event = Event(Kind(fields["did"]), _number(fields["start"]), _number(fields["stop"]), by, account)
+    if event.stop < event.start:
+        raise ValueError(f"an event runs backward from {event.start} to {event.stop}")
+    return event
+
+
+def _spans(pairs: Iterable[Iterable[Any]]) -> tuple[range, ...]:
+    return tuple(range(_number(start), _number(stop)) for start, stop in pairs)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= LIMIT:
+        raise ValueError(f"{value!r} is not a number from 0 to {LIMIT}")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _checked(sequence: Sequence) -> Sequence:
+    """Each event begins where the one before it ended, and the last one ends at the next free number."""
+    if not sequence.events:
+        raise ValueError("it has no events")
+    reached = sequence.events[0].before
+    for event in sequence.events:
+        if event.before != reached:
+            raise ValueError(f"{event.kind} {event.start} to {event.stop} does not follow {reached}")
+        reached = event.after
+    if reached != sequence.next:
+        raise ValueError(f"next is {sequence.next} but its last event ends at {reached}")
+    return sequence
