@@ -10,6 +10,8 @@ from azure.core.exceptions import AzureError, HttpResponseError
 from azure.storage.queue import QueueMessage
 from azure.storage.queue.aio import QueueClient
 
+from local.host.waiting import is_set_within
+
 _log = logging.getLogger(__name__)
 
 #: The shortest wait between renewals that keep failing; short leases, which only tests have, get a share of theirs.
@@ -54,7 +56,7 @@ class MessageLease:
 
     async def _renew_until(self, ended: asyncio.Event) -> None:
         failures: int | None = 0
-        while failures is not None and not await _is_set_within(ended, renewal_wait(self._length, failures)):
+        while failures is not None and not await is_set_within(ended, renewal_wait(self._length, failures)):
             failures = await self._renew(failures)
 
     async def _renew(self, failures: int) -> int | None:
@@ -78,11 +80,3 @@ class MessageLease:
             )
             return failures + 1
         return 0
-
-
-async def _is_set_within(event: asyncio.Event, wait: timedelta) -> bool:
-    try:
-        async with asyncio.timeout(wait.total_seconds()):
-            return await event.wait()
-    except TimeoutError:
-        return False

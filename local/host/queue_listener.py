@@ -18,6 +18,7 @@ from local.host.queue_backoff import HIGHEST_FACTOR, LOWEST_FACTOR, empty_wait
 from local.host.queue_outcome import Admission, PoisonRule, Settlement, poison_queue_of
 from local.host.queue_sender import send_creating
 from local.host.queue_watcher import WATCHER
+from local.host.waiting import is_set_within
 
 #: How long a message stays invisible while its function runs; host.json has no setting for it.
 LEASE = timedelta(minutes=10)
@@ -81,12 +82,8 @@ class QueueListener:
         factor = random.uniform(LOWEST_FACTOR, HIGHEST_FACTOR)  # noqa: S311  # spreads polls, guards nothing
         wait = empty_wait(self._empties, self._options.max_polling_interval, factor)
         self._empties += 1
-        try:
-            async with asyncio.timeout(wait.total_seconds()):
-                await self._wake.wait()
-        except TimeoutError:
-            return
-        self._wake.clear()
+        if await is_set_within(self._wake, wait):
+            self._wake.clear()
 
     async def _receive(self) -> list[QueueMessage]:
         """Return a batch, or nothing where the queue is missing, going away or out of reach for now."""
