@@ -60,9 +60,8 @@ class BlobStore:
         try:
             return request()
         except AzureError as error:
-            code = getattr(error, "error_code", None) or type(error).__name__
             raise StorageUnavailableError(
-                f"could not {attempted} blob {self.name!r}: {code}; check the storage account, then try again"
+                f"could not {attempted} blob {self.name!r}: {_code(error)}; check the storage account, then try again"
             ) from error
 
     def _read(self) -> Snapshot | None:
@@ -77,18 +76,20 @@ class BlobStore:
         try:
             return self._put(value, etag)
         except ResourceNotFoundError as missing:
-            if etag is not None or missing.error_code != "ContainerNotFound":
+            if etag is not None or _code(missing) != "ContainerNotFound":
                 return None
             self._make_container()
             return self._put(value, None)
 
     def _put(self, value: bytes, etag: str | None) -> str | None:
-        # With an ETag the request says If-Match, without one If-None-Match: *.
-        condition = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
+        # With an ETag the request says If-Match, without one (and without overwrite) If-None-Match: *.
+        condition = MatchConditions.IfNotModified if etag else None
         try:
-            written = self._blob.upload_blob(value, overwrite=etag is not None, content_settings=_JSON, **condition)
+            written = self._blob.upload_blob(
+                value, overwrite=etag is not None, content_settings=_JSON, etag=etag, match_condition=condition
+            )
         except HttpResponseError as refusal:
-            if refusal.error_code in _WRITTEN_BEFORE:
+            if _code(refusal) in _WRITTEN_BEFORE:
                 return None
             raise
         new_etag: str = written["etag"]
@@ -98,5 +99,10 @@ class BlobStore:
         try:
             self._container.create_container()
         except ResourceExistsError as refusal:
-            if refusal.error_code != "ContainerAlreadyExists":
+            if _code(refusal) != "ContainerAlreadyExists":
                 raise
+
+
+def _code(error: AzureError) -> str:
+    # Set by the storage library on the errors it raises, not declared on their class.
+    return str(getattr(error, "error_code", None) or type(error).__name__)

@@ -70,8 +70,8 @@ class Patience:
 
     def attempts(self) -> Iterator[int]:
         """Count attempts, with a pause before each but the first: writers that lost together must not meet again."""
-        for attempt in range(self.max_attempts):
-            if attempt and self.pause(self.jitter() * min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE)):
+        for attempt in range(1, self.max_attempts + 1):
+            if attempt > 1 and self.pause(self.jitter() * min(FIRST_PAUSE * 2 ** (attempt - 2), LONGEST_PAUSE)):
                 return
             yield attempt
 
@@ -107,8 +107,8 @@ class Book(Generic[AnyPage]):
         page it is given.
         """
         failure: StorageUnavailableError | None = None
-        attempt = 0
-        for attempt in patience.attempts():
+        attempts = 0
+        for attempts in patience.attempts():  # noqa: B007  # told in the error below
             try:
                 stored = self._try(change)
             except StorageUnavailableError as error:
@@ -116,7 +116,7 @@ class Book(Generic[AnyPage]):
                 continue
             if stored is not None:
                 return stored
-        tried = f"changing {self._store.name!r} failed {attempt + 1} times"
+        tried = f"changing {self._store.name!r} failed {attempts} times"
         if failure is not None:
             raise StorageUnavailableError(f"{tried}; the last failure: {failure}") from failure
         raise ContentionError(f"{tried}: others wrote first each time; fewer processes or larger ranges would help")

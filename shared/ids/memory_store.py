@@ -38,5 +38,5 @@ class MemoryStore:
     def beside(self, name: str) -> "MemoryStore":
         """Return the store of another value that belongs to this one."""
         other = MemoryStore(f"{self._name}/{name}", self._clock)
-        other._values, other._lock, other._etags = self._values, self._lock, self._etags  # noqa: SLF001  # same class
+        other._values, other._lock, other._etags = self._values, self._lock, self._etags
         return other

@@ -100,8 +100,7 @@ def parse(value: bytes, name: str) -> LeaseTable:
     """Return what the bytes say, or raise SequenceCorruptError with what is wrong with them."""
     try:
         document: dict[str, Any] = json.loads(value)
-        if document["v"] != FORMAT:
-            raise ValueError(f"its format is {document['v']!r}, this program knows {FORMAT}")
+        _check_format(document["v"])
         leases = tuple(_lease(node, *row) for node, row in enumerate(document["leases"]))
         at = datetime.fromisoformat(document["at"]).astimezone(UTC)
         return LeaseTable(int(document["writes"]), str(document["nonce"]), at, leases)
@@ -112,7 +111,12 @@ def parse(value: bytes, name: str) -> LeaseTable:
         ) from problem
 
 
-def _lease(node: int, holder: str, begin: int, end: int) -> Lease:
-    if not isinstance(holder, str) or type(begin) is not int or type(end) is not int or not 0 <= begin <= end:
+def _check_format(found: object) -> None:
+    if found != FORMAT:
+        raise ValueError(f"its format is {found!r}, this program knows {FORMAT}")
+
+
+def _lease(node: int, holder: Any, begin: Any, end: Any) -> Lease:
+    if [type(holder), type(begin), type(end)] != [str, int, int] or not 0 <= begin <= end:
         raise ValueError(f"row {node} is not a lease: {holder!r} from {begin!r} to {end!r}")
     return Lease(node, holder, begin, end)

@@ -4,12 +4,12 @@ import asyncio
 import os
 import secrets
 import socket
-import weakref
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
 from shared.clock import Clock, SystemClock
+from shared.ids.forking import disown_in_children
 from shared.ids.lane import drain, lane
 from shared.ids.pool import Pool
 from shared.ids.reservations import Reservations
@@ -52,7 +52,7 @@ class RangeGenerator:
         self.node = reservations.node
         self._supply = Supply(reservations, sizing, self._clock, max_attempts, prefetch=prefetch)
         self._lane = lane(range(0))
-        _generators.add(self)
+        disown_in_children(self)
 
     def next_id(self) -> int:
         """Return the next id; without a lock and without I/O in the steady state."""
@@ -140,16 +140,3 @@ class RangeGenerator:
 def _check(count: int) -> None:
     if not 1 <= count <= LIMIT:
         raise ValueError(f"asked for {count} ids, expected 1 or more")
-
-
-_generators: weakref.WeakSet[RangeGenerator] = weakref.WeakSet()
-
-
-def _disown_all() -> None:
-    for generator in _generators:
-        generator.disown()
-
-
-# A forked child would hand out the numbers of its parent.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_disown_all)

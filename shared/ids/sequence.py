@@ -125,7 +125,7 @@ def created(first: int, by: Signature) -> Sequence:
     return Sequence(first, 0, (Event(Kind.CREATED, first, first, by),))
 
 
-def reserve(sequence: Sequence, size: int, by: Signature, account: Account = Account()) -> Sequence:  # noqa: B008  # frozen
+def reserve(sequence: Sequence, size: int, by: Signature, account: Account = Account()) -> Sequence:
     """Return the sequence after a node took the next `size` numbers."""
     start, stop = sequence.next, sequence.next + size
     if stop > LIMIT:
@@ -202,8 +202,7 @@ def parse(value: bytes, name: str) -> Sequence:
     """Return what the bytes say, or raise SequenceCorruptError with what is wrong with them."""
     try:
         document = json.loads(value)
-        if document["v"] != FORMAT:
-            raise ValueError(f"its format is {document['v']!r}, this program knows {FORMAT}")
+        _check_format(document["v"])
         events = tuple(_event(fields) for fields in document["events"])
         return _checked(Sequence(_number(document["next"]), _number(document["spilled"]), events))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
@@ -244,6 +243,11 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a text")
     return value
+
+
+def _check_format(found: object) -> None:
+    if found != FORMAT:
+        raise ValueError(f"its format is {found!r}, this program knows {FORMAT}")
 
 
 def _checked(sequence: Sequence) -> Sequence:

@@ -1,0 +1,37 @@
+"""Unique ids: short numbers from one small blob, and time-ordered ones from a leased node number.
+
+Reading order: `store` (what is asked of storage), `sequence` (what the blob says, and what may follow), `book` (the
+optimistic loop and its guards), `reservations` (a range that is proven to be ours), `supply` (fetching ahead),
+`range_generator`. Beside them `explain` (who held a number), `resume` (after a loss), `time_ordered`.
+"""
+
+from shared.ids.blob_store import BlobStore, connect
+from shared.ids.explain import Explanation, Fate, explain_in, read_sequence
+from shared.ids.memory_store import MemoryStore
+from shared.ids.range_generator import RangeGenerator
+from shared.ids.resume import resume
+from shared.ids.sequence import Event, Kind, Sequence
+from shared.ids.sizing import Sizing
+from shared.ids.store import OptimisticStore, Snapshot
+from shared.ids.time_ordered import Moment, TimeOrderedGenerator, read_id
+
+__all__ = [
+    "BlobStore",
+    "Event",
+    "Explanation",
+    "Fate",
+    "Kind",
+    "MemoryStore",
+    "Moment",
+    "OptimisticStore",
+    "RangeGenerator",
+    "Sequence",
+    "Sizing",
+    "Snapshot",
+    "TimeOrderedGenerator",
+    "connect",
+    "explain_in",
+    "read_id",
+    "read_sequence",
+    "resume",
+]
