@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from proton import Described, Terminus
 
 from local.servicebus.broker import Broker
-from local.servicebus.management import Replies, Requests
+from local.servicebus.management import Replies, Requests, named
 from local.servicebus.peer import Endpoint, Peer
 from local.servicebus.queue import MessageQueue
 from local.servicebus.receiver import Desk
@@ -25,14 +25,10 @@ def _is_channel(path: str) -> bool:
     return path == "$cbs" or path.lower().endswith("/$management")
 
 
-def _named(data: Any) -> dict[str, Any]:
-    """Return a proton map by plain names."""
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        data.rewind()
-        data = data.get_object() if data.next() else None
-    return {str(key): value for key, value in (data or {}).items()}
+def _filters(link: Any) -> dict[str, Any]:
+    wanted = link.remote_source.filter
+    wanted.rewind()
+    return named(wanted.get_object()) if wanted.next() else {}
 
 
 class Hall:
@@ -89,7 +85,7 @@ class Hall:
         path = node(link.remote_source.address)
         channel = _is_channel(path)
         desk = None if channel else self._desks[self._broker.outlet(path).queue]
-        filters = _named(link.remote_source.filter)
+        filters = _filters(link)
         strange = sorted(set(filters) - {SESSION_FILTER})
         if strange:
             raise not_implemented(f"the receiving filter {strange[0]!r}")
@@ -108,5 +104,5 @@ class Hall:
         if not filters:
             raise Refusal(NOT_ALLOWED, f"{name} has sessions: ask for a session to receive from it")
         asked = filters[SESSION_FILTER]
-        session_id = asked.value if isinstance(asked, Described) else asked
-        return line.ask(peer, link, session_id, _named(link.remote_properties))
+        session_id: Any = asked.value if isinstance(asked, Described) else asked
+        return line.ask(peer, link, session_id, named(link.remote_properties))

@@ -17,6 +17,7 @@ from local.servicebus.refusal import ARGUMENT, Refusal, not_implemented
 from local.servicebus.transfer import answer, received, send
 
 _CREDIT = 100
+_UNDESCRIBED: Any = UNDESCRIBED
 _VENDOR = "com.microsoft:"
 
 
@@ -41,6 +42,11 @@ class Call:
         return [int(number) for number in _listed(self.body.get("sequence-numbers"))]
 
 
+def named(value: Any) -> dict[str, Any]:
+    """Return an AMQP map by plain names; anything else has none."""
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
+
+
 def _listed(value: Any) -> list[Any]:
     return list(value.elements if isinstance(value, Array) else value or [])
 
@@ -57,7 +63,7 @@ def _token(token: Any) -> str:
 def _renew_locks(call: Call) -> dict[str, Any]:
     queue = call.broker.outlet(call.path).queue
     ends = [timestamp(int(queue.renew(token, call.now) * 1000)) for token in call.tokens()]
-    return {"expirations": Array(UNDESCRIBED, Data.TIMESTAMP, *ends)}
+    return {"expirations": Array(_UNDESCRIBED, Data.TIMESTAMP, *ends)}
 
 
 def _settle(call: Call) -> None:
@@ -91,7 +97,7 @@ def _schedule(call: Call) -> dict[str, Any]:
         intake.check(parcel)
     # A repeat within the duplicate window is dropped like any other; 0 is no message's number.
     numbers = [intake.accept(parcel, call.now) or 0 for parcel in parcels]
-    return {"sequence-numbers": Array(UNDESCRIBED, Data.LONG, *numbers)}
+    return {"sequence-numbers": Array(_UNDESCRIBED, Data.LONG, *numbers)}
 
 
 def _cancel(call: Call) -> None:
@@ -200,8 +206,6 @@ class Requests:
         encoded = received(self._link, delivery)
         if encoded is None:
             return
-        answer(delivery)
-        pn_link_flow(self._link, 1)
         request = Message()
         request.decode(encoded)
         reply = self._answered(request)
@@ -209,15 +213,19 @@ class Requests:
         links = self._peer.replies.get(self._path)
         if links:
             links[-1].reply(bytes(reply.encode()))
+        # After the reply, and credit in bulk: the client takes 50 ms for each frame while it opens.
+        answer(delivery)
+        if pn_link_credit(self._link) < _CREDIT // 2:
+            pn_link_flow(self._link, _CREDIT // 2)
 
     def _answered(self, request: Message) -> Message:
-        properties = {str(key): value for key, value in (request.properties or {}).items()}
+        properties = named(request.properties)
         operation = str(properties.get("operation"))
         if self._path == "$cbs":
             return _token_reply(operation)
         holder = self._peer.endpoint_named(properties.get("associated-link-name"))
-        body = {str(key): value for key, value in (request.body or {}).items()}
-        call = Call(self._broker, self._path.rsplit("/", 1)[0], body, time.time(), holder)
+        path = self._path.rsplit("/", 1)[0]
+        call = Call(self._broker, path, named(request.body), time.time(), holder)
         try:
             result = perform(operation, call)
         except Refusal as refusal:

@@ -46,6 +46,7 @@ from proton import Collector, Connection, Link, Transport
 _LOG = logging.getLogger(__name__)
 #: The frame size that the real service offers.
 _FRAME = 65_536
+_wrapped: Callable[[Any], Any] = Link.wrap
 
 
 class Endpoint(Protocol):
@@ -185,7 +186,7 @@ class Peer(asyncio.Protocol):
 
     def _on_link_open(self, event: Any) -> None:
         link = pn_event_link(event)
-        endpoint = self._house.attach(self, Link.wrap(link))
+        endpoint = self._house.attach(self, _wrapped(link))
         if endpoint is not None:
             self.endpoints[link] = endpoint
 

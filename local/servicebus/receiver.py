@@ -18,14 +18,13 @@ from cproton import (
     pn_link_drained,
     pn_link_get_drain,
 )
-from proton import Delivery
 
 from local.servicebus.broker import Outlet
 from local.servicebus.parcel import labelled
 from local.servicebus.queue import ONLY, Record
 from local.servicebus.refusal import Refusal, not_implemented
 from local.servicebus.session import SessionLock
-from local.servicebus.transfer import answer, refuse, send
+from local.servicebus.transfer import answer, refuse, send, wrapped
 
 
 class Desk:
@@ -141,7 +140,7 @@ class Consumer:
         elif state == PN_REJECTED:
             self._queue.dead_letter(token, now, *_dead_letter_note(delivery))
         elif state == PN_MODIFIED:
-            self._modify(Delivery.wrap(delivery).remote, token, now)
+            self._modify(wrapped(delivery).remote, token, now)
         elif state in {0, PN_RELEASED}:
             self._queue.release(token, now)
         else:
@@ -159,7 +158,7 @@ class Consumer:
 
 
 def _dead_letter_note(delivery: Any) -> tuple[str | None, str | None]:
-    condition = Delivery.wrap(delivery).remote.condition
+    condition = wrapped(delivery).remote.condition
     info = (condition.info if condition is not None else None) or {}
     described = {str(key): value for key, value in info.items()}
     return described.get("DeadLetterReason"), described.get("DeadLetterErrorDescription")

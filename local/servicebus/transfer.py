@@ -1,5 +1,6 @@
 """Single transfers on proton links: read one in, send one out, answer one."""
 
+from collections.abc import Callable
 from typing import Any
 
 from cproton import (
@@ -18,6 +19,9 @@ from cproton import (
 from proton import Condition, Delivery
 
 from local.servicebus.refusal import Refusal
+
+#: Proton's own view of a delivery, for the few that need more than an outcome.
+wrapped: Callable[[Any], Any] = Delivery.wrap
 
 
 def received(link: Any, delivery: Any) -> bytes | None:
@@ -52,7 +56,7 @@ def answer(delivery: Any, state: int = PN_ACCEPTED) -> None:
 
 def refuse(delivery: Any, refusal: Refusal) -> None:
     """Settle a transfer as rejected, with the reason."""
-    rejected = Delivery.wrap(delivery)
+    rejected = wrapped(delivery)
     rejected.local.condition = Condition(refusal.condition, refusal.description)
     rejected.update(Delivery.REJECTED)
     rejected.settle()

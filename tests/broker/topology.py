@@ -1,0 +1,51 @@
+"""The entities of the broker's tests: several of each kind, so that each test has its own."""
+
+from datetime import timedelta
+from types import MappingProxyType
+
+from shared.topology import Bus, BusQueue, CorrelationFilter, Delivery, SqlFilter, Subscription, Topic
+
+#: How many of each kind there are; a test that asks for one more says so.
+COPIES = 60
+WINDOW = timedelta(seconds=20)
+
+_KINDS = {
+    "plain": BusQueue("plain"),
+    "thrice": BusQueue("thrice", Delivery(max_delivery_count=3)),
+    "brief": BusQueue("brief", Delivery(time_to_live=timedelta(seconds=1))),
+    "buried": BusQueue("buried", Delivery(time_to_live=timedelta(seconds=1), dead_letter_expired=True)),
+    "unique": BusQueue("unique", duplicate_window=WINDOW),
+    "sessions": BusQueue("sessions", Delivery(sessions=True)),
+}
+
+
+def _kind(kind):
+    return CorrelationFilter(MappingProxyType({"kind": kind}))
+
+
+def _topic(number):
+    return Topic(
+        f"topic-{number:02}",
+        (
+            Subscription("everything"),
+            Subscription("red", (_kind("red"),)),
+            Subscription("red-or-blue", (_kind("red"), _kind("blue"))),
+            Subscription("urgent", (CorrelationFilter(subject="urgent"),)),
+            Subscription("urgent-red", (CorrelationFilter(MappingProxyType({"kind": "red"}), "urgent"),)),
+            Subscription("heavy", (SqlFilter("weight > 10 AND kind IN ('red', 'blue')"),)),
+            Subscription("labelled", (SqlFilter("sys.Label = 'urgent' OR EXISTS(flag)"),)),
+            Subscription("none", (SqlFilter("1 = 0"),)),
+            Subscription("in-sessions", (), Delivery(sessions=True)),
+        ),
+        WINDOW if number % 2 else None,
+    )
+
+
+def bus():
+    """Return every entity of the tests."""
+    queues = [
+        BusQueue(f"{name}-{n:02}", kind.delivery, kind.duplicate_window)
+        for name, kind in _KINDS.items()
+        for n in range(COPIES)
+    ]
+    return Bus(tuple(queues), tuple(_topic(number) for number in range(COPIES)))
