@@ -113,6 +113,7 @@ COMMANDS = (
     ("test", _in_venv("-m", "pytest"), "run the tests; what follows goes to pytest"),
     ("check", _check, "lint and check types"),
     ("bench", _in_venv("-m", "tests.benchmarks"), "run the benchmarks and write their tables into the docs"),
+    ("docs", _in_venv("-m", "local.docs"), "write the tables of the documentation that come from the code"),
     ("lock", _lock, "make requirements.txt and requirements-dev.txt from pyproject.toml (--upgrade: newest versions)"),
     ("setup", _setup, "install everything into .venv and .stack; every other command does this by itself"),
     ("verify-clone", _verify_clone, "prove that a fresh clone with an empty HOME and no system Node tests and demos"),

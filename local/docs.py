@@ -1,0 +1,98 @@
+"""Writes the tables of the documentation that come from the code, between their markers; a test finds drift.
+
+A marked place looks like this, and everything between its two lines is replaced:
+
+    <!-- made by `make docs`: settings -->
+    <!-- end -->
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from local.errors import StackError
+from local.paths import ROOT
+from shared.settings import SETTINGS
+from shared.topology import CorrelationFilter, Delivery, Subscription, topology
+
+_PLACE = re.compile(r"(<!-- made by `make docs`: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main() -> int:
+    """Bring every document up to date and name those that changed."""
+    for document in documents():
+        text = document.read_text()
+        made = render(text)
+        if made != text:
+            document.write_text(made)
+            print(f"wrote {document.relative_to(ROOT)}")
+    return 0
+
+
+def documents() -> list[Path]:
+    """Return every document that may hold a marked place."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def render(text: str) -> str:
+    """Return the document with every marked place made anew."""
+    return _PLACE.sub(lambda place: f"{place[1]}\n{_table(place[2])}\n\n{place[3]}", text)
+
+
+def _table(name: str) -> str:
+    if name not in TABLES:
+        raise StackError(f"no table is called {name!r}: the known ones are {', '.join(TABLES)}")
+    return TABLES[name]()
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _settings() -> str:
+    rows = [
+        (f"`{setting.name}`", setting.what, "required" if setting.default is None else f"`{setting.default}`")
+        for setting in SETTINGS
+    ]
+    return markdown(("setting", "what it says", "default"), rows)
+
+
+def _storage() -> str:
+    whole = topology()
+    rows = (("queue", whole.queues), ("container", whole.containers), ("table", whole.tables))
+    return markdown(("kind", "names"), [(kind, ", ".join(f"`{name}`" for name in names)) for kind, names in rows])
+
+
+def _bus() -> str:
+    bus = topology().bus
+    rows = [(f"queue `{queue.name}`", "", *_delivery(queue.delivery)) for queue in bus.queues]
+    for topic in bus.topics:
+        rows += [
+            (f"subscription `{topic.name}/{sub.name}`", _filters(sub), *_delivery(sub.delivery))
+            for sub in topic.subscriptions
+        ]
+    return markdown(("entity", "passes", "lock", "deliveries", "time to live", "sessions"), rows)
+
+
+def _filters(subscription: Subscription) -> str:
+    return " or ".join(
+        " and ".join(f"`{name} = {value}`" for name, value in one.properties.items())
+        if isinstance(one, CorrelationFilter)
+        else f"`{one.expression}`"
+        for one in subscription.filters
+    )
+
+
+def _delivery(delivery: Delivery) -> tuple[str, str, str, str]:
+    lasting = "until taken" if delivery.time_to_live is None else f"{delivery.time_to_live.total_seconds():g} s"
+    lock = f"{delivery.lock.total_seconds():g} s"
+    return lock, str(delivery.max_delivery_count), lasting, "yes" if delivery.sessions else "no"
+
+
+TABLES: dict[str, Callable[[], str]] = {"settings": _settings, "storage": _storage, "bus": _bus}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

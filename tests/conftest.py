@@ -1,0 +1,42 @@
+"""What every test may ask for: a stack's parts, started once for the run, and the host that end-to-end tests run on."""
+
+import pytest
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from local.servicebus.launcher import Broker
+from local.stack import settings_for
+from shared.topology import topology
+
+
+def pytest_addoption(parser):
+    """Let `make test HOST=func` run the end-to-end tests on Core Tools."""
+    parser.addoption("--host", choices=("local", "func"), default="local", help="the host of end-to-end tests")
+
+
+@pytest.fixture(scope="session")
+def azurite():
+    """Azurite, empty at the start of the run."""
+    with Azurite.start() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def broker():
+    """The broker with the app's own topology."""
+    running = Broker.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def provisioned(azurite):
+    """Azurite with every storage entity of the topology."""
+    provision(azurite.connection_string, topology())
+    return azurite
+
+
+@pytest.fixture(scope="session")
+def stack_settings(provisioned, broker):
+    """The settings that reach this run's storage and bus."""
+    return settings_for(provisioned.connection_string, broker.connection_string)

@@ -1,0 +1,69 @@
+"""The installation: what it refuses, and when it does nothing."""
+
+import sys
+
+import pytest
+
+from local import installation
+from local.__main__ import version_problem
+from local.errors import SetupError
+
+
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 13, 0), (3, 14, 2)])
+def test_every_python_of_the_range_is_taken(version):
+    """3.11 to 3.14 have no problem."""
+    assert version_problem(version) == ""
+
+
+@pytest.mark.parametrize("version", [(3, 8, 18), (3, 10, 13), (3, 15, 0)])
+def test_any_other_python_is_refused_in_one_line(version):
+    """The line names what is needed, what was found and how to name another interpreter."""
+    problem = version_problem(version)
+    assert ".".join(map(str, version)) in problem
+    assert "make test PYTHON=" in problem
+    assert "\n" not in problem
+
+
+def test_a_missing_compiler_is_named_before_anything_is_installed(tmp_path):
+    """The one thing that the project cannot bring is asked for by name."""
+    assert "install gcc or clang" in installation.compiler_problem(lambda _: None, tmp_path, "gcc -pthread")
+
+
+def test_missing_headers_are_named(tmp_path):
+    """A compiler without Python's headers would fail deep inside pip; it is said here."""
+    assert "python3-dev" in installation.compiler_problem(lambda _: "/usr/bin/gcc", tmp_path, "gcc")
+
+
+def test_a_machine_with_both_has_no_problem(tmp_path):
+    """A compiler and the headers are all that is asked for."""
+    (tmp_path / "Python.h").touch()
+    assert installation.compiler_problem(lambda _: "/usr/bin/gcc", tmp_path, "") == ""
+
+
+def test_a_step_is_done_once_and_again_only_when_its_input_changed(tmp_path):
+    """The second run of a step does nothing; another wanted state makes it run again."""
+    runs = []
+    for wanted in ("one", "one", "two"):
+        installation._step("thing", tmp_path / "stamp", wanted, lambda wanted=wanted: runs.append(wanted))
+    assert runs == ["one", "two"]
+
+
+def test_a_step_that_fails_is_not_taken_as_done(tmp_path):
+    """The stamp is written last: an interrupted step starts anew."""
+
+    def fail():
+        raise SetupError("no")
+
+    with pytest.raises(SetupError):
+        installation._step("thing", tmp_path / "stamp", "one", fail)
+    assert not (tmp_path / "stamp").exists()
+
+
+def test_a_failing_tool_is_reported_in_one_line_with_its_last_words(monkeypatch, tmp_path):
+    """The error names the tool, its status, what to look at and how its log ends."""
+    monkeypatch.setattr(installation, "LOGS", tmp_path)
+    command = [sys.executable, "-c", "print('no such package'); raise SystemExit(7)"]
+    with pytest.raises(SetupError, match="pip failed with exit status 7") as error:
+        installation._run("pip", command)
+    assert "no such package" in str(error.value)
+    assert "\n" not in str(error.value)

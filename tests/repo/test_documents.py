@@ -1,0 +1,70 @@
+"""README and docs say what is true: their tables, their commands, their tree, their links."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from local import docs
+from local.paths import ROOT
+
+DOCUMENTS = docs.documents()
+README = (ROOT / "README.md").read_text()
+NAMES = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_tables_made_from_the_code_are_up_to_date(document):
+    """A table that comes from the code is what the code says now."""
+    assert docs.render(document.read_text()) == document.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_links_inside_the_project_lead_somewhere(document):
+    """Every relative link names a file that is there."""
+    links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_every_make_target_that_is_named_exists(document):
+    """`make demo` and the like are commands that make knows."""
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[1].split())
+    named = set(re.findall(r"`make ([a-z-]+)", document.read_text()))
+    named |= set(re.findall(r"^\s*make ([a-z-]+)", document.read_text(), re.MULTILINE))
+    assert named <= targets
+
+
+def test_the_two_commands_and_what_they_need_stand_by_line_30():
+    """Who opens the README sees within one screen what to type and what must be there first."""
+    first = "\n".join(README.splitlines()[:30])
+    for part in ("make demo", "make test", "C compiler", "3.11", "WSL"):
+        assert part in first
+
+
+def test_the_tree_in_the_readme_is_the_tree():
+    """Every folder and file that the README lists is there, and every top-level folder is listed."""
+    tree = re.search(r"```text\n(.*?)```", README, re.DOTALL)[1]
+    listed = {line.split()[0].rstrip("/") for line in tree.splitlines() if line.strip()}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top = {path.split("/")[0] for path in tracked.splitlines() if "/" in path and not path.startswith(".")}
+    assert top - listed == set()
+    assert [name for name in listed if not (ROOT / name).exists()] == []
+
+
+def test_every_key_of_host_json_has_its_reason():
+    """docs/design.md gives a value, a reason and who suffers for each key; no other key is in its table."""
+    table = re.search(r"## host\.json\n(.*?)(\n## |\Z)", (ROOT / "docs" / "design.md").read_text(), re.DOTALL)[1]
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", table, re.MULTILINE))
+    assert rows == dict(leaves(json.loads((ROOT / "host.json").read_text())))
+
+
+def leaves(value, path=""):
+    """Yield each leaf of a JSON document with its dotted path."""
+    if not isinstance(value, dict):
+        yield path, value if isinstance(value, str) else json.dumps(value)
+        return
+    for key, inner in value.items():
+        yield from leaves(inner, f"{path}.{key}".lstrip("."))

@@ -1,0 +1,109 @@
+"""The rules of the layout, held by reading every module's imports."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("shared", "functions", "cli", "local")
+#: Which of the project's own packages each one may import.
+ALLOWED = {
+    "shared": {"shared"},
+    "functions": {"functions", "shared"},
+    "cli": {"cli", "shared"},
+    "local": {"local", "shared", "cli"},
+}
+#: Runs before anything is installed.
+STANDARD_LIBRARY_ONLY = ("__init__", "__main__", "commands", "errors", "installation", "lock", "paths", "verify_clone")
+MOST_LINES = 250
+
+
+def modules(package):
+    """Return every module of a package."""
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def every_module():
+    """Return every module of the source."""
+    return [module for package in SOURCES for module in modules(package)]
+
+
+def imports(module):
+    """Return the top-level names that a module imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add((node.module or "").split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_a_package_imports_only_the_layers_below_it(package):
+    """`shared` knows nobody, the triggers and the command know `shared`, nothing deployed knows `local`."""
+    wrong = {
+        str(module.relative_to(ROOT)): sorted(above)
+        for module in modules(package)
+        if (above := imports(module) & set(SOURCES) - ALLOWED[package])
+    }
+    assert wrong == {}
+
+
+def test_shared_knows_no_trigger_types():
+    """What the work is does not depend on what starts it."""
+    users = []
+    for module in modules("shared"):
+        text = module.read_text()
+        if "azure.functions" in text and "import azure.functions" in text:
+            users.append(module.name)
+    assert users == []
+
+
+def test_only_function_app_reads_the_environment_of_the_deployed_code():
+    """A setting that is read elsewhere would be one that the sample, Bicep and the docs do not know."""
+    readers = [
+        str(module.relative_to(ROOT))
+        for package in ("shared", "functions")
+        for module in modules(package)
+        if "os.environ" in module.read_text() or "os.getenv" in module.read_text()
+    ]
+    assert readers == []
+
+
+@pytest.mark.parametrize("name", STANDARD_LIBRARY_ONLY)
+def test_the_entry_needs_nothing_installed(name):
+    """What runs before the installation imports the standard library and its own kind only."""
+    import sys  # noqa: PLC0415 - its list of names is the point
+
+    module = ROOT / "local" / f"{name}.py"
+    foreign = imports(module) - set(sys.stdlib_module_names) - {"local"}
+    assert foreign == set()
+    text = module.read_text()
+    own = {line.split()[1] for line in text.splitlines() if line.startswith("from local.")}
+    own |= {
+        f"local.{part.strip()}"
+        for line in text.splitlines()
+        if line.startswith("from local import ")
+        for part in line.removeprefix("from local import ").split(",")
+    }
+    assert own <= {f"local.{allowed}" for allowed in STANDARD_LIBRARY_ONLY}
+
+
+def test_every_trigger_file_registers_the_function_it_is_named_after():
+    """`ls functions/` is the list of the app's functions."""
+    registered = {module.stem for module in modules("functions")} - {"__init__"}
+    for name in registered:
+        assert f"def {name}(" in (ROOT / "functions" / f"{name}.py").read_text()
+        assert f"{name}.blueprint(" in (ROOT / "function_app.py").read_text()
+
+
+def test_modules_stay_small_enough_to_read():
+    """A module over 250 lines holds more than one idea."""
+    long = {
+        str(module.relative_to(ROOT)): lines
+        for module in every_module()
+        if (lines := len(module.read_text().splitlines())) > MOST_LINES
+    }
+    assert long == {}

@@ -1,0 +1,57 @@
+"""Settings: the code, the sample file and the settings' own rules are one set."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from shared.settings import SETTINGS, Settings, SettingsError
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Read by the Functions host, not by the app.
+HOSTS_OWN = {"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage"}
+SAMPLE = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]
+
+
+def test_the_sample_holds_every_setting_with_its_safe_local_value():
+    """Who copies the sample has every setting, and no setting that nobody reads."""
+    host_overrides = {name for name in SAMPLE if name.startswith("AzureFunctionsJobHost__")}
+    own = {name: value for name, value in SAMPLE.items() if name not in HOSTS_OWN | host_overrides}
+    assert own == {setting.name: setting.local for setting in SETTINGS}
+
+
+def test_the_sample_is_accepted():
+    """The app starts with the sample's values."""
+    assert Settings.parse(SAMPLE).work_queues == 1
+
+
+def test_everything_wrong_is_reported_at_once():
+    """A person who has three settings wrong is told three things."""
+    with pytest.raises(SettingsError) as error:
+        Settings.parse({"SLUICE_WORK_QUEUES": "many"})
+    for part in ("SluiceStorage is missing", "SluiceBus is missing", "SLUICE_WORK_QUEUES is 'many'"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["0", "101", "-1", "1.5", "²", "1e1"])
+def test_a_number_out_of_its_range_is_refused(text):
+    """Only whole numbers within the range pass."""
+    with pytest.raises(SettingsError, match="from 1 to 100"):
+        Settings.parse({**SAMPLE, "SLUICE_WORK_QUEUES": text})
+
+
+def test_an_identity_connection_counts_as_set():
+    """A connection may be given by its identity settings instead of by a connection string."""
+    identity = {"SluiceStorage__queueServiceUri": "https://a.queue.core.windows.net"}
+    rest = {name: value for name, value in SAMPLE.items() if name != "SluiceStorage"}
+    assert Settings.parse({**rest, **identity}).work_queues == 1
+
+
+def test_every_setting_that_a_trigger_names_is_in_the_list():
+    """A %SETTING% or a connection of a trigger that no list knows would fail at the first start in Azure."""
+    names = {setting.name for setting in SETTINGS}
+    for module in (ROOT / "functions").glob("*.py"):
+        text = module.read_text()
+        used = set(re.findall(r'"%(\w+)%"', text)) | set(re.findall(r'connection="(\w+)"', text))
+        assert used <= names | HOSTS_OWN, module.name
