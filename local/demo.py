@@ -24,7 +24,7 @@ def main() -> int:
         with running(StackOptions(instances=2)) as stack:
             console.print(f"[bold]Sluice[/bold] runs at {stack.host.base_url} after {time.monotonic() - began:.1f} s")
             _step("every queue, container, table and bus entity answers", lambda: _everything_answers(stack))
-            _step("both instances answer over HTTP", lambda: _both_instances_answer(stack))
+            _step("the app answers over HTTP", lambda: _the_app_answers(stack))
         console.print("everything stopped; `make up` leaves it running for you")
     except StackError as error:
         if os.environ.get("SLUICE_TRACEBACK"):
@@ -56,7 +56,7 @@ def _summary(findings: list[Finding]) -> Table:
     return table
 
 
-def _both_instances_answer(stack: Stack) -> str:
+def _the_app_answers(stack: Stack) -> str:
     with urllib.request.urlopen(f"{stack.host.base_url}/api/health", timeout=30) as reply:  # noqa: S310 - our own http address
         return f"GET /api/health says {json.loads(reply.read())}"
 

@@ -4,6 +4,7 @@ Parts start in the order in which they are needed and stop in the reverse order,
 """
 
 import json
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from shared.topology import topology
 
 class RunningHost(Protocol):
     """Whatever runs the app: the project's own host or `func`."""
+
+    process: subprocess.Popen[bytes]
 
     @property
     def base_url(self) -> str:

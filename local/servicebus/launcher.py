@@ -57,6 +57,13 @@ class Broker:
         return connection_string(self.port)
 
     @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running process, for those who watch over it."""
+        if self._process is None:
+            raise BrokerStartError("the Service Bus broker is not running: start it first")
+        return self._process
+
+    @property
     def pid(self) -> int | None:
         """The process, for those who measure it; None while it is stopped."""
         return None if self._process is None else self._process.pid

@@ -1,0 +1,122 @@
+"""`make up` and `make demo` as a person runs them: what they start, what they say, and that nothing is left."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from local.paths import ROOT
+from local.up import SETTINGS_FILE
+
+DEADLINE = 90
+
+
+def descendants(pid):
+    """Return every process that a process started, directly or not."""
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return children + [below for child in children for below in descendants(child)]
+
+
+def is_alive(pid):
+    """Whether a process still runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for_line(process, text):
+    """Read what a process prints until a line holds the text, and return that line."""
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"{text!r} was never printed; exit status {process.wait()}")
+
+
+@pytest.fixture
+def up():
+    """Start `make up` with these arguments; whatever happens, it is stopped at the end."""
+    started = []
+
+    def start(*arguments):
+        command = [sys.executable, "-m", "local.up", "--port", "0", *arguments]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
+    """The app answers, the `sluice` command finds the stack, and after Ctrl-C every process is gone."""
+    process = up()
+    base_url = wait_for_line(process, "Sluice runs at").split()[3]
+    with urllib.request.urlopen(f"{base_url}/api/health", timeout=30) as reply:
+        assert json.loads(reply.read())["status"] == "ok"
+    assert SETTINGS_FILE.stat().st_mode & 0o077 == 0
+    started = descendants(process.pid)
+    assert len(started) >= 4, "Azurite, the broker, the host and its instances"
+    process.send_signal(number)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert [pid for pid in started if is_alive(pid)] == []
+    assert not SETTINGS_FILE.exists()
+
+
+def test_up_ends_when_a_part_of_the_stack_does(up):
+    """A host that dies ends everything, with one line that says so."""
+    process = up("--instances", "1")
+    wait_for_line(process, "Ctrl-C stops everything")
+    started = descendants(process.pid)
+    (host,) = [pid for pid in started if b"local.host\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(host, signal.SIGKILL)
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 1
+    assert said.startswith("sluice up: the host ended by itself")
+    assert said.count("\n") == 1
+    deadline = time.monotonic() + DEADLINE
+    while alive := [pid for pid in started if is_alive(pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
+
+
+def test_a_taken_port_is_one_line_and_leaves_nothing(up):
+    """A port that somebody uses is named with what to do, and what had been started is stopped."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = up("--port", str(port))
+        _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 1
+    assert f"port {port}" in said
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+
+
+def test_external_without_settings_names_the_file_to_copy(up):
+    """`--external` needs local.settings.json, and says where it comes from."""
+    if (ROOT / "local.settings.json").exists():
+        pytest.skip("this checkout has a local.settings.json, so the error cannot be shown")
+    process = up("--external")
+    _, said = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, "copy local.settings.sample.json" in said) == (1, True)
+
+
+def test_the_demonstration_succeeds():
+    """`make demo` ends well and says what it showed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "local.demo"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=DEADLINE
+    )
+    assert done.returncode == 0, done.stderr
+    assert "everything stopped" in done.stdout
