@@ -20,12 +20,14 @@ class SessionDispatch:
 
     def __init__(self, run: BusRun) -> None:
         self._run = run
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def serve(self, client: ServiceBusClient) -> None:
         """Serve sessions until stopped: batches come from one session at a time."""
         slots = 1 if self._run.trigger.is_batch else self._run.options.max_concurrent_sessions
         # Each slot has a connection of its own, and its loss is no matter of the others.
         await asyncio.gather(*(keep_serving(self._run, lambda: self._serve_slot(client)) for _ in range(slots)))
+        await asyncio.gather(*self._closing)
 
     async def _serve_slot(self, client: ServiceBusClient) -> None:
         while not self._run.stopping.is_set():
@@ -36,7 +38,13 @@ class SessionDispatch:
                 except SessionLockLostError:
                     _log.warning("the lock of session %r is lost", receiver.session.session_id)
                 finally:
-                    await receiver.close()
+                    self._close(receiver)
+
+    def _close(self, receiver: ServiceBusReceiver) -> None:
+        """Let the session go. The SDK takes about a second more to end its connection, which the slot need not wait."""
+        task = asyncio.create_task(_closed(receiver))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def _accept(self, client: ServiceBusClient) -> ServiceBusReceiver | None:
         """Return a receiver of the next session, or None when none came in time or the host stops."""
@@ -58,7 +66,9 @@ class SessionDispatch:
         finally:
             stopped.cancel()
             if not opening.done() or opening.exception() is not None:
-                await _abort(opening, receiver)
+                opening.cancel()
+                await asyncio.wait({opening})
+                self._close(receiver)
         return None
 
     async def _serve_session(self, receiver: ServiceBusReceiver) -> None:
@@ -73,10 +83,8 @@ class SessionDispatch:
                     await self._run.one(receiver, message)
 
 
-async def _abort(opening: asyncio.Task[ServiceBusReceiver], receiver: ServiceBusReceiver) -> None:
-    opening.cancel()
-    await asyncio.wait({opening})
+async def _closed(receiver: ServiceBusReceiver) -> None:
     try:
         await receiver.close()
     except ServiceBusError as error:
-        _log.debug("closing a receiver that had no session failed: %s", type(error).__name__)
+        _log.debug("closing a session receiver failed: %s", type(error).__name__)

@@ -35,7 +35,7 @@ class Host:
         self.port = 0
 
     @classmethod
-    def start(
+    def start(  # noqa: PLR0913  # all but two have defaults, a caller names what it varies
         cls,
         app: Path,
         settings: Mapping[str, str],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from local.host.bus_listener import BusListener
 from local.host.contract import IndexedFunction, Invoke, Listener
 from local.host.host_json import HostOptions
 from local.host.host_storage import HostStorage
@@ -38,6 +39,7 @@ class Listeners:
         """Return what listens in this instance: its group's functions that are not disabled, and the primary lease."""
         makers: dict[str, Callable[[IndexedFunction, Invoke], Listener]] = {
             "queueTrigger": self._queue,
+            "serviceBusTrigger": self._bus,
             "timerTrigger": self._timer,
         }
         mine = [f.indexed for f in functions if not f.is_disabled and self._is_mine(f.indexed)]
@@ -67,6 +69,10 @@ class Listeners:
         storage = self._storage(str(function.trigger.settings.get("connection", "")))
         lease = timedelta(seconds=self.arguments.host.message_lease)
         return QueueListener(function, self.options.queues, storage, invoke, lease)
+
+    def _bus(self, function: IndexedFunction, invoke: Invoke) -> Listener:
+        connection = self.connect(str(function.trigger.settings.get("connection", "")))
+        return BusListener(function, self.options.bus, connection, invoke)
 
     def _timer(self, function: IndexedFunction, invoke: Invoke) -> Listener:
         host, singleton = self.arguments.host, self.options.singleton

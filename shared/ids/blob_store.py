@@ -1,6 +1,7 @@
 """The store in Azure Blob Storage: one small block blob a value."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from azure.core import MatchConditions
@@ -82,12 +83,13 @@ class BlobStore:
             return self._put(value, None)
 
     def _put(self, value: bytes, etag: str | None) -> str | None:
-        # With an ETag the request says If-Match, without one (and without overwrite) If-None-Match: *.
-        condition = MatchConditions.IfNotModified if etag else None
+        upload = partial(self._blob.upload_blob, value, content_settings=_JSON)
         try:
-            written = self._blob.upload_blob(
-                value, overwrite=etag is not None, content_settings=_JSON, etag=etag, match_condition=condition
-            )
+            if etag is None:
+                # Without `overwrite` the request says If-None-Match: *.
+                written = upload()
+            else:
+                written = upload(overwrite=True, etag=etag, match_condition=MatchConditions.IfNotModified)
         except HttpResponseError as refusal:
             if _code(refusal) in _WRITTEN_BEFORE:
                 return None

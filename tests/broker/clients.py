@@ -109,6 +109,12 @@ async def bodies(receiver, count, wait=5):
     return [str(message) for message in messages]
 
 
+async def left_in(receiver):
+    """Return the texts of all messages of the receiver's entity, taken or not."""
+    # Without a number, the client looks only behind what it has received.
+    return [str(message) for message in await receiver.peek_messages(max_message_count=100, sequence_number=1)]
+
+
 async def until(condition, seconds=10):
     """Poll an async condition until it holds; its last value."""
     deadline = asyncio.get_running_loop().time() + seconds

@@ -45,6 +45,7 @@ async def asynchronous(req: func.HttpRequest) -> func.HttpResponse:
 @blueprint.route("block")
 async def block(req: func.HttpRequest) -> func.HttpResponse:
     """Block the event loop, as no function should."""
+    logging.getLogger("app").warning("began to block")
     time.sleep(float(req.params["seconds"]))  # noqa: ASYNC251  # blocking is the point
     return _answer(pid=os.getpid())
 

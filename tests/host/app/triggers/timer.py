@@ -1,5 +1,6 @@
 """Timers leave one blob per run."""
 
+import contextlib
 import json
 import os
 import time
@@ -10,15 +11,16 @@ import azure.functions as func
 from azure.core.exceptions import ResourceExistsError
 from azure.storage.blob import ContainerClient
 
+#: Azure fixes this spelling.
+HOST_STORAGE = "AzureWebJobsStorage"
+
 blueprint = func.Blueprint()
 
 
 def _record(name: str, **fields: object) -> None:
-    with ContainerClient.from_connection_string(os.environ["AzureWebJobsStorage"], "ticks") as container:
-        try:
+    with ContainerClient.from_connection_string(os.environ[HOST_STORAGE], "ticks") as container:
+        with contextlib.suppress(ResourceExistsError):
             container.create_container()
-        except ResourceExistsError:
-            pass
         run = {"pid": os.getpid(), "at": datetime.now(UTC).isoformat(), **fields}
         container.upload_blob(f"{name}/{uuid4()}", json.dumps(run))
 
