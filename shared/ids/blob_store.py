@@ -106,5 +106,6 @@ class BlobStore:
 
 
 def _code(error: AzureError) -> str:
-    # Set by the storage library on the errors it raises, not declared on their class.
-    return str(getattr(error, "error_code", None) or type(error).__name__)
+    # Set by the storage library on the errors it raises, not declared on their class: an enum where it knows the code.
+    code = getattr(error, "error_code", None) or type(error).__name__
+    return str(getattr(code, "value", code))

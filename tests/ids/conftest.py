@@ -1,0 +1,57 @@
+"""Stores of both kinds, and a clock that stands still until it is told."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from local.azurite.launcher import Azurite
+from shared.ids import BlobStore, MemoryStore, OptimisticStore, connect
+
+
+class ManualClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 11, 21, 9, tzinfo=UTC)
+        self.ran = 0.0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.ran
+
+    def advance(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+        self.ran += max(seconds, 0.0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    with Azurite.start() as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "blob"])
+def store(request: pytest.FixtureRequest) -> Iterator[OptimisticStore]:
+    """A store that holds nothing yet; the blob's container does not exist."""
+    if request.param == "memory":
+        yield MemoryStore("ids/ordernumber")
+        return
+    running: Azurite = request.getfixturevalue("azurite")
+    with connect(running.connection_string, f"ids-{uuid.uuid4().hex}") as container:
+        yield BlobStore(container, "ordernumber")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Retries follow each other at once."""
+    monkeypatch.setattr("shared.ids.book.FIRST_PAUSE", 0.0)
+    return lambda: None
