@@ -1,0 +1,108 @@
+"""What the stages tell each other, as JSON under one wrapper key, versioned; part of the public formats.
+
+The wrapper is there because the Functions host copies top-level JSON properties into trigger metadata.
+"""
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+VERSION = 1
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+#: Exact decimals travel as text: JSON numbers become floats in too many readers.
+Sums: TypeAlias = dict[str, str]
+#: Offset, length, items and SHA-256 of one frame of a payload.
+Frame: TypeAlias = tuple[Count, Count, Count, str]
+
+
+class Dispatch(Struct, frozen=True, kw_only=True, tag_field="kind", tag="dispatch", forbid_unknown_fields=True):
+    """On `submissions`: put the job's chunks on the work queues, from where its cursor stands."""
+
+    job: str
+    v: int = VERSION
+
+
+class Chunk(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chunk", omit_defaults=True):
+    """On a work queue: everything that processing one chunk needs, so that it reads nothing but the payload."""
+
+    job: str
+    chunk: Count
+    revision: Count
+    workload: str
+    codec: str
+    frames: list[Frame]
+    #: The id of the chunk's first transaction; the others follow.
+    first_id: Count
+    #: The payload's blob, and the ETag that it must still have; None when the payload is in `inline`.
+    blob: str | None = None
+    etag: str | None = None
+    inline: str | None = None
+    v: int = VERSION
+
+
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Items and declared sums that ended in one way; `sums` is None where they cannot be known."""
+
+    items: Count = 0
+    sums: Sums | None = msgspec.field(default_factory=dict)
+
+
+class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", omit_defaults=True):
+    """On the bus queue `results`: how one chunk ended; at most 1 KiB, the partial itself is in the result blob."""
+
+    job: str
+    chunk: Count
+    revision: Count
+    #: Name and SHA-256 of the result blob; None for a parked chunk.
+    blob: str | None = None
+    hash: str | None = None
+    accepted: Outcome = Outcome()
+    rejected: Outcome = Outcome()
+    parked: Outcome = Outcome()
+    #: Why the chunk is parked; None for one that is done.
+    reason: str | None = None
+    milliseconds: Count = 0
+    #: Storage requests by cause that this chunk took.
+    requests: dict[str, int] = msgspec.field(default_factory=dict)
+    v: int = VERSION
+
+
+class Finish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finish", forbid_unknown_fields=True):
+    """On work-00: merge the partials of this revision and write the outputs."""
+
+    job: str
+    revision: Count
+    v: int = VERSION
+
+
+Internal: TypeAlias = Dispatch | Chunk | Result | Finish
+
+
+class _Wrapper(Struct, frozen=True):
+    sluice: Internal
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_Wrapper)
+
+
+def encode(message: Internal) -> bytes:
+    """Return the message as it goes on the wire."""
+    return _encoder.encode({"sluice": message})
+
+
+def decode(body: bytes | str) -> Internal:
+    """Return the message; raises msgspec.DecodeError or ValidationError, which say where it is wrong."""
+    return _decoder.decode(body).sluice
+
+
+def kind_of(body: bytes | str) -> Any:
+    """Return the kind that a message claims, or None; `submissions` carries foreign messages too."""
+    try:
+        wrapper = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+    inner = wrapper.get("sluice") if isinstance(wrapper, dict) else None
+    return inner.get("kind") if isinstance(inner, dict) else None
