@@ -62,6 +62,8 @@ def _listen(port: int) -> socket.socket:
 
 
 def _serve(given: argparse.Namespace, run_folder: Path) -> None:
+    if os.name != "posix":
+        raise StartError("the local host shares sockets between processes, which Windows cannot: run it in WSL")
     app = given.app.resolve()
     if given.instances < 1:
         raise StartError(f"--instances is {given.instances}, expected 1 or more")
@@ -86,7 +88,7 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
     listening = _listen(given.port)
     port = listening.getsockname()[1]
     RunFolder(run_folder).clear()
-    write(RunFolder(run_folder).address, {"port": port})
+    write(RunFolder(run_folder).address, {"port": port, "keys": arguments.keys})
     logging.getLogger("host").info("listening on http://127.0.0.1:%d", port)
     asyncio.run(_supervise(arguments, environment, given.instances, listening))
 

@@ -54,6 +54,8 @@ class Invoker:
         return outcome
 
     async def _outcome(self, call: Call) -> Outcome:
+        if self._doomed.done():
+            return self._lost(call)
         work = asyncio.wrap_future(self._worker.start(call))
         either: set[asyncio.Future[Any]] = {work, self._doomed}
         await asyncio.wait(either, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -33,6 +33,7 @@ class Host:
         self.process, self.log = process, log
         self._folder = folder
         self.port = 0
+        self._keys: str | None = None
 
     @classmethod
     def start(  # noqa: PLR0913  # all but two have defaults, a caller names what it varies
@@ -99,7 +100,7 @@ class Host:
 
     def get_json(self, path: str) -> Any:
         """Return the JSON that a GET of an administrative path gives."""
-        keys = read(self._folder.path / "keys.json") or {}
+        keys = read(Path(self._keys)) or {} if self._keys else {}
         request = urllib.request.Request(self.base_url + path, headers={HEADER: keys.get("master", "")})  # noqa: S310  # always http on loopback
         with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # always http on loopback
             return json.load(answer)
@@ -138,7 +139,7 @@ class Host:
         address = read(self._folder.address)
         if not address:
             return False
-        self.port = address["port"]
+        self.port, self._keys = address["port"], address["keys"]
         try:
             return bool(self.status()["state"] == "Running")
         except (urllib.error.URLError, OSError, ValueError):

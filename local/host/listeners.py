@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from azure.servicebus import parse_connection_string
+
 from local.host.bus_listener import BusListener
 from local.host.contract import IndexedFunction, Invoke, Listener
 from local.host.host_json import HostOptions
@@ -16,6 +18,7 @@ from local.host.local_settings import HOST_STORAGE, connection_string, lookup
 from local.host.meter import Meter
 from local.host.plan import InstanceArguments, group_of
 from local.host.queue_listener import QueueListener
+from local.host.signature import AppRefusedError
 from local.host.timer_listener import TimerListener, TimerOptions
 
 
@@ -23,6 +26,11 @@ def host_id(settings: Mapping[str, str], app: str) -> str:
     """Return the name under which the host keeps leases and timers: set, or one per machine and folder."""
     given = lookup("AzureFunctionsWebHost__hostid", settings)
     return given.lower() or hashlib.sha256(f"{uuid.getnode()}:{app}".encode()).hexdigest()[:32]
+
+
+def _malformed(setting: str, error: ValueError) -> str:
+    # Neither SDK quotes the connection string in its error: it holds a key.
+    return f"connection {setting or HOST_STORAGE!r} is no connection string: {error}"
 
 
 @dataclass(slots=True)
@@ -63,7 +71,13 @@ class Listeners:
 
     def _storage(self, setting: str) -> HostStorage:
         connection = self.connect(setting)
-        return self._storages.setdefault(connection, HostStorage(connection, self.meter))
+        storage = self._storages.setdefault(connection, HostStorage(connection, self.meter))
+        try:
+            # Reads the connection string; a client opens nothing before its first request.
+            storage.queue("probe", "start")
+        except ValueError as error:
+            raise AppRefusedError(_malformed(setting, error)) from error
+        return storage
 
     def _queue(self, function: IndexedFunction, invoke: Invoke) -> Listener:
         storage = self._storage(str(function.trigger.settings.get("connection", "")))
@@ -71,7 +85,12 @@ class Listeners:
         return QueueListener(function, self.options.queues, storage, invoke, lease)
 
     def _bus(self, function: IndexedFunction, invoke: Invoke) -> Listener:
-        connection = self.connect(str(function.trigger.settings.get("connection", "")))
+        setting = str(function.trigger.settings.get("connection", ""))
+        connection = self.connect(setting)
+        try:
+            parse_connection_string(connection)
+        except ValueError as error:
+            raise AppRefusedError(_malformed(setting, error)) from error
         return BusListener(function, self.options.bus, connection, invoke)
 
     def _timer(self, function: IndexedFunction, invoke: Invoke) -> Listener:

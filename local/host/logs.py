@@ -20,7 +20,7 @@ class Running:
     invocation: str
 
 
-#: Set around user code; threads and tasks that it starts inherit it.
+#: Set around user code; tasks that it starts inherit it, threads of its own do so from Python 3.14 on.
 running: ContextVar[Running | None] = ContextVar("running", default=None)
 
 

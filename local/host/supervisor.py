@@ -112,6 +112,8 @@ class Supervisor:
     async def _run_once(self, arguments: InstanceArguments) -> int:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            # Not the working directory first: an app's own folder must not shadow the host's modules.
+            "-P",
             "-m",
             "local.host.instance",
             arguments.to_json(),

@@ -53,6 +53,7 @@ async def block(req: func.HttpRequest) -> func.HttpResponse:
 @blueprint.route("sleep")
 def sleep(req: func.HttpRequest) -> func.HttpResponse:
     """Hold a thread."""
+    logging.getLogger("app").info("began to sleep")
     time.sleep(float(req.params["seconds"]))
     return _answer(pid=os.getpid())
 
