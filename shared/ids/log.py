@@ -36,12 +36,13 @@ def refuse_a_page_behind_its_log(store: OptimisticStore, sequence: Sequence) -> 
         raise SequenceRestoredError(_behind_its_log(store, sequence))
 
 
-def first_free(store: OptimisticStore, sequence: Sequence) -> int:
-    """Return the first write at or after the sequence's own spilled ones that no block of the log begins with."""
-    write = sequence.spilled
-    while block(store, write).read() is not None:
-        write += KEPT
-    return write
+def end(store: OptimisticStore, sequence: Sequence) -> tuple[int, int]:
+    """Return the write after the last one in the log, and the next free number there; the sequence's own if later."""
+    write, reached = sequence.spilled, sequence.next
+    while found := block(store, write).read():
+        *_, last = parse_events(found.value)
+        write, reached = write + KEPT, last.after
+    return write, reached
 
 
 def read_log(store: OptimisticStore, spilled: int, first_write: int = 0) -> Iterator[Event]:

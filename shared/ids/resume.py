@@ -18,8 +18,8 @@ def resume(store: OptimisticStore, above: int, who: str, now: datetime) -> Seque
     """
     snapshot = store.read()
     by = Signature(who, secrets.token_hex(8), now.replace(microsecond=0))
-    page = _readable(snapshot, store.name) or sequence.created(above + 1, by)
-    resumed = sequence.resume(page, above + 1, log.first_free(store, page), by)
+    page = _readable(snapshot, store.name) or sequence.created(0, by)
+    resumed = sequence.resume(page, above + 1, log.end(store, page), by)
     # A sequence that was lost once is not to be taken for a new one later.
     store.beside(MARKER).try_write(b"{}\n", None)
     if store.try_write(resumed.encode(), snapshot.etag if snapshot else None) is None:

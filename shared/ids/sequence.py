@@ -158,13 +158,16 @@ def merged(spans: Iterable[range]) -> tuple[range, ...]:
     return tuple(joined)
 
 
-def resume(sequence: Sequence, at_least: int, spilled: int, by: Signature) -> Sequence:
-    """Return the sequence after a person stepped over all numbers that may have been given below `at_least`."""
-    stop = max(sequence.next, at_least)
-    step = Event(Kind.RESUMED, sequence.next, stop, by)
-    # Blocks of the log that lie ahead tell a history this blob has lost; what it holds itself is told there too.
-    kept = sequence.events if spilled <= sequence.spilled else ()
-    return Sequence(stop, max(spilled, sequence.spilled), (*kept, step))
+def resume(sequence: Sequence, at_least: int, logged: tuple[int, int], by: Signature) -> Sequence:
+    """Return the sequence after a person stepped over all numbers that may have been given below `at_least`.
+
+    `logged` is where the log ends: the next write, and the next free number then.
+    """
+    write, start = logged
+    stop = max(start, at_least)
+    # Where the log goes on after what this blob has spilled, it tells a history that the blob has lost.
+    kept = sequence.events if write == sequence.spilled else ()
+    return Sequence(stop, write, (*kept, Event(Kind.RESUMED, start, stop, by)))
 
 
 def is_full(sequence: Sequence) -> bool:

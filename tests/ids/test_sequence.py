@@ -24,7 +24,7 @@ def test_a_page_survives_its_encoding():
     """What is written is what is read: every field of every kind of event."""
     page = sequence.reserve(sequence.created(1, sign()), 10, sign(), Account((range(1, 3),), (range(3, 5),)))
     page = sequence.close(page, [range(7, 11)], [range(5, 6)], sign("b"))
-    page = sequence.resume(page, 100, 0, sign("person"))
+    page = sequence.resume(page, 100, (0, page.next), sign("person"))
     assert sequence.parse(page.encode(), "x") == page
 
 
