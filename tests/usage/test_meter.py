@@ -1,0 +1,74 @@
+"""The meter, on real clients against Azurite."""
+
+import pytest
+from azure.core.exceptions import ResourceExistsError, ServiceResponseError
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.queue import LinearRetry, QueueServiceClient
+
+from shared.usage.meter import Cause, Meter, because, tallied
+
+
+@pytest.fixture
+def meter():
+    """A meter of its own for each test."""
+    return Meter()
+
+
+@pytest.fixture
+def queues(meter, azurite):
+    """A client that the meter counts."""
+    connection = azurite.connection_string
+    with QueueServiceClient.from_connection_string(
+        connection, transport=meter.transport("queue"), retry_policy=LinearRetry(backoff=0, random_jitter_range=0)
+    ) as client:
+        yield client
+
+
+def test_each_request_is_counted_once_by_service_and_method(meter, queues):
+    """Making a queue and sending to it are two requests."""
+    queues.create_queue("meter-one").send_message("x")
+    assert meter.tally.counts() == {("queue", "PUT", Cause.USEFUL): 1, ("queue", "POST", Cause.USEFUL): 1}
+
+
+def test_the_caller_says_what_only_it_can_know(meter, queues):
+    """An empty look and a sweep are told apart from useful work."""
+    queue = queues.create_queue("meter-two")
+    with because(Cause.IDLE):
+        assert queue.receive_message() is None
+    with because(Cause.SWEEP):
+        queue.get_queue_properties()
+    assert meter.tally.by_cause() == {"useful": 1, "idle": 1, "sweep": 1}
+
+
+def test_a_lost_conditional_write_is_a_conflict(meter, queues):
+    """Somebody else was first: the request is on the bill all the same, under its own cause."""
+    queues.create_queue("meter-three", metadata={"a": "1"})
+    with pytest.raises(ResourceExistsError):
+        queues.create_queue("meter-three", metadata={"a": "2"})
+    assert meter.tally.by_cause() == {"useful": 1, "conflict": 1}
+
+
+def test_what_the_sdk_sends_again_is_a_retry(meter, queues, monkeypatch):
+    """A lost reply makes the SDK send once more: the first is what it was, the second a retry."""
+    queue = queues.create_queue("meter-four")
+    send, lost = RequestsTransport.send, []
+
+    def lose_the_first_reply(self, request, **options):
+        reply = send(self, request, **options)
+        if not lost:
+            lost.append(reply)
+            raise ServiceResponseError("the reply was lost")
+        return reply
+
+    monkeypatch.setattr(RequestsTransport, "send", lose_the_first_reply)
+    queue.get_queue_properties()
+    assert meter.tally.by_cause() == {"useful": 2, "retry": 1}
+
+
+def test_a_tally_counts_what_is_made_inside_it_and_only_that(meter, queues):
+    """The requests of one job are known beside those of the whole process."""
+    queue = queues.create_queue("meter-five")
+    with tallied() as outer, tallied() as inner:
+        queue.send_message("x")
+    queue.send_message("y")
+    assert (outer.total(), inner.total(), meter.tally.total()) == (1, 1, 3)
