@@ -1,5 +1,6 @@
 """Writes output bindings after a function has returned: to storage queues, and to queues and topics of the bus."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
@@ -26,7 +27,7 @@ class Outputs:
     def __init__(self, connect: Connect, meter: Meter, queue_encoding: str) -> None:
         self._connect, self._meter, self._encoding = connect, meter, queue_encoding
         self._storages: dict[str, HostStorage] = {}
-        self._senders: dict[tuple[str, str], ServiceBusSender] = {}
+        self._senders: dict[tuple[str, str], tuple[ServiceBusSender, asyncio.Lock]] = {}
         self._open = AsyncExitStack()
 
     async def __call__(self, function: IndexedFunction, values: Mapping[str, Datum]) -> None:
@@ -60,9 +61,13 @@ class Outputs:
             WATCHER.notify(name)
 
     async def _to_bus(self, binding: Binding, bodies: list[str | bytes]) -> None:
-        sender = self._sender(binding)
+        sender, turn = self._sender(binding)
         for body in bodies:
-            await sender.send_messages(ServiceBusMessage(body, content_type=_TEXT if isinstance(body, str) else _BYTES))
+            # Two sends at once on one sender of the SDK open its link twice, and both fail.
+            async with turn:
+                await sender.send_messages(
+                    ServiceBusMessage(body, content_type=_TEXT if isinstance(body, str) else _BYTES)
+                )
 
     def _storage(self, connection: str) -> HostStorage:
         if connection not in self._storages:
@@ -71,13 +76,13 @@ class Outputs:
             self._open.push_async_callback(storage.close)
         return self._storages[connection]
 
-    def _sender(self, binding: Binding) -> ServiceBusSender:
+    def _sender(self, binding: Binding) -> tuple[ServiceBusSender, asyncio.Lock]:
         queue, topic = binding.settings.get("queueName"), binding.settings.get("topicName")
         key = (_connection(binding), str(queue or topic))
         if key not in self._senders:
             client = ServiceBusClient.from_connection_string(self._connect(key[0]))
             sender = client.get_queue_sender(queue) if queue else client.get_topic_sender(str(topic))
-            self._senders[key] = sender
+            self._senders[key] = sender, asyncio.Lock()
             self._open.push_async_callback(client.close)
         return self._senders[key]
 

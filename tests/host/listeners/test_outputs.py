@@ -5,11 +5,13 @@ import uuid
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.functions.meta import Datum
+from azure.servicebus.aio import ServiceBusClient
 
 from local.host.contract import Binding, ConnectionMissingError, IndexedFunction
 from local.host.output_values import OutputError, messages_of
 from local.host.outputs import Outputs
 from local.host.queue_watcher import WATCHER
+from tests.host.listeners.bus_probe import BusProbe
 
 
 def text(value: str) -> Datum:
@@ -48,8 +50,8 @@ def function(kind: str, **settings) -> IndexedFunction:
 
 
 @pytest.fixture
-def connections(azurite):
-    return {"": azurite.connection_string, "Other": azurite.connection_string}
+def connections(azurite, broker):
+    return {"": azurite.connection_string, "Other": azurite.connection_string, "Bus": broker.connection_string}
 
 
 @pytest.fixture
@@ -125,3 +127,33 @@ async def test_bytes_that_are_no_text_need_an_encoding(connections, meter, targe
     with pytest.raises(OutputError, match="was not written"):
         await plain(function("queue", queueName=target), {"out": Datum(b"\xff", "bytes")})
     await plain.close()
+
+
+async def test_values_written_at_once_all_reach_the_bus(outputs, broker, plain):
+    """Functions that end together share one sender, and none of them fails for it."""
+    write = function("serviceBus", queueName=plain, connection="Bus")
+    await asyncio.gather(*(outputs(write, {"out": text(str(n))}) for n in range(10)))
+    probe = BusProbe(broker.connection_string)
+    assert sorted(await probe.waiting(plain), key=int) == [str(n) for n in range(10)]
+    await probe.close()
+
+
+async def test_text_and_bytes_reach_a_topic_with_their_kind(outputs, broker, topic):
+    """The content type says which it was, and a JSON array is several messages."""
+    write = function("serviceBus", topicName=topic, connection="Bus")
+    await outputs(write, {"out": text('["a", "b"]')})
+    await outputs(write, {"out": Datum(b"\xff", "bytes")})
+    async with ServiceBusClient.from_connection_string(broker.connection_string) as client:
+        async with client.get_subscription_receiver(topic, "all") as receiver:
+            messages = await receiver.peek_messages(max_message_count=10)
+    assert [(b"".join(m.body), m.content_type) for m in messages] == [
+        (b"a", "text/plain"),
+        (b"b", "text/plain"),
+        (b"\xff", "application/octet-stream"),
+    ]
+
+
+async def test_a_bus_entity_that_does_not_exist_fails_the_output(outputs):
+    """The bus is not made by a function."""
+    with pytest.raises(OutputError, match="'out' of function 'copy' was not written"):
+        await outputs(function("serviceBus", queueName="missing", connection="Bus"), {"out": text("x")})
