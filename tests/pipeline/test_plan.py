@@ -1,5 +1,7 @@
 """The plan: every transaction in exactly one chunk, always cut the same way."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ def test_a_chunk_passes_its_limit_only_by_a_single_frame(sizes, chunk_items):
     """Chunks are as large as allowed, and two neighbours never fit into one."""
     chunks = plan_of(sizes, chunk_items).chunks
     assert all(chunk.items <= chunk_items or len(chunk.frames) == 1 for chunk in chunks)
-    for one, following in zip(chunks, chunks[1:], strict=False):
+    for one, following in pairwise(chunks):
         assert one.items + following.frames[0][2] > chunk_items
 
 
