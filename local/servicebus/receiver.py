@@ -88,10 +88,11 @@ class Consumer:
         self.credit = 0
         #: Whether the desk knows that this receiver has credit.
         self.enlisted = False
+        self._gone = False
 
     def on_flow(self) -> None:
         """Ask for as many messages as there is credit; give the credit back where the client drains the link."""
-        self.credit = pn_link_credit(self.link)
+        self.credit = 0 if self._gone else pn_link_credit(self.link)
         if self.credit > 0:
             self._desk.enlist(self)
         if pn_link_get_drain(self.link):
@@ -101,6 +102,7 @@ class Consumer:
 
     def on_gone(self) -> None:
         """Leave the queue; a session goes free, while message locks live on until they run out, as in the service."""
+        self._gone = True
         self._desk.dismiss(self)
         sessions = self._desk.outlet.sessions
         if self.session is not None and sessions is not None:
@@ -121,7 +123,9 @@ class Consumer:
 
     def on_delivery(self, delivery: Any) -> None:
         """Settle a message as the client asks, and answer with the outcome that took effect."""
-        if not pn_delivery_updated(delivery):
+        # A client that finds its link closed asks again by request; an answer on the link as well would be taken for
+        # the answer to that request, because the client does not tell the two directions' delivery numbers apart.
+        if self._gone or not pn_delivery_updated(delivery):
             return
         state = pn_delivery_remote_state(delivery)
         if state == PN_RECEIVED or (state == 0 and not pn_delivery_settled(delivery)):

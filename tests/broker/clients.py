@@ -31,20 +31,51 @@ class Awaited:
         return call
 
 
+def both_clients(test):
+    """Run a test for the sync and the aio client at the same time, each on entities of its own.
+
+    The test takes `bus` or `brisk`, its clients; which of the two names decides on the broker. Side by side, because
+    nearly all of a test's time is the client's own waiting while it opens links.
+    """
+    name = "bus" if "bus" in inspect.signature(test).parameters else "brisk"
+    running = {"bus": "broker", "brisk": "brisk_broker"}[name]
+
+    async def run(closing, **fixtures):
+        broker = fixtures[running] if running in inspect.signature(test).parameters else fixtures.pop(running)
+        both = [Clients(broker.connection_string, kind) for kind in ("sync", "aio")]
+        await asyncio.gather(*(_run_one(test, clients, closing, fixtures | {name: clients}) for clients in both))
+
+    run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+    wanted = [each for each in inspect.signature(test).parameters if each not in {name, running}]
+    run.__signature__ = inspect.Signature(
+        [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in ("closing", running, *wanted)]
+    )
+    run.pytestmark = getattr(test, "pytestmark", [])
+    return run
+
+
+async def _run_one(test, clients, closing, fixtures):
+    try:
+        await test(**fixtures)
+    except BaseException as error:
+        error.add_note(f"with the {clients.kind} client")
+        raise
+    finally:
+        closing.append(asyncio.create_task(clients.close()))
+
+
 class Clients:
     """Opens senders and receivers of one kind of client, and closes them at the end."""
 
-    def __init__(self, connection_string, kind, closing):
+    def __init__(self, connection_string, kind):
         self._connection_string = connection_string
-        self._kind = kind
-        #: A pool on which sync handlers close after the test: each waits a second for a thread of its own.
-        self._closing = closing
+        self.kind = kind
         self._clients = []
         self._handlers = []
 
     def client(self, **options):
         """Return a client that gives up at the first failure, unless asked otherwise."""
-        kind = AioServiceBusClient if self._kind == "aio" else ServiceBusClient
+        kind = AioServiceBusClient if self.kind == "aio" else ServiceBusClient
         options = {"retry_total": 0} | options
         made = kind.from_connection_string(self._connection_string, **options)
         self._clients.append(made)
@@ -53,7 +84,7 @@ class Clients:
     async def _opened(self, handler):
         opened = Awaited(handler)
         self._handlers.append(handler)
-        await getattr(opened, "__aenter__" if self._kind == "aio" else "__enter__")()
+        await getattr(opened, "__aenter__" if self.kind == "aio" else "__enter__")()
         return opened
 
     async def sender(self, queue, **options):
@@ -76,18 +107,14 @@ class Clients:
 
     async def close(self):
         """Close everything."""
-        if self._kind == "aio":
-            await asyncio.gather(*(handler.close() for handler in self._handlers), return_exceptions=True)
-            await asyncio.gather(*(client.close() for client in self._clients))
-        else:
-            self._closing.submit(_close_all, [*self._handlers, *self._clients])
+        await asyncio.gather(*(_closed(handler) for handler in self._handlers))
+        await asyncio.gather(*(_closed(client) for client in self._clients))
 
 
-def _close_all(things):
-    for thing in things:
-        # A handler whose connection a test has broken may fail to say goodbye.
-        with contextlib.suppress(Exception):
-            thing.close()
+async def _closed(thing):
+    # A handler whose connection a test has broken may fail to say goodbye.
+    with contextlib.suppress(Exception):
+        await Awaited(thing).close()
 
 
 async def take(receiver, count, wait=5):
@@ -119,5 +146,5 @@ async def until(condition, seconds=10):
     """Poll an async condition until it holds; its last value."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (value := await condition()) and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # noqa: ASYNC110 - what is awaited happens in another process
     return value

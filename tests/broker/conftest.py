@@ -1,15 +1,25 @@
 """A broker for the whole run, another whose locks end within a second, and clients of both kinds."""
 
+import asyncio
+import inspect
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from local.servicebus.launcher import Broker
-from tests.broker.clients import Clients
 from tests.broker.topology import COPIES
 
+HERE = Path(__file__).parent
 TOPOLOGY = "tests.broker.topology:bus"
+
+
+def pytest_collection_modifyitems(items):
+    """Run the tests of this folder on one event loop, on which what they leave open is closed behind them."""
+    for item in items:
+        if HERE in item.path.parents and inspect.iscoroutinefunction(getattr(item, "function", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture(scope="session")
@@ -26,11 +36,12 @@ def brisk_broker():
         yield running
 
 
-@pytest.fixture(scope="session")
-def closing(broker, brisk_broker):
-    """Threads that close what tests leave open."""
-    with ThreadPoolExecutor(32) as pool:
-        yield pool
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def closing(broker, brisk_broker):
+    """Closes in the background what tests leave open: a client takes a second to close, and there are hundreds."""
+    tasks = []
+    yield tasks
+    await asyncio.gather(*tasks)
 
 
 @pytest.fixture(scope="session")
@@ -50,19 +61,3 @@ def fresh(used):
         return f"{kind}-{number:02}"
 
     return take_one
-
-
-@pytest.fixture(params=["sync", "aio"])
-async def bus(request, broker, closing):
-    """Clients of the shared broker."""
-    clients = Clients(broker.connection_string, request.param, closing)
-    yield clients
-    await clients.close()
-
-
-@pytest.fixture(params=["sync", "aio"])
-async def brisk(request, brisk_broker, closing):
-    """Clients of the broker with short locks."""
-    clients = Clients(brisk_broker.connection_string, request.param, closing)
-    yield clients
-    await clients.close()

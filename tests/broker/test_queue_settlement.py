@@ -1,16 +1,17 @@
 """Messages through a queue, and what becomes of them."""
 
 import asyncio
-import datetime
+import datetime as dt
 import uuid
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.exceptions import MessageLockLostError
 
-from tests.broker.clients import bodies, left_in, take
+from tests.broker.clients import bodies, both_clients, left_in, take
 
 
+@both_clients
 async def test_a_message_arrives_as_it_was_sent(bus, fresh):
     """Body, properties and application properties pass through unchanged, each with its type."""
     queue = fresh("plain")
@@ -41,21 +42,23 @@ def _as_read(value):
     return value.encode() if isinstance(value, str) else value
 
 
+@both_clients
 async def test_a_delivery_says_when_and_how_often(bus, fresh):
     """Sequence number, time of arrival, end of the lock and delivery count are those of the service."""
     queue = fresh("plain")
     sender, receiver = await asyncio.gather(bus.sender(queue), bus.receiver(queue))
     await sender.send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
     first, second = await take(receiver, 2)
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     assert [first.sequence_number, second.sequence_number] == [1, 2]
     assert [first.delivery_count, second.delivery_count] == [0, 0]
-    assert abs(now - first.enqueued_time_utc) < datetime.timedelta(seconds=30)
-    assert datetime.timedelta(seconds=20) < first.locked_until_utc - now < datetime.timedelta(seconds=70)
+    assert abs(now - first.enqueued_time_utc) < dt.timedelta(seconds=30)
+    assert dt.timedelta(seconds=20) < first.locked_until_utc - now < dt.timedelta(seconds=70)
     assert first.lock_token != second.lock_token
     await asyncio.gather(receiver.complete_message(first), receiver.complete_message(second))
 
 
+@both_clients
 async def test_a_completed_message_is_gone(bus, fresh):
     """What is completed is neither delivered nor seen again."""
     queue = fresh("plain")
@@ -65,6 +68,7 @@ async def test_a_completed_message_is_gone(bus, fresh):
     assert await left_in(receiver) == []
 
 
+@both_clients
 async def test_an_abandoned_message_comes_back_counted_and_first(bus, fresh):
     """Abandoning returns a message to its place, one attempt older."""
     queue = fresh("plain")
@@ -79,6 +83,7 @@ async def test_an_abandoned_message_comes_back_counted_and_first(bus, fresh):
     await asyncio.gather(receiver.complete_message(again), receiver.complete_message(other))
 
 
+@both_clients
 async def test_an_unsettled_message_comes_back_when_its_lock_ends(brisk, fresh):
     """A receiver that says nothing loses the message, and the attempt is counted."""
     queue = fresh("plain")
@@ -92,6 +97,7 @@ async def test_an_unsettled_message_comes_back_when_its_lock_ends(brisk, fresh):
     await receiver.complete_message(second)
 
 
+@both_clients
 async def test_the_broker_itself_refuses_a_lock_that_ended(brisk, fresh):
     """Where the client does not notice that its lock ended, the broker's answer tells it so."""
     queue = fresh("plain")
@@ -100,12 +106,13 @@ async def test_the_broker_itself_refuses_a_lock_that_ended(brisk, fresh):
     [first] = await take(receiver, 1)
     [second] = await take(receiver, 1)
     # The client compares clocks before it asks; an expiry far ahead makes it ask.
-    first._expiry = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    first._expiry = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     with pytest.raises(MessageLockLostError, match="lost"):
         await receiver.complete_message(first)
     await receiver.complete_message(second)
 
 
+@both_clients
 async def test_a_renewed_lock_lasts_longer(brisk, fresh):
     """Renewal keeps the message where it is, past the end of the first lock."""
     queue = fresh("plain")
@@ -120,6 +127,7 @@ async def test_a_renewed_lock_lasts_longer(brisk, fresh):
     await receiver.complete_message(message)
 
 
+@both_clients
 async def test_renewing_a_lost_lock_is_refused(bus, fresh):
     """A lock that was given up cannot be renewed."""
     queue = fresh("plain")
@@ -132,6 +140,7 @@ async def test_renewing_a_lost_lock_is_refused(bus, fresh):
         await receiver.renew_message_lock(message)
 
 
+@both_clients
 async def test_receive_and_delete_takes_messages_out_at_once(bus, fresh):
     """In this mode nothing is left to settle."""
     queue = fresh("plain")
@@ -142,9 +151,8 @@ async def test_receive_and_delete_takes_messages_out_at_once(bus, fresh):
     assert await left_in(receiver) == []
 
 
-@pytest.mark.parametrize(
-    ("status", "left", "dead"), [("completed", 0, 0), ("abandoned", 1, 0), ("suspended", 0, 1)]
-)
+@pytest.mark.parametrize(("status", "left", "dead"), [("completed", 0, 0), ("abandoned", 1, 0), ("suspended", 0, 1)])
+@both_clients
 async def test_a_message_can_be_settled_by_request(bus, fresh, status, left, dead):
     """A client whose link is gone settles by a management request with the lock token alone."""
     queue = fresh("plain")
@@ -160,6 +168,7 @@ async def test_a_message_can_be_settled_by_request(bus, fresh, status, left, dea
         await settle(status, [message.lock_token])
 
 
+@both_clients
 async def test_a_receiver_gets_no_more_than_it_asks_for(bus, fresh):
     """Credit is honoured: what one receiver did not ask for is there for another."""
     queue = fresh("plain")
@@ -171,6 +180,7 @@ async def test_a_receiver_gets_no_more_than_it_asks_for(bus, fresh):
     assert [str(message) for message in second] == ["2", "3", "4"]
 
 
+@both_clients
 async def test_prefetched_messages_are_held_back_from_others(bus, fresh):
     """A receiver with prefetch holds that many and one more; the rest goes to others."""
     queue = fresh("plain")
@@ -184,6 +194,7 @@ async def test_prefetched_messages_are_held_back_from_others(bus, fresh):
     assert [str(message) for message in rest] == ["6", "7", "8", "9"]
 
 
+@both_clients
 async def test_messages_that_a_closing_receiver_did_not_hand_on_come_back_uncounted(bus, fresh):
     """A receiver that closes releases its buffer at once, and no attempt is counted."""
     queue = fresh("plain")
@@ -197,6 +208,7 @@ async def test_messages_that_a_closing_receiver_did_not_hand_on_come_back_uncoun
     assert [(str(message), message.delivery_count) for message in rest] == [("1", 0), ("2", 0), ("3", 0)]
 
 
+@both_clients
 async def test_competing_receivers_share_the_messages(bus, fresh):
     """Two receivers with credit are served in turn, and no message goes to both."""
     queue = fresh("plain")

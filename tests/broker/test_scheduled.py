@@ -1,19 +1,20 @@
 """Messages for later."""
 
 import asyncio
-import datetime
+import datetime as dt
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
 from azure.servicebus.exceptions import MessageNotFoundError
 
-from tests.broker.clients import bodies, left_in, take
+from tests.broker.clients import bodies, both_clients, left_in, take
 
 
 def _in(seconds):
-    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+    return dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
 
 
+@both_clients
 async def test_a_scheduled_message_comes_at_its_time(bus, fresh):
     """Not before, and after messages that were sent meanwhile."""
     queue = fresh("plain")
@@ -23,11 +24,12 @@ async def test_a_scheduled_message_comes_at_its_time(bus, fresh):
     await sender.send_messages(ServiceBusMessage("now"))
     assert await bodies(receiver, 1) == ["now"]
     [message] = await take(receiver, 1)
-    assert (str(message), datetime.datetime.now(datetime.UTC) >= due) == ("later", True)
+    assert (str(message), dt.datetime.now(dt.UTC) >= due) == ("later", True)
     assert message.sequence_number > number
     await receiver.complete_message(message)
 
 
+@both_clients
 async def test_a_list_is_scheduled_and_cancelled_by_its_numbers(bus, fresh):
     """Cancelled messages never come; the others do."""
     queue = fresh("plain")
@@ -38,6 +40,7 @@ async def test_a_list_is_scheduled_and_cancelled_by_its_numbers(bus, fresh):
     assert [str(message) for message in await take(receiver, 2, wait=2)] == ["b"]
 
 
+@both_clients
 async def test_cancelling_twice_is_refused(bus, fresh):
     """A number that no scheduled message has is named in the refusal."""
     queue = fresh("plain")
@@ -48,6 +51,7 @@ async def test_cancelling_twice_is_refused(bus, fresh):
         await sender.cancel_scheduled_messages(numbers)
 
 
+@both_clients
 async def test_a_message_sent_with_a_later_time_waits_for_it(bus, fresh):
     """The time may also stand on a message that is sent in the ordinary way."""
     queue = fresh("plain")
@@ -57,6 +61,7 @@ async def test_a_message_sent_with_a_later_time_waits_for_it(bus, fresh):
     assert await bodies(receiver, 1) == ["later"]
 
 
+@both_clients
 async def test_a_scheduled_message_can_be_seen_before_its_time(bus, fresh):
     """Peeking shows it, marked as scheduled."""
     queue = fresh("plain")
@@ -66,6 +71,7 @@ async def test_a_scheduled_message_can_be_seen_before_its_time(bus, fresh):
     assert (str(seen), seen.sequence_number, seen.state) == ("later", number, ServiceBusMessageState.SCHEDULED)
 
 
+@both_clients
 async def test_a_topic_schedules_too(bus, fresh):
     """The message reaches the subscriptions at its time."""
     topic = fresh("topic")

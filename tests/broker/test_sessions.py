@@ -6,13 +6,14 @@ import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
 from azure.servicebus.exceptions import OperationTimeoutError, SessionCannotBeLockedError, SessionLockLostError
 
-from tests.broker.clients import bodies, left_in, take
+from tests.broker.clients import bodies, both_clients, left_in, take
 
 
 def _messages(session, *texts):
     return [ServiceBusMessage(text, session_id=session) for text in texts]
 
 
+@both_clients
 async def test_a_named_session_gives_its_own_messages_in_order(bus, fresh):
     """A receiver of one session sees that session only, first in, first out."""
     queue = fresh("sessions")
@@ -23,6 +24,7 @@ async def test_a_named_session_gives_its_own_messages_in_order(bus, fresh):
     assert await receiver.receive_messages(max_wait_time=0.2) == []
 
 
+@both_clients
 async def test_next_available_gives_each_receiver_a_session_of_its_own(bus, fresh):
     """Whoever asks for any session gets one that is free and has messages, the oldest first."""
     queue = fresh("sessions")
@@ -34,6 +36,7 @@ async def test_next_available_gives_each_receiver_a_session_of_its_own(bus, fres
     assert [await bodies(one, 1), await bodies(two, 1)] == [["a1"], ["b1"]]
 
 
+@both_clients
 async def test_a_receiver_can_wait_for_a_session(bus, fresh):
     """The request stays open until a message for a free session comes."""
     queue = fresh("sessions")
@@ -47,6 +50,7 @@ async def test_a_receiver_can_wait_for_a_session(bus, fresh):
     assert await bodies(receiver, 1) == ["x"]
 
 
+@both_clients
 async def test_no_free_session_is_a_timeout(bus, fresh):
     """Where every session is taken or empty, the wait ends with the service's timeout."""
     queue = fresh("sessions")
@@ -57,6 +61,7 @@ async def test_no_free_session_is_a_timeout(bus, fresh):
         await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=1)
 
 
+@both_clients
 async def test_a_held_session_cannot_be_taken(bus, fresh):
     """A session has one holder."""
     queue = fresh("sessions")
@@ -65,6 +70,7 @@ async def test_a_held_session_cannot_be_taken(bus, fresh):
         await bus.receiver(queue, session_id="a")
 
 
+@both_clients
 async def test_a_closed_receiver_hands_its_session_on_uncounted(bus, fresh):
     """The next holder goes on where the last one stopped; closing is no failed attempt."""
     queue = fresh("sessions")
@@ -78,6 +84,7 @@ async def test_a_closed_receiver_hands_its_session_on_uncounted(bus, fresh):
     assert [(str(message), message.delivery_count) for message in rest] == [("2", 0), ("3", 0)]
 
 
+@both_clients
 async def test_a_session_whose_lock_ends_goes_to_the_next_counted(brisk, fresh):
     """A holder that sleeps loses the session, is told so, and its messages count an attempt."""
     queue = fresh("sessions")
@@ -91,6 +98,7 @@ async def test_a_session_whose_lock_ends_goes_to_the_next_counted(brisk, fresh):
         await first.complete_message(held)
 
 
+@both_clients
 async def test_an_ended_session_lock_closes_the_link(brisk, fresh):
     """The broker says that the lock is lost even to a client that does not watch the clock."""
     queue = fresh("sessions")
@@ -103,6 +111,7 @@ async def test_an_ended_session_lock_closes_the_link(brisk, fresh):
         await receiver.complete_message(held)
 
 
+@both_clients
 async def test_a_renewed_session_stays(brisk, fresh):
     """Renewal keeps session and messages past the end of the first lock."""
     queue = fresh("sessions")
@@ -117,6 +126,7 @@ async def test_a_renewed_session_stays(brisk, fresh):
     assert await left_in(receiver) == []
 
 
+@both_clients
 async def test_a_session_keeps_state_for_the_next_holder(bus, fresh):
     """State is bytes with the session, not with the receiver; None clears it."""
     queue = fresh("sessions")
@@ -130,6 +140,7 @@ async def test_a_session_keeps_state_for_the_next_holder(bus, fresh):
     assert await second.session.get_state() is None
 
 
+@both_clients
 async def test_abandoned_messages_keep_their_place_in_the_session(bus, fresh):
     """Order within a session survives an abandon."""
     queue = fresh("sessions")
@@ -140,6 +151,7 @@ async def test_abandoned_messages_keep_their_place_in_the_session(bus, fresh):
     assert await bodies(receiver, 3) == ["1", "2", "3"]
 
 
+@both_clients
 async def test_a_receiver_peeks_into_its_own_session_only(bus, fresh):
     """Peeking in a session does not show the neighbours."""
     queue = fresh("sessions")
@@ -148,6 +160,7 @@ async def test_a_receiver_peeks_into_its_own_session_only(bus, fresh):
     assert await left_in(receiver) == ["a1"]
 
 
+@both_clients
 async def test_dead_letters_of_a_session_queue_need_no_session(bus, fresh):
     """The dead-letter sub-queue is plain and keeps the session id on the message."""
     queue = fresh("sessions")
@@ -162,6 +175,7 @@ async def test_dead_letters_of_a_session_queue_need_no_session(bus, fresh):
     await graves.complete_message(dead)
 
 
+@both_clients
 async def test_many_sessions_are_held_at_once_and_none_by_two(bus, fresh):
     """Eight receivers that ask for any session get eight different ones."""
     queue = fresh("sessions")

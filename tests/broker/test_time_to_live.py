@@ -1,19 +1,20 @@
 """Messages that nobody takes in time."""
 
 import asyncio
-import datetime
+import datetime as dt
 
 from azure.servicebus import ServiceBusMessage
 
-from tests.broker.clients import left_in, take, until
+from tests.broker.clients import both_clients, left_in, take, until
 
-_ONE_SECOND = datetime.timedelta(seconds=1)
+_ONE_SECOND = dt.timedelta(seconds=1)
 
 
 async def _empty(receiver):
     return not await left_in(receiver)
 
 
+@both_clients
 async def test_a_message_past_its_own_life_is_dropped(bus, fresh):
     """The sender's time to live ends a message; one without lives on."""
     queue = fresh("plain")
@@ -28,17 +29,19 @@ async def test_a_message_past_its_own_life_is_dropped(bus, fresh):
     assert await until(only_long)
 
 
+@both_clients
 async def test_a_message_past_the_entity_s_life_is_dropped(bus, fresh):
     """The entity's time to live bounds a longer one of the sender."""
     queue = fresh("brief")
     sender, receiver, graves = await asyncio.gather(
         bus.sender(queue), bus.receiver(queue), bus.receiver(queue, sub_queue="deadletter")
     )
-    await sender.send_messages(ServiceBusMessage("x", time_to_live=datetime.timedelta(hours=1)))
+    await sender.send_messages(ServiceBusMessage("x", time_to_live=dt.timedelta(hours=1)))
     assert await until(lambda: _empty(receiver))
     assert await left_in(graves) == []
 
 
+@both_clients
 async def test_an_expired_message_is_dead_lettered_where_the_entity_says_so(bus, fresh):
     """The reason is the service's."""
     queue = fresh("buried")
@@ -49,6 +52,7 @@ async def test_an_expired_message_is_dead_lettered_where_the_entity_says_so(bus,
     await graves.complete_message(dead)
 
 
+@both_clients
 async def test_a_locked_message_does_not_expire_before_it_comes_back(bus, fresh):
     """Who holds a message may still complete it after its life has ended."""
     queue = fresh("buried")
@@ -64,12 +68,13 @@ async def test_a_locked_message_does_not_expire_before_it_comes_back(bus, fresh)
     assert await until(lambda: left_in(graves)) == ["returned"]
 
 
+@both_clients
 async def test_a_delivered_message_tells_the_life_it_has(bus, fresh):
     """The time to live on a delivery is the smaller of the sender's and the entity's."""
     queue = fresh("brief")
     sender, receiver = await asyncio.gather(bus.sender(queue), bus.receiver(queue))
     await receiver.receive_messages(max_wait_time=0.1)
-    await sender.send_messages(ServiceBusMessage("x", time_to_live=datetime.timedelta(hours=1)))
+    await sender.send_messages(ServiceBusMessage("x", time_to_live=dt.timedelta(hours=1)))
     [message] = await take(receiver, 1)
     await receiver.complete_message(message)
     assert message.time_to_live == _ONE_SECOND

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from tests.broker.clients import bodies, left_in, take
+from tests.broker.clients import bodies, both_clients, left_in, take
 
 
 def _message(text, subject=None, **properties):
@@ -36,6 +36,7 @@ _SENT = (
         ("none", []),
     ],
 )
+@both_clients
 async def test_a_subscription_gets_what_its_filters_pass(bus, fresh, subscription, expected):
     """Correlation filters by property and subject, alone and together, several at once, and SQL."""
     topic = fresh("topic")
@@ -44,6 +45,7 @@ async def test_a_subscription_gets_what_its_filters_pass(bus, fresh, subscriptio
     assert await left_in(receiver) == expected
 
 
+@both_clients
 async def test_each_subscription_settles_its_own_copy(bus, fresh):
     """Completing in one subscription takes nothing from another."""
     topic = fresh("topic")
@@ -56,16 +58,16 @@ async def test_each_subscription_settles_its_own_copy(bus, fresh):
     assert await bodies(two, 1) == ["x"]
 
 
+@both_clients
 async def test_a_subscription_can_have_sessions(bus, fresh):
     """Sessions of a subscription work as those of a queue."""
     topic = fresh("topic")
-    sender, receiver = await asyncio.gather(
-        bus.sender(topic), bus.receiver(f"{topic}/in-sessions", session_id="s")
-    )
+    sender, receiver = await asyncio.gather(bus.sender(topic), bus.receiver(f"{topic}/in-sessions", session_id="s"))
     await sender.send_messages([ServiceBusMessage(text, session_id="s") for text in "ab"])
     assert await bodies(receiver, 2) == ["a", "b"]
 
 
+@both_clients
 async def test_a_message_without_a_session_is_dead_lettered_by_a_session_subscription(bus, fresh):
     """A topic cannot refuse it for one subscription's sake; it is not lost in silence."""
     topic = fresh("topic")
@@ -77,6 +79,7 @@ async def test_a_message_without_a_session_is_dead_lettered_by_a_session_subscri
     assert dead.dead_letter_reason == "Session id is null."
 
 
+@both_clients
 async def test_the_number_given_by_the_topic_travels_along(bus, fresh):
     """A subscription numbers its own messages and keeps the topic's number beside."""
     topic = fresh("topic")
