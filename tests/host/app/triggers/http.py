@@ -38,8 +38,9 @@ def echo(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
 @blueprint.route("async", auth_level=func.AuthLevel.FUNCTION)
 async def asynchronous(req: func.HttpRequest) -> func.HttpResponse:
     """Answer from the event loop."""
+    started = time.monotonic()
     await asyncio.sleep(float(req.params.get("sleep", "0")))
-    return _answer(pid=os.getpid(), thread=threading.current_thread().name)
+    return _answer(started=started, pid=os.getpid(), thread=threading.current_thread().name)
 
 
 @blueprint.route("block")
@@ -47,7 +48,7 @@ async def block(req: func.HttpRequest) -> func.HttpResponse:
     """Block the event loop, as no function should."""
     logging.getLogger("app").warning("began to block")
     time.sleep(float(req.params["seconds"]))  # noqa: ASYNC251  # blocking is the point
-    return _answer(pid=os.getpid())
+    return _answer(ended=time.monotonic())
 
 
 @blueprint.route("sleep")
