@@ -3,15 +3,26 @@
 SluiceError
 ├── StorageUnavailableError       storage did not answer, or answered with something else than yes, no or not there
 ├── ContentionError               others changed the same blob first, as often as we were allowed to try
-└── IdsError
-    ├── WaitExpiredError          no id within the caller's deadline
-    ├── GeneratorClosedError      the generator was closed, or belongs to the process this one was forked from
-    ├── SequenceCorruptError      the blob holds something no generator wrote
-    ├── SequenceLostError         the blob is gone although it was used
-    ├── SequenceRestoredError     the blob holds an older or another history than the one that was written
-    ├── SequenceExhaustedError    the numbers of the sequence are used up
-    ├── NodesTakenError           every node number of the time-ordered ids is leased
-    └── ClockWentBackError        the time of day is too far behind the ids already given
+├── RefusedError                  what was sent cannot be accepted: a named reason, and what to send instead
+├── PayloadTamperedError          a blob whose name is a hash holds other bytes
+├── IdsError
+│   ├── WaitExpiredError          no id within the caller's deadline
+│   ├── GeneratorClosedError      the generator was closed, or belongs to the process this one was forked from
+│   ├── SequenceCorruptError      the blob holds something no generator wrote
+│   ├── SequenceLostError         the blob is gone although it was used
+│   ├── SequenceRestoredError     the blob holds an older or another history than the one that was written
+│   ├── SequenceExhaustedError    the numbers of the sequence are used up
+│   ├── NodesTakenError           every node number of the time-ordered ids is leased
+│   └── ClockWentBackError        the time of day is too far behind the ids already given
+└── GateError
+    ├── NameRefusedError          a gate or a held entry cannot be called so
+    ├── GateCorruptError          the blob holds something that no writer of gates wrote
+    ├── ScheduleRefusedError      an opening cannot be planned for that time
+    ├── HeldConflictError         the same id is held already with something else
+    ├── MessageRefusedError       no storage queue can carry the message
+    ├── DispatchIncompleteError   some held work that may start could not be put on its queue
+    ├── SignalNotSentError        the bus did not take the signal of an opening
+    └── ReleaseExpiredError       the gate was not opened within the caller's deadline
 """
 
 
@@ -25,6 +36,20 @@ class StorageUnavailableError(SluiceError):
 
 class ContentionError(SluiceError):
     """Raised when a conditional write lost to other writers as often as it may be tried."""
+
+
+class RefusedError(SluiceError):
+    """Raised when what somebody sent cannot be accepted, however often it is tried."""
+
+    def __init__(self, reason: str, found: str, instead: str) -> None:
+        super().__init__(f"{reason}: {found}; {instead}")
+        #: The code of the reason, as in the catalogue of reasons.
+        self.reason = reason
+        self.found, self.instead = found, instead
+
+
+class PayloadTamperedError(SluiceError):
+    """Raised when a blob whose name is the hash of its content holds something else."""
 
 
 class IdsError(SluiceError):
@@ -61,3 +86,39 @@ class NodesTakenError(IdsError):
 
 class ClockWentBackError(IdsError):
     """Raised when the time of day is further behind the ids already given than a caller may wait."""
+
+
+class GateError(SluiceError):
+    """The root of what gates refuse."""
+
+
+class NameRefusedError(GateError):
+    """Raised when a gate or a held entry is called something that it cannot be called."""
+
+
+class GateCorruptError(GateError):
+    """Raised when a gate's blob holds something that no writer of gates wrote; nothing starts by it."""
+
+
+class ScheduleRefusedError(GateError):
+    """Raised when an opening is planned for a time at which it cannot happen."""
+
+
+class HeldConflictError(GateError):
+    """Raised when an id is held already with another message or destination; neither is lost or replaced."""
+
+
+class MessageRefusedError(GateError):
+    """Raised when a message is too large for a storage queue or has characters that none can carry."""
+
+
+class DispatchIncompleteError(GateError):
+    """Raised when held work that may start stayed where it is; the next tick tries again."""
+
+
+class SignalNotSentError(GateError):
+    """Raised when the bus did not take a signal; whoever waits finds the opening by the next poll."""
+
+
+class ReleaseExpiredError(GateError, TimeoutError):
+    """Raised when a gate was not opened within the caller's deadline, so that nobody starts by mistake."""

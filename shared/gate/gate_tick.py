@@ -1,0 +1,86 @@
+"""What the app's timer does for gates: everything that a signal would have done, from the flags alone.
+
+With nothing held and nothing due it makes two requests: one finds no gate that holds something, one finds nothing due.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from shared.clock import Clock
+from shared.errors import DispatchIncompleteError, SluiceError
+from shared.gate.decisions import closed_after_once, needs_pointer, opened_when_due
+from shared.gate.gates import Gates
+from shared.gate.held_work import Dispatched, HeldWork
+from shared.gate.operator import POINTER_KIND, point_to_once, signal
+from shared.gate.signals import Signals
+from shared.gate.state import is_name
+from shared.pending import PendingTable, Pointer
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class GateTick:
+    """Serves every gate that holds something or is due; may run any number of times, also side by side."""
+
+    def __init__(self, gates: Gates, work: HeldWork, pending: PendingTable, signals: Signals, clock: Clock) -> None:
+        self._gates, self._work = gates, work
+        self._pending, self._signals, self._clock = pending, signals, clock
+
+    def run(self) -> dict[str, Dispatched]:
+        """Serve them and return what was dispatched by gate; one that fails does not keep the others waiting."""
+        now = self._clock.now()
+        due: defaultdict[str, list[Pointer]] = defaultdict(list)
+        for pointer in self._pending.due(now):
+            if pointer.kind == POINTER_KIND and is_name(pointer.id):
+                due[pointer.id].append(pointer)
+        names = sorted({*due, *filter(is_name, self._work.gates())})
+        problems: list[str] = []
+        done = {gate: self._tried(partial(self._serve, gate, due[gate], now), gate, problems) for gate in names}
+        if problems:
+            raise DispatchIncompleteError(f"held work stays for the next tick: {'; '.join(problems)}")
+        return done
+
+    def _tried(self, serve: Callable[[], Dispatched], gate: str, problems: list[str]) -> Dispatched:
+        try:
+            done = serve()
+        except SluiceError as error:
+            _LOG.exception("gate not served", extra={"gate": gate})
+            problems.append(f"gate {gate!r}: {error}")
+            return Dispatched()
+        if done.failed:
+            problems.append(f"gate {gate!r}: {done.failed} of {done.put + done.failed} could not be put")
+        return done
+
+    def _serve(self, gate: str, pointers: list[Pointer], now: datetime) -> Dispatched:
+        if not pointers:
+            return self._work.release(gate)
+        epoch = self._open_when_due(gate, now)
+        done = self._work.release(gate)
+        if not done.failed:
+            self._gates.change(gate, lambda found: closed_after_once(found, epoch, now))
+        for pointer in pointers:
+            self._drop_if_stale(gate, pointer)
+        return done
+
+    def _open_when_due(self, gate: str, now: datetime) -> int:
+        changed = self._gates.change(
+            gate, lambda state: opened_when_due(state, now), partial(point_to_once, self._pending, gate)
+        )
+        if changed.is_opening:
+            signal(self._signals, gate, changed.after)
+        return changed.after.epoch
+
+    def _drop_if_stale(self, gate: str, pointer: Pointer) -> None:
+        """Remove a pointer that leads nowhere any more.
+
+        A writer may stand between its pointer and its state. It has read the gate before the write here, so its own
+        write fails, and it points anew before it tries again: the row then has another ETag and stays.
+        """
+        fenced = self._gates.change(gate, lambda found: found if needs_pointer(found, pointer.due) else replace(found))
+        if fenced.before is not fenced.after:
+            self._pending.remove(pointer)

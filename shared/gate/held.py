@@ -1,0 +1,133 @@
+"""What waits behind gates: opaque messages with the queue that each one is for, one table row each."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
+from azure.data.tables import TableClient
+
+from shared.answers import expecting_an_answer
+from shared.errors import HeldConflictError, MessageRefusedError
+
+#: What one storage queue message can carry, and what one binary property of a table can hold: the same 64 KiB.
+MOST_BYTES: Final = 64 * 1024
+#: XML 1.0, in which a queue message travels, has no place for these; JSON escapes them anyway.
+_NOT_CARRIED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldEntry:
+    """One message behind a gate, with the epoch at which its keeper found the gate closed."""
+
+    gate: str
+    id: str
+    epoch: int
+    queue: str
+    message: str
+    held_at: datetime
+    etag: str = ""
+
+    def is_same_work(self, other: "HeldEntry") -> bool:
+        """Whether both put the same on the same queue; the epochs may differ."""
+        return (self.gate, self.id, self.queue, self.message) == (other.gate, other.id, other.queue, other.message)
+
+
+def check_message(entry_id: str, message: str) -> None:
+    """Raise MessageRefusedError for a message that could be held but never dispatched."""
+    found = _NOT_CARRIED.search(message)
+    if found:
+        raise MessageRefusedError(
+            f"cannot hold {entry_id!r}: its message has the character U+{ord(found[0]):04X}, which a storage queue "
+            "cannot carry; write the message as JSON with escapes"
+        )
+    size = len(message.encode())
+    if size > MOST_BYTES:
+        raise MessageRefusedError(
+            f"cannot hold {entry_id!r}: its message has {size} bytes and a storage queue carries {MOST_BYTES}; "
+            "put the content into a blob and send its name"
+        )
+
+
+class HeldTable:
+    """The rows of everything that is held, one partition a gate."""
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+
+    def insert(self, entry: HeldEntry) -> HeldEntry:
+        """Write the row, or find the one of an earlier attempt; return what the table holds now."""
+        with expecting_an_answer(f"hold {entry.id!r} behind gate {entry.gate!r}"):
+            try:
+                written = self._table.create_entity(_row(entry))
+            except AzureError:
+                # There from an earlier attempt, or this attempt's reply was lost: only the row itself tells.
+                return self._found(entry)
+            return replace(entry, etag=written["etag"])
+
+    def _found(self, entry: HeldEntry) -> HeldEntry:
+        found = _entry(self._table.get_entity(entry.gate, entry.id))
+        if found.is_same_work(entry):
+            return found
+        raise HeldConflictError(
+            f"cannot hold {entry.id!r} behind gate {entry.gate!r}: another message for queue {found.queue!r} is held "
+            f"under that id since {found.held_at:%Y-%m-%d %H:%M:%S} UTC; use another id"
+        )
+
+    def pages(self, gate: str, before: int | None = None) -> Iterator[list[HeldEntry]]:
+        """Yield what is held behind a gate, page by page; `before`: only what found it closed at an older epoch."""
+        wanted = "PartitionKey eq @gate" + ("" if before is None else " and epoch lt @before")
+        with expecting_an_answer(f"read what is held behind gate {gate!r}"):
+            query = self._table.query_entities(wanted, parameters={"gate": gate, "before": before or 0})
+            for page in query.by_page():
+                yield [_entry(row) for row in page]
+
+    def gates(self) -> Iterator[str]:
+        """Yield every gate that holds something, with one request a gate and one more."""
+        after = ""
+        with expecting_an_answer("find the gates that hold something"):
+            while gate := self._first_after(after):
+                yield gate
+                after = gate
+
+    def delete(self, entry: HeldEntry) -> None:
+        """Remove the row as it was read; one that is gone or was written again since is somebody else's matter."""
+        with suppress(ResourceModifiedError, ResourceNotFoundError):
+            self._table.delete_entity(
+                entry.gate, entry.id, etag=entry.etag, match_condition=MatchConditions.IfNotModified
+            )
+
+    def _first_after(self, gate: str) -> str | None:
+        rows = self._table.query_entities(
+            "PartitionKey gt @gate", parameters={"gate": gate}, select=["PartitionKey"], results_per_page=1
+        )
+        row = next(iter(rows), None)
+        return None if row is None else str(row["PartitionKey"])
+
+
+def _row(entry: HeldEntry) -> dict[str, Any]:
+    return {
+        "PartitionKey": entry.gate,
+        "RowKey": entry.id,
+        "epoch": entry.epoch,
+        "queue": entry.queue,
+        # As bytes: a string property holds half as much as a queue message.
+        "message": entry.message.encode(),
+        "held_at": entry.held_at,
+    }
+
+
+def _entry(row: Any) -> HeldEntry:
+    return HeldEntry(
+        gate=row["PartitionKey"],
+        id=row["RowKey"],
+        epoch=row["epoch"],
+        queue=row["queue"],
+        message=row["message"].decode(),
+        held_at=row["held_at"],
+        etag=row.metadata["etag"],
+    )

@@ -1,0 +1,131 @@
+"""Who saw which epoch of a gate, how, and how late."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final
+
+from azure.core.exceptions import ResourceExistsError
+from azure.data.tables import TableClient
+
+from shared.answers import expecting_an_answer
+from shared.errors import StorageUnavailableError
+
+_LOG: Final = logging.getLogger(__name__)
+#: What a node may be later than its own poll interval before it counts as a straggler.
+GRACE: Final = timedelta(seconds=1)
+
+
+class SeenBy(Enum):
+    """How a node came to see an epoch."""
+
+    PUSH = "push"
+    POLL = "poll"
+    #: It was open already when the node began to wait.
+    START_UP = "start-up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """One node has seen one epoch."""
+
+    gate: str
+    epoch: int
+    node: str
+    how: SeenBy
+    seen_at: datetime
+    lag: timedelta
+    #: How often this node polls; zero: it does not.
+    interval: timedelta = timedelta()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it came later than a poll would have; one that started after the opening is not late."""
+        return self.how is not SeenBy.START_UP and self.lag > self.interval + GRACE
+
+
+def this_node(role: str = "") -> str:
+    """Return what this process is called in receipts."""
+    process = f"{socket.gethostname()}:{os.getpid()}"
+    return f"{role}@{process}" if role else process
+
+
+class ReceiptTable:
+    """The receipts, one partition a gate; the first of a node for an epoch stands."""
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+
+    def write(self, receipt: Receipt) -> None:
+        """Write the receipt if storage takes it; nobody who was released waits for a record of it."""
+        try:
+            with expecting_an_answer(f"write the receipt of {receipt.node!r}"), suppress(ResourceExistsError):
+                self._table.create_entity(_row(receipt))
+        except StorageUnavailableError:
+            _LOG.warning("receipt not written", extra={"gate": receipt.gate, "epoch": receipt.epoch})
+
+    def of_epochs(self, gate: str, first: int) -> list[Receipt]:
+        """Return the receipts of a gate from an epoch on."""
+        wanted = {"gate": gate, "first": f"{first:010d}"}
+        with expecting_an_answer(f"read the receipts of gate {gate!r}"):
+            rows = self._table.query_entities("PartitionKey eq @gate and RowKey ge @first", parameters=wanted)
+            return [_receipt(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How late nodes were, in seconds."""
+
+    nodes: int
+    p50: float
+    p99: float
+
+
+def spread(receipts: Iterable[Receipt]) -> Spread | None:
+    """Return the spread of some receipts' lags, None when there are none."""
+    lags = sorted(receipt.lag.total_seconds() for receipt in receipts)
+    return Spread(len(lags), percentile(lags, 50), percentile(lags, 99)) if lags else None
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float:
+    """Return the nearest-rank percentile of values in order."""
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+
+
+def stragglers(receipts: Iterable[Receipt], epoch: int) -> dict[str, str]:
+    """Return each node that was late for this epoch or, seen at the epoch before it, has not come; and why it counts."""
+    found = list(receipts)
+    here = {receipt.node: receipt for receipt in found if receipt.epoch == epoch}
+    before = {receipt.node for receipt in found if receipt.epoch == epoch - 1}
+    late = {node: f"{one.lag.total_seconds():.1f} s late" for node, one in sorted(here.items()) if one.is_late}
+    return late | dict.fromkeys(sorted(before - set(here)), f"saw epoch {epoch - 1}, not {epoch}")
+
+
+def _row(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "PartitionKey": receipt.gate,
+        "RowKey": f"{receipt.epoch:010d}|{receipt.node}",
+        "epoch": receipt.epoch,
+        "node": receipt.node,
+        "how": receipt.how.value,
+        "seen_at": receipt.seen_at,
+        "lag_seconds": receipt.lag.total_seconds(),
+        "interval_seconds": receipt.interval.total_seconds(),
+    }
+
+
+def _receipt(row: Any) -> Receipt:
+    return Receipt(
+        gate=row["PartitionKey"],
+        epoch=row["epoch"],
+        node=row["node"],
+        how=SeenBy(row["how"]),
+        seen_at=row["seen_at"],
+        lag=timedelta(seconds=row["lag_seconds"]),
+        interval=timedelta(seconds=row["interval_seconds"]),
+    )

@@ -1,0 +1,69 @@
+"""The index of everything that still needs somebody, found by one range query whatever the history.
+
+A row is only a pointer: it is written before the state that it points to and removed after that state needs nobody
+any more, so a crash in between leaves at worst a pointer to nothing.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceModifiedError
+from azure.data.tables import TableClient, UpdateMode
+
+from shared.answers import expecting_an_answer
+
+#: Due whenever somebody looks.
+AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_AFTER_EVERY_ID: Final = "~"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """One thing of a kind that needs somebody from a time on, with the ETag of its row."""
+
+    kind: str
+    due: datetime
+    id: str
+    etag: str = ""
+
+    @property
+    def row_key(self) -> str:
+        """The key by which due rows come first; whole seconds, so compare what it points to by them too."""
+        return f"{_due_text(self.due)}|{self.id}"
+
+
+class PendingTable:
+    """The index in a table, one partition a kind."""
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+
+    def add(self, pointer: Pointer) -> None:
+        """Write the row, also over an equal one: its new ETag protects it from the removal of the old one."""
+        row = {"PartitionKey": pointer.kind, "RowKey": pointer.row_key}
+        with expecting_an_answer(f"note that {pointer.kind} {pointer.id!r} is due"):
+            self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    def due(self, now: datetime) -> Iterator[Pointer]:
+        """Yield what is due, of every kind, the oldest of each kind first."""
+        limit = _due_text(now) + _AFTER_EVERY_ID
+        with expecting_an_answer("read what is due"):
+            for row in self._table.query_entities("RowKey lt @limit", parameters={"limit": limit}):
+                due, _, name = row["RowKey"].partition("|")
+                yield Pointer(row["PartitionKey"], datetime.fromisoformat(due), name, str(row.metadata["etag"]))
+
+    def remove(self, pointer: Pointer) -> None:
+        """Remove the row as it was seen; one that was written again since stays."""
+        # A refusal means that somebody pointed there again after this row was read, and needs it.
+        with expecting_an_answer(f"forget that {pointer.kind} {pointer.id!r} was due"), suppress(ResourceModifiedError):
+            self._table.delete_entity(
+                pointer.kind, pointer.row_key, etag=pointer.etag, match_condition=MatchConditions.IfNotModified
+            )
+
+
+def _due_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

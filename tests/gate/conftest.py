@@ -1,0 +1,95 @@
+"""Gates on the run's Azurite: a clock that tests move, signals that are recorded, tables that begin empty."""
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.connections import Connections
+from shared.errors import SignalNotSentError
+from shared.wiring import gatehouse
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+_names = itertools.count(1)
+
+
+class ManualClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now=NOON):
+        self._now = now
+
+    def now(self):
+        """Return the time that the test set."""
+        return self._now
+
+    def monotonic(self):
+        """Return the same time in seconds."""
+        return self._now.timestamp()
+
+    def advance(self, **duration):
+        """Move it."""
+        self._now += timedelta(**duration)
+
+
+class RecordedSignals:
+    """Signals that go nowhere but into a list; or a bus that is down."""
+
+    def __init__(self, *, is_down=False):
+        self.sent, self.is_down = [], is_down
+
+    def send(self, gate, epoch):
+        """Keep the signal."""
+        if self.is_down:
+            raise SignalNotSentError("down")
+        self.sent.append((gate, epoch))
+
+
+@pytest.fixture
+def clock():
+    """Noon."""
+    return ManualClock()
+
+
+@pytest.fixture
+def signals():
+    """A bus that takes everything."""
+    return RecordedSignals()
+
+
+@pytest.fixture
+def connections(provisioned):
+    """Storage whose tables of work begin empty."""
+    with Connections(provisioned.connection_string) as made:
+        for table in ("held", "pending"):
+            client = made.tables.get_table_client(table)
+            for row in client.list_entities():
+                client.delete_entity(row)
+        yield made
+
+
+@pytest.fixture
+def house(connections, clock, signals):
+    """Everything about gates."""
+    return gatehouse(connections, clock=clock, signals=signals, parallel=2)
+
+
+@pytest.fixture
+def gate():
+    """A gate that no other test knows."""
+    return f"gate-{next(_names)}"
+
+
+@pytest.fixture
+def queue(connections):
+    """A queue of the test's own."""
+    name = f"dest-{next(_names)}"
+    client = connections.queues.create_queue(name)
+    yield client
+    client.delete_queue()
+    client.close()
+
+
+def bodies(queue):
+    """Return what is on a queue, and take it."""
+    return sorted(message.content for message in queue.receive_messages(messages_per_page=32))
