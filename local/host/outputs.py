@@ -40,9 +40,10 @@ class Outputs:
 
     async def close(self) -> None:
         """Close every connection; a later write opens new ones."""
+        # The SDK's client knows its senders by weak references only: forgotten first, they would never be closed.
+        await self._open.aclose()
         self._senders.clear()
         self._storages.clear()
-        await self._open.aclose()
 
     async def _write(self, function: str, binding: Binding, value: Datum) -> None:
         write = {"queue": self._to_queue, "serviceBus": self._to_bus}.get(binding.type)

@@ -71,12 +71,25 @@ class QueueListener:
             await self._rest()
             return
         self._empties = 0
+        if self._is_stopping:
+            # They came while the stop did: another instance can have them now, this one may be ending after a timeout.
+            await self._give_back(messages)
+            return
         for message in messages:
             task = asyncio.create_task(self._process(message))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         while len(self._running) > self._options.new_batch_threshold and not self._is_stopping:
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _give_back(self, messages: list[QueueMessage]) -> None:
+        for message in messages:
+            try:
+                await MessageLease(self._queue, message, self._lease).extend(timedelta(0))
+            except AzureError as error:
+                _log.warning(
+                    "message %s in queue %s was not given back: %s", message.id, self._name, type(error).__name__
+                )
 
     async def _rest(self) -> None:
         factor = random.uniform(LOWEST_FACTOR, HIGHEST_FACTOR)  # noqa: S311  # spreads polls, guards nothing

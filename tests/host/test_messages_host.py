@@ -85,7 +85,8 @@ def test_a_timeout_gives_the_message_back_at_once(start_host, azurite, names, se
     queue = names["WORK_QUEUE"]
     send(queue, "hold")
     eventually(lambda: depth(queue) == 0, deadline=30)
-    assert [run["count"] for run in runs(azurite, queue, "runs")] == [1, 2]
+    first, second = (run["count"] for run in runs(azurite, queue, "runs"))
+    assert first == 1 < second
 
 
 def test_a_failing_function_ends_in_the_poison_queue(start_host, azurite, names, send, depth):

@@ -243,6 +243,17 @@ async def test_a_stop_waits_for_the_messages_that_run(queue, storage):
     assert len(recorder.calls) == 1
 
 
+async def test_messages_that_arrive_during_a_stop_are_given_back(queue, storage):
+    """An ending instance starts nothing new, and hides nothing from the others for ten minutes."""
+    recorder = Recorder()
+    await queue.send_message("late")
+    ending = listener(queue, storage, recorder)
+    ending.stop()
+    await ending._poll()
+    assert recorder.calls == []
+    assert (await queue.receive_message()).content == "late"
+
+
 async def test_a_queue_that_is_made_later_is_found(storage):
     """A missing queue is no error, it is asked for again."""
     recorder = Recorder()
