@@ -45,6 +45,12 @@ def end(store: OptimisticStore, sequence: Sequence) -> tuple[int, int]:
     return write, reached
 
 
+def written_as(store: OptimisticStore, write: int) -> Event | None:
+    """Return the event of a write that has moved to the log, or None when the log no longer holds it."""
+    found = block(store, write - write % KEPT).read()
+    return tuple(parse_events(found.value))[write % KEPT] if found else None
+
+
 def read_log(store: OptimisticStore, spilled: int, first_write: int = 0) -> Iterator[Event]:
     """Yield the spilled events from the given block on, oldest first; blocks that were deleted are passed over."""
     for write in range(first_write, spilled, KEPT):

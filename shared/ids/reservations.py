@@ -38,7 +38,8 @@ class Reservations:
         self.node = node
         self._store, self._now = store, now
         self._book = Book(store, sequence.parse, lambda: sequence.created(first_id, self._sign()))
-        self._attempts: dict[str, _Attempt] = {}
+        self._attempts: list[_Attempt] = []
+        self._proven: list[range] = []
         self._left: tuple[range, ...] = ()
         self._is_compared_with_log = False
 
@@ -52,14 +53,13 @@ class Reservations:
         def change(page: Sequence) -> Sequence:
             nonlocal tries
             tries += 1
-            landed = self._landed(page)
-            if landed is not None:
-                own.append(landed.numbers)
+            proven = self._settle(page)
+            if proven is not None:
+                own.append(proven)
                 return page
-            told = Account(account.open, self._left + self._abandoned(page))
             by = self._sign()
-            changed = sequence.reserve(self._prepared(page), size, by, told)
-            self._attempts[by.nonce] = _Attempt(by.nonce, changed.events[-1].numbers, page.writes)
+            changed = sequence.reserve(self._prepared(page), size, by, Account(account.open, self._left))
+            self._attempts.append(_Attempt(by.nonce, changed.events[-1].numbers, page.writes))
             return changed
 
         page = self._book.amend(change, patience)
@@ -79,12 +79,12 @@ class Reservations:
         def change(page: Sequence) -> Sequence:
             if any(event.by.nonce in nonces for event in page.events):
                 return page
-            landed = self._landed(page)
-            if landed is not None:
-                own.append(landed.numbers)
+            proven = self._settle(page)
+            if proven is not None:
+                own.append(proven)
             by = self._sign()
             nonces.add(by.nonce)
-            return sequence.close(self._prepared(page), own, self._left + self._abandoned(page), by)
+            return sequence.close(self._prepared(page), own, self._left, by)
 
         self._book.amend(change, patience)
 
@@ -93,17 +93,17 @@ class Reservations:
         now = self._now().astimezone(UTC)
         return Signature(self.node, secrets.token_hex(8), now.replace(microsecond=now.microsecond // 1000 * 1000))
 
-    def _landed(self, page: Sequence) -> _Attempt | None:
-        """Return an earlier attempt that the page proves to have succeeded, once."""
-        for event in page.events:
-            attempt = self._attempts.pop(event.by.nonce, None)
-            if attempt is not None:
-                return attempt
-        return None
-
-    def _abandoned(self, page: Sequence) -> tuple[range, ...]:
-        """Return the attempts whose place has moved to the log unseen: theirs or another's, they are never used."""
-        return tuple(attempt.numbers for attempt in self._attempts.values() if attempt.write < page.spilled)
+    def _settle(self, page: Sequence) -> range | None:
+        """Learn what became of earlier attempts, and return one that is proven to have succeeded, once."""
+        for attempt in tuple(self._attempts):
+            # Its place is not taken yet: the write may still be on its way.
+            if attempt.write >= page.writes:
+                continue
+            self._attempts.remove(attempt)
+            taken = page.written_as(attempt.write) or log.written_as(self._store, attempt.write)
+            if taken is not None and taken.by.nonce == attempt.nonce:
+                self._proven.append(attempt.numbers)
+        return self._proven.pop() if self._proven else None
 
     def _prepared(self, page: Sequence) -> Sequence:
         """Return the page ready to take one more event."""

@@ -139,7 +139,7 @@ def close(sequence: Sequence, unused: Iterable[range], left: Iterable[range], by
     """Return the sequence after a node ended: what is still its top goes back, the rest is left for good.
 
     The unused ranges are proven to be the node's own and touch no number twice, so one that ends at the next free
-    number is the top, and nobody can have taken a number above it. Those left may be anybody's.
+    number is the top, and nobody can have taken a number above it.
     """
     spans = merged(unused)
     top = next((span for span in spans if span.stop == sequence.next), range(sequence.next, sequence.next))

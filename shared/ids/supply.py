@@ -20,8 +20,8 @@ _log = logging.getLogger("sluice.ids")
 _Taken = TypeVar("_Taken")
 #: Part of a range that is lent at a time: at each one it is decided whether to fetch the next range.
 _LOANS: Final = 8
-#: A close is worth a few attempts, not a minute.
-_CLOSE_ATTEMPTS: Final = 5
+#: A close is worth a few seconds, not a minute.
+_CLOSE_ATTEMPTS: Final = 12
 
 
 class Supply:

@@ -48,12 +48,6 @@ def test_adjoining_ranges_are_given_back_together():
     assert sequence.close(page, [range(11, 21), range(4, 11)], [], sign()).next == 4
 
 
-def test_numbers_that_may_be_anybodys_are_never_given_back():
-    """An abandoned attempt at the top is only noted, for it may be another node's range."""
-    page = sequence.reserve(sequence.created(1, sign()), 10, sign("b"))
-    assert sequence.close(page, [], [range(1, 11)], sign("a")).next == 11
-
-
 def test_the_last_number_is_the_largest_of_64_bits():
     """A range that passes the signed 64-bit limit is refused, not wrapped."""
     page = sequence.created(LIMIT - 5, sign())
