@@ -16,7 +16,7 @@ from shared.errors import DispatchIncompleteError, SluiceError
 from shared.gate.decisions import closed_after_once, needs_pointer, opened_when_due
 from shared.gate.gates import Gates
 from shared.gate.held_work import Dispatched, HeldWork
-from shared.gate.operator import POINTER_KIND, point_to_once, signal
+from shared.gate.operator import POINTER_KIND, signal
 from shared.gate.signals import Signals
 from shared.gate.state import is_name
 from shared.pending import PendingTable, Pointer
@@ -68,9 +68,8 @@ class GateTick:
         return done
 
     def _open_when_due(self, gate: str, now: datetime) -> int:
-        changed = self._gates.change(
-            gate, lambda state: opened_when_due(state, now), partial(point_to_once, self._pending, gate)
-        )
+        # An opening for once needs no pointer of its own: the one that led here stays until the gate is closed.
+        changed = self._gates.change(gate, lambda state: opened_when_due(state, now))
         if changed.is_opening:
             signal(self._signals, gate, changed.after)
         return changed.after.epoch

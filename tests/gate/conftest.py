@@ -75,6 +75,22 @@ def house(connections, clock, signals):
 
 
 @pytest.fixture
+def house_under(provisioned, clock, signals, monkeypatch):
+    """A function that makes another process's view of the same gates, whose requests a plan counts or breaks."""
+    opened = []
+    # The pauses before repetitions are of no interest here, only the repetitions.
+    monkeypatch.setattr("shared.connections.PAUSE", 0.004)
+
+    def make(plan, parallel=1):
+        opened.append(Connections(provisioned.connection_string, transport=plan.transport))
+        return gatehouse(opened[-1], clock=clock, signals=signals, parallel=parallel)
+
+    yield make
+    for connections in opened:
+        connections.close()
+
+
+@pytest.fixture
 def gate():
     """A gate that no other test knows."""
     return f"gate-{next(_names)}"

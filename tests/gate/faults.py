@@ -56,6 +56,8 @@ class FaultyTransport(RequestsTransport):
         if mode == "lost_request":
             raise ServiceRequestError("the connection broke before the request")
         response = super().send(request, **config)
+        if mode in {"kill_after", "lost_reply"}:
+            response.internal_response.close()
         if mode == "kill_after":
             raise Crash
         if mode == "lost_reply":

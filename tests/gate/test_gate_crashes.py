@@ -1,0 +1,199 @@
+"""A process that ends at any of its storage requests, or loses any request or reply, leaves what the next tick completes.
+
+Every scenario is run once to count its requests, then once for each request and each mode. After the fault the rest of
+the world goes on: people repeat what failed, redelivery repeats what a keeper could not finish, the tick runs.
+"""
+
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from shared.errors import SluiceError
+from shared.gate.state import Reading
+from shared.wiring import gatehouse
+from tests.gate.conftest import RecordedSignals, bodies
+from tests.gate.faults import MODES, Crash, Plan
+
+
+class World:
+    """One gate with work behind it, and a process of it that may break."""
+
+    def __init__(self, house, faulty, gate, queue, clock):
+        self.house, self.faulty, self.gate, self.queue, self.clock = house, faulty, gate, queue, clock
+
+    def hold(self, house, name):
+        """Hold one entry."""
+        return house.work.hold(self.gate, name, self.queue.queue_name, name)
+
+    def taken(self):
+        """Return which entries are on the queue, and take them."""
+        return set(bodies(self.queue))
+
+
+def opening(world):
+    """Open a gate that holds two entries."""
+    for name in ("a", "b"):
+        world.hold(world.house, name)
+    yield lambda: world.faulty.operator.open(world.gate, by="ann")
+    assert world.house.gates.read(world.gate).epoch in {0, 1}
+    world.house.operator.open(world.gate, by="ann")
+    world.house.tick.run()
+    assert world.taken() == {"a", "b"}
+    assert world.house.gates.read(world.gate).reading == Reading(1, is_open=True)
+
+
+def opening_once(world):
+    """Open for once: the gate ends closed, and nothing points to it any more."""
+    world.hold(world.house, "a")
+    yield lambda: world.faulty.operator.open(world.gate, by="ann", once=True)
+    world.house.tick.run()
+    if world.house.gates.read(world.gate).epoch == 0:
+        assert world.taken() == set()
+        world.house.operator.open(world.gate, by="ann", once=True)
+        world.house.tick.run()
+    assert world.taken() == {"a"}
+    assert world.house.gates.read(world.gate).reading == Reading(1, is_open=False)
+
+
+def scheduling(world):
+    """Plan an opening: it happens at its time or, if the plan was not made, when it is made anew."""
+    world.hold(world.house, "a")
+    at = world.clock.now() + timedelta(hours=1)
+    yield lambda: world.faulty.operator.schedule(world.gate, at, by="ann")
+    world.house.tick.run()
+    assert world.taken() == set()
+    world.house.operator.schedule(world.gate, at, by="ann")
+    world.clock.advance(hours=1)
+    world.house.tick.run()
+    assert world.taken() == {"a"}
+    assert world.house.gates.read(world.gate).reading == Reading(1, is_open=True)
+
+
+def closing(world):
+    """Close an open gate with a plan: afterwards it is closed, whatever is held waits, the plan is gone."""
+    world.house.operator.open(world.gate, by="ann")
+    world.house.operator.schedule(world.gate, world.clock.now() + timedelta(hours=1), by="ann")
+    yield lambda: world.faulty.operator.close(world.gate, by="bob")
+    world.house.operator.close(world.gate, by="bob")
+    world.hold(world.house, "a")
+    world.clock.advance(hours=2)
+    world.house.tick.run()
+    assert world.taken() == set()
+    assert world.house.gates.read(world.gate).reading == Reading(1, is_open=False)
+
+
+def holding(world):
+    """Hold work and open afterwards: redelivery holds again, nothing is dispatched early, nothing lost."""
+    yield lambda: world.hold(world.faulty, "a")
+    world.house.tick.run()
+    assert world.taken() == set()
+    world.hold(world.house, "a")
+    world.house.operator.open(world.gate, by="ann")
+    world.house.tick.run()
+    assert world.taken() == {"a"}
+
+
+def holding_in_the_moment_of_opening(world):
+    """Hold while a pulse passes: once the row is there, keeper or tick serves it, without any redelivery."""
+    insert = world.faulty.held.insert
+
+    def pulse_first(entry):
+        world.house.operator.open(world.gate, by="ann")
+        world.house.operator.close(world.gate, by="ann")
+        return insert(entry)
+
+    def hold():
+        world.faulty.held.insert = pulse_first
+        world.hold(world.faulty, "a")
+
+    yield hold
+    has_row = world.gate in world.house.held.gates()
+    on_queue = world.taken()
+    world.house.tick.run()
+    assert on_queue | world.taken() == ({"a"} if has_row or on_queue else set())
+
+
+def dispatching(world):
+    """Release three entries: each is put at least once, and a tick leaves no row."""
+    for name in ("a", "b", "c"):
+        world.hold(world.house, name)
+    world.house.operator.open(world.gate, by="ann")
+    world.house.operator.close(world.gate, by="ann")
+    world.hold(world.house, "next")
+    yield lambda: world.faulty.work.release(world.gate)
+    world.house.tick.run()
+    assert world.taken() == {"a", "b", "c"}
+    assert [entry.id for page in world.house.held.pages(world.gate) for entry in page] == ["next"]
+
+
+def ticking(world):
+    """A tick that opens as planned, dispatches, closes after once and drops its pointer, broken anywhere."""
+    world.hold(world.house, "a")
+    world.house.operator.schedule(world.gate, world.clock.now() + timedelta(hours=1), by="ann", once=True)
+    world.clock.advance(hours=1)
+    yield world.faulty.tick.run
+    world.house.tick.run()
+    assert world.taken() == {"a"}
+    assert world.house.gates.read(world.gate).reading == Reading(1, is_open=False)
+    assert world.hold(world.house, "tomorrow").value == "held"
+    world.house.tick.run()
+    assert world.taken() == set()
+
+
+SCENARIOS = (
+    opening,
+    opening_once,
+    scheduling,
+    closing,
+    holding,
+    holding_in_the_moment_of_opening,
+    dispatching,
+    ticking,
+)
+
+
+@pytest.fixture
+def run(connections, clock, house_under, queue, gate):
+    """A function that runs one scenario under one plan, with a gate of its own."""
+
+    def once(scenario, plan):
+        name = f"{gate}-{plan.at}-{plan.mode}".lower()
+        world = World(
+            gatehouse(connections, clock=clock, signals=RecordedSignals(), parallel=1),
+            house_under(plan),
+            name,
+            queue,
+            clock,
+        )
+        steps = scenario(world)
+        act = next(steps)
+        with suppress(Crash, SluiceError):
+            act()
+        assert not list(steps)
+        assert not [pointer for pointer in world.house.pending.due(clock.now()) if pointer.id == name]
+        clear(world)
+
+    return once
+
+
+def clear(world):
+    """Leave nothing for the next run's tick."""
+    world.house.operator.open(world.gate, by="test")
+    world.house.work.release(world.gate)
+    world.house.operator.close(world.gate, by="test")
+    world.taken()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(scenario, run):
+    """Every request of the scenario is broken in every mode, and in none is work lost, stuck or early."""
+    whole = Plan()
+    run(scenario, whole)
+    assert len(whole.requests) >= 3
+    for at in range(1, len(whole.requests) + 1):
+        # To end after one request and to end before the next one leave the same world.
+        for mode in MODES if at == 1 else MODES[1:]:
+            plan = Plan(at, mode)
+            run(scenario, plan)
+            assert plan.fired, f"{mode} at request {at} never happened"

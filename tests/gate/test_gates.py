@@ -1,0 +1,365 @@
+"""Gates, held work, operator and tick on real storage."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from azure.storage.queue import QueueClient
+
+from shared.errors import (
+    DispatchIncompleteError,
+    GateCorruptError,
+    HeldConflictError,
+    MessageRefusedError,
+    NameRefusedError,
+    ScheduleRefusedError,
+)
+from shared.gate.held import MOST_BYTES
+from shared.gate.held_work import Dispatched, Holding
+from shared.gate.signals import NoSignals
+from shared.wiring import gatehouse
+from tests.gate.conftest import NOON, RecordedSignals, bodies
+from tests.gate.faults import Plan
+
+
+def test_a_gate_that_nobody_opened_is_closed(house, gate):
+    """Without a blob there is epoch 0, closed, and nothing was ever done to it."""
+    state = house.gates.read(gate)
+    assert (state.epoch, state.is_open, state.changes) == (0, False, ())
+
+
+def test_work_behind_a_closed_gate_waits_and_an_opening_releases_it(house, gate, queue, signals):
+    """Held work is put on its queue after the opening, once, and its row is gone."""
+    assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
+    assert house.work.release(gate) == Dispatched()
+    assert bodies(queue) == []
+    house.operator.open(gate, by="ann", why="the batch is due")
+    assert house.work.release(gate) == Dispatched(put=1)
+    assert house.work.release(gate) == Dispatched()
+    assert (bodies(queue), signals.sent) == (["one"], [(gate, 1)])
+
+
+def test_an_open_gate_lets_work_pass(house, gate, queue):
+    """Work that comes to an open gate is on its queue at once, without a row."""
+    house.operator.open(gate, by="ann")
+    assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.PASSED
+    assert (bodies(queue), list(house.held.gates())) == (["one"], [])
+
+
+def test_a_pulse_between_two_ticks_is_served(house, gate, queue):
+    """Work held before an opening starts even if the gate is closed again when the tick comes."""
+    house.work.hold(gate, "a", queue.queue_name, "before")
+    house.operator.open(gate, by="ann")
+    house.operator.close(gate, by="ann")
+    house.work.hold(gate, "b", queue.queue_name, "after")
+    assert house.tick.run() == {gate: Dispatched(put=1)}
+    assert bodies(queue) == ["before"]
+    house.operator.open(gate, by="ann")
+    house.tick.run()
+    assert bodies(queue) == ["after"]
+
+
+def test_work_held_in_the_very_moment_of_opening_is_dispatched_by_its_keeper(house, gate, queue, house_under):
+    """A pulse that falls between the keeper's reading and its row leaves nothing stranded."""
+
+    class PulseBeforeTheRow(Plan):
+        def take(self, request):
+            if request.method == "POST" and "/held" in request.url:
+                house.operator.open(gate, by="ann")
+                house.operator.close(gate, by="ann")
+            return ""
+
+    keeper = house_under(PulseBeforeTheRow())
+    assert keeper.work.hold(gate, "a", queue.queue_name, "one") is Holding.RELEASED
+    assert (bodies(queue), list(house.held.gates())) == (["one"], [])
+
+
+def test_once_closes_after_the_held_work_of_its_epoch(house, gate, queue):
+    """Tomorrow's batch waits again, and a second tick has nothing left to do."""
+    house.work.hold(gate, "a", queue.queue_name, "today")
+    house.operator.open(gate, by="ann", once=True)
+    assert house.gates.read(gate).is_open
+    house.tick.run()
+    assert house.work.hold(gate, "b", queue.queue_name, "tomorrow") is Holding.HELD
+    house.tick.run()
+    assert (bodies(queue), list(house.pending.due(NOON))) == (["today"], [])
+
+
+def test_once_stays_open_while_some_of_its_work_cannot_be_put(house, gate, queue, connections):
+    """Work that failed is tried again before the gate closes; nothing is forgotten."""
+    house.work.hold(gate, "a", "no-such-queue", "one")
+    house.operator.open(gate, by="ann", once=True)
+    with pytest.raises(DispatchIncompleteError, match=f"gate '{gate}': 1 of 1 could not be put"):
+        house.tick.run()
+    assert house.gates.read(gate).is_open
+    connections.queues.create_queue("no-such-queue").close()
+    assert house.tick.run() == {gate: Dispatched(put=1)}
+    assert not house.gates.read(gate).is_open
+    connections.queues.delete_queue("no-such-queue")
+
+
+def test_a_scheduled_opening_happens_at_its_time_and_tells_everybody(house, gate, queue, clock, signals):
+    """The tick opens in the planner's name, dispatches, signals, and forgets the pointer."""
+    house.work.hold(gate, "a", queue.queue_name, "one")
+    house.operator.schedule(gate, NOON + timedelta(hours=1), by="ann", why="nightly", once=True)
+    house.tick.run()
+    assert (bodies(queue), signals.sent) == ([], [])
+    clock.advance(hours=1)
+    house.tick.run()
+    state = house.gates.read(gate)
+    assert (state.epoch, state.is_open, state.opened_by, state.why) == (1, False, "ann", "nightly")
+    assert (bodies(queue), signals.sent, list(house.pending.due(clock.now()))) == (["one"], [(gate, 1)], [])
+
+
+def test_a_schedule_with_fractions_of_a_second_is_kept(house, gate, clock):
+    """Pointer and plan agree to the second, so that none is dropped before its time."""
+    house.operator.schedule(gate, NOON + timedelta(seconds=60, microseconds=700_000), by="ann")
+    clock.advance(seconds=60)
+    house.tick.run()
+    assert house.gates.read(gate).is_open
+
+
+@pytest.mark.parametrize("taken_back_by", ["open", "close", "schedule"])
+def test_the_last_command_stands(house, gate, clock, taken_back_by):
+    """A plan that was replaced opens nothing, and its pointer is dropped when it comes due."""
+    house.operator.schedule(gate, NOON + timedelta(hours=1), by="ann")
+    if taken_back_by == "open":
+        house.operator.open(gate, by="bob")
+        house.operator.close(gate, by="bob")
+    elif taken_back_by == "close":
+        house.operator.close(gate, by="bob")
+    else:
+        house.operator.schedule(gate, NOON + timedelta(hours=2), by="bob")
+    epoch = house.gates.read(gate).epoch
+    clock.advance(hours=1)
+    house.tick.run()
+    assert house.gates.read(gate).epoch == epoch
+    assert list(house.pending.due(clock.now())) == []
+
+
+@pytest.mark.parametrize(("ahead", "reason"), [(timedelta(0), "that is past"), (timedelta(days=500), "check the year")])
+def test_a_time_that_makes_no_sense_is_refused(house, gate, ahead, reason):
+    """Nothing is written for a plan in the past or in the wrong year."""
+    with pytest.raises(ScheduleRefusedError, match=reason):
+        house.operator.schedule(gate, NOON + ahead, by="ann")
+    assert house.gates.read(gate).changes == ()
+
+
+def test_an_idle_tick_makes_exactly_two_requests(connections, house_under):
+    """One finds that no gate holds anything, one that nothing is due."""
+    plan = Plan()
+    assert house_under(plan).tick.run() == {}
+    assert sorted(path for _, _, path in plan.requests) == ["held()", "pending()"]
+
+
+def test_a_tick_does_not_read_what_waits_behind_closed_gates(house, gate, house_under):
+    """A gate that holds much costs as many requests a tick as one that holds one entry."""
+    for number in range(5):
+        house.work.hold(gate, f"job-{number}", "nowhere", "{}")
+    plan = Plan()
+    house_under(plan).tick.run()
+    # Nothing due; this gate; no gate after it; its flag, which was never opened.
+    assert len(plan.requests) == 4
+
+
+def test_held_messages_never_expire(house, gate, queue, connections):
+    """A dispatched message has no time to live, and a row has none anyway."""
+    house.work.hold(gate, "a", queue.queue_name, "one")
+    house.operator.open(gate, by="ann")
+    house.work.release(gate)
+    assert queue.receive_message().expires_on.year == 9999
+
+
+def test_holding_again_after_a_failure_keeps_one_row(house, gate, queue):
+    """A redelivered submission finds its row and its first epoch."""
+    for _ in range(2):
+        assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
+    house.operator.open(gate, by="ann")
+    assert house.work.release(gate) == Dispatched(put=1)
+    assert bodies(queue) == ["one"]
+
+
+def test_the_same_id_with_another_message_is_refused(house, gate, queue):
+    """Neither of two messages with one id is lost in silence."""
+    house.work.hold(gate, "a", queue.queue_name, "one")
+    with pytest.raises(HeldConflictError, match="is held under that id"):
+        house.work.hold(gate, "a", queue.queue_name, "two")
+
+
+def test_a_message_as_large_as_a_queue_takes_goes_through(house, gate, queue):
+    """64 KiB of characters that need escapes in XML come out as they went in."""
+    message = "<é&>" * (MOST_BYTES // 5)
+    house.work.hold(gate, "a", queue.queue_name, message)
+    house.operator.open(gate, by="ann")
+    assert house.work.release(gate) == Dispatched(put=1)
+    assert bodies(queue) == [message]
+
+
+@pytest.mark.parametrize(("message", "reason"), [("x" * (MOST_BYTES + 1), "65537 bytes"), ("a\x00b", r"U\+0000")])
+def test_a_message_that_no_queue_carries_is_refused_before_it_is_held(house, gate, message, reason):
+    """What could never be dispatched is not taken."""
+    with pytest.raises(MessageRefusedError, match=reason):
+        house.work.hold(gate, "a", "work-00", message)
+    assert list(house.held.gates()) == []
+
+
+def test_names_are_checked_before_storage_is_asked(house):
+    """A name that would lead elsewhere is refused at every door."""
+    for act in (
+        lambda: house.gates.read("../secret"),
+        lambda: house.work.release("a/b"),
+        lambda: house.operator.open("", by="ann"),
+        lambda: house.work.hold("g", "a/b", "q", "m"),
+    ):
+        with pytest.raises(NameRefusedError):
+            act()
+
+
+def test_one_entry_that_cannot_be_put_keeps_nothing_else_waiting(house, gate, queue):
+    """The others of its gate and other gates are served; the failure is reported."""
+    house.work.hold(gate, "a", "no-such-queue", "bad")
+    house.work.hold(gate, "b", queue.queue_name, "good")
+    house.work.hold(f"{gate}-z", "c", queue.queue_name, "other")
+    for name in (gate, f"{gate}-z"):
+        house.operator.open(name, by="ann")
+    with pytest.raises(DispatchIncompleteError):
+        house.tick.run()
+    assert bodies(queue) == ["good", "other"]
+    assert [entry.id for page in house.held.pages(gate) for entry in page] == ["a"]
+
+
+def test_a_corrupt_gate_opens_nothing_and_keeps_no_other_waiting(house, gate, queue, connections):
+    """A blob that holds nonsense fails closed, with its name in the tick's error."""
+    blob = connections.blobs.get_blob_client("gates", gate)
+    blob.upload_blob(b"Set")
+    with pytest.raises(GateCorruptError, match=gate):
+        house.work.hold(gate, "a", queue.queue_name, "m")
+    blob.delete_blob()
+    house.work.hold(gate, "a", queue.queue_name, "m")
+    blob.upload_blob(b"Set")
+    house.work.hold(f"{gate}-z", "c", queue.queue_name, "other")
+    house.operator.open(f"{gate}-z", by="ann")
+    with pytest.raises(DispatchIncompleteError, match=f"the blob of gate '{gate}' is not a gate"):
+        house.tick.run()
+    assert bodies(queue) == ["other"]
+
+
+def test_a_gate_whose_blob_was_deleted_and_opened_anew_releases_its_old_rows(house, gate, queue, connections):
+    """Rows of high epochs do not wait for epochs that take years to come back."""
+    for _ in range(3):
+        house.operator.open(gate, by="ann")
+        house.operator.close(gate, by="ann")
+    house.work.hold(gate, "a", queue.queue_name, "one")
+    connections.blobs.get_blob_client("gates", gate).delete_blob()
+    assert house.tick.run() == {gate: Dispatched()}
+    house.operator.open(gate, by="ann")
+    assert house.tick.run() == {gate: Dispatched(put=1)}
+
+
+def test_a_row_that_is_newer_than_the_reading_is_not_believed_open(house, gate, queue, house_under):
+    """A releaser that read "open" before the gate closed does not start work that met the closed gate."""
+    house.operator.open(gate, by="ann")
+
+    class CloseBeforeTheRowsAreRead(Plan):
+        def take(self, request):
+            if "/held" in request.url and not self.fired:
+                self.fired = True
+                house.operator.close(gate, by="ann")
+                house.work.hold(gate, "late", queue.queue_name, "late")
+            return ""
+
+    assert house_under(CloseBeforeTheRowsAreRead()).work.release(gate) == Dispatched()
+    assert bodies(queue) == []
+
+
+def test_many_openers_at_once_make_one_epoch(house, gate, signals):
+    """Eight people who open the same gate open it once, and one signal goes out."""
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda n: house.operator.open(gate, by=f"person {n}"), range(8)))
+    assert house.gates.read(gate).epoch == 1
+    assert [outcome.is_changed for outcome in outcomes].count(True) == 1
+    assert signals.sent == [(gate, 1)]
+
+
+def test_many_releasers_at_once_lose_nothing_and_leave_nothing(house, gate, queue):
+    """Each row is put at least once and removed once, however many release it."""
+    ids = [f"job-{number:02}" for number in range(12)]
+    for name in ids:
+        house.work.hold(gate, name, queue.queue_name, name)
+    house.operator.open(gate, by="ann")
+    start = threading.Barrier(4)
+
+    def release(_):
+        start.wait()
+        return house.work.release(gate)
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(release, range(4)))
+    assert {failed for _, failed in ((one.put, one.failed) for one in done)} == {0}
+    seen = set()
+    while found := bodies(queue):
+        seen |= set(found)
+    assert (sorted(seen), list(house.held.gates())) == (ids, [])
+
+
+def test_more_than_one_page_is_released(house, gate, queue, connections):
+    """A release goes through every page of a gate."""
+    entries = [(f"job-{number:04}", queue.queue_name) for number in range(1005)]
+    table = connections.tables.get_table_client("held")
+    rows = [
+        ("create", {"PartitionKey": gate, "RowKey": name, "epoch": 0, "queue": to, "message": b"{}", "held_at": NOON})
+        for name, to in entries
+    ]
+    for first in range(0, len(rows), 100):
+        table.submit_transaction(rows[first : first + 100])
+    assert [len(page) for page in house.held.pages(gate)] == [1000, 5]
+    # Deleting them by their own requests would take long here; that every page is asked for is the point.
+
+
+def test_a_bus_that_is_down_fails_no_opening(connections, clock, gate):
+    """The flag counts; the outcome says that nobody was told."""
+    house = gatehouse(connections, clock=clock, signals=RecordedSignals(is_down=True))
+    outcome = house.operator.open(gate, by="ann")
+    assert (outcome.after.is_open, outcome.unsignalled) == (True, "down")
+    assert (
+        "no bus"
+        in gatehouse(connections, clock=clock, signals=NoSignals()).operator.open(gate + "b", by="a").unsignalled
+    )
+
+
+def test_every_command_is_audited_before_its_effect(house, gate, connections, house_under):
+    """Who, what, why and result are on record, and without the record nothing is done."""
+    house.operator.open(gate, by="ann", why="due", once=True)
+    house.operator.close(gate, by="bob")
+    house.operator.close(gate, by="bob")
+    audit = connections.tables.get_table_client("audit")
+    rows = list(audit.query_entities("target eq @gate", parameters={"gate": gate}))
+    assert sorted((row["who"], row["what"], row["why"], row["result"]) for row in rows) == [
+        ("ann", "gate open", "due", "done: epoch 1, open"),
+        ("bob", "gate close", "", "done: epoch 1, closed"),
+        ("bob", "gate close", "", "nothing to do: epoch 1, closed"),
+    ]
+    first = Plan()
+    house_under(first).operator.open(gate, by="ann")
+    assert first.requests[0][2].startswith("audit")
+
+
+def test_the_history_keeps_the_last_changes(house, gate):
+    """Who did what is in the gate itself, the newest first."""
+    house.operator.open(gate, by="ann", why="x")
+    house.operator.close(gate, by="bob", why="y")
+    lines = house.gates.read(gate).changes
+    assert [(line.what.value, line.epoch, line.by, line.why) for line in lines] == [
+        ("close", 1, "bob", "y"),
+        ("open", 1, "ann", "x"),
+    ]
+
+
+def test_what_was_held_arrives_byte_for_byte(provisioned, house, gate, queue):
+    """Any language reads what was held: there is no encoding of ours around it."""
+    house.work.hold(gate, "a", queue.queue_name, '{"sluice": {"items": [{}]}}')
+    house.operator.open(gate, by="ann")
+    house.work.release(gate)
+    with QueueClient.from_connection_string(provisioned.connection_string, queue.queue_name) as plain:
+        assert plain.receive_message().content == '{"sluice": {"items": [{}]}}'
