@@ -5,6 +5,13 @@ SluiceError
 ├── ContentionError               others changed the same blob first, as often as we were allowed to try
 ├── RefusedError                  what was sent cannot be accepted: a named reason, and what to send instead
 ├── PayloadTamperedError          a blob whose name is a hash holds other bytes
+├── WorkloadsRefusedError         the setting names a workload that cannot be loaded or used
+├── UnknownWorkloadError          there is no workload of that name in this installation
+├── ResultRefusedError            a result is not what was stored under its name, or does not fit its message
+├── ResultNotSentError            the bus did not take a result
+├── ParkedError
+│   ├── NotParkedError            nothing is parked under that key
+│   └── ParkedTamperedError       the bytes of something parked are not those that were parked
 ├── IdsError
 │   ├── WaitExpiredError          no id within the caller's deadline
 │   ├── GeneratorClosedError      the generator was closed, or belongs to the process this one was forked from
@@ -122,3 +129,31 @@ class SignalNotSentError(GateError):
 
 class ReleaseExpiredError(GateError, TimeoutError):
     """Raised when a gate was not opened within the caller's deadline, so that nobody starts by mistake."""
+
+
+class WorkloadsRefusedError(SluiceError):
+    """Raised when a workload cannot be loaded or lacks something; nothing starts with it."""
+
+
+class UnknownWorkloadError(SluiceError):
+    """Raised when a job asks for a workload that this installation does not have."""
+
+
+class ResultRefusedError(SluiceError):
+    """Raised when a stored result cannot be read, or a result message is larger than it may be."""
+
+
+class ResultNotSentError(SluiceError):
+    """Raised when the bus did not take a result; the chunk is delivered again and sends the stored one."""
+
+
+class ParkedError(SluiceError):
+    """The root of what the place for failed work refuses."""
+
+
+class NotParkedError(ParkedError):
+    """Raised when nothing is parked under a key."""
+
+
+class ParkedTamperedError(ParkedError):
+    """Raised when the bytes of a parked message are missing or are not those that were parked; they are not sent."""

@@ -1,0 +1,115 @@
+"""Which workloads an installation runs: user code, loaded by name from one setting and checked before anything runs."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final, Self
+
+import msgspec
+
+from shared.errors import UnknownWorkloadError, WorkloadsRefusedError
+from shared.workloads.workload import AnyWorkload
+
+#: What a submission may call a workload; the same as every other name that ends up in keys and messages.
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_CALLS: Final = ("map", "combine", "merge", "finish")
+#: With more, a result message with long sums would not fit its kibibyte.
+MOST_SUMS: Final = 4
+LONGEST_SUM_NAME: Final = 32
+
+
+class Workloads:
+    """The workloads of this installation, by name."""
+
+    def __init__(self, workloads: Iterable[AnyWorkload]) -> None:
+        self._by_name: dict[str, AnyWorkload] = {}
+        for workload in workloads:
+            _check(workload)
+            if self._by_name.setdefault(workload.name, workload) is not workload:
+                raise WorkloadsRefusedError(f"two workloads are called {workload.name!r}: rename one of them")
+
+    @classmethod
+    def load(cls, setting: str, settings: Mapping[str, str]) -> Self:
+        """Return what the setting names, `module:Class` separated by commas.
+
+        A class with a class method `configured` is built by it, from all settings of the app; others without
+        arguments.
+        """
+        return cls(_built(entry.strip(), settings) for entry in setting.split(",") if entry.strip())
+
+    def named(self, name: str) -> AnyWorkload:
+        """Return the workload, or raise UnknownWorkloadError with the names that there are."""
+        if name not in self._by_name:
+            known = ", ".join(sorted(self._by_name)) or "none"
+            raise UnknownWorkloadError(
+                f"there is no workload {name[:100]!r} here (known: {known}); add it to SLUICE_WORKLOADS, or name another"
+            )
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._by_name))
+
+
+def _built(entry: str, settings: Mapping[str, str]) -> AnyWorkload:
+    module, _, name = entry.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise WorkloadsRefusedError(
+            f"cannot load workload {entry!r}: {error}; write module:Class, with the module beside function_app.py"
+        ) from error
+    workload: AnyWorkload = made.configured(settings) if hasattr(made, "configured") else made()
+    return workload
+
+
+def _check(workload: AnyWorkload) -> None:
+    problems = list(_problems(workload))
+    if problems:
+        raise WorkloadsRefusedError(f"workload {type(workload).__name__} cannot be used: {'; '.join(problems)}")
+
+
+def _problems(workload: AnyWorkload) -> Iterator[str]:
+    name = getattr(workload, "name", None)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        yield f"its name {name!r} does not fit {_NAME.pattern}"
+    missing = [call for call in _CALLS if not callable(getattr(workload, call, None))]
+    if missing:
+        yield f"it has no {', '.join(missing)}"
+    if any(inspect.iscoroutinefunction(getattr(workload, call, None)) for call in ("combine", "merge", "finish")):
+        yield "only map may be async"
+    if getattr(workload, "partial", None) is None:
+        yield "it has no type `partial`"
+    yield from _problems_of_sums(workload)
+
+
+def _problems_of_sums(workload: AnyWorkload) -> Iterator[str]:
+    sums, fields = getattr(workload, "sums", None), _fields(getattr(workload, "transaction", None))
+    if fields is None:
+        yield "its type `transaction` is not a msgspec Struct"
+    elif not isinstance(sums, tuple) or len(sums) > MOST_SUMS or any(len(name) > LONGEST_SUM_NAME for name in sums):
+        yield f"its `sums` are not a tuple of at most {MOST_SUMS} names of at most {LONGEST_SUM_NAME} characters"
+    else:
+        wrong = [name for name in sums if fields.get(name) not in (Decimal, int)]
+        if wrong:
+            yield f"{', '.join(wrong)} in its `sums` is no Decimal or int that is sent under its own name"
+
+
+def _fields(transaction: Any) -> dict[str, Any] | None:
+    """Return the types of the fields that are called in JSON as they are in Python."""
+    if not (isinstance(transaction, type) and issubclass(transaction, msgspec.Struct)):
+        return None
+    return {
+        field.name: _bare(field.type)
+        for field in msgspec.structs.fields(transaction)
+        if field.name == field.encode_name
+    }
+
+
+def _bare(annotation: Any) -> Any:
+    # Annotated[int, Meta(ge=0)] is an int all the same.
+    return getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
