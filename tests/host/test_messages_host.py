@@ -14,6 +14,7 @@ QUEUES = "AzureFunctionsJobHost__extensions__queues__"
 
 @pytest.fixture
 def queues(azurite):
+    """The account as its publishers see it."""
     with QueueServiceClient.from_connection_string(azurite.connection_string) as client:
         yield client
 
@@ -29,6 +30,8 @@ def names(queues):
 
 @pytest.fixture
 def send(queues):
+    """A function that sends bodies to a queue."""
+
     def send_all(queue, *bodies):
         with queues.get_queue_client(queue) as client:
             for body in bodies:
@@ -39,6 +42,8 @@ def send(queues):
 
 @pytest.fixture
 def depth(queues):
+    """A function that counts the messages of a queue, hidden ones included."""
+
     def ask(queue):
         with queues.get_queue_client(queue) as client:
             return client.get_queue_properties().approximate_message_count
@@ -48,6 +53,7 @@ def depth(queues):
 
 @pytest.fixture(scope="module")
 def broker():
+    """A bus for the functions that listen to one."""
     with Broker.start("tests.host.listeners.bus_topology:bus") as running:
         yield running
 
@@ -68,10 +74,11 @@ def test_a_function_sees_its_message_and_three_instances_share_the_queue(start_h
 def test_a_killed_instance_loses_none_of_the_eight_messages_it_held(start_host, azurite, names, send, depth):
     """SIGKILL while eight run: each comes back when its lease ends, and runs to its end."""
     changes = {f"{QUEUES}batchSize": "8", f"{QUEUES}newBatchThreshold": "0", "PYTHON_THREADPOOL_THREAD_COUNT": "8"}
-    host = start_host(names | changes, options=["--message-lease", "3"])
     queue = names["WORK_QUEUE"]
     bodies = [f"hold {n}" for n in range(8)]
+    # Sent before the start: with a threshold of zero a first batch of fewer would keep the rest waiting.
     send(queue, *bodies)
+    host = start_host(names | changes, options=["--message-lease", "3"])
     eventually(lambda: len(runs(azurite, queue, "runs")) == 8)
     host.kill_instance()
     eventually(lambda: depth(queue) == 0)
@@ -107,11 +114,11 @@ def _exists(depth, queue):
         return False
 
 
-def test_bus_functions_run_one_by_one_in_batches_and_by_session(start_host, azurite, names, send, queues, broker):
+def test_bus_functions_run_singly_in_batches_and_by_session(start_host, azurite, names, send, broker):
     """Two instances: a bus queue, sessions in order, and what an output binding publishes arrives in batches."""
-    names |= {"PUBLISH_IN": f"publish-{uuid4().hex[:8]}", "Bus": broker.connection_string}
+    names |= {"PUBLISH_IN": names["COPY_IN"], "Bus": broker.connection_string}
+    del names["COPY_IN"]
     names |= {"BUS_QUEUE": "plain-39", "BUS_SESSIONS": "ordered-39", "BUS_TOPIC": "topic-39"}
-    queues.create_queue(names["PUBLISH_IN"])
     start_host(names | {"AzureFunctionsJobHost__extensions__serviceBus__sessionIdleTimeout": "00:00:01"}, instances=2)
     expected = [f"{session}{n}" for n in range(5) for session in "abc"]
     with ServiceBusClient.from_connection_string(broker.connection_string) as client:

@@ -1,31 +1,29 @@
-"""A storage account and a bus for the listener tests."""
+"""A bus for the listener tests, and what one listener needs."""
 
+import asyncio
 import uuid
+from contextlib import asynccontextmanager
 from itertools import count
 
 import pytest
 import pytest_asyncio
 
-from local.azurite.launcher import Azurite
 from local.host.host_storage import HostStorage
 from local.host.meter import Meter
 from local.servicebus.launcher import Broker
 from tests.host.listeners.bus_probe import BusProbe
-
-
-@pytest.fixture(scope="session")
-def azurite():
-    with Azurite.start() as running:
-        yield running
+from tests.host.listeners.recording import DEADLINE
 
 
 @pytest.fixture
 def meter():
+    """Counts what one test asks of storage."""
     return Meter()
 
 
 @pytest.fixture
 async def storage(azurite, meter):
+    """The storage clients of one listener."""
     storage = HostStorage(azurite.connection_string, meter)
     yield storage
     await storage.close()
@@ -45,6 +43,7 @@ LOCK_SECONDS = 2.0
 
 @pytest.fixture(scope="session")
 def broker():
+    """One broker for all listener tests."""
     with Broker.start("tests.host.listeners.bus_topology:bus", lock_seconds=LOCK_SECONDS) as running:
         yield running
 
@@ -57,6 +56,25 @@ async def bus(broker):
     await probe.close()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def listening():
+    """Run listeners for a while. Their ends, a second or two of the SDK's, are awaited after the last test."""
+    tasks = []
+
+    @asynccontextmanager
+    async def listen(*listeners):
+        tasks.extend(asyncio.create_task(listener.run()) for listener in listeners)
+        try:
+            yield
+        finally:
+            for listener in listeners:
+                listener.stop()
+
+    yield listen
+    async with asyncio.timeout(DEADLINE):
+        await asyncio.gather(*tasks)
+
+
 @pytest.fixture(scope="session")
 def entities():
     """Numbers of entities that no other test has used."""
@@ -65,14 +83,17 @@ def entities():
 
 @pytest.fixture
 def plain(entities):
+    """A bus queue that no other test has used."""
     return f"plain-{next(entities)}"
 
 
 @pytest.fixture
 def ordered(entities):
+    """A bus queue with sessions that no other test has used."""
     return f"ordered-{next(entities)}"
 
 
 @pytest.fixture
 def topic(entities):
+    """A topic that no other test has used."""
     return f"topic-{next(entities)}"

@@ -14,10 +14,12 @@ Behave = Callable[[Datum, Mapping[str, Datum]], Awaitable[bool]]
 
 
 async def succeed(_trigger, _metadata):
+    """Behave as a function that returns."""
     return True
 
 
 async def fail(_trigger, _metadata):
+    """Behave as a function that raises."""
     return False
 
 
@@ -65,10 +67,12 @@ class Held:
 
 
 def queue_function(queue: str, **settings) -> IndexedFunction:
+    """Return a function with a trigger for one storage queue."""
     return IndexedFunction("onWork", Binding("queueTrigger", "msg", {"queueName": queue, **settings}))
 
 
 def bus_function(**settings) -> IndexedFunction:
+    """Return a function with a Service Bus trigger."""
     return IndexedFunction("onEvent", Binding("serviceBusTrigger", "msg", settings))
 
 

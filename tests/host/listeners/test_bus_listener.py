@@ -8,23 +8,25 @@ from local.host.host_json import BusOptions
 from local.servicebus.launcher import Broker
 from tests.host.listeners.bus_probe import BusProbe
 from tests.host.listeners.bus_topology import DELIVERIES
-from tests.host.listeners.recording import Held, Recorder, bus_function, fail, listening, succeed, until
+from tests.host.listeners.recording import Held, Recorder, bus_function, fail, succeed, until
 
 # One loop, so that the probe's links last: opening and closing them is most of a test's time.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def options(**changes) -> BusOptions:
+    """Return host.json values that suit a test."""
     plain = {"max_concurrent_calls": 4, "session_idle_timeout": timedelta(seconds=1)}
     return BusOptions(try_timeout=timedelta(seconds=5), **{**plain, **changes})
 
 
 def listener(broker, queue: str, invoke, settings=None, **changes) -> BusListener:
+    """Return a listener of one bus queue."""
     function = bus_function(queueName=queue, dataType="STRING", **(settings or {}))
     return BusListener(function, options(**changes), broker.connection_string, invoke)
 
 
-async def test_a_message_is_run_and_completed(broker, bus, plain):
+async def test_a_message_is_run_and_completed(listening, broker, bus, plain):
     """The function sees the message as it was sent, once, and it is gone."""
     recorder = Recorder()
     await bus.send(plain, "hello", message_id="id-1", application_properties={"kind": "work"}, subject="s")
@@ -37,7 +39,7 @@ async def test_a_message_is_run_and_completed(broker, bus, plain):
     assert message.delivery_count == 1
 
 
-async def test_a_subscription_is_served_as_a_queue_is(broker, bus, topic):
+async def test_a_subscription_is_served_as_a_queue_is(listening, broker, bus, topic):
     """The trigger names a topic and a subscription."""
     recorder = Recorder()
     function = bus_function(topicName=topic, subscriptionName="all")
@@ -46,7 +48,7 @@ async def test_a_subscription_is_served_as_a_queue_is(broker, bus, topic):
         await until(lambda: recorder.bodies == ["hello"])
 
 
-async def test_a_failing_message_is_abandoned_until_it_is_dead(broker, bus, plain):
+async def test_a_failing_message_is_abandoned_until_it_is_dead(listening, broker, bus, plain):
     """It comes again at once, with its count, and the broker buries it after the last delivery."""
     recorder = Recorder(fail)
     await bus.send(plain, "bad")
@@ -59,7 +61,7 @@ async def test_a_failing_message_is_abandoned_until_it_is_dead(broker, bus, plai
     assert buried.dead_letter_reason == "MaxDeliveryCountExceeded"
 
 
-async def test_no_more_messages_run_at_once_than_allowed(broker, bus, plain):
+async def test_no_more_messages_run_at_once_than_allowed(listening, broker, bus, plain):
     """MaxConcurrentCalls holds, and is reached."""
     held = Held()
     recorder = Recorder(held)
@@ -74,7 +76,7 @@ async def test_no_more_messages_run_at_once_than_allowed(broker, bus, plain):
 
 
 @pytest.mark.parametrize("where", ["trigger", "host.json"])
-async def test_without_auto_complete_a_message_stays(broker, bus, plain, where):
+async def test_without_auto_complete_a_message_stays(listening, broker, bus, plain, where):
     """A success settles nothing: the message comes back when its lock ends, and the trigger wins over host.json."""
     settings = {"autoCompleteMessages": False} if where == "trigger" else {}
     recorder = Recorder()
@@ -87,7 +89,7 @@ async def test_without_auto_complete_a_message_stays(broker, bus, plain, where):
     assert [message.delivery_count for message in recorder.messages("serviceBusTrigger")][:2] == [1, 2]
 
 
-async def test_a_failure_is_abandoned_also_without_auto_complete(broker, bus, plain):
+async def test_a_failure_is_abandoned_also_without_auto_complete(listening, broker, bus, plain):
     """The next delivery does not wait for the lock to end."""
     recorder = Recorder(fail)
     await bus.send(plain, "bad")
@@ -97,7 +99,7 @@ async def test_a_failure_is_abandoned_also_without_auto_complete(broker, bus, pl
     assert len(recorder.calls) == DELIVERIES
 
 
-async def test_a_lock_is_renewed_while_its_message_runs(broker, bus, plain):
+async def test_a_lock_is_renewed_while_its_message_runs(listening, broker, bus, plain):
     """A run longer than the lock is not doubled, and can complete its message."""
     held = Held()
     recorder = Recorder(held)
@@ -110,7 +112,7 @@ async def test_a_lock_is_renewed_while_its_message_runs(broker, bus, plain):
     assert len(recorder.calls) == 1
 
 
-async def test_a_lock_is_renewed_no_longer_than_host_json_says(broker, bus, plain):
+async def test_a_lock_is_renewed_no_longer_than_host_json_says(listening, broker, bus, plain):
     """Without renewal a run that outlasts its lock sees its message delivered again."""
     held = Held()
     recorder = Recorder(held)
@@ -137,7 +139,7 @@ async def test_a_stop_waits_for_the_messages_that_run(broker, bus, plain):
     assert await bus.waiting(plain) == ["b"]
 
 
-async def test_prefetched_messages_are_all_run(broker, bus, plain):
+async def test_prefetched_messages_are_all_run(listening, broker, bus, plain):
     """Messages that the receiver holds ahead are neither lost nor doubled."""
     recorder = Recorder()
     await bus.send(plain, *(str(n) for n in range(40)))
@@ -146,7 +148,7 @@ async def test_prefetched_messages_are_all_run(broker, bus, plain):
     assert sorted(recorder.bodies, key=int) == [str(n) for n in range(40)]
 
 
-async def test_a_batch_is_one_call_and_calls_do_not_overlap(broker, bus, plain):
+async def test_a_batch_is_one_call_and_calls_do_not_overlap(listening, broker, bus, plain):
     """With cardinality many the messages come in arrays, one invocation at a time, and are all completed."""
     recorder = Recorder()
     await bus.send(plain, *(str(n) for n in range(25)))
@@ -160,7 +162,7 @@ async def test_a_batch_is_one_call_and_calls_do_not_overlap(broker, bus, plain):
     assert recorder.most_running == 1
 
 
-async def test_a_failed_batch_is_abandoned_as_a_whole(broker, bus, plain):
+async def test_a_failed_batch_is_abandoned_as_a_whole(listening, broker, bus, plain):
     """Every message of it comes again."""
 
     async def fail_once(_trigger, _metadata):
@@ -176,7 +178,7 @@ async def test_a_failed_batch_is_abandoned_as_a_whole(broker, bus, plain):
     assert {message.get_body() for message in first} <= {body for body, count in again.items() if count == 2}
 
 
-async def test_a_batch_waits_to_be_filled(broker, bus, plain):
+async def test_a_batch_waits_to_be_filled(listening, broker, bus, plain):
     """With a smallest size the call waits for more messages, but not for ever."""
     recorder = Recorder()
     running = listener(
@@ -197,7 +199,7 @@ async def test_a_batch_waits_to_be_filled(broker, bus, plain):
     assert [len(batch) for batch in recorder.messages("serviceBusTrigger")] == [3, 1]
 
 
-async def test_sessions_keep_their_order_across_two_instances(broker, bus, ordered):
+async def test_sessions_keep_their_order_across_two_instances(listening, broker, bus, ordered):
     """Interleaved sessions, two listeners: each session's messages run in order and never beside each other."""
     recorder = Recorder(succeed)
     for n in range(8):
@@ -212,7 +214,7 @@ async def test_sessions_keep_their_order_across_two_instances(broker, bus, order
         assert [body for body in recorder.bodies if body[0] == session] == [f"{session}{n}" for n in range(8)]
 
 
-async def test_an_abandoned_message_comes_before_the_later_ones(broker, bus, ordered):
+async def test_an_abandoned_message_comes_before_the_later_ones(listening, broker, bus, ordered):
     """A failure does not let the rest of the session overtake."""
 
     async def fail_first_run(trigger, _metadata):
@@ -225,7 +227,7 @@ async def test_an_abandoned_message_comes_before_the_later_ones(broker, bus, ord
     assert recorder.bodies == ["1", "1", "2", "2", "3", "3"]
 
 
-async def test_an_idle_session_makes_room_for_the_next(broker, bus, ordered):
+async def test_an_idle_session_makes_room_for_the_next(listening, broker, bus, ordered):
     """With one slot, the second session is served once the first has been idle long enough."""
     recorder = Recorder()
     await bus.send(ordered, "first", session_id="a")
@@ -235,7 +237,7 @@ async def test_an_idle_session_makes_room_for_the_next(broker, bus, ordered):
         await until(lambda: recorder.bodies == ["first", "second"])
 
 
-async def test_a_session_lock_is_renewed_while_its_messages_run(broker, bus, ordered):
+async def test_a_session_lock_is_renewed_while_its_messages_run(listening, broker, bus, ordered):
     """Another listener does not get the session, and the message is completed."""
     held = Held()
     recorder = Recorder(held)
@@ -249,7 +251,7 @@ async def test_a_session_lock_is_renewed_while_its_messages_run(broker, bus, ord
     assert await bus.is_empty(ordered, session_id="s")
 
 
-async def test_a_batch_of_sessions_never_mixes_them(broker, bus, ordered):
+async def test_a_batch_of_sessions_never_mixes_them(listening, broker, bus, ordered):
     """With cardinality many every call has messages of one session, in order."""
     recorder = Recorder()
     for n in range(5):
@@ -265,14 +267,14 @@ async def test_a_batch_of_sessions_never_mixes_them(broker, bus, ordered):
         assert run == [f"{session}{n}" for n in range(5)]
 
 
-async def test_a_stop_lets_go_of_waiting_for_sessions(broker, ordered):
+async def test_a_stop_lets_go_of_waiting_for_sessions(listening, broker, ordered):
     """A listener with nothing to do ends long before its wait for a session would."""
     async with listening(listener(broker, ordered, Recorder(), {"isSessionsEnabled": True}, max_concurrent_sessions=2)):
         await asyncio.sleep(0.5)
 
 
 @pytest.mark.parametrize("has_sessions", [False, True])
-async def test_a_restarted_broker_is_served_again(has_sessions):
+async def test_a_restarted_broker_is_served_again(listening, has_sessions):
     """The listener outlives the loss of every connection."""
     recorder = Recorder()
     with Broker.start("tests.host.listeners.bus_topology:bus") as broker:

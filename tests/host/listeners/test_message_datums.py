@@ -18,6 +18,7 @@ TOKEN = uuid.UUID("12345678-1234-5678-1234-567812345678")
 
 
 def queue_message() -> QueueMessage:
+    """Return a message as storage gives it on its second delivery."""
     message = QueueMessage(content="ignored")
     message.id, message.dequeue_count, message.pop_receipt = "m-1", 2, "receipt"
     message.inserted_on, message.next_visible_on = NOON, NOON + timedelta(minutes=10)
@@ -37,11 +38,13 @@ def received(body: str, *, sequence: int = 1, **changes) -> ServiceBusReceivedMe
 
 
 def decoded_bus(message, **settings):
+    """Return what a function for one message would get."""
     datum, metadata = bus_datums(message, Binding("serviceBusTrigger", "msg", settings))
     return get_binding_registry().get("serviceBusTrigger").decode(datum, trigger_metadata=metadata)
 
 
 def decoded_batch(messages, **settings):
+    """Return what a function for many messages would get."""
     datum, metadata = bus_batch_datums(messages, Binding("serviceBusTrigger", "msg", settings))
     return get_binding_registry().get("serviceBusTrigger").decode(datum, trigger_metadata=metadata)
 

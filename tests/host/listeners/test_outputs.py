@@ -15,6 +15,7 @@ from tests.host.listeners.bus_probe import BusProbe
 
 
 def text(value: str) -> Datum:
+    """Return a value as a function that set text gives it."""
     return Datum(value, "string")
 
 
@@ -45,17 +46,21 @@ def test_text_that_only_looks_like_json_fails_the_output():
 
 
 def function(kind: str, **settings) -> IndexedFunction:
+    """Return a function with one output binding."""
     trigger = Binding("queueTrigger", "msg", {"queueName": "in"})
     return IndexedFunction("copy", trigger, (Binding(kind, "out", settings),))
 
 
 @pytest.fixture
 def connections(azurite, broker):
+    """Connection strings by the setting that holds them."""
     return {"": azurite.connection_string, "Other": azurite.connection_string, "Bus": broker.connection_string}
 
 
 @pytest.fixture
 async def outputs(connections, meter):
+    """The output bindings of one host instance."""
+
     def connect(setting):
         if setting not in connections:
             raise ConnectionMissingError(f"no setting {setting!r}")
@@ -68,10 +73,12 @@ async def outputs(connections, meter):
 
 @pytest.fixture
 def target():
+    """The name of a queue that does not exist yet."""
     return f"out-{uuid.uuid4().hex[:12]}"
 
 
 async def texts(storage, name: str) -> list[str]:
+    """Return the decoded bodies in a queue."""
     messages = await storage.queue(name, "test").peek_messages(max_messages=32)
     return [base64.b64decode(message.content).decode() for message in messages]
 
@@ -143,9 +150,11 @@ async def test_text_and_bytes_reach_a_topic_with_their_kind(outputs, broker, top
     write = function("serviceBus", topicName=topic, connection="Bus")
     await outputs(write, {"out": text('["a", "b"]')})
     await outputs(write, {"out": Datum(b"\xff", "bytes")})
-    async with ServiceBusClient.from_connection_string(broker.connection_string) as client:
-        async with client.get_subscription_receiver(topic, "all") as receiver:
-            messages = await receiver.peek_messages(max_message_count=10)
+    async with (
+        ServiceBusClient.from_connection_string(broker.connection_string) as client,
+        client.get_subscription_receiver(topic, "all") as receiver,
+    ):
+        messages = await receiver.peek_messages(max_message_count=10)
     assert [(b"".join(m.body), m.content_type) for m in messages] == [
         (b"a", "text/plain"),
         (b"b", "text/plain"),

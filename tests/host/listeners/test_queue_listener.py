@@ -14,23 +14,28 @@ LEASE = timedelta(minutes=10)
 
 
 def options(**changes) -> QueueOptions:
+    """Return host.json values that suit a test."""
     plain = {"batch_size": 4, "new_batch_threshold": 0, "message_encoding": "none"}
     return QueueOptions(max_polling_interval=timedelta(milliseconds=200), **{**plain, **changes})
 
 
 def listener(queue, storage, invoke, lease=LEASE, **changes) -> QueueListener:
+    """Return a listener of one storage queue."""
     return QueueListener(queue_function(queue.queue_name), options(**changes), storage, invoke, lease)
 
 
 async def depth(queue) -> int:
+    """Return how many messages a queue has, hidden ones included."""
     return (await queue.get_queue_properties()).approximate_message_count
 
 
 async def is_empty(queue) -> bool:
+    """Whether every message was settled."""
     return await depth(queue) == 0
 
 
 async def poison_texts(storage, queue) -> list[str]:
+    """Return the texts in a queue's poison queue."""
     poison = storage.queue(f"{queue.queue_name}-poison", "test")
     try:
         return [message.content for message in await poison.peek_messages(max_messages=32)]
@@ -39,6 +44,7 @@ async def poison_texts(storage, queue) -> list[str]:
 
 
 async def holds_poison(storage, queue) -> bool:
+    """Whether a message was moved to the poison queue."""
     return bool(await poison_texts(storage, queue))
 
 

@@ -57,9 +57,7 @@ def on_event(msg: func.ServiceBusMessage) -> None:
     _record(os.environ["BUS_QUEUE"], body=msg.get_body().decode(), id=msg.message_id, count=msg.delivery_count)
 
 
-@blueprint.service_bus_queue_trigger(
-    "msg", queue_name="%BUS_SESSIONS%", connection="Bus", is_sessions_enabled=True
-)
+@blueprint.service_bus_queue_trigger("msg", queue_name="%BUS_SESSIONS%", connection="Bus", is_sessions_enabled=True)
 def on_session(msg: func.ServiceBusMessage) -> None:
     """Run for one message of a session."""
     _record(os.environ["BUS_SESSIONS"], body=msg.get_body().decode(), session=msg.session_id)
