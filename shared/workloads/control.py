@@ -62,8 +62,7 @@ def _control_fields(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 
 
 def _is_within(value: Decimal | int) -> bool:
-    if isinstance(value, int):
-        return abs(value) < 10**DIGITS_OF_VALUE
+    value = Decimal(value)
     if not value.is_finite():
         return False
     return _places(value) <= PLACES and (not value or value.adjusted() < DIGITS_OF_VALUE)

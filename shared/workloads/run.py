@@ -2,9 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -63,7 +62,7 @@ def run(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Pro
 
 
 def _read(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> _Lines:
-    decode = _decoder(workload.transaction).decode
+    decode = msgspec.json.Decoder(workload.transaction).decode
     numbers = range(first_number, first_number + len(lines))
     try:
         return _Lines(list(map(decode, lines)), numbers, [])
@@ -80,11 +79,6 @@ def _read_one_by_one(decode: Callable[[bytes], Any], lines: Sequence[bytes], num
         except (msgspec.DecodeError, RecursionError) as error:
             refused.append((number, Rejected(UNREADABLE, str(error))))
     return _Lines(transactions, readable, refused)
-
-
-@cache
-def _decoder(transaction: Hashable) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(transaction)
 
 
 def _map(workload: AnyWorkload, read: _Lines) -> Sequence[Any]:

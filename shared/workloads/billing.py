@@ -1,0 +1,187 @@
+"""Billing: usage is rated by the tiers of its plan and added up to one invoice an account and currency.
+
+Each transaction is priced by itself and rounded once, half to even, to the smallest unit of the plan's currency; an
+invoice is the exact sum of rounded charges, so that it is what a customer who adds up the lines gets.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation, Overflow, localcontext
+from types import MappingProxyType
+from typing import Final, Self
+
+from msgspec import Struct, field
+
+from shared.workloads import Line, Rejected, Total
+
+#: The smallest unit of each currency, to which a charge is rounded.
+UNITS: Final = MappingProxyType({"EUR": Decimal("0.01"), "JPY": Decimal(1), "KWD": Decimal("0.001")})
+#: Beyond this much in one transaction somebody has mistaken the unit.
+MOST_QUANTITY: Final = Decimal(1_000_000_000)
+LONGEST_ACCOUNT: Final = 200
+_ZERO: Final = Decimal(0)
+#: A quantity within the bounds of a control sum has 28 digits at most here, so its product with a rate is exact; only
+#: the rounding to a currency's unit loses digits.
+_PRICING: Final = Context(prec=40, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, Overflow])
+_ADDING: Final = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """The price of one unit, for the units up to a number; None: for all that are left."""
+
+    up_to: Decimal | None
+    rate: Decimal
+
+
+class Plan:
+    """A price list: what is used within a tier costs the tier's rate, the first units the first tier's."""
+
+    def __init__(self, currency: str, *tiers: tuple[str | None, str]) -> None:
+        self.currency, self.unit = currency, UNITS[currency]
+        self.tiers = tuple(Tier(None if up_to is None else Decimal(up_to), Decimal(rate)) for up_to, rate in tiers)
+        self.ends = [tier.up_to for tier in self.tiers if tier.up_to is not None]
+        if len(self.ends) != len(self.tiers) - 1 or self.ends != sorted(set(self.ends)):
+            raise ValueError(f"the tiers {tiers} do not rise to a last one without end")
+        #: For each tier its rate, and what the tiers below it add to the product of the whole quantity and that rate.
+        self.lines = list(self._lines())
+
+    def _lines(self) -> Iterator[tuple[Decimal, Decimal]]:
+        base, previous, below = _ZERO, _ZERO, _ZERO
+        for tier in self.tiers:
+            base += (previous - tier.rate) * below
+            yield tier.rate, base
+            previous, below = tier.rate, tier.up_to or below
+
+
+PLANS: Final[Mapping[str, Plan]] = MappingProxyType(
+    {
+        "basic": Plan("EUR", ("100", "0.05"), ("1000", "0.035"), (None, "0.02")),
+        "standard": Plan("EUR", ("1000", "0.0275"), ("10000", "0.0180"), (None, "0.0095")),
+        "premium": Plan("EUR", (None, "0.00815")),
+        "nippon": Plan("JPY", ("500", "7.25"), (None, "4.5")),
+        "gulf": Plan("KWD", ("250", "0.0125"), ("2500", "0.0095"), (None, "0.0061")),
+    }
+)
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """One transaction: so much of something was used by an account on a plan."""
+
+    account: str
+    plan: str
+    quantity: Decimal
+
+
+class Invoice(Struct):
+    """What an account owes in one currency."""
+
+    items: int
+    quantity: Decimal
+    amount: Decimal
+
+
+class Invoices(Struct):
+    """A partial: invoices by currency and account."""
+
+    by_currency: dict[str, dict[str, Invoice]] = field(default_factory=dict)
+
+
+#: Account, currency, quantity and amount.
+Charge = tuple[str, str, Decimal, Decimal]
+
+
+class Billing:
+    """The workload `billing`."""
+
+    name = "billing"
+    transaction = Usage
+    partial = Invoices
+    sums = ("quantity",)
+
+    def __init__(self, plans: Mapping[str, Plan] = PLANS) -> None:
+        self._plans = plans
+
+    @classmethod
+    def configured(cls, _settings: Mapping[str, str]) -> Self:
+        """Return it with the price lists above."""
+        return cls()
+
+    def map(self, usage: Usage, _number: int) -> Charge | Rejected:
+        """Return the charge for one transaction."""
+        with localcontext(_PRICING):
+            return self._charge(usage)
+
+    def map_many(self, usages: Sequence[Usage], _numbers: Sequence[int]) -> list[Charge | Rejected]:
+        """Return the charges for a chunk, priced in one context: entering one for each costs as much as the price."""
+        with localcontext(_PRICING):
+            return [self._charge(usage) for usage in usages]
+
+    def combine(self, charges: Sequence[Charge]) -> Invoices:
+        """Return the invoices of a chunk."""
+        by_currency: dict[str, dict[str, Invoice]] = {}
+        with localcontext(_ADDING):
+            for account, currency, quantity, amount in charges:
+                invoices = by_currency.setdefault(currency, {})
+                if (invoice := invoices.get(account)) is None:
+                    invoices[account] = Invoice(1, quantity, amount)
+                else:
+                    invoice.items += 1
+                    invoice.quantity += quantity
+                    invoice.amount += amount
+        return Invoices(by_currency)
+
+    def merge(self, left: Invoices, right: Invoices) -> Invoices:
+        """Add the right invoices to the left ones."""
+        with localcontext(_ADDING):
+            for currency, invoices in right.by_currency.items():
+                merged = left.by_currency.setdefault(currency, {})
+                for account, invoice in invoices.items():
+                    known = merged.get(account)
+                    merged[account] = invoice if known is None else _added(known, invoice)
+        return left
+
+    def finish(self, partial: Invoices) -> Iterator[Total | Line]:
+        """Yield each invoice as a line, and each account's row with what it owes in every currency."""
+        currencies = sorted(partial.by_currency.items())
+        for account in sorted({account for _, invoices in currencies for account in invoices}):
+            owed = [(currency, invoices[account]) for currency, invoices in currencies if account in invoices]
+            for currency, invoice in owed:
+                yield Line({"account": account, "currency": currency, **_texts(invoice)})
+            yield Total(account, _row(owed))
+
+    def _charge(self, usage: Usage) -> Charge | Rejected:
+        plan = self._plans.get(usage.plan)
+        if plan is None:
+            return Rejected("unknown_plan", f"the plan is {usage.plan[:100]!r}")
+        if not 0 < len(usage.account) <= LONGEST_ACCOUNT:
+            return Rejected(
+                "bad_account", f"the account has {len(usage.account)} characters, not 1 to {LONGEST_ACCOUNT}"
+            )
+        quantity = usage.quantity
+        try:
+            if _ZERO < quantity <= MOST_QUANTITY:
+                rate, base = plan.lines[bisect_left(plan.ends, quantity)]
+                return usage.account, plan.currency, quantity, (quantity * rate + base).quantize(plan.unit)
+        except InvalidOperation:
+            # A NaN is neither above nor below anything.
+            return Rejected("bad_quantity", "the quantity is no number")
+        return Rejected("bad_quantity", f"the quantity is not above 0 and at most {MOST_QUANTITY}")
+
+
+def _added(left: Invoice, right: Invoice) -> Invoice:
+    return Invoice(left.items + right.items, left.quantity + right.quantity, left.amount + right.amount)
+
+
+def _texts(invoice: Invoice) -> dict[str, str | int]:
+    return {
+        "items": invoice.items,
+        "quantity": format(invoice.quantity, "f"),
+        "amount": format(invoice.amount, "f"),
+    }
+
+
+def _row(owed: Sequence[tuple[str, Invoice]]) -> dict[str, str | int]:
+    amounts: dict[str, str | int] = {f"amount_{currency}": format(invoice.amount, "f") for currency, invoice in owed}
+    return {"items": sum(invoice.items for _, invoice in owed), **amounts}
