@@ -20,7 +20,7 @@ MARKER: Final = "started"
 #: is 15 minutes off, so more than that was written by something else than a generator: a restore, a copy, an editor.
 LARGEST_SKEW: Final = timedelta(minutes=15)
 #: Seconds before the second attempt, doubled with each one up to the longest, then a random part of it.
-FIRST_PAUSE: Final = 0.005
+FIRST_PAUSE: Final = 0.01
 LONGEST_PAUSE: Final = 0.5
 
 

@@ -93,7 +93,9 @@ class Supply:
         try:
             reserved = self._reservations.reserve(size, account, self._patience)
         except SluiceError as error:
-            _log.warning("ids.refill.failed", extra={"node": self._reservations.node, "reason": str(error)})
+            # A refill that a close cut short is no failure.
+            if not self._closing.is_set():
+                _log.warning("ids.refill.failed", extra={"node": self._reservations.node, "reason": str(error)})
             return error
         with self._lock:
             self._pool.add(reserved.numbers)

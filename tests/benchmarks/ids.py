@@ -16,13 +16,12 @@ from pathlib import Path
 
 from local.azurite.launcher import Azurite
 from shared.ids import BlobStore, MemoryStore, RangeGenerator, Sizing, connect, read_sequence
+from tests.benchmarks import ids_docs
 from tests.benchmarks.ids_paced import Cost, Paced, cost_of
 from tests.ids.losing_transport import LosingTransport, counted
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 
 OUTPUT = Path(".stack/bench/ids.json")
-DOCS = Path("docs/ids.md")
-BEGIN, END = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
 SECONDS = 15.0
 RUNS = [
     Paced("seed", 1, SECONDS),
@@ -43,6 +42,7 @@ class LockedCounter:
         self._value, self._lock = 0, threading.Lock()
 
     def next_id(self) -> int:
+        """Return the next number."""
         with self._lock:
             self._value += 1
             return self._value
@@ -90,6 +90,7 @@ def requests_per_range_alone(connection: str, ranges: int = 1000, size: int = 10
 
 
 def rate_table(measured: dict[str, float]) -> str:
+    """Return the rates as a table."""
     names = {
         "locked": "bare locked counter, one id a call",
         "seed": "seed's generator, `next_id()`",
@@ -106,11 +107,11 @@ def rate_table(measured: dict[str, float]) -> str:
 
 
 def cost_table(costs: dict[Paced, Cost]) -> str:
-    lines = [
-        "| 50,000 ids/s a process wanted, Azurite | processes | ids/s a process | calls that waited | p50 µs | p99 µs "
-        "| p99.9 ms | worst ms | requests per million ids | 409/412 per million | requests per range, warm |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    """Return the costs as a table."""
+    heads = ["50,000 ids/s a process wanted, Azurite", "processes", "ids/s a process", "calls that waited", "p50 µs"]
+    heads += ["p99 µs", "p99.9 ms", "worst ms", "requests per million ids", "409/412 per million"]
+    heads += ["requests per range, warm (ranges)"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for run, cost in costs.items():
         per_range = f"{cost.requests_per_range:.2f} ({cost.ranges})" if cost.ranges else ""
         lines.append(
@@ -143,8 +144,11 @@ def goals(measured: dict[str, float], alone: float, costs: dict[Paced, Cost]) ->
 
 
 def goal_table(reached: list[tuple[str, str, bool]]) -> str:
+    """Return the goals as a table."""
     lines = ["| goal | measured | |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {goal} | {figure} | {'yes' if is_met else 'NO'} |" for goal, figure, is_met in reached)])
+    return "\n".join(
+        [*lines, *(f"| {goal} | {figure} | {'yes' if is_met else 'NO'} |" for goal, figure, is_met in reached)]
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -160,13 +164,11 @@ def main(arguments: list[str]) -> int:
             costs[run] = cost_of(run, azurite.connection_string)
     reached = goals(measured, alone, costs)
     tables = "\n\n".join([goal_table(reached), rate_table(measured), cost_table(costs)])
-    print(tables)
+    print(tables)  # noqa: T201  # commands print
     figures = [{**asdict(run), **asdict(cost)} for run, cost in costs.items()]
     OUTPUT.write_text(json.dumps({"rates": measured, "alone": alone, "paced": figures, "goals": reached}, indent=1))
     if "--write-docs" in arguments:
-        text = DOCS.read_text()
-        head, tail = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-        DOCS.write_text(f"{head}\n{tables}\n{tail}")
+        ids_docs.write("benchmark", tables)
     return 0 if all(is_met for *_, is_met in reached) else 1
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from local.azurite.launcher import Azurite
+from tests.benchmarks import ids_docs
 from tests.ids.chaos import Account, Chaos, run
 
 FULL = Chaos(processes=8, ids=125_000, kills=110, loss=0.25, range_size=300)
@@ -18,11 +19,13 @@ OUTPUT = Path(".stack/bench/ids_chaos.json")
 
 
 def run_in_a_folder(chaos: Chaos, connection: str) -> Account:
+    """Run in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         return run(chaos, connection, Path(folder))
 
 
 def table(columns: dict[str, Account]) -> str:
+    """Return the accounts side by side."""
     rows = ["ids", "duplicates", "kills", "lost_replies", "requests", "refused", "reservations", "gaps", "unexplained"]
     lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for row in rows:
@@ -32,7 +35,7 @@ def table(columns: dict[str, Account]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Run both, print the table, and return 0 when every promise is kept."""
     with Azurite.start() as azurite:
         ours = run_in_a_folder(FULL, azurite.connection_string)
@@ -40,11 +43,14 @@ def main() -> int:
     columns = {"shared/ids": ours, "seed's generator (a tenth)": seed}
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps({name: account.rows() for name, account in columns.items()}, indent=1))
-    print(table(columns))
-    print("gaps by what the log says:", ", ".join(f"{fate}: {count:,}" for fate, count in ours.gaps_by_fate.items()))
+    fates = ", ".join(f"{fate}: {count:,}" for fate, count in ours.gaps_by_fate.items())
+    text = f"{table(columns)}\n\nThe gaps, by what the log says of them: {fates}."
+    print(text)  # noqa: T201  # commands print
+    if "--write-docs" in arguments:
+        ids_docs.write("chaos", text)
     is_kept = (ours.ids, ours.duplicates, ours.unexplained) == (8 * 125_000, 0, 0)
     return 0 if is_kept and ours.kills >= 100 and ours.lost_replies >= 1000 and seed.duplicates > 0 else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

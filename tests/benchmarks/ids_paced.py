@@ -49,14 +49,17 @@ class Cost:
 
     @property
     def share_of_waits(self) -> float:
+        """Part of the calls that waited for storage."""
         return self.waits / self.ids
 
     @property
     def requests_per_million(self) -> float:
+        """Requests for a million ids."""
         return self.requests / self.ids * 1e6
 
     @property
     def refused_per_million(self) -> float:
+        """Refused writes for a million ids."""
         return self.refused / self.ids * 1e6
 
 
@@ -67,6 +70,8 @@ class Waits:
         self.count = 0
 
     def of_flights(self, take: Callable[..., object]) -> Callable[..., object]:
+        """Count each flight that a call had to wait for."""
+
         def counting(*arguments: object) -> object:
             taken = take(*arguments)
             self.count += isinstance(taken, Future)
@@ -75,6 +80,8 @@ class Waits:
         return counting
 
     def of_calls(self, update: Callable[[], None]) -> Callable[[], None]:
+        """Count each call."""
+
         def counting() -> None:
             self.count += 1
             update()
@@ -84,6 +91,7 @@ class Waits:
 
 @contextmanager
 def next_id_of(kind: str, connection: str, container: str, tally: Path) -> Iterator[tuple[Callable[[], int], Waits]]:
+    """Yield the generator of this kind, and its waits."""
     waits = Waits()
     with connect(connection, container, transport=LosingTransport(tally)) as client:
         store = BlobStore(client, "orders")
@@ -97,7 +105,7 @@ def next_id_of(kind: str, connection: str, container: str, tally: Path) -> Itera
             yield generator.next_id, waits
 
 
-def work(run: Paced, connection: str, container: str, folder: Path, begin: float, process: int) -> None:
+def work(run: Paced, connection: str, container: str, folder: Path, begin: float, process: int) -> None:  # noqa: PLR0917  # a process's arguments
     """Draw in bursts until the time is over; a process that falls behind goes on without a pause."""
     latencies = array("d")
     burst = RATE // BURSTS

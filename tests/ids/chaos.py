@@ -58,11 +58,13 @@ class Account:
     seconds: float = 0.0
 
     def rows(self) -> dict[str, object]:
+        """Return the figures by name."""
         return asdict(self)
 
 
 @contextlib.contextmanager
 def next_id_of(chaos: Chaos, connection: str, container: str, tally: Path, seed: int) -> Iterator[Callable[[], int]]:
+    """Yield the generator under test, with a transport that loses replies."""
     transport = LosingTransport(tally, chaos.loss, seed)
     # The library repeats lost requests as in production, only sooner: thousands of pauses prove nothing.
     quick = LinearRetry(backoff=0.02, retry_total=2, random_jitter_range=0.01)
@@ -76,7 +78,7 @@ def next_id_of(chaos: Chaos, connection: str, container: str, tally: Path, seed:
             yield generator.next_id
 
 
-def work(chaos: Chaos, connection: str, container: str, folder: Path, slot: int, seed: int) -> None:
+def work(chaos: Chaos, connection: str, container: str, folder: Path, slot: int, seed: int) -> None:  # noqa: PLR0917  # a process's arguments
     """Draw ids until this slot's file holds its share; each life of the slot goes on where the last one ended."""
     ledger = os.open(folder / f"slot-{slot}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     with next_id_of(chaos, connection, container, folder / "tally", seed) as next_id:
@@ -167,16 +169,15 @@ def _explain_gaps(account: Account, store: BlobStore, recorded: list[int], kille
     for number in range(1, page.next):
         story = _story(number, events, holder, by_node)
         if number in known:
-            if story not in {Fate.HANDED_OUT, Fate.HELD}:
-                account.unexplained += 1
-                if account.unexplained in (1, 50, 100):
-                    print("BAD", number, story, events[holder[number]], [events[p] for p in by_node[events[holder[number]].by.node] if p >= holder[number]][:40])
+            account.unexplained += story not in {Fate.HANDED_OUT, Fate.HELD}
             continue
         account.gaps += 1
         is_killed = number in holder and int(events[holder[number]].by.node.split("/")[1]) in killed
         fates[f"{story}, its process {'killed' if is_killed else 'ended'}"] += 1
         # A number that its node said it handed out is missing only if its taker was killed before writing it down.
-        account.unexplained += story not in ({Fate.LEFT, Fate.HELD, Fate.HANDED_OUT} if is_killed else {Fate.LEFT, Fate.HELD})
+        account.unexplained += story not in (
+            {Fate.LEFT, Fate.HELD, Fate.HANDED_OUT} if is_killed else {Fate.LEFT, Fate.HELD}
+        )
     account.gaps_by_fate = dict(fates)
 
 

@@ -19,23 +19,28 @@ class ManualClock:
         self.ran = 0.0
 
     def now(self) -> datetime:
+        """Return the time of day."""
         return self.at
 
     def monotonic(self) -> float:
+        """Return the seconds that ran."""
         return self.ran
 
     def advance(self, seconds: float) -> None:
+        """Move the time of day, and what runs if it is forward."""
         self.at += timedelta(seconds=seconds)
         self.ran += max(seconds, 0.0)
 
 
 @pytest.fixture
 def clock() -> ManualClock:
+    """A clock that stands still."""
     return ManualClock()
 
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
+    """One storage for all tests of the session."""
     with Azurite.start() as running:
         yield running
 

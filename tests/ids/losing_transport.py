@@ -21,6 +21,7 @@ class LosingTransport(RequestsTransport):
         self._loss, self._random = loss, random.Random(seed)
 
     def send(self, request: Any, **options: Any) -> Any:
+        """Send, and lose the reply of some writes."""
         response = super().send(request, **options)
         lost = request.method == "PUT" and self._random.random() < self._loss
         os.write(self._tally, b"L" if lost else b"C" if response.status_code in {409, 412} else b".")
@@ -30,6 +31,7 @@ class LosingTransport(RequestsTransport):
         return response
 
     def close(self) -> None:
+        """Close the connections and the tally."""
         super().close()
         if self._tally >= 0:
             os.close(self._tally)

@@ -17,12 +17,14 @@ class SeedStore:
         self._etag: str | None = None
 
     def get_data(self) -> str:
+        """Return the value, and keep its ETag."""
         snapshot = self._store.read()
         assert snapshot is not None, "the seed asks its administrator to create the blob"
         self._etag = snapshot.etag
         return snapshot.value.decode()
 
     def try_optimistic_write(self, data: str) -> bool:
+        """Write on the ETag that is at hand."""
         if self._etag_at_write:
             self.get_data()
         return self._store.try_write(data.encode(), self._etag) is not None
@@ -40,6 +42,7 @@ class SeedGenerator:
         self._last_id = self._upper_limit = 0
 
     def next_id(self) -> int:
+        """Return the next id."""
         with self._lock:
             if self._last_id == self._upper_limit:
                 self._update()

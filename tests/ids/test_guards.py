@@ -20,6 +20,7 @@ ONES = Sizing(first=1, range_size=1, largest=1)
 
 
 def use(store: OptimisticStore, ids: int, clock=None) -> list[int]:
+    """Draw so many ids, one to a range."""
     with RangeGenerator(store, sizing=ONES, prefetch=False, clock=clock) as generator:
         return [generator.next_id() for _ in range(ids)]
 
@@ -31,6 +32,7 @@ class Tampered:
         self.store = store
 
     def put(self, value: bytes | None) -> None:
+        """Replace the blob, or delete it."""
         if value is None:
             del self.store._values[self.store.name]
         else:
@@ -147,6 +149,7 @@ class Refusing(MemoryStore):
     """A store where somebody else is always faster."""
 
     def try_write(self, value: bytes, etag: str | None) -> str | None:
+        """Refuse whatever rests on an earlier value."""
         return None if etag else super().try_write(value, etag)
 
 
@@ -154,18 +157,25 @@ class Silent(MemoryStore):
     """A store that does not answer."""
 
     def read(self) -> Snapshot | None:
+        """Fail."""
         raise StorageUnavailableError("no answer")
 
 
 @pytest.mark.usefixtures("no_pauses")
 def test_a_generator_gives_up_after_as_many_attempts_as_it_was_given():
     """Losing every time ends with an error that says so, and no id of a range that was never ours."""
-    with RangeGenerator(Refusing(), max_attempts=3) as generator, pytest.raises(ContentionError, match="failed 3 times"):
+    with (
+        RangeGenerator(Refusing(), max_attempts=3) as generator,
+        pytest.raises(ContentionError, match="failed 3 times"),
+    ):
         generator.next_id()
 
 
 @pytest.mark.usefixtures("no_pauses")
 def test_a_storage_outage_is_told_as_one():
     """No answer from storage, however often asked, is told as an outage with its last failure."""
-    with RangeGenerator(Silent(), max_attempts=3) as generator, pytest.raises(StorageUnavailableError, match="no answer"):
+    with (
+        RangeGenerator(Silent(), max_attempts=3) as generator,
+        pytest.raises(StorageUnavailableError, match="no answer"),
+    ):
         generator.next_id()

@@ -23,10 +23,12 @@ class Run:
 
     @property
     def has_duplicates(self) -> bool:
+        """Whether an id came twice."""
         return len(set(self.ids)) < len(self.ids)
 
 
 def plans(places: Sequence[int], kinds: Sequence[Fault]) -> Iterator[list[Fault | None]]:
+    """Yield a plan without a fault, then one for each fault at each place."""
     yield []
     for place in places:
         for kind in kinds:
@@ -45,6 +47,7 @@ def drawn(next_id: Callable[[], int]) -> list[int]:
 
 
 def run_ours(writers: int, schedule: Sequence[int], plan: list[Fault | None]) -> Run:
+    """Run a schedule with our generator on a sequence in use."""
     store = MemoryStore()
     with RangeGenerator(store, sizing=PAIRS) as before:
         before.next_id()
@@ -52,11 +55,14 @@ def run_ours(writers: int, schedule: Sequence[int], plan: list[Fault | None]) ->
 
 
 def ours(store: OptimisticStore) -> list[int]:
+    """Draw from our generator."""
     with RangeGenerator(store, sizing=PAIRS, max_attempts=2, prefetch=False) as generator:
         return drawn(generator.next_id)
 
 
 def seeds(*, etag_at_write: bool, adopts_before_write: bool) -> Callable[[OptimisticStore], list[int]]:
+    """Return the program that draws from the seed's generator with these defects."""
+
     def program(store: OptimisticStore) -> list[int]:
         seed_store = SeedStore(store, etag_at_write=etag_at_write)
         generator = SeedGenerator(seed_store, 2, 1, adopts_before_write=adopts_before_write)
@@ -72,6 +78,7 @@ def run_all(
     plan: list[Fault | None],
     program: Callable[[OptimisticStore], list[int]],
 ) -> Run:
+    """Run writers of one program on one store; the first one meets the faults."""
     turns = Turns(writers)
     ids: list[int] = []
 
@@ -104,7 +111,9 @@ def test_three_writers_never_share_an_id_in_any_order_with_any_fault():
 
 
 @pytest.mark.parametrize(
-    ("etag_at_write", "adopts_before_write"), [(True, True), (True, False), (False, True)], ids=["both", "etag", "adopts"]
+    ("etag_at_write", "adopts_before_write"),
+    [(True, True), (True, False), (False, True)],
+    ids=["both", "etag", "adopts"],
 )
 def test_the_seeds_generator_repeats_ids_in_the_same_schedules(etag_at_write: bool, adopts_before_write: bool):  # noqa: FBT001  # parametrised
     """The same schedules catch the seed's generator as published, and with either one of its two defects."""

@@ -112,6 +112,7 @@ class Blocked(MemoryStore):
         self.may_answer = threading.Event()
 
     def try_write(self, value: bytes, etag: str | None) -> str | None:
+        """Write when the test lets it."""
         self.may_answer.wait(10)
         return super().try_write(value, etag)
 
@@ -159,10 +160,12 @@ class Counting(MemoryStore):
         self.faults: list[Fault | None] = []
 
     def read(self):
+        """Read, and count it."""
         self.requests += 1
         return super().read()
 
     def try_write(self, value: bytes, etag: str | None) -> str | None:
+        """Write, count it, and lose the reply if told to."""
         self.requests += 1
         fault = self.faults.pop(0) if self.faults else None
         written = super().try_write(value, etag)
@@ -199,8 +202,8 @@ def test_a_range_proven_after_its_refill_failed_is_used_by_the_next_one():
     """Even when all attempts ended without an answer, the range that landed is found later, never taken unproven."""
     store = Counting()
     with RangeGenerator(store, sizing=Sizing(first=2, range_size=2, largest=2), max_attempts=1) as generator:
+        store.faults = [None, Fault.FAILS_AFTER]
         with pytest.raises(StorageUnavailableError):
-            store.faults = [None, Fault.FAILS_AFTER]
             generator.next_id()
         assert generator.next_id() == 1
 

@@ -17,6 +17,7 @@ AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
 def sign(node: str = "a", nonce: str = "n") -> Signature:
+    """Return a signature."""
     return Signature(node, nonce, AT)
 
 
@@ -78,7 +79,7 @@ GOOD = json.loads(sequence.reserve(sequence.created(1, sign()), 10, sign()).enco
 )
 def test_a_page_that_no_generator_wrote_is_refused_with_what_is_wrong(change, told):
     """Whoever edits the blob by hand is told what does not fit, and no id is given."""
-    with pytest.raises(SequenceCorruptError, match="no id is given|No id is given") as caught:
+    with pytest.raises(SequenceCorruptError, match="No id is given") as caught:
         sequence.parse(json.dumps({**GOOD, **change}).encode(), "ids/x")
     assert told in str(caught.value)
     assert "ids/x" in str(caught.value)
@@ -132,17 +133,20 @@ class Story:
         self.left: set[int] = set()
 
     def reserve(self, node: str, size: int) -> None:
+        """Let a node take a range."""
         account = Account(open=tuple(span for span in self.held[node] if span))
         self.page = sequence.reserve(self.page, size, sign(node), account)
         self.held[node].append(self.page.events[-1].numbers)
 
     def use(self, node: str, count: int) -> None:
+        """Let a node hand out from its oldest range."""
         if self.held[node]:
             span = self.held[node][0]
             self.used.update(span[:count])
             self.held[node][0] = span[count:]
 
     def close(self, node: str) -> None:
+        """Let a node end."""
         spans = [span for span in self.held[node] if span]
         self.page = sequence.close(self.page, spans, [], sign(node))
         self.left.update(*(span for span in spans))
@@ -155,9 +159,12 @@ def test_explanations_never_contradict_what_happened(steps):
     """For any story of two nodes: what is said to be handed out was, what is said to be left never was."""
     story = Story()
     for step, node, amount in steps:
-        {"reserve": lambda: story.reserve(node, amount), "use": lambda: story.use(node, amount)}.get(
-            step, lambda: story.close(node)
-        )()
+        if step == "reserve":
+            story.reserve(node, amount)
+        elif step == "use":
+            story.use(node, amount)
+        else:
+            story.close(node)
     for number in range(1, story.page.next + 3):
         fate = explain(number, story.page.events).fate
         allowed = {Fate.HELD, Fate.HANDED_OUT} if number in story.used else {Fate.HELD, Fate.LEFT, Fate.NOT_RESERVED}
@@ -180,4 +187,3 @@ def test_an_explanation_reads_as_a_sentence():
     text = str(explain(4, page.events))
     assert "4 was reserved by vm1/77 at 2026-11-21 09:00:00 UTC" in text
     assert "lost with the process" in text
-

@@ -1,6 +1,6 @@
 """What every OptimisticStore promises, in memory and in a blob."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,6 +9,7 @@ from shared.ids import BlobStore, OptimisticStore, connect
 
 
 def written(store: OptimisticStore, value: bytes, etag: str | None) -> str:
+    """Write, and expect it to be accepted."""
     new_etag = store.try_write(value, etag)
     assert new_etag
     return new_etag
@@ -61,15 +62,9 @@ def test_values_beside_each_other_do_not_touch(store: OptimisticStore):
 def test_of_many_simultaneous_writers_one_wins(store: OptimisticStore):
     """However many write on the same ETag, exactly one is accepted."""
     etag = written(store, b"0", None)
-    accepted = []
-    writers = [
-        threading.Thread(target=lambda text=str(n).encode(): accepted.append(store.try_write(text, etag))) for n in range(8)
-    ]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert sum(1 for new_etag in accepted if new_etag) == 1
+    with ThreadPoolExecutor(8) as writers:
+        answers = list(writers.map(lambda n: store.try_write(b"%d" % n, etag), range(8)))
+    assert sum(1 for new_etag in answers if new_etag) == 1
 
 
 def test_a_storage_that_does_not_answer_is_an_error_of_ours():

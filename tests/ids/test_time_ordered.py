@@ -25,6 +25,7 @@ from tests.ids.turns import Fault
 
 
 def generator(store: OptimisticStore, clock: ManualClock, **options) -> TimeOrderedGenerator:
+    """Return a generator that lets the clock run where it would wait."""
     return TimeOrderedGenerator(store, clock=clock, pause=clock.advance, **options)
 
 
@@ -148,7 +149,9 @@ def test_a_holder_whose_number_was_taken_gets_another(clock):
             assert (read_id(taken).node, read_id(slept.next_id()).node) == (0, 1)
 
 
-STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["id", "block", "tick", "skew", "crash"]), st.integers(-90, 90)))
+STEPS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(["id", "block", "tick", "skew", "crash"]), st.integers(-90, 90))
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -180,6 +183,7 @@ class Lossy(MemoryStore):
         self.faults: list[Fault | None] = []
 
     def try_write(self, value: bytes, etag: str | None) -> str | None:
+        """Write, and lose the reply if told to."""
         fault = self.faults.pop(0) if self.faults else None
         written = super().try_write(value, etag)
         if fault is Fault.FAILS_AFTER:
@@ -208,7 +212,9 @@ def test_the_lease_table_is_not_started_anew(clock):
         ids.next_id()
 
 
-@pytest.mark.parametrize("value", [b"", b"{}", b'{"v": 1, "writes": 1, "nonce": "", "at": "2026-01-01T00:00Z", "leases": [["a", 2, 1]]}'])
+@pytest.mark.parametrize(
+    "value", [b"", b"{}", b'{"v": 1, "writes": 1, "nonce": "", "at": "2026-01-01T00:00Z", "leases": [["a", 2, 1]]}']
+)
 def test_a_corrupt_lease_table_grants_nothing(value: bytes):
     """What no generator wrote is refused."""
     store = MemoryStore()

@@ -26,6 +26,7 @@ class Turns:
         self._running = set(range(writers))
 
     def arrive(self, writer: int) -> None:
+        """Wait for this writer's turn."""
         self._arrived[writer].release()
         self._go[writer].acquire()
 
@@ -63,15 +64,18 @@ class SteppedStore:
 
     @property
     def name(self) -> str:
+        """The name of the store behind."""
         return self._store.name
 
     def read(self) -> Snapshot | None:
+        """Read when it is this writer's turn."""
         fault = self._step()
         if fault is not None:
             raise StorageUnavailableError("injected")
         return self._store.read()
 
     def try_write(self, value: bytes, etag: str | None) -> str | None:
+        """Write when it is this writer's turn."""
         fault = self._step()
         if fault is Fault.FAILS_BEFORE:
             raise StorageUnavailableError("injected")
@@ -83,6 +87,7 @@ class SteppedStore:
         return None if fault is Fault.REFUSED_AFTER else written
 
     def beside(self, name: str) -> "SteppedStore":
+        """Return the store beside, under the same turns."""
         return SteppedStore(self._store.beside(name), self._turns, self._writer, self._plan)
 
     def _step(self) -> Fault | None:
