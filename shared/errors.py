@@ -21,6 +21,11 @@ SluiceError
 │   ├── SequenceExhaustedError    the numbers of the sequence are used up
 │   ├── NodesTakenError           every node number of the time-ordered ids is leased
 │   └── ClockWentBackError        the time of day is too far behind the ids already given
+├── LedgerError
+│   ├── JobStateError             a job is not in a state in which this can happen to it
+│   ├── RowTooLargeError          a row of the ledger would be larger than a table takes
+│   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
+│   └── PartialCorruptError       a result blob is not the one that the ledger names
 └── GateError
     ├── NameRefusedError          a gate or a held entry cannot be called so
     ├── GateCorruptError          the blob holds something that no writer of gates wrote
@@ -157,3 +162,23 @@ class NotParkedError(ParkedError):
 
 class ParkedTamperedError(ParkedError):
     """Raised when the bytes of a parked message are missing or are not those that were parked; they are not sent."""
+
+
+class LedgerError(SluiceError):
+    """The root of what the ledger refuses."""
+
+
+class JobStateError(LedgerError):
+    """Raised when something is asked of a job that its state does not allow."""
+
+
+class RowTooLargeError(LedgerError):
+    """Raised when a row or a property is larger than Azure Tables takes; Azurite would take it."""
+
+
+class LedgerCorruptError(LedgerError):
+    """Raised when a row of the ledger holds something that Sluice never wrote; nothing is decided by it."""
+
+
+class PartialCorruptError(LedgerError):
+    """Raised when a result blob is missing or holds other bytes than the ledger says; the job is not finished by it."""

@@ -1,0 +1,141 @@
+"""Compresses frames, and expands what others sent within bounds, without ever joining what are several things."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final, Protocol
+
+import zstandard
+
+from shared.payload.limits import MIB, Limits
+from shared.payload.reasons import Reason, refuse
+
+
+class Codec(StrEnum):
+    """How a payload is compressed."""
+
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    PLAIN = "plain"
+
+
+_MAGIC: Final = {Codec.ZSTD: b"\x28\xb5\x2f\xfd", Codec.GZIP: b"\x1f\x8b"}
+#: How much is fed at a time. The densest zstd block makes 128 KiB of 4 bytes, deflate 1,032 bytes of one: either way
+#: a step makes at most 8 MiB, so a bomb is seen before it is in memory.
+_STEP: Final = {Codec.ZSTD: 256, Codec.GZIP: 4096, Codec.PLAIN: 64 * 1024}
+#: What `zstd -19` uses; more is only asked for by --long and --ultra.
+_WINDOW: Final = 8 * MIB
+_GZIP: Final = zlib.MAX_WBITS | 16
+
+
+class _Expander(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+def compress(data: bytes, codec: Codec) -> bytes:
+    """Return the data as one frame; the same data and library always make the same bytes."""
+    if codec is Codec.ZSTD:
+        return zstandard.ZstdCompressor(level=1).compress(data)
+    if codec is Codec.GZIP:
+        packer = zlib.compressobj(1, wbits=_GZIP)
+        return packer.compress(data) + packer.flush()
+    return data
+
+
+def sniff(head: bytes) -> Codec:
+    """Return the codec of a file by its first bytes."""
+    return next((codec for codec, magic in _MAGIC.items() if head.startswith(magic)), Codec.PLAIN)
+
+
+def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
+    """Return what one frame holds, or refuse it: it must be one member, whole, with nothing behind it."""
+    if codec is Codec.PLAIN:
+        return frame
+    if (quick := _expand_at_once(frame, codec, limits)) is not None:
+        return quick
+    expander, parts, size = _expander(codec), [], 0
+    for fed in range(0, len(frame), _STEP[codec]):
+        part = _feed(expander, frame[fed : fed + _STEP[codec]], codec)
+        size += len(part)
+        _check_size(size, len(frame), limits.frame_expanded_most, limits, Reason.FRAME_TOO_LARGE)
+        parts.append(part)
+        if expander.eof:
+            _refuse_rest(expander.unused_data + frame[fed + _STEP[codec] :], codec)
+            return b"".join(parts)
+    raise refuse(Reason.TRUNCATED, f"its {len(frame)} bytes expand to {size} and want more")
+
+
+def expand_file(pieces: Iterable[bytes], codec: Codec, limits: Limits) -> Iterator[bytes]:
+    """Yield what a file holds, piece by piece; it may have several members, as `cat a.gz b.gz` makes them."""
+    taken = made = 0
+    for piece, part in _expand_members(pieces, codec):
+        taken += len(piece)
+        made += len(part)
+        _check_size(made, taken, limits.expanded_most, limits, Reason.PAYLOAD_TOO_LARGE)
+        yield part
+
+
+def _expand_members(pieces: Iterable[bytes], codec: Codec) -> Iterator[tuple[bytes, bytes]]:
+    if codec is Codec.PLAIN:
+        yield from ((piece, piece) for piece in pieces)
+        return
+    expander, is_inside = _expander(codec), False
+    for piece in pieces:
+        for fed in range(0, len(piece), _STEP[codec]):
+            step = piece[fed : fed + _STEP[codec]]
+            counted = step
+            while step:
+                if expander.eof:
+                    expander = _expander(codec)
+                yield counted, _feed(expander, step, codec)
+                # A member that ended may leave the beginning of the next one; its bytes are counted already.
+                step, counted, is_inside = expander.unused_data, b"", not expander.eof
+    if is_inside:
+        raise refuse(Reason.TRUNCATED, "the file ends inside its compressed data")
+
+
+def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
+    """Return what a frame holds when it says a size within the bounds and keeps to it; no reasons are given here."""
+    if codec is not Codec.ZSTD:
+        return None
+    try:
+        size = zstandard.get_frame_parameters(frame).content_size
+        if size > min(limits.frame_expanded_most, max(limits.ratio_from, len(frame) * limits.ratio_most)):
+            return None
+        return _zstd().decompress(frame, max_output_size=limits.frame_expanded_most, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return None
+
+
+def _check_size(made: int, taken: int, most: int, limits: Limits, too_large: Reason) -> None:
+    if made > limits.ratio_from and made > taken * limits.ratio_most:
+        raise refuse(Reason.EXPANDS_TOO_FAR, f"{taken} bytes expand to {made} or more")
+    if made > most:
+        raise refuse(too_large, f"it expands to {made} bytes or more")
+
+
+def _refuse_rest(rest: bytes, codec: Codec) -> None:
+    if rest.startswith(_MAGIC[codec]):
+        raise refuse(Reason.SEVERAL_MEMBERS, f"another member begins {len(rest)} bytes before its end")
+    if rest:
+        raise refuse(Reason.TRAILING_BYTES, f"{len(rest)} bytes follow its end")
+
+
+def _feed(expander: _Expander, step: bytes, codec: Codec) -> bytes:
+    try:
+        return expander.decompress(step)
+    except (zlib.error, zstandard.ZstdError) as error:
+        reason = Reason.WINDOW_TOO_LARGE if "too much memory" in str(error) else Reason.CORRUPT
+        raise refuse(reason, f"as {codec} it is refused with: {error}") from error
+
+
+def _expander(codec: Codec) -> _Expander:
+    return _zstd().decompressobj() if codec is Codec.ZSTD else zlib.decompressobj(_GZIP)
+
+
+def _zstd() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(max_window_size=_WINDOW)

@@ -1,0 +1,107 @@
+"""The wrapper of every queue message: {"sluice": {"v": 1, "kind": ..., ...}}, read strictly, written compactly.
+
+One wrapper key, because the Functions host copies the top-level properties of a JSON body over the trigger's metadata.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from shared.payload import strict_json
+from shared.payload.limits import Limits
+from shared.payload.reasons import Reason, refuse
+
+VERSION: Final = 1
+WRAPPER: Final = "sluice"
+SUBMISSION: Final = "submission"
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """What every kind of message has; each kind adds its own fields."""
+
+    v: int = VERSION
+    kind: str = SUBMISSION
+
+
+M = TypeVar("M", bound=Header)
+
+
+class _Wrapped(msgspec.Struct, Generic[M], frozen=True, forbid_unknown_fields=True):
+    sluice: M
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message of a known version whose kind is not looked at yet."""
+
+    kind: str
+    body: bytes
+
+    def read(self, kind: type[M]) -> M:
+        """Return the message as its kind, or refuse it by the field that is wrong."""
+        try:
+            wrapped: _Wrapped[M] = msgspec.json.decode(self.body, type=_Wrapped[kind])  # type: ignore[valid-type]  # msgspec takes the class as an argument, typing wants it named
+        except msgspec.ValidationError as error:
+            raise refuse(_reason(str(error)), str(error)) from error
+        except (ValueError, RecursionError) as error:
+            raise refuse(Reason.NOT_JSON, str(error)) from error
+        return wrapped.sluice
+
+
+def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
+    """Return the message's kind and JSON, recognising Base64 as portals and .NET bindings send it."""
+    text = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    if len(text) > limits.message_bytes:
+        raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(text)} bytes, {limits.message_bytes} may be")
+    text = _decoded(text.strip())
+    wrapped = _wrapped(strict_json.read(text, limits.depth))
+    _check_version(wrapped.get("v", VERSION))
+    kind = wrapped.get("kind", SUBMISSION)
+    if not isinstance(kind, str):
+        raise refuse(Reason.WRONG_TYPE, "kind is not a string")
+    return Envelope(kind, text)
+
+
+def seal(message: Header, kind: str) -> bytes:
+    """Return the message's body, version and kind written out."""
+    fields: dict[str, Any] = {"v": VERSION, "kind": kind}
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if name not in fields and value not in (None, {}):
+            fields[name] = value
+    return msgspec.json.encode({WRAPPER: fields})
+
+
+def _decoded(text: bytes) -> bytes:
+    if text.startswith(b"{"):
+        return text
+    try:
+        decoded = base64.b64decode(text, validate=True).strip()
+    except (binascii.Error, ValueError):
+        return text
+    return decoded if decoded.startswith(b"{") else text
+
+
+def _wrapped(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict) or not isinstance(wrapped := document.get(WRAPPER), dict):
+        raise refuse(Reason.NO_ENVELOPE, f"its top is {type(document).__name__}")
+    return wrapped
+
+
+def _check_version(version: object) -> None:
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise refuse(Reason.WRONG_TYPE, "v is not a whole number")
+    if version != VERSION:
+        raise refuse(Reason.UNSUPPORTED_VERSION, f"v is {str(version)[:20]}, this program knows {VERSION}")
+
+
+def _reason(said: str) -> Reason:
+    """Return the reason behind what the decoder says; a test holds its wording."""
+    if said.startswith("Object contains unknown field"):
+        return Reason.UNKNOWN_FIELD
+    if said.startswith("Object missing required field"):
+        return Reason.MISSING_FIELD
+    return Reason.WRONG_TYPE

@@ -1,0 +1,49 @@
+"""How large, how deep and how dense what somebody sends may be: one value, handed to everything that reads or writes."""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The bounds of a submission; the writer keeps well within what the reader takes."""
+
+    #: A storage queue takes no more, counted as it is encoded.
+    message_bytes: int = 64 * KIB
+    #: Arrays and objects within each other.
+    depth: int = 32
+    line_bytes: int = 256 * KIB
+    #: Where the writer ends a frame: whichever comes first.
+    frame_items: int = 1_000
+    frame_bytes: int = 1 * MIB
+    #: What a reader takes for one frame, stored and expanded; 4 MiB of the worst JSON are 100 MiB of objects.
+    frame_items_most: int = 100_000
+    frame_stored_most: int = 4 * MIB
+    frame_expanded_most: int = 4 * MIB
+    #: What one ranged read may fetch.
+    chunk_stored_most: int = 16 * MIB
+    #: Expanding further than this many times the stored bytes is a bomb, once it is more than `ratio_from` bytes.
+    ratio_most: int = 500
+    ratio_from: int = 1 * MIB
+    items_most: int = 10_000_000
+    frames_most: int = 100_000
+    stored_most: int = 2 * 1024 * MIB
+    expanded_most: int = 16 * 1024 * MIB
+    #: How a blob is written and a file without an index is read.
+    block_bytes: int = 4 * MIB
+    #: An index that is a blob of its own.
+    index_bytes: int = 16 * MIB
+    #: Above this a spool is a file; it holds compressed frames, a few dozen bytes a transaction.
+    spool_in_memory: int = 1 * MIB
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 1:
+                raise ValueError(f"{field.name} is {getattr(self, field.name)}, expected 1 or more")
+        if self.frame_items > self.frame_items_most or self.frame_bytes > self.frame_expanded_most:
+            raise ValueError("the writer's frames are larger than what the reader takes")
+        if self.line_bytes > self.frame_bytes:
+            raise ValueError(f"a line of {self.line_bytes} bytes does not fit a frame of {self.frame_bytes}")

@@ -1,0 +1,126 @@
+"""Why something that was sent is refused: the one catalogue, with what to send instead of each.
+
+`docs/formats.md` holds the same table, and a test holds the two together.
+"""
+
+from enum import StrEnum
+from typing import Final, Self
+
+from shared.errors import RefusedError
+
+
+class Reason(StrEnum):
+    """A named reason: its code is permanent, for it is kept with what was parked."""
+
+    means: str
+    instead: str
+
+    def __new__(cls, code: str, means: str, instead: str) -> Self:
+        """Make a reason whose value is its code."""
+        reason = str.__new__(cls, code)
+        reason._value_ = code
+        reason.means, reason.instead = means, instead
+        return reason
+
+    # The message.
+    NOT_JSON = "not_json", "it is not a JSON document", "send UTF-8 JSON, plain or as Base64"
+    NOT_UTF8 = "not_utf8", "its bytes are not UTF-8", "encode it as UTF-8 without a byte order mark"
+    NOT_A_NUMBER = "not_a_number", "NaN or Infinity stands for a number", "send null, or leave the field out"
+    NUMBER_OUT_OF_RANGE = (
+        "number_out_of_range",
+        "a number has more than 4,300 digits or an exponent beyond 308",
+        "send it as a string, or check how it came about",
+    )
+    LONE_SURROGATE = "lone_surrogate", "a string holds half of a surrogate pair", "send whole Unicode characters"
+    DUPLICATE_KEY = "duplicate_key", "an object has the same key twice", "send each key once"
+    TOO_DEEP = "too_deep", "arrays or objects are nested too deeply", "flatten it to at most 32 levels"
+    MESSAGE_TOO_LARGE = "message_too_large", "the message is larger than a queue takes", "send the payload as a blob"
+    NO_ENVELOPE = "no_envelope", "there is no object `sluice` at the top", 'send {"sluice": {"items": [{}]}}'
+    UNSUPPORTED_VERSION = "unsupported_version", "the version `v` is not 1", "send version 1, or update Sluice first"
+    UNKNOWN_KIND = "unknown_kind", "the `kind` is not one that this queue takes", "send kind submission, or none"
+    UNKNOWN_FIELD = "unknown_field", "a field is not known", "check its spelling against docs/formats.md"
+    MISSING_FIELD = "missing_field", "a field that must be there is not", "add it"
+    WRONG_TYPE = "wrong_type", "a field's value is of the wrong type", "send what docs/formats.md says for it"
+    BAD_JOB = (
+        "bad_job",
+        "the job id does not fit its grammar",
+        "send 1 to 100 of a-z, 0-9, dot, underscore and hyphen, a letter or digit first",
+    )
+    BAD_NAME = "bad_name", "the name of a workload or gate does not fit its grammar", "keep to the grammar of job ids"
+    # What the payload is said to be.
+    PAYLOAD_FORM = "payload_form", "there is not exactly one payload", "send one of items, payload.inline, payload.blob"
+    EMPTY = "empty", "it has no transactions", "send at least one, or nothing at all"
+    TOO_MANY_ITEMS = "too_many_items", "it has more transactions or frames than one job may", "split it into jobs"
+    BAD_BASE64 = "bad_base64", "the inline payload is not Base64", "encode it with the standard alphabet and padding"
+    UNKNOWN_CODEC = "unknown_codec", "the codec is not known", "compress with zstd or gzip, or send it plain"
+    BAD_BLOB_NAME = (
+        "bad_blob_name",
+        "the blob's name does not fit its grammar",
+        "name a blob of the payload container, by name and not by URL: A-Z a-z 0-9 _ . = + @ , - between slashes",
+    )
+    OTHERS_FOLDER = (
+        "others_folder",
+        "a payload with an index lies outside its job's folder",
+        "write it to <job>/<sha256>: payloads are not shared between jobs",
+    )
+    BAD_INDEX = "bad_index", "the frames do not follow each other without a gap", "list each frame once, in order"
+    INDEX_MISMATCH = (
+        "index_mismatch",
+        "the index does not have the hash it is said to have",
+        "hash the frame list as sent",
+    )
+    INDEX_MISSING = "index_missing", "the blob with the index is not there", "write the index before the message"
+    COUNT_MISMATCH = "count_mismatch", "it does not hold as many transactions as declared", "count what is sent"
+    BAD_SUM = "bad_sum", "a declared sum is not a plain decimal number", 'send it as a string like "1234567.89"'
+    # What the payload turns out to be.
+    PAYLOAD_MISSING = "payload_missing", "the payload's blob is not there", "write the blob before the message"
+    PAYLOAD_REPLACED = "payload_replaced", "the blob was changed after it was accepted", "write another blob instead"
+    LENGTH_MISMATCH = (
+        "length_mismatch",
+        "the bytes are fewer or more than the index says",
+        "upload it whole, then list it",
+    )
+    HASH_MISMATCH = "hash_mismatch", "a frame does not have the hash of the index", "upload it again, as it was listed"
+    CORRUPT = (
+        "corrupt",
+        "the compressed bytes are damaged or of another codec",
+        "compress it again with the named codec",
+    )
+    TRUNCATED = "truncated", "the compressed bytes end too early", "upload it whole"
+    TRAILING_BYTES = (
+        "trailing_bytes",
+        "there are bytes behind the compressed data",
+        "end where the compressed data ends",
+    )
+    SEVERAL_MEMBERS = "several_members", "one frame holds several compressed members", "list each member as a frame"
+    WINDOW_TOO_LARGE = "window_too_large", "expanding it takes too much memory", "compress without --long or --ultra"
+    EXPANDS_TOO_FAR = (
+        "expands_too_far",
+        "it expands to more than 500 times its size",
+        "publish it with `sluice submit`, which cuts it into frames, or send it less compressed",
+    )
+    FRAME_TOO_LARGE = "frame_too_large", "a frame is larger than 4 MiB", "cut frames of about 1,000 transactions"
+    PAYLOAD_TOO_LARGE = "payload_too_large", "the whole payload is larger than one job may be", "split it into jobs"
+    LINE_COUNT = "line_count", "a frame has more or fewer lines than the index says", "count its line feeds"
+    LAST_LINE_OPEN = "last_line_open", "a frame does not end with a line feed", "end every line with a line feed"
+    # One transaction.
+    LINE_TOO_LONG = (
+        "line_too_long",
+        "a transaction is longer than 256 KiB",
+        "keep documents elsewhere, send their names",
+    )
+    NOT_AN_OBJECT = "not_an_object", "a transaction is not a JSON object", "send one object a line"
+    DOES_NOT_FIT = "does_not_fit", "a transaction lacks what its workload needs", "send the workload's fields"
+    BAD_AMOUNT = (
+        "bad_amount",
+        "a field with a declared sum is no decimal number of at most 38 digits",
+        "send a number or a string like -12.30, null, or nothing",
+    )
+
+
+BY_CODE: Final = {reason.value: reason for reason in Reason}
+
+
+def refuse(reason: Reason, found: str) -> RefusedError:
+    """Return the error that says what was found and what to send instead."""
+    return RefusedError(reason, found, reason.instead)

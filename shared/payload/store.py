@@ -1,0 +1,173 @@
+"""The blobs of the payload container: written once under the hash of their content, read by ranges, never replaced."""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Final, NoReturn, TypeVar
+
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
+
+from shared.errors import ContentionError, PayloadTamperedError, RefusedError, StorageUnavailableError
+from shared.payload.limits import Limits
+from shared.payload.names import check_blob, payload_name
+from shared.payload.reasons import Reason, refuse
+
+_Answer = TypeVar("_Answer")
+#: A sweep may delete the blob between finding it and touching it; more often than once is somebody's mistake.
+_ATTEMPTS: Final = 5
+#: The refusals that say: somebody wrote this name first, perhaps we ourselves, with the reply lost. The last two come
+#: when another writer's commit threw our staged blocks away.
+_WRITTEN_BEFORE: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet", "InvalidBlockList", "InvalidBlobOrBlock"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlob:
+    """A blob as it was found: reads with its ETag see these bytes or nothing."""
+
+    name: str
+    etag: str
+    size: int
+
+
+class PayloadStore:
+    """Reads and writes the payload container."""
+
+    def __init__(self, container: ContainerClient, limits: Limits | None = None) -> None:
+        self._container, self._limits = container, limits or Limits()
+
+    def put(self, job: str, content: IO[bytes], size: int, sha256: str) -> StoredBlob:
+        """Write the content under its hash, or touch what is there: a sweep that saw it before cannot delete it."""
+        name = payload_name(job, sha256)
+        blob = self._blob(name)
+        return self._answer("write", name, lambda: self._put(blob, content, size, sha256))
+
+    def find(self, name: str) -> StoredBlob:
+        """Return the blob, or refuse the payload when it is not there."""
+        blob = self._blob(name)
+        found = self._answer("look at", name, blob.get_blob_properties)
+        return StoredBlob(name, str(found.etag), found.size)
+
+    def read(self, blob: StoredBlob, offset: int, length: int) -> bytes:
+        """Return a range of the blob by one request; when it was changed since it was found, that is refused."""
+        if offset + length > blob.size:
+            raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} ends at {blob.size}, byte {offset + length} is wanted")
+        read: bytes = self._answer("read", blob.name, lambda: self._download(blob, offset, length))
+        if len(read) != length:
+            raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} gave {len(read)} bytes from {offset}, not {length}")
+        return read
+
+    def stream(self, blob: StoredBlob) -> Iterator[bytes]:
+        """Yield the whole blob, a block at a time."""
+        for offset in range(0, blob.size, self._limits.block_bytes):
+            yield self.read(blob, offset, min(self._limits.block_bytes, blob.size - offset))
+
+    def _blob(self, name: str) -> BlobClient:
+        return self._container.get_blob_client(check_blob(name))
+
+    def _download(self, blob: StoredBlob, offset: int, length: int) -> bytes:
+        condition: Any = {"etag": blob.etag, "match_condition": MatchConditions.IfNotModified}
+        content: bytes = self._blob(blob.name).download_blob(offset, length, **condition).readall()
+        return content
+
+    def _put(self, blob: BlobClient, content: IO[bytes], size: int, sha256: str) -> StoredBlob:
+        # Staging a large payload that is there already would be paid for nothing.
+        is_first = size <= self._limits.block_bytes
+        for _ in range(_ATTEMPTS):
+            if is_first and (etag := self._create(blob, content, size, sha256)):
+                return StoredBlob(blob.blob_name, etag, size)
+            if etag := _touch(blob, sha256):
+                found = StoredBlob(blob.blob_name, etag, size)
+                self._verify(found, sha256)
+                return found
+            is_first = True
+        raise ContentionError(
+            f"could not write blob {blob.blob_name!r}: {_ATTEMPTS} times it was there and gone again; "
+            "look what deletes payloads, then try again"
+        )
+
+    def _create(self, blob: BlobClient, content: IO[bytes], size: int, sha256: str) -> str | None:
+        """Return the ETag, or None when the name is taken."""
+        content.seek(0)
+        kept: Any = {
+            "metadata": _metadata(sha256),
+            "content_settings": ContentSettings(content_type="application/octet-stream"),
+        }
+        try:
+            if size <= self._limits.block_bytes:
+                written = blob.upload_blob(content.read(size), overwrite=False, **kept)
+            else:
+                written = blob.commit_block_list(
+                    list(self._stage(blob, content, size)), match_condition=MatchConditions.IfMissing, **kept
+                )
+        except HttpResponseError as refusal:
+            if _code(refusal) in _WRITTEN_BEFORE:
+                return None
+            raise
+        return str(written["etag"])
+
+    def _stage(self, blob: BlobClient, content: IO[bytes], size: int) -> Iterator[BlobBlock]:
+        for number in range(-(-size // self._limits.block_bytes)):
+            # The same content has the same blocks under the same ids, whoever stages them.
+            block = f"{number:08}"
+            blob.stage_block(block, content.read(self._limits.block_bytes))
+            yield BlobBlock(block)
+
+    def _verify(self, blob: StoredBlob, sha256: str) -> None:
+        """Prove that what is there is what was to be written: the reply of our own write may have been lost."""
+        digest = hashlib.sha256()
+        try:
+            for piece in self.stream(blob):
+                digest.update(piece)
+        except RefusedError as shorter:
+            raise _tampered(blob.name) from shorter
+        if digest.hexdigest() != sha256 or self.find(blob.name).size != blob.size:
+            raise _tampered(blob.name)
+
+    def _answer(self, attempted: str, name: str, request: Callable[[], _Answer]) -> _Answer:
+        try:
+            return request()
+        except AzureError as error:
+            _refuse_or_raise(attempted, name, error)
+
+
+def _touch(blob: BlobClient, sha256: str) -> str | None:
+    """Give the blob a new ETag and return it, or None when there is no blob."""
+    try:
+        return str(blob.set_blob_metadata(_metadata(sha256))["etag"])
+    except ResourceNotFoundError as missing:
+        if _code(missing) != "BlobNotFound":
+            raise
+        return None
+
+
+def _metadata(sha256: str) -> dict[str, str]:
+    return {"sha256": sha256, "touched": secrets.token_hex(8)}
+
+
+def _refuse_or_raise(attempted: str, name: str, error: AzureError) -> NoReturn:
+    code = _code(error)
+    if code == "BlobNotFound":
+        raise refuse(Reason.PAYLOAD_MISSING, f"there is no blob {name!r}") from error
+    if code == "ConditionNotMet":
+        raise refuse(Reason.PAYLOAD_REPLACED, f"blob {name!r} is not the one that was found") from error
+    if code == "InvalidRange":
+        raise refuse(Reason.LENGTH_MISMATCH, f"blob {name!r} is shorter than it was") from error
+    raise StorageUnavailableError(
+        f"could not {attempted} blob {name!r}: {code}; check the storage account, then try again"
+    ) from error
+
+
+def _tampered(name: str) -> PayloadTamperedError:
+    return PayloadTamperedError(
+        f"could not write blob {name!r}: it is there and holds other bytes than its name says; "
+        "find out who wrote it, delete it, then try again"
+    )
+
+
+def _code(error: AzureError) -> str:
+    # Set by the storage library on the errors it raises, not declared on their class: an enum where it knows the code.
+    code = getattr(error, "error_code", None) or type(error).__name__
+    return str(getattr(code, "value", code))

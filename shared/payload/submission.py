@@ -1,0 +1,209 @@
+"""A submission: what a publisher drops, checked field by field, its payload in one of four forms."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import PurePosixPath
+from typing import Final, TypeAlias
+
+import msgspec
+
+from shared.payload.compression import Codec
+from shared.payload.envelope import SUBMISSION, Envelope, Header, seal
+from shared.payload.frames import Frame, FrameIndex, check_index
+from shared.payload.limits import Limits
+from shared.payload.names import SHA256, check_blob, check_job, check_name
+from shared.payload.reasons import Reason, refuse
+
+#: The workload of a submission that names none.
+DEFAULT_WORKLOAD: Final = "billing"
+_DECIMAL: Final = re.compile(r"-?\d{1,60}(?:\.\d{1,60})?", re.ASCII)
+_SUFFIXES: Final = {".gz": Codec.GZIP, ".zst": Codec.ZSTD, ".zstd": Codec.ZSTD}
+
+
+class DeclaredFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the publisher says it sent."""
+
+    items: int | None = None
+    sums: dict[str, str] = {}
+
+
+class PayloadFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where the transactions are."""
+
+    blob: str | None = None
+    inline: str | None = None
+    codec: str | None = None
+    index: str | None = None
+    frames: tuple[Frame, ...] | None = None
+
+
+class SubmissionFields(Header, frozen=True):
+    """The message as it is written."""
+
+    job: str | None = None
+    workload: str = DEFAULT_WORKLOAD
+    gate: str | None = None
+    declared: DeclaredFields = DeclaredFields()
+    payload: PayloadFields | None = None
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the publisher says it sent: the number of transactions, and exact sums over fields of them."""
+
+    items: int | None = None
+    sums: Mapping[str, Decimal] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Transactions in the message itself, one line each."""
+
+    lines: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Stored bytes in the message itself; without an index they are a small file."""
+
+    stored: bytes
+    codec: Codec | None
+    index: FrameIndex | None
+
+
+@dataclass(frozen=True, slots=True)
+class FramedBlob:
+    """A blob with an index; an index that is not in the message is a blob of its own."""
+
+    name: str
+    codec: Codec
+    index_sha256: str
+    index: FrameIndex | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlob:
+    """A blob that any tool wrote: lines of JSON, perhaps compressed."""
+
+    name: str
+    codec: Codec | None
+
+
+Content: TypeAlias = Items | Inline | FramedBlob | FileBlob
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission whose every field was checked; what the payload holds was not looked at yet."""
+
+    job: str
+    workload: str
+    #: None: not held.
+    gate: str | None
+    declared: Declared
+    content: Content
+
+
+def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Submission:
+    """Return the submission; one without a job id takes the id of its message."""
+    if envelope.kind != SUBMISSION:
+        raise refuse(Reason.UNKNOWN_KIND, f"its kind is {envelope.kind[:50]!r}")
+    said = envelope.read(SubmissionFields)
+    job = check_job(said.job if said.job is not None else message_id.lower())
+    gate = None if said.gate is None else check_name("gate", said.gate)
+    content = _content(said, job, limits)
+    declared = Declared(said.declared.items, {name: _sum(name, text) for name, text in said.declared.sums.items()})
+    return Submission(job, check_name("workload", said.workload), gate, declared, content)
+
+
+def write_submission(submission: SubmissionFields) -> bytes:
+    """Return the body of the message."""
+    return seal(submission, SUBMISSION)
+
+
+def check_count(declared: Declared, index: FrameIndex) -> None:
+    """Refuse a payload that holds another number of transactions than declared."""
+    if declared.items is not None and declared.items != index.items:
+        raise refuse(Reason.COUNT_MISMATCH, f"declared are {declared.items}, its index has {index.items}")
+
+
+def _content(said: SubmissionFields, job: str, limits: Limits) -> Content:
+    payload = said.payload or PayloadFields()
+    forms = [form for form in (said.items, payload.inline, payload.blob) if form is not None]
+    if len(forms) != 1:
+        raise refuse(Reason.PAYLOAD_FORM, f"it has {len(forms)} of items, payload.inline and payload.blob")
+    if said.items is not None:
+        return _items(said.items, is_alone=said.payload is None)
+    codec = None if payload.codec is None else _codec(payload.codec)
+    if payload.inline is not None:
+        return _inline(payload.inline, payload, codec, limits)
+    return _blob(check_blob(payload.blob or ""), payload, codec, job, limits)
+
+
+def _items(items: tuple[msgspec.Raw, ...], *, is_alone: bool) -> Items:
+    if not is_alone:
+        raise refuse(Reason.PAYLOAD_FORM, "it has items and a payload")
+    if not items:
+        raise refuse(Reason.EMPTY, "items is an empty list")
+    # A line feed in valid JSON is never inside a string, so a space says the same.
+    return Items(tuple(bytes(item).replace(b"\n", b" ").replace(b"\r", b" ") for item in items))
+
+
+def _inline(text: str, payload: PayloadFields, codec: Codec | None, limits: Limits) -> Inline:
+    try:
+        stored = base64.b64decode(text.encode(), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise refuse(Reason.BAD_BASE64, str(error)) from error
+    if not stored:
+        raise refuse(Reason.EMPTY, "the inline payload has no bytes")
+    index = _index(payload, limits)
+    if index is None:
+        _refuse_index_alone(payload)
+        return Inline(stored, codec, None)
+    if len(stored) != index.stored:
+        raise refuse(Reason.LENGTH_MISMATCH, f"inline are {len(stored)} bytes, its index has {index.stored}")
+    return Inline(stored, codec or Codec.ZSTD, index)
+
+
+def _blob(name: str, payload: PayloadFields, codec: Codec | None, job: str, limits: Limits) -> FramedBlob | FileBlob:
+    index = _index(payload, limits)
+    if index is None and payload.index is None:
+        return FileBlob(name, codec or _SUFFIXES.get(PurePosixPath(name).suffix))
+    if not name.startswith(f"{job}/"):
+        raise refuse(Reason.OTHERS_FOLDER, f"the blob is {name!r}, the job is {job!r}")
+    sha256 = payload.index or (index.sha256 if index else "")
+    if not SHA256.fullmatch(sha256):
+        raise refuse(Reason.WRONG_TYPE, f"payload.index is {sha256[:70]!r}, expected 64 of 0-9 a-f")
+    return FramedBlob(name, codec or Codec.ZSTD, sha256, index)
+
+
+def _index(payload: PayloadFields, limits: Limits) -> FrameIndex | None:
+    if payload.frames is None:
+        return None
+    index = check_index(payload.frames, limits)
+    if payload.index is not None and payload.index != index.sha256:
+        raise refuse(Reason.INDEX_MISMATCH, f"said is {payload.index[:70]!r}, its frames have {index.sha256!r}")
+    return index
+
+
+def _refuse_index_alone(payload: PayloadFields) -> None:
+    if payload.index is not None:
+        raise refuse(Reason.MISSING_FIELD, "an inline payload has payload.index but no payload.frames")
+
+
+def _codec(name: str) -> Codec:
+    try:
+        return Codec(name)
+    except ValueError as error:
+        raise refuse(Reason.UNKNOWN_CODEC, f"the codec is {name[:50]!r}") from error
+
+
+def _sum(name: str, text: str) -> Decimal:
+    if not _DECIMAL.fullmatch(text):
+        raise refuse(Reason.BAD_SUM, f"the sum of {name[:50]!r} is {text[:70]!r}")
+    return Decimal(text)

@@ -1,0 +1,180 @@
+"""Turns the lines of a frame into transactions: typed, each on its own, so that a bad one does not take others along.
+
+A frame without anything doubtful is read in a few calls of C; only what is doubtful is read exactly, line by line.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal, Inexact
+from functools import reduce
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from shared.errors import RefusedError
+from shared.payload import strict_json
+from shared.payload.limits import Limits
+from shared.payload.reasons import Reason, refuse
+
+T = TypeVar("T")
+Fields = dict[str, Any]
+
+_PLAIN_DECIMAL: Final = re.compile(r"-?\d{1,38}(?:\.\d{1,38})?", re.ASCII)
+_MOST_DIGITS: Final = 38
+#: Room for ten million amounts, however they are placed about the point; running out of it would be an error, not a
+#: rounding.
+_EXACT: Final = Context(prec=150, traps=[Inexact])
+_OBJECTS: Final = msgspec.json.Decoder(Fields, float_hook=strict_json.exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A transaction that could not be read: its position in the payload, why, and its bytes."""
+
+    position: int
+    reason: str
+    found: str
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines of one or more frames and what could be read of them, without a type."""
+
+    first: int
+    lines: Sequence[bytes]
+    #: None where the line was rejected.
+    objects: Sequence[Fields | None]
+    rejected: tuple[Rejected, ...]
+
+    def amounts(self, field: str) -> list[Decimal]:
+        """Return what each line says in the field; null, nothing and what was rejected count 0."""
+        return [amount(one.get(field), field) if one else Decimal() for one in self.objects]
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions(Generic[T]):
+    """The transactions of a chunk, each with its position in the payload, and those that were rejected."""
+
+    accepted: Sequence[T]
+    positions: Sequence[int]
+    rejected: tuple[Rejected, ...]
+    #: By field with a declared sum: what each accepted transaction says there, and all rejected ones together.
+    amounts: Mapping[str, Sequence[Decimal]]
+    rejected_sums: Mapping[str, Decimal]
+
+
+def total(amounts: Sequence[Decimal]) -> Decimal:
+    """Return the exact sum."""
+    return reduce(_EXACT.add, amounts, Decimal())
+
+
+def amount(value: object, field: str) -> Decimal:
+    """Return the number in a field, exactly; null and nothing are 0, and anything else than a number is refused."""
+    if value is None:
+        return Decimal()
+    if isinstance(value, str) and _PLAIN_DECIMAL.fullmatch(value):
+        return Decimal(value)
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        number = Decimal(value)
+        if abs(number.adjusted()) <= _MOST_DIGITS and len(number.as_tuple().digits) <= _MOST_DIGITS:
+            return number
+    raise refuse(Reason.BAD_AMOUNT, f"{field} is {str(value)[:50]!r}")
+
+
+def read_lines(text: bytes, first: int, sums: Sequence[str], limits: Limits) -> Lines:
+    """Return the lines of a frame's content; the first one is the payload's `first`."""
+    lines = text.split(b"\n")[:-1]
+    objects = _read_at_once(text, lines, limits)
+    if objects is not None and not sums:
+        return Lines(first, lines, objects, ())
+    rejected: list[Rejected] = []
+    checked: list[Fields | None] = []
+    for position, line in enumerate(lines, first):
+        try:
+            checked.append(_checked(objects[position - first] if objects else _read(line, limits), sums))
+        except RefusedError as error:
+            checked.append(None)
+            rejected.append(Rejected(position, error.reason, error.found, line))
+    return Lines(first, lines, checked, tuple(rejected))
+
+
+def read_transactions(text: bytes, kind: type[T], first: int, sums: Sequence[str], limits: Limits) -> Transactions[T]:
+    """Return the transactions of a frame's content, those that do not fit the type rejected with the reason."""
+    lines = read_lines(text, first, sums, limits)
+    amounts = {field: lines.amounts(field) for field in sums}
+    accepted = None if lines.rejected else _decode_all(text, kind)
+    if accepted is not None:
+        return Transactions(accepted, range(first, first + len(accepted)), (), amounts, dict.fromkeys(sums, Decimal()))
+    return _one_by_one(lines, kind, amounts)
+
+
+def _one_by_one(lines: Lines, kind: type[T], amounts: Mapping[str, Sequence[Decimal]]) -> Transactions[T]:
+    rejected = {one.position: one for one in lines.rejected}
+    accepted: dict[int, T] = {}
+    for position, line in enumerate(lines.lines, lines.first):
+        if position in rejected:
+            continue
+        try:
+            accepted[position] = msgspec.json.decode(line, type=kind)
+        except (ValueError, RecursionError) as error:
+            rejected[position] = Rejected(position, Reason.DOES_NOT_FIT, str(error), line)
+    kept = {field: [each[place - lines.first] for place in accepted] for field, each in amounts.items()}
+    lost = {field: [each[place - lines.first] for place in rejected] for field, each in amounts.items()}
+    in_order = tuple(rejected[position] for position in sorted(rejected))
+    sums = {field: total(each) for field, each in lost.items()}
+    return Transactions(list(accepted.values()), list(accepted), in_order, kept, sums)
+
+
+def _decode_all(text: bytes, kind: type[T]) -> list[T] | None:
+    try:
+        return msgspec.json.Decoder(kind).decode_lines(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_at_once(text: bytes, lines: Sequence[bytes], limits: Limits) -> list[Fields] | None:
+    """Return every line's object when there is no doubt about any, None when one needs a closer look."""
+    if max(map(len, lines), default=0) > limits.line_bytes:
+        return None
+    try:
+        objects = _OBJECTS.decode_lines(text)
+        is_flat = text.count(b"{") + text.count(b"[") == len(lines)
+        keys = sum(map(len, objects)) if is_flat else sum(_keys(one, limits.depth) for one in objects)
+    except (ValueError, RecursionError, RefusedError):
+        return None
+    return objects if len(objects) == len(lines) and _colons(text) == keys else None
+
+
+def _keys(value: Fields | list[Any], depth: int) -> int:
+    if depth == 0:
+        raise refuse(Reason.TOO_DEEP, "its nesting is too deep")
+    inner = value if isinstance(value, list) else value.values()
+    own = 0 if isinstance(value, list) else len(value)
+    return own + sum(_keys(one, depth - 1) for one in inner if isinstance(one, dict | list))
+
+
+def _colons(text: bytes) -> int:
+    """Return how many colons could stand behind a key: when there are as many keys, none was given twice."""
+    return sum(map(text.count, (b'":', b" :", b"\t:", b"\r:")))
+
+
+def _read(line: bytes, limits: Limits) -> Fields:
+    if len(line) > limits.line_bytes:
+        raise refuse(Reason.LINE_TOO_LONG, f"it has {len(line)} bytes")
+    if found := _read_at_once(line, (line,), limits):
+        return found[0]
+    document = strict_json.read(line, limits.depth)
+    if not isinstance(document, dict):
+        raise refuse(Reason.NOT_AN_OBJECT, f"it is a {_JSON_NAMES.get(type(document), 'value')}")
+    return document
+
+
+def _checked(found: Fields, sums: Sequence[str]) -> Fields:
+    for field in sums:
+        amount(found.get(field), field)
+    return found
+
+
+_JSON_NAMES: Final = {list: "list", str: "string", int: "number", Decimal: "number", bool: "truth value"}
