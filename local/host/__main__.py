@@ -14,6 +14,7 @@ from pathlib import Path
 from local.errors import StackError, StartError
 from local.host.host_json import HostJsonError, load_host_json
 from local.host.local_settings import SettingsError, load_settings
+from local.host.logs import HOST_LOG, set_up_logging
 from local.host.plan import HostArguments
 from local.host.run_folder import RunFolder, write
 from local.host.supervisor import Supervisor
@@ -89,7 +90,7 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
     port = listening.getsockname()[1]
     RunFolder(run_folder).clear()
     write(RunFolder(run_folder).address, {"port": port, "keys": arguments.keys})
-    logging.getLogger("host").info("listening on http://127.0.0.1:%d", port)
+    HOST_LOG.info("listening on http://127.0.0.1:%d", port)
     asyncio.run(_supervise(arguments, environment, given.instances, listening))
 
 
@@ -102,7 +103,7 @@ async def _supervise(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped by a signal; return the exit status."""
     given = _parser().parse_args(argv)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="host: %(message)s")
+    set_up_logging(f"supervisor/{os.getpid()}", logging.INFO, {})
     try:
         with tempfile.TemporaryDirectory(prefix="sluice-host-") as scratch:
             folder = (given.run_folder or Path(scratch)).resolve()

@@ -12,11 +12,13 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
+from azure.core.exceptions import AzureError
+
 from local.host.admin import Admin
 from local.host.contract import Listener
 from local.host.host_json import HostJsonError, HostOptions, load_host_json
 from local.host.http_server import HttpServer
-from local.host.indexing import App, load_app
+from local.host.indexing import App, AppFunction, load_app
 from local.host.invoker import Invoker
 from local.host.keys import KeysError, load_keys
 from local.host.listeners import Listeners
@@ -32,6 +34,8 @@ from local.host.worker import Worker, thread_count
 _SAVE_SECONDS = 1.0
 #: After a timeout the listeners get this long to release their messages before the process is replaced.
 _RELEASE_SECONDS = 5.0
+#: The binding settings that say where a trigger listens.
+_PLACES = ("route", "queueName", "topicName", "subscriptionName", "schedule")
 
 
 class Instance:
@@ -66,28 +70,32 @@ class Instance:
             enabled = [f for f in self._app.functions.values() if not f.is_disabled]
             self._http.add(f for f in enabled if f.indexed.trigger.type == "httpTrigger")
         await self._http.start(socket.socket(fileno=self._arguments.socket), self._arguments.host.drain_seconds)
-        running = [asyncio.create_task(self._listen(listener)) for listener in listeners]
+        running = [asyncio.create_task(self._listen(name, listener)) for name, listener in listeners.items()]
         saving = asyncio.create_task(self._save())
         self._say("Running")
         why = await self._ending
         self._say("Draining")
-        why = await self._drain(why, listeners, running)
+        for listener in listeners.values():
+            listener.stop()
+        why = await self._drain(why, running)
         saving.cancel()
         with suppress(asyncio.CancelledError):
             await saving
         await self._close(why)
         return why
 
-    async def _listen(self, listener: Listener) -> None:
+    async def _listen(self, name: str, listener: Listener) -> None:
+        """Run one listener; when it cannot go on, the real host stops the application, and so does this one."""
         try:
             await listener.run()
-        except Exception:  # noqa: BLE001  # whatever it was, the real host stops the application
-            HOST_LOG.exception("a listener failed, the instance ends")
+        except AzureError as error:
+            HOST_LOG.error("the listener of %s cannot go on, the instance ends: %s", name, str(error).split("\n", 1)[0])
+            self.stop(Exit.LISTENER_FAILED)
+        except Exception:  # noqa: BLE001  # a fault of the listener's own ends the application too
+            HOST_LOG.exception("the listener of %s failed, the instance ends", name)
             self.stop(Exit.LISTENER_FAILED)
 
-    async def _drain(self, why: Exit, listeners: list[Listener], running: list[asyncio.Task[None]]) -> Exit:
-        for listener in listeners:
-            listener.stop()
+    async def _drain(self, why: Exit, running: list[asyncio.Task[None]]) -> Exit:
         limit = _RELEASE_SECONDS if why is Exit.TIMED_OUT else self._arguments.host.drain_seconds
         ending = [*running, asyncio.create_task(self._http.stop())]
         _, late = await asyncio.wait(ending, timeout=limit)
@@ -144,10 +152,19 @@ def _announce(app: App, options: HostOptions) -> None:
     for name, reason in app.refused.items():
         HOST_LOG.error("function %s is in error and does not run: %s", name, reason)
     for function in app.functions.values():
-        state = "disabled" if function.is_disabled else function.indexed.trigger.type
-        HOST_LOG.info("function %s: %s", function.name, state)
+        HOST_LOG.info("function %s: %s", function.name, _listening(function, options))
         for warning in function.warnings:
             HOST_LOG.warning("function %s: %s", function.name, warning)
+
+
+def _listening(function: AppFunction, options: HostOptions) -> str:
+    """Return what a function listens to, in a few words."""
+    trigger = function.indexed.trigger
+    place = "/".join(str(trigger.settings[key]) for key in _PLACES if key in trigger.settings)
+    if trigger.type == "httpTrigger":
+        methods = ",".join(map(str, trigger.settings.get("methods") or ("any",)))
+        place = f"{methods} /{'/'.join(filter(None, [options.route_prefix, place or function.name]))}"
+    return f"{trigger.type} {place}{' (disabled)' if function.is_disabled else ''}"
 
 
 def main() -> None:

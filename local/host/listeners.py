@@ -21,6 +21,9 @@ from local.host.queue_listener import QueueListener
 from local.host.signature import AppRefusedError
 from local.host.timer_listener import TimerListener, TimerOptions
 
+#: No function's name, which holds no spaces.
+_PRIMARY = "primary host lease"
+
 
 def host_id(settings: Mapping[str, str], app: str) -> str:
     """Return the name under which the host keeps leases and timers: set, or one per machine and folder."""
@@ -43,17 +46,17 @@ class Listeners:
     meter: Meter
     _storages: dict[str, HostStorage] = field(default_factory=dict)
 
-    def make(self, functions: Iterable[AppFunction], invoke: Invoke) -> list[Listener]:
-        """Return what listens in this instance: its group's functions that are not disabled, and the primary lease."""
+    def make(self, functions: Iterable[AppFunction], invoke: Invoke) -> dict[str, Listener]:
+        """Return what listens here, by name: the group's functions that are not disabled, and the primary lease."""
         makers: dict[str, Callable[[IndexedFunction, Invoke], Listener]] = {
             "queueTrigger": self._queue,
             "serviceBusTrigger": self._bus,
             "timerTrigger": self._timer,
         }
         mine = [f.indexed for f in functions if not f.is_disabled and self._is_mine(f.indexed)]
-        listeners = [makers[f.trigger.type](f, invoke) for f in mine if f.trigger.type in makers]
+        listeners = {f.name: makers[f.trigger.type](f, invoke) for f in mine if f.trigger.type in makers}
         if lookup(HOST_STORAGE, self.settings):
-            listeners.append(self._primary())
+            listeners[_PRIMARY] = self._primary()
         return listeners
 
     async def close(self) -> None:
@@ -106,5 +109,5 @@ class Listeners:
         return TimerListener(function, options, container, invoke)
 
     def _primary(self) -> Listener:
-        container = self._storage("").container(CONTAINER, "primary host lease")
+        container = self._storage("").container(CONTAINER, _PRIMARY)
         return PrimaryLease(container, host_id(self.settings, self.arguments.host.app), self.arguments.name)

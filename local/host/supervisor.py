@@ -1,7 +1,6 @@
 """Starts the instances of a host, replaces those that end, and leaves nothing running when it ends itself."""
 
 import asyncio
-import logging
 import os
 import signal
 import socket
@@ -13,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from local.errors import StartError
+from local.host.logs import HOST_LOG
 from local.host.plan import HTTP, Exit, HostArguments, InstanceArguments, groups, instance_name
 from local.host.run_folder import RunFolder, read, write
 from local.paths import ROOT
 
-_log = logging.getLogger("host")
 #: An instance that lives at least this long is replaced at once; one that dies sooner waits, doubling each time.
 _STABLE_SECONDS, _LONGEST_PAUSE = 10.0, 30.0
 #: What an instance gets beyond the drain limit to close its connections.
@@ -105,7 +104,7 @@ class Supervisor:
             lived = time.monotonic() - started
             pause = 0.0 if lived >= _STABLE_SECONDS or is_first_start else min(max(1.0, pause * 2), _LONGEST_PAUSE)
             is_first_start = False
-            _log.warning("instance %s ended: %s; it is started again in %g s", arguments.name, _reason(code), pause)
+            HOST_LOG.warning("instance %s ended: %s; it is started again in %g s", arguments.name, _reason(code), pause)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 

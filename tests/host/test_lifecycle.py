@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from local.errors import StartError
 from local.host.launcher import Host
 from local.paths import ROOT
 from tests.host.client import eventually, get, get_json, runs
+
+APP = Path(__file__).parent / "app"
 
 
 def is_alive(pid):
@@ -193,6 +196,23 @@ def test_a_connection_string_that_is_none_is_named_and_not_shown(start_host, con
     """One line with the setting's name, at the start rather than at the first request."""
     with pytest.raises(StartError, match="connection 'AzureWebJobsStorage' is no connection string"):
         start_host({"AzureWebJobsStorage": connection})
+
+
+def test_a_listener_that_cannot_go_on_ends_the_instance_which_is_started_again(azurite, settings, tmp_path):
+    """Storage that refuses the host's key: one line with function and reason, a new start, and no traceback."""
+    wrong = azurite.connection_string.replace(azurite.account.key, f"AAAA{azurite.account.key[4:]}")
+    environment = {**os.environ, **settings, "AzureWebJobsStorage": wrong, "WORK_QUEUE": "some-queue"}
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "local.host", "--app", str(APP), "--port", "0"]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=output)
+    try:
+        eventually(lambda: log.read_text().count("instance http-0 ended: a listener failed") >= 2)
+    finally:
+        process.terminate()
+        process.wait()
+    assert "the listener of on_work cannot go on, the instance ends: Server failed to authenticate" in log.read_text()
+    assert "Traceback" not in log.read_text()
 
 
 def test_a_function_in_error_does_not_keep_the_others_from_running(start_host, settings):
