@@ -5,6 +5,8 @@ from shared.topology import Bus, BusQueue, Delivery, Subscription, Topic
 #: More than there are tests.
 ENOUGH = 40
 DELIVERIES = 3
+#: Shorter than the service allows, so that a test sees a lock end or being renewed.
+LOCK_SECONDS = 2.0
 
 
 def bus() -> Bus:

@@ -12,6 +12,7 @@ from local.host.host_storage import HostStorage
 from local.host.meter import Meter
 from local.servicebus.launcher import Broker
 from tests.host.listeners.bus_probe import BusProbe
+from tests.host.listeners.bus_topology import LOCK_SECONDS
 from tests.host.listeners.recording import DEADLINE
 
 
@@ -35,10 +36,6 @@ async def queue(storage):
     client = storage.queue(f"work-{uuid.uuid4().hex[:12]}", "test")
     await client.create_queue()
     return client
-
-
-#: Shorter than the service allows, so that a test sees a lock end or being renewed.
-LOCK_SECONDS = 2.0
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from local.host.bus_listener import BusListener
 from local.host.host_json import BusOptions
 from local.servicebus.launcher import Broker
 from tests.host.listeners.bus_probe import BusProbe
-from tests.host.listeners.bus_topology import DELIVERIES
+from tests.host.listeners.bus_topology import DELIVERIES, LOCK_SECONDS
 from tests.host.listeners.recording import Held, Recorder, bus_function, fail, succeed, until
 
 # One loop, so that the probe's links last: opening and closing them is most of a test's time.
@@ -75,18 +75,22 @@ async def test_no_more_messages_run_at_once_than_allowed(listening, broker, bus,
     assert recorder.most_running == 3
 
 
-@pytest.mark.parametrize("where", ["trigger", "host.json"])
-async def test_without_auto_complete_a_message_stays(listening, broker, bus, plain, where):
+async def test_without_auto_complete_a_message_stays(listening, broker, bus, entities):
     """A success settles nothing: the message comes back when its lock ends, and the trigger wins over host.json."""
-    settings = {"autoCompleteMessages": False} if where == "trigger" else {}
-    recorder = Recorder()
-    await bus.send(plain, "hello")
-    running = listener(
-        broker, plain, recorder, settings, auto_complete_messages=where == "trigger", max_concurrent_calls=1
-    )
-    async with listening(running):
-        await until(lambda: len(recorder.calls) == 2)
-    assert [message.delivery_count for message in recorder.messages("serviceBusTrigger")][:2] == [1, 2]
+    by_trigger, by_host, neither = (f"plain-{next(entities)}" for _ in range(3))
+    recorders = {queue: Recorder() for queue in (by_trigger, by_host, neither)}
+    for queue in recorders:
+        await bus.send(queue, "hello")
+    off, on = {"autoCompleteMessages": False}, {"autoCompleteMessages": True}
+    async with listening(
+        listener(broker, by_trigger, recorders[by_trigger], off),
+        listener(broker, by_host, recorders[by_host], auto_complete_messages=False),
+        listener(broker, neither, recorders[neither], on, auto_complete_messages=False),
+    ):
+        await until(lambda: len(recorders[by_trigger].calls) == len(recorders[by_host].calls) == 2)
+    for queue in (by_trigger, by_host):
+        assert [message.delivery_count for message in recorders[queue].messages("serviceBusTrigger")] == [1, 2]
+    assert len(recorders[neither].calls) == 1
 
 
 async def test_a_failure_is_abandoned_also_without_auto_complete(listening, broker, bus, plain):
@@ -106,7 +110,7 @@ async def test_a_lock_is_renewed_while_its_message_runs(listening, broker, bus, 
     await bus.send(plain, "long")
     async with listening(listener(broker, plain, recorder)):
         await until(lambda: recorder.running == 1)
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(LOCK_SECONDS + 0.6)
         held.released.set()
         await until(lambda: bus.is_empty(plain))
     assert len(recorder.calls) == 1
@@ -245,7 +249,7 @@ async def test_a_session_lock_is_renewed_while_its_messages_run(listening, broke
     pair = [listener(broker, ordered, recorder, {"isSessionsEnabled": True}) for _ in range(2)]
     async with listening(*pair):
         await until(lambda: recorder.running == 1)
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(LOCK_SECONDS + 0.6)
         held.released.set()
     assert len(recorder.calls) == 1
     assert await bus.is_empty(ordered, session_id="s")
@@ -273,17 +277,18 @@ async def test_a_stop_lets_go_of_waiting_for_sessions(listening, broker, ordered
         await asyncio.sleep(0.5)
 
 
-@pytest.mark.parametrize("has_sessions", [False, True])
-async def test_a_restarted_broker_is_served_again(listening, has_sessions):
-    """The listener outlives the loss of every connection."""
+async def test_a_restarted_broker_is_served_again(listening):
+    """The listeners outlive the loss of every connection, also of those that wait for a session."""
     recorder = Recorder()
     with Broker.start("tests.host.listeners.bus_topology:bus") as broker:
-        queue, settings = ("ordered-0", {"isSessionsEnabled": True}) if has_sessions else ("plain-0", {})
-        async with listening(listener(broker, queue, recorder, settings, max_concurrent_sessions=2)):
-            for body in ("before", "after"):
+        sessions = {"isSessionsEnabled": True}
+        pair = [listener(broker, "plain-0", recorder), listener(broker, "ordered-0", recorder, sessions)]
+        async with listening(*pair):
+            for time in ("before", "after"):
                 probe = BusProbe(broker.connection_string)
-                await probe.send(queue, body, session_id="s" if has_sessions else None)
+                await probe.send("plain-0", f"{time} alone")
+                await probe.send("ordered-0", f"{time} in session", session_id="s")
                 await probe.close()
-                await until(lambda body=body: body in recorder.bodies, deadline=40)
-                if body == "before":
+                await until(lambda time=time: {f"{time} alone", f"{time} in session"} <= set(recorder.bodies), 40)
+                if time == "before":
                     await asyncio.to_thread(broker.restart)
