@@ -86,7 +86,7 @@ def _inspect(text: bytes, batch: list[tuple[int, bytes]], totals: dict[str, Deci
         number, _ = batch[rejected.position]
         raise refuse(BY_CODE[rejected.reason], f"line {number}: {rejected.found}")
     for name, before in totals.items():
-        totals[name] = total([before, *found.amounts(name)])
+        totals[name] = total([before, *found.amounts[name]])
 
 
 def _check_room(frames: int, items: int, end: int, limits: Limits) -> None:

@@ -25,6 +25,7 @@ _MOST_DIGITS: Final = 38
 #: Room for ten million amounts, however they are placed about the point; running out of it would be an error, not a
 #: rounding.
 _EXACT: Final = Context(prec=150, traps=[Inexact])
+_ZERO: Final = Decimal()
 _OBJECTS: Final = msgspec.json.Decoder(Fields, float_hook=strict_json.exact)
 
 
@@ -47,10 +48,8 @@ class Lines:
     #: None where the line was rejected.
     objects: Sequence[Fields | None]
     rejected: tuple[Rejected, ...]
-
-    def amounts(self, field: str) -> list[Decimal]:
-        """Return what each line says in the field; null, nothing and what was rejected count 0."""
-        return [amount(one.get(field), field) if one else Decimal() for one in self.objects]
+    #: By field that was asked for: what each line says there; null, nothing and what was rejected count 0.
+    amounts: Mapping[str, Sequence[Decimal]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def total(amounts: Sequence[Decimal]) -> Decimal:
 def amount(value: object, field: str) -> Decimal:
     """Return the number in a field, exactly; null and nothing are 0, and anything else than a number is refused."""
     if value is None:
-        return Decimal()
+        return _ZERO
     if isinstance(value, str) and _PLAIN_DECIMAL.fullmatch(value):
         return Decimal(value)
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
@@ -87,8 +86,8 @@ def read_lines(text: bytes, first: int, sums: Sequence[str], limits: Limits) -> 
     """Return the lines of a frame's content; the first one is the payload's `first`."""
     lines = text.split(b"\n")[:-1]
     objects = _read_at_once(text, lines, limits)
-    if objects is not None and not sums:
-        return Lines(first, lines, objects, ())
+    if objects is not None and (amounts := _amounts_at_once(objects, sums)) is not None:
+        return Lines(first, lines, objects, (), amounts)
     rejected: list[Rejected] = []
     checked: list[Fields | None] = []
     for position, line in enumerate(lines, first):
@@ -97,20 +96,21 @@ def read_lines(text: bytes, first: int, sums: Sequence[str], limits: Limits) -> 
         except RefusedError as error:
             checked.append(None)
             rejected.append(Rejected(position, error.reason, error.found, line))
-    return Lines(first, lines, checked, tuple(rejected))
+    return Lines(first, lines, checked, tuple(rejected), {field: _amounts(checked, field) for field in sums})
 
 
 def read_transactions(text: bytes, kind: type[T], first: int, sums: Sequence[str], limits: Limits) -> Transactions[T]:
     """Return the transactions of a frame's content, those that do not fit the type rejected with the reason."""
     lines = read_lines(text, first, sums, limits)
-    amounts = {field: lines.amounts(field) for field in sums}
     accepted = None if lines.rejected else _decode_all(text, kind)
     if accepted is not None:
-        return Transactions(accepted, range(first, first + len(accepted)), (), amounts, dict.fromkeys(sums, Decimal()))
-    return _one_by_one(lines, kind, amounts)
+        return Transactions(
+            accepted, range(first, first + len(accepted)), (), lines.amounts, dict.fromkeys(sums, Decimal())
+        )
+    return _one_by_one(lines, kind)
 
 
-def _one_by_one(lines: Lines, kind: type[T], amounts: Mapping[str, Sequence[Decimal]]) -> Transactions[T]:
+def _one_by_one(lines: Lines, kind: type[T]) -> Transactions[T]:
     rejected = {one.position: one for one in lines.rejected}
     accepted: dict[int, T] = {}
     for position, line in enumerate(lines.lines, lines.first):
@@ -120,8 +120,8 @@ def _one_by_one(lines: Lines, kind: type[T], amounts: Mapping[str, Sequence[Deci
             accepted[position] = msgspec.json.decode(line, type=kind)
         except (ValueError, RecursionError) as error:
             rejected[position] = Rejected(position, Reason.DOES_NOT_FIT, str(error), line)
-    kept = {field: [each[place - lines.first] for place in accepted] for field, each in amounts.items()}
-    lost = {field: [each[place - lines.first] for place in rejected] for field, each in amounts.items()}
+    kept = {field: [each[place - lines.first] for place in accepted] for field, each in lines.amounts.items()}
+    lost = {field: [each[place - lines.first] for place in rejected] for field, each in lines.amounts.items()}
     in_order = tuple(rejected[position] for position in sorted(rejected))
     sums = {field: total(each) for field, each in lost.items()}
     return Transactions(list(accepted.values()), list(accepted), in_order, kept, sums)
@@ -169,6 +169,17 @@ def _read(line: bytes, limits: Limits) -> Fields:
     if not isinstance(document, dict):
         raise refuse(Reason.NOT_AN_OBJECT, f"it is a {_JSON_NAMES.get(type(document), 'value')}")
     return document
+
+
+def _amounts_at_once(objects: Sequence[Fields], sums: Sequence[str]) -> dict[str, list[Decimal]] | None:
+    try:
+        return {field: _amounts(objects, field) for field in sums}
+    except RefusedError:
+        return None
+
+
+def _amounts(objects: Sequence[Fields | None], field: str) -> list[Decimal]:
+    return [amount(one.get(field), field) if one else _ZERO for one in objects]
 
 
 def _checked(found: Fields, sums: Sequence[str]) -> Fields:

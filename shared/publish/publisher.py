@@ -1,0 +1,145 @@
+"""Publishes submissions: frames while it reads, then sends one message, with the payload in it or beside it."""
+
+import base64
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import IO, Any, Final
+
+from azure.core.exceptions import AzureError
+from azure.storage.blob import ContainerClient
+from azure.storage.queue import QueueClient
+from msgspec import structs
+
+from shared.errors import StorageUnavailableError
+from shared.payload.compression import Codec
+from shared.payload.form import Form, choose
+from shared.payload.framing import Framed, Framing, spool_for, write_frames
+from shared.payload.limits import Limits
+from shared.payload.names import check_job, check_name
+from shared.payload.store import PayloadStore
+from shared.payload.submission import (
+    DEFAULT_WORKLOAD,
+    DeclaredFields,
+    PayloadFields,
+    SubmissionFields,
+    write_submission,
+)
+from shared.publish.source import encode_all
+
+#: A queue's own default would drop a message that is held for longer than a week.
+NEVER_EXPIRES: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent."""
+
+    job: str
+    form: Form
+    items: int
+    sums: Mapping[str, Decimal]
+    frames: int
+    stored_bytes: int
+    message_bytes: int
+    message_id: str
+    #: None: the payload is in the message.
+    blob: str | None
+
+
+class Publisher:
+    """Drops submissions into a queue, their payloads into a container when they do not fit a message.
+
+    Sending the same transactions under the same job id again is harmless, and is what to do after an error.
+    """
+
+    def __init__(
+        self,
+        queue: QueueClient,
+        payloads: ContainerClient,
+        *,
+        codec: Codec = Codec.ZSTD,
+        limits: Limits | None = None,
+    ) -> None:
+        self._queue, self._codec, self._limits = queue, codec, limits or Limits()
+        self._store = PayloadStore(payloads, self._limits)
+
+    def submit(
+        self,
+        *,
+        job: str,
+        transactions: Iterable[Any],
+        workload: str = DEFAULT_WORKLOAD,
+        gate: str | None = None,
+        sums: Iterable[str] = (),
+    ) -> Sent:
+        """Send the transactions as one job, and their number and the exact sums of the named fields with them."""
+        return self.submit_lines(job=job, lines=encode_all(transactions), workload=workload, gate=gate, sums=sums)
+
+    def submit_lines(
+        self,
+        *,
+        job: str,
+        lines: Iterable[tuple[int, bytes]],
+        workload: str = DEFAULT_WORKLOAD,
+        gate: str | None = None,
+        sums: Iterable[str] = (),
+    ) -> Sent:
+        """Send numbered lines of JSON as one job; a line that nobody could read is refused by its number."""
+        about = SubmissionFields(
+            job=check_job(job), workload=check_name("workload", workload), gate=gate and check_name("gate", gate)
+        )
+        framing = Framing(limits=self._limits, codec=self._codec, sums=tuple(sums), is_strict=True)
+        with spool_for(self._limits) as spool:
+            framed = write_frames(lines, spool, framing)
+            payload, form = self._place(_with(about, framed, PayloadFields(inline="")), framed, spool)
+        body = write_submission(_with(about, framed, payload))
+        return Sent(
+            job=job,
+            form=form,
+            items=framed.index.items,
+            sums=framed.sums,
+            frames=len(framed.index.frames),
+            stored_bytes=framed.index.stored,
+            message_bytes=len(body),
+            message_id=self._drop(job, body),
+            blob=payload.blob,
+        )
+
+    def _place(self, empty: SubmissionFields, framed: Framed, spool: IO[bytes]) -> tuple[PayloadFields, Form]:
+        """Return where the payload is, after storing it there."""
+        index, job = framed.index, empty.job or ""
+        around = len(write_submission(structs.replace(empty, payload=_payload(framed, inline=""))))
+        if choose(index.stored, around, self._limits) is Form.INLINE:
+            spool.seek(0)
+            return _payload(framed, inline=base64.b64encode(spool.read()).decode()), Form.INLINE
+        name = self._store.put(job, spool, index.stored, framed.sha256).name
+        payload = _payload(framed, blob=name, index=index.sha256)
+        if len(write_submission(structs.replace(empty, payload=payload))) <= self._limits.message_bytes:
+            return payload, Form.BLOB
+        text = index.encode()
+        self._store.put(job, io.BytesIO(text), len(text), index.sha256)
+        return structs.replace(payload, frames=None), Form.BLOB
+
+    def _drop(self, job: str, body: bytes) -> str:
+        try:
+            sent = self._queue.send_message(body.decode(), time_to_live=NEVER_EXPIRES)
+        except AzureError as error:
+            code = getattr(error, "error_code", None) or type(error).__name__
+            raise StorageUnavailableError(
+                f"could not send the submission of job {job!r} to queue {self._queue.queue_name!r}: {code}; "
+                "send it again, under the same job id it counts once"
+            ) from error
+        return str(sent.id)
+
+
+def _with(about: SubmissionFields, framed: Framed, payload: PayloadFields) -> SubmissionFields:
+    sums = {name: format(amount, "f") for name, amount in framed.sums.items()}
+    return structs.replace(about, declared=DeclaredFields(framed.index.items, sums), payload=payload)
+
+
+def _payload(
+    framed: Framed, *, blob: str | None = None, inline: str | None = None, index: str | None = None
+) -> PayloadFields:
+    return PayloadFields(blob=blob, inline=inline, codec=framed.codec, index=index, frames=framed.index.frames)
