@@ -16,12 +16,15 @@ from cproton import (
     pn_link_recv,
     pn_link_send,
 )
-from proton import Condition, Delivery
+from proton import Condition, Delivery, symbol
 
 from local.servicebus.refusal import Refusal
 
 #: Proton's own view of a delivery, for the few that need more than an outcome.
 wrapped: Callable[[Any], Any] = Delivery.wrap
+
+#: The client reads an error's third field without looking whether it is there; proton leaves an empty one out.
+_ORIGIN = {symbol("answered-by"): "sluice-local-servicebus"}
 
 
 def received(link: Any, delivery: Any) -> bytes | None:
@@ -57,6 +60,6 @@ def answer(delivery: Any, state: int = PN_ACCEPTED) -> None:
 def refuse(delivery: Any, refusal: Refusal) -> None:
     """Settle a transfer as rejected, with the reason."""
     rejected = wrapped(delivery)
-    rejected.local.condition = Condition(refusal.condition, refusal.description)
+    rejected.local.condition = Condition(refusal.condition, refusal.description, _ORIGIN)
     rejected.update(Delivery.REJECTED)
     rejected.settle()

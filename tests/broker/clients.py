@@ -145,6 +145,6 @@ async def left_in(receiver):
 async def until(condition, seconds=10):
     """Poll an async condition until it holds; its last value."""
     deadline = asyncio.get_running_loop().time() + seconds
-    while not (value := await condition()) and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(0.05)  # noqa: ASYNC110 - what is awaited happens in another process
+    while not (value := await condition()) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - what is awaited happens in another process
+        await asyncio.sleep(0.05)
     return value

@@ -23,9 +23,9 @@ def _kind(kind):
     return CorrelationFilter(MappingProxyType({"kind": kind}))
 
 
-def _topic(number):
+def _topic(name, window=None):
     return Topic(
-        f"topic-{number:02}",
+        name,
         (
             Subscription("everything"),
             Subscription("red", (_kind("red"),)),
@@ -37,7 +37,7 @@ def _topic(number):
             Subscription("none", (SqlFilter("1 = 0"),)),
             Subscription("in-sessions", (), Delivery(sessions=True)),
         ),
-        WINDOW if number % 2 else None,
+        window,
     )
 
 
@@ -48,4 +48,6 @@ def bus():
         for name, kind in _KINDS.items()
         for n in range(COPIES)
     ]
-    return Bus(tuple(queues), tuple(_topic(number) for number in range(COPIES)))
+    topics = [_topic(f"topic-{n:02}") for n in range(COPIES)]
+    unique = [_topic(f"topic-unique-{n:02}", WINDOW) for n in range(COPIES)]
+    return Bus(tuple(queues), (*topics, *unique))
