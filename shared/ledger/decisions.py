@@ -1,0 +1,160 @@
+"""What happens to a job outside of settling: accepted twice, planned, held, dispatched, resumed, buried; pure.
+
+Every decision may be repeated on what it has already decided and then changes nothing, so that whoever lost the reply
+of a write reads the job again and simply decides again.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from shared.errors import JobStateError
+from shared.ledger.balance import Balance
+from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Totals
+
+#: A problem is read in a list of jobs; the row has a limit.
+LONGEST_PROBLEM: Final = 2000
+_BEFORE_DISPATCH: Final = frozenset({JobState.PLANNING, JobState.HELD})
+
+
+class Collision(Enum):
+    """What a submission is to the job that already has its id."""
+
+    #: The same content: it runs once.
+    DUPLICATE = "duplicate"
+    #: Other content: never merged.
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The collision, and for a conflict what to tell the publisher."""
+
+    collision: Collision
+    reason: str = ""
+
+
+def judge(existing: Job, content_hash: str) -> Judged:
+    """Say whether a submission under an id that is taken is the same one again or another one."""
+    if existing.content_hash == content_hash:
+        return Judged(Collision.DUPLICATE)
+    return Judged(
+        Collision.CONFLICT,
+        f"job {existing.job!r} was accepted with content {existing.content_hash}, this submission has content "
+        f"{content_hash}: send it under another job id, or send the first content again",
+    )
+
+
+def planned(job: Job, plan: PlanBlob, chunks: int, items: int, id_base: int | None) -> Job:
+    """Return the job with its plan; the plan that was recorded first stays, since ids were reserved for it."""
+    if job.plan is not None:
+        return job
+    _require(job, {JobState.PLANNING}, "record the plan")
+    return replace(job, plan=plan, chunks=chunks, items=items, id_base=id_base)
+
+
+def held(job: Job) -> Job:
+    """Return the planned job as one that waits behind its gate."""
+    if job.state is not JobState.PLANNING:
+        return job
+    _require_plan(job, "hold it")
+    return replace(job, state=JobState.HELD)
+
+
+def may_dispatch(job: Job) -> bool:
+    """Whether its chunks may be put on the work queues: planned, not paused, not all put yet, not ended."""
+    is_open = job.state in _BEFORE_DISPATCH or job.state is JobState.DISPATCHING
+    return is_open and job.plan is not None
+
+
+def dispatched(job: Job, cursor: int, now: datetime) -> Job:
+    """Return the job with all chunks below the cursor put on the work queues.
+
+    The cursor only moves forward: of two dispatchers the slower one changes nothing.
+    """
+    _require_plan(job, "note its dispatch")
+    if job.state not in _BEFORE_DISPATCH and cursor <= job.dispatch_cursor:
+        return job
+    moved = replace(
+        job,
+        dispatch_cursor=min(max(cursor, job.dispatch_cursor), job.chunks),
+        started_at=job.started_at or now,
+        progressed_at=now,
+    )
+    return replace(moved, state=_state_after_dispatch(moved))
+
+
+def _state_after_dispatch(job: Job) -> JobState:
+    if job.state not in _BEFORE_DISPATCH and job.state is not JobState.DISPATCHING:
+        return job.state
+    if job.has_ended:
+        # The last result can overtake the last note of the dispatcher, and an empty job has no results at all.
+        return JobState.FINISHING
+    return JobState.RUNNING if job.dispatch_cursor >= job.chunks else JobState.DISPATCHING
+
+
+def nudged(job: Job, now: datetime) -> Job:
+    """Return the job as one whose silent chunks were put again."""
+    return replace(job, nudged_at=now)
+
+
+def resumed(job: Job, now: datetime) -> Job:
+    """Return a paused job as one that goes on; what is parked so far does not pause it again.
+
+    One whose outputs could not be made gets a new revision, so that nothing of the failed attempt is taken over.
+    """
+    if job.state is not JobState.PAUSED:
+        return job
+    going = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None)
+    if job.has_ended:
+        return replace(going, state=JobState.FINISHING, revision=job.revision + 1)
+    is_dispatched = job.dispatch_cursor >= job.chunks
+    return replace(going, state=JobState.RUNNING if is_dispatched else JobState.DISPATCHING)
+
+
+def halted(job: Job, revision: int, problem: str) -> Job:
+    """Return a job whose outputs cannot be made as one that waits for a person."""
+    if job.state is not JobState.FINISHING or job.revision != revision:
+        return job
+    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM])
+
+
+def finished(job: Job, revision: int, balance: Balance, now: datetime) -> Job:
+    """Return the job as finished at this revision, or unchanged where a newer one has begun."""
+    if job.state is not JobState.FINISHING or job.revision != revision:
+        return job
+    problem = (balance.problem or "")[:LONGEST_PROBLEM] or None
+    return replace(job, state=balance.state, problem=problem, finished_at=now)
+
+
+def buried(job: Job) -> Job:
+    """Return what is kept of a finished job after its retention: enough to know the same submission again."""
+    if job.state is JobState.BURIED:
+        return job
+    _require(job, FINISHED, "bury it")
+    return Job(
+        job=job.job,
+        content_hash=job.content_hash,
+        workload=job.workload,
+        accepted_at=job.accepted_at,
+        finished_at=job.finished_at,
+        state=JobState.BURIED,
+        revision=job.revision,
+        chunks=job.chunks,
+        items=job.items,
+        totals=Totals(),
+        nonce=job.nonce,
+        etag=job.etag,
+    )
+
+
+def _require_plan(job: Job, tried: str) -> None:
+    if job.plan is None:
+        raise JobStateError(f"could not {tried}: job {job.job!r} is {job.state} and has no plan; let accept run again")
+
+
+def _require(job: Job, states: frozenset[JobState] | set[JobState], tried: str) -> None:
+    if job.state not in states:
+        wanted = " or ".join(sorted(states))
+        raise JobStateError(f"could not {tried}: job {job.job!r} is {job.state}, expected {wanted}")

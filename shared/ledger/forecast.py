@@ -1,0 +1,66 @@
+"""When a job will end, whether that is too late, and which of its chunks were not heard of for too long; pure."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.ledger.records import ENDED, Job, JobState
+
+#: Below this share of a job, the rate so far says little about the rest.
+_TOO_EARLY = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is, for a person and for the warning of its deadline."""
+
+    ended: int
+    chunks: int
+    #: None where nothing can be said: not started, or too early.
+    predicted: datetime | None
+    #: Whether the deadline is missed already, or will be at the rate so far.
+    is_late: bool = False
+
+
+def progress(job: Job, now: datetime) -> Progress:
+    """Return how far a job is and when it will end at the rate so far."""
+    predicted = job.finished_at or _predicted(job, now)
+    return Progress(job.ended_chunks, job.chunks, predicted, _is_late(job, predicted, now))
+
+
+def _predicted(job: Job, now: datetime) -> datetime | None:
+    if job.started_at is None or not job.ended_chunks or job.ended_chunks < _TOO_EARLY * job.chunks:
+        return None
+    # Until now, not until the last progress: a job that stands still is later with every minute.
+    per_chunk = (now - job.started_at) / job.ended_chunks
+    return now + per_chunk * (job.chunks - job.ended_chunks)
+
+
+def _is_late(job: Job, predicted: datetime | None, now: datetime) -> bool:
+    if job.deadline is None:
+        return False
+    end = predicted or now
+    return max(end, now) > job.deadline if job.finished_at is None else end > job.deadline
+
+
+def silent_since(job: Job) -> datetime | None:
+    """Return when a job that should be moving was last heard of or nudged; None for one that nobody waits for."""
+    if job.state in ENDED - {JobState.FINISHING} | {JobState.HELD, JobState.PAUSED, JobState.BURIED}:
+        return None
+    return max(moment for moment in (job.accepted_at, job.progressed_at, job.nudged_at) if moment)
+
+
+def is_overdue(job: Job, now: datetime, patience: timedelta) -> bool:
+    """Whether a job made no progress for that long although it should."""
+    since = silent_since(job)
+    return since is not None and now - since >= patience
+
+
+def overdue(job: Job, ended: Collection[int], now: datetime, patience: timedelta) -> list[int]:
+    """Return the chunks to put again: on a work queue once, not ended, and the job silent for too long.
+
+    Chunks that the cursor has not reached are the dispatcher's, whose message is sent again instead.
+    """
+    if job.state in ENDED or not is_overdue(job, now, patience):
+        return []
+    return [chunk for chunk in range(job.dispatch_cursor) if chunk not in ended]

@@ -1,0 +1,86 @@
+"""The ledger in memory, under the same contract as the one in a table: for trials and for tests of what stands on it."""
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+
+from shared.ledger.ledger import Event, Listed
+from shared.ledger.records import ChunkRow, Job
+
+
+class MemoryLedger:
+    """A Ledger for one process; safe from several threads."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._rows: dict[str, dict[int, ChunkRow]] = {}
+        self._events: dict[str, dict[str, Event]] = {}
+        self._versions = itertools.count(1)
+        self._lock = Lock()
+
+    def insert(self, job: Job) -> tuple[Job, bool]:
+        """Insert a new job, or return the one that has this id."""
+        with self._lock:
+            if job.job in self._jobs:
+                return self._jobs[job.job], False
+            self._jobs[job.job] = replace(job, etag=self._version())
+            return self._jobs[job.job], True
+
+    def read(self, job: str) -> Job | None:
+        """Return the job, or None."""
+        with self._lock:
+            return self._jobs.get(job)
+
+    def rows(self, job: str) -> Iterator[ChunkRow]:
+        """Yield the job's chunk rows by number."""
+        with self._lock:
+            found = sorted(self._rows.get(job, {}).items())
+        yield from (row for _, row in found)
+
+    def rows_of(self, job: str, chunks: Collection[int]) -> Mapping[int, ChunkRow]:
+        """Return the rows that exist of these chunks."""
+        with self._lock:
+            found = self._rows.get(job, {})
+            return {chunk: found[chunk] for chunk in chunks if chunk in found}
+
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), event: Event | None = None) -> Job | None:
+        """Write the job, rows and event, if every version is the expected one."""
+        with self._lock:
+            stored = self._rows.setdefault(job.job, {})
+            if self._jobs[job.job].etag != job.etag or any(_etag(stored, row) != row.etag for row in rows):
+                return None
+            if event is not None:
+                self._events.setdefault(job.job, {})[event.name] = event
+            stored.update({row.chunk: replace(row, etag=self._version()) for row in rows})
+            self._jobs[job.job] = replace(job, etag=self._version())
+            return self._jobs[job.job]
+
+    def events(self, job: str) -> list[Event]:
+        """Return the events of the job that were not removed."""
+        with self._lock:
+            return sorted(self._events.get(job, {}).values(), key=lambda event: event.name)
+
+    def remove_event(self, job: str, name: str) -> None:
+        """Forget an event."""
+        with self._lock:
+            self._events.get(job, {}).pop(name, None)
+
+    def remove_rows(self, job: str) -> None:
+        """Remove the chunk rows of a buried job."""
+        with self._lock:
+            self._rows.pop(job, None)
+
+    def newest(self, limit: int) -> list[Listed]:
+        """Return the jobs accepted last, the newest first."""
+        with self._lock:
+            jobs = sorted(self._jobs.values(), key=lambda job: (job.accepted_at, job.job), reverse=True)
+        return [Listed(job.job, job.accepted_at, job.workload, job.gate) for job in jobs[:limit]]
+
+    def _version(self) -> str:
+        return f"v{next(self._versions)}"
+
+
+def _etag(stored: Mapping[int, ChunkRow], row: ChunkRow) -> str:
+    known = stored.get(row.chunk)
+    return "" if known is None else known.etag

@@ -1,0 +1,205 @@
+"""The ledger in two tables: a job and its chunk rows share a partition, so that they change together or not at all.
+
+A lost reply leaves open whether a write took effect: the library sends a PUT again and then reports a conflict with
+itself, and does not send a POST again at all. Every write therefore leaves a nonce, and whatever was not answered with
+a clear yes is read back by it.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.data.tables import TableClient, TableTransactionError, UpdateMode
+
+from shared.answers import expecting_an_answer
+from shared.errors import RowTooLargeError
+from shared.ledger.entities import (
+    CHUNK_PREFIX,
+    EVENT_PREFIX,
+    JOB_KEY,
+    Entity,
+    chunk_key,
+    entity_size,
+    guarded,
+    job_entity,
+    job_of,
+    row_entity,
+    row_of_entity,
+)
+from shared.ledger.index import index_entity, listed_of
+from shared.ledger.ledger import MOST_ROWS, Event, Listed
+from shared.ledger.records import ChunkRow, Job
+
+#: Azure takes 4 MiB; the multipart frame around each row is not counted by `entity_size`.
+MOST_TRANSACTION_BYTES: Final = 3 * 1024 * 1024
+#: Rows this far apart are asked for separately: a page holds a thousand rows.
+_FAR_APART: Final = 1000
+#: Refusals by a condition of our own; anything else leaves open what happened.
+_LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})
+
+TransactionOperationType: TypeAlias = tuple[str, Entity] | tuple[str, Entity, dict[str, Any]]
+
+
+def _new_nonce() -> str:
+    return uuid.uuid4().hex
+
+
+class TableLedger:
+    """A Ledger in the tables `jobs` and `jobindex`."""
+
+    def __init__(self, jobs: TableClient, index: TableClient, new_nonce: Callable[[], str] = _new_nonce) -> None:
+        self._jobs, self._index, self._new_nonce = jobs, index, new_nonce
+
+    def insert(self, job: Job) -> tuple[Job, bool]:
+        """Insert a new job, or return the one that has this id; either is in the list of jobs afterwards."""
+        mine = job.stamped(self._new_nonce())
+        with expecting_an_answer(f"insert job {job.job!r}"):
+            try:
+                metadata = self._jobs.create_entity(job_entity(mine))
+                stored, is_new = replace(mine, etag=metadata["etag"]), True
+            except AzureError:
+                found = self.read(job.job)
+                if found is None:
+                    raise
+                stored, is_new = found, found.nonce == mine.nonce
+            # By the stored time: whoever inserts the same job again after a crash writes the same line.
+            self._index.upsert_entity(index_entity(stored), mode=UpdateMode.REPLACE)
+        return stored, is_new
+
+    def read(self, job: str) -> Job | None:
+        """Return the job, or None."""
+        with expecting_an_answer(f"read job {job!r}"):
+            try:
+                entity = self._jobs.get_entity(job, JOB_KEY)
+            except ResourceNotFoundError:
+                return None
+        return job_of(entity, str(entity.metadata["etag"]))
+
+    def rows(self, job: str) -> Iterator[ChunkRow]:
+        """Yield the job's chunk rows by number, a page at a time."""
+        return self._query(job, CHUNK_PREFIX, CHUNK_PREFIX + "~")
+
+    def rows_of(self, job: str, chunks: Collection[int]) -> Mapping[int, ChunkRow]:
+        """Return the rows that exist of these chunks."""
+        wanted = set(chunks)
+        found = (
+            row for low, high in _runs(sorted(wanted)) for row in self._query(job, chunk_key(low), chunk_key(high))
+        )
+        return {row.chunk: row for row in found if row.chunk in wanted}
+
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), event: Event | None = None) -> Job | None:
+        """Write the job, rows and event in one entity-group transaction, or nothing of them."""
+        mine = job.stamped(self._new_nonce())
+        stamped = [replace(row, nonce=mine.nonce) for row in rows]
+        operations = _operations(mine, stamped, event)
+        with expecting_an_answer(f"write job {job.job!r} with {len(rows)} chunks"):
+            try:
+                written = self._jobs.submit_transaction(operations)
+            except AzureError as error:
+                return self._proven(mine, stamped, error)
+        return replace(mine, etag=written[0]["etag"])
+
+    def events(self, job: str) -> list[Event]:
+        """Return the events of the job that were not removed."""
+        with expecting_an_answer(f"read the events of job {job!r}"):
+            found = list(self._between(job, EVENT_PREFIX, EVENT_PREFIX + "~"))
+        return [Event(entity["RowKey"].removeprefix(EVENT_PREFIX), entity["body"]) for entity in found]
+
+    def remove_event(self, job: str, name: str) -> None:
+        """Forget an event; one that is gone already is no error."""
+        with expecting_an_answer(f"forget event {name!r} of job {job!r}"):
+            self._jobs.delete_entity(job, EVENT_PREFIX + name)
+
+    def remove_rows(self, job: str) -> None:
+        """Remove the chunk rows of a buried job, a transaction's worth at a time."""
+        with expecting_an_answer(f"remove the chunks of job {job!r}"):
+            while keys := self._first_keys(job):
+                entities = [{"PartitionKey": job, "RowKey": key} for key in keys]
+                try:
+                    self._jobs.submit_transaction([("delete", entity) for entity in entities])
+                except TableTransactionError as refusal:
+                    # Two sweeps at once: the other has removed some of these; what is left is read anew.
+                    if error_code(refusal) != "ResourceNotFound":
+                        raise
+
+    def newest(self, limit: int) -> list[Listed]:
+        """Return the jobs accepted last, the newest first."""
+        with expecting_an_answer("list the jobs"):
+            found = self._index.list_entities(results_per_page=min(limit, 1000))
+            return [listed_of(entity) for entity, _ in zip(found, range(limit), strict=False)]
+
+    def _first_keys(self, job: str) -> list[str]:
+        found = self._between(job, CHUNK_PREFIX, CHUNK_PREFIX + "~", page=MOST_ROWS, select=["RowKey"])
+        return [entity["RowKey"] for entity, _ in zip(found, range(MOST_ROWS), strict=False)]
+
+    def _query(self, job: str, low: str, high: str) -> Iterator[ChunkRow]:
+        with expecting_an_answer(f"read the chunks of job {job!r}"):
+            for entity in self._between(job, low, high):
+                yield row_of_entity(entity, str(entity.metadata["etag"]))
+
+    def _between(self, job: str, low: str, high: str, page: int = 1000, select: list[str] | None = None) -> Any:
+        return self._jobs.query_entities(
+            "PartitionKey eq @job and RowKey ge @low and RowKey le @high",
+            parameters={"job": job, "low": low, "high": high},
+            results_per_page=page,
+            select=select,
+        )
+
+    def _proven(self, mine: Job, rows: Sequence[ChunkRow], error: AzureError) -> Job | None:
+        """Return the job if its write took effect although the answer was no yes."""
+        found = self.read(mine.job)
+        if found is not None and found.nonce == mine.nonce:
+            return found
+        if rows and self._is_mine(mine, rows[0]):
+            # Written, and by now the job was written again by somebody else: the totals hold these rows.
+            return replace(mine, etag="")
+        if error_code(error) in _LOST_RACE:
+            return None
+        # Not written so far. Should it still be on its way, the ETag decides between it and the caller's next try.
+        raise error
+
+    def _is_mine(self, mine: Job, row: ChunkRow) -> bool:
+        found = self.rows_of(mine.job, [row.chunk]).get(row.chunk)
+        return found is not None and found.nonce == mine.nonce
+
+
+def _operations(job: Job, rows: Sequence[ChunkRow], event: Event | None) -> list[TransactionOperationType]:
+    """Return the transaction, the job first; raises RowTooLargeError where Azure would refuse it."""
+    own: TransactionOperationType = ("update", job_entity(job), _unchanged(job.etag))
+    entities = [(row_entity(row), row.etag) for row in rows]
+    if event is not None:
+        entities.append((_event_entity(job.job, event), ""))
+    size = sum(entity_size(entity) for entity, _ in entities)
+    if len(entities) > MOST_ROWS or size > MOST_TRANSACTION_BYTES:
+        raise RowTooLargeError(
+            f"could not write job {job.job!r} with {len(entities)} rows of {size} bytes: a transaction takes "
+            f"{MOST_ROWS} rows and {MOST_TRANSACTION_BYTES} bytes beside the job; write fewer at a time"
+        )
+    return [own, *(("update", entity, _unchanged(etag)) if etag else ("create", entity) for entity, etag in entities)]
+
+
+def _unchanged(etag: str) -> dict[str, Any]:
+    """Return the options by which a row is replaced as a whole, only in the version that was read."""
+    return {"mode": UpdateMode.REPLACE, "etag": etag, "match_condition": MatchConditions.IfNotModified}
+
+
+def _event_entity(job: str, event: Event) -> Entity:
+    return guarded({"PartitionKey": job, "RowKey": EVENT_PREFIX + event.name, "body": event.body})
+
+
+def _runs(chunks: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of numbers without wide gaps, so that few pages hold them all."""
+    start = 0
+    for n, chunk in enumerate(chunks):
+        if n + 1 == len(chunks) or chunks[n + 1] - chunk > _FAR_APART:
+            yield chunks[start], chunk
+            start = n + 1
+
+
+def error_code(error: AzureError) -> str:
+    """Return the service's own name for a refusal; the library sets it without declaring it."""
+    code = getattr(error, "error_code", None) or type(error).__name__
+    return str(getattr(code, "value", code))

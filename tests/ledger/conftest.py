@@ -1,0 +1,30 @@
+"""Ledgers of both kinds, empty, under one fixture."""
+
+import uuid
+
+import pytest
+from azure.data.tables import TableServiceClient
+
+from shared.ledger import MemoryLedger, TableLedger
+
+
+@pytest.fixture(scope="session")
+def tables(azurite):
+    """The table service of this run."""
+    with TableServiceClient.from_connection_string(azurite.connection_string) as service:
+        yield service
+
+
+@pytest.fixture
+def table_ledger(tables):
+    """A ledger in two tables of its own."""
+    run = uuid.uuid4().hex[:12]
+    jobs, index = (tables.create_table(f"{name}{run}") for name in ("jobs", "jobindex"))
+    with jobs, index:
+        yield TableLedger(jobs, index)
+
+
+@pytest.fixture(params=["memory", "table"])
+def ledger(request):
+    """A ledger that holds nothing yet."""
+    return MemoryLedger() if request.param == "memory" else request.getfixturevalue("table_ledger")

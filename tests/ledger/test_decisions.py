@@ -1,0 +1,225 @@
+"""What happens to a job outside of settling, and what may not."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from shared.errors import JobStateError
+from shared.ledger import Job, JobState, PlanBlob, Tally, Totals
+from shared.ledger.amounts import amounts
+from shared.ledger.balance import Balance, balance
+from shared.ledger.decisions import (
+    Collision,
+    buried,
+    dispatched,
+    finished,
+    halted,
+    held,
+    judge,
+    may_dispatch,
+    nudged,
+    planned,
+    resumed,
+)
+from shared.ledger.forecast import is_overdue, overdue, progress
+from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
+
+PLAN = PlanBlob("nightly/plan", '"0x1"')
+HOUR = timedelta(hours=1)
+
+
+def fresh(**changes):
+    """Return a job that was just accepted."""
+    return replace(Job(job="nightly", content_hash="c0ffee", workload="billing", accepted_at=NOON), **changes)
+
+
+def ended(**changes):
+    """Return a job of three done chunks that waits to be finished."""
+    totals = Totals(accepted=Tally(3 * ITEMS, amounts({"amount": str(3 * AMOUNT)})))
+    return job(**{"state": JobState.FINISHING, "done": 3, "totals": totals} | changes)
+
+
+def test_the_same_content_is_a_duplicate():
+    """Dropping a submission twice runs it once."""
+    assert judge(job(), "c0ffee").collision is Collision.DUPLICATE
+
+
+def test_other_content_is_a_conflict_that_names_both():
+    """Two contents under one id are never merged, and the publisher reads which is which."""
+    judged = judge(job(), "deadbeef")
+    assert judged.collision is Collision.CONFLICT
+    assert "c0ffee" in judged.reason
+    assert "deadbeef" in judged.reason
+
+
+def test_the_plan_that_was_recorded_first_stays():
+    """Of two accepts the slower one takes over the plan and the ids of the faster one."""
+    first = planned(fresh(), PLAN, chunks=3, items=30, id_base=1000)
+    assert (first.chunks, first.items, first.id_base) == (3, 30, 1000)
+    assert planned(first, PlanBlob("other", "x"), chunks=9, items=9, id_base=2000) == first
+
+
+def test_a_job_is_held_only_with_a_plan():
+    """Everything that can be done before a release is done before it."""
+    with pytest.raises(JobStateError, match="has no plan"):
+        held(fresh())
+    waiting = held(fresh(plan=PLAN, chunks=3))
+    assert waiting.state is JobState.HELD
+    assert held(waiting) == waiting
+    assert may_dispatch(waiting)
+
+
+def test_the_dispatch_cursor_only_moves_forward():
+    """A slower dispatcher takes nothing back, and the last chunk makes the job run."""
+    first = dispatched(held(fresh(plan=PLAN, chunks=3)), 1, at(1))
+    assert (first.state, first.dispatch_cursor, first.started_at) == (JobState.DISPATCHING, 1, at(1))
+    assert dispatched(first, 1, at(5)) == first
+    last = dispatched(first, 3, at(9))
+    assert (last.state, last.dispatch_cursor, last.started_at) == (JobState.RUNNING, 3, at(1))
+    assert dispatched(last, 2, at(10)) == last
+    assert not may_dispatch(last)
+
+
+def test_a_paused_job_is_not_dispatched_and_stays_paused():
+    """A dispatcher that is under way when a job pauses notes its cursor and stops."""
+    paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3)
+    assert not may_dispatch(paused)
+    assert dispatched(paused, 6, at(1)).state is JobState.PAUSED
+
+
+def test_an_empty_job_finishes_at_its_dispatch():
+    """Without chunks there is no last result to finish it."""
+    assert dispatched(fresh(plan=PLAN, chunks=0), 0, at(1)).state is JobState.FINISHING
+
+
+def test_a_job_without_a_plan_cannot_be_dispatched():
+    """The error says what to do."""
+    assert not may_dispatch(fresh())
+    with pytest.raises(JobStateError, match="let accept run again"):
+        dispatched(fresh(), 1, at(1))
+
+
+def test_a_resumed_job_goes_on_where_it_was():
+    """What is parked is forgiven, and outstanding chunks are dispatched."""
+    paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3, parked_chunks=3)
+    assert resumed(paused, at(1)).state is JobState.DISPATCHING
+    assert resumed(paused, at(1)).forgiven == 3
+    assert resumed(replace(paused, dispatch_cursor=9), at(1)).state is JobState.RUNNING
+    assert resumed(job(), at(1)) == job()
+
+
+def test_a_job_whose_outputs_could_not_be_made_resumes_as_a_new_revision():
+    """Nothing of the failed attempt is taken over."""
+    stopped = halted(ended(), 1, "the workload failed")
+    assert (stopped.state, stopped.problem) == (JobState.PAUSED, "the workload failed")
+    again = resumed(stopped, at(1))
+    assert (again.state, again.revision, again.problem) == (JobState.FINISHING, 2, None)
+    assert halted(again, 1, "late") == again
+
+
+def test_a_finisher_of_an_older_revision_decides_nothing():
+    """A stale finisher never ends a job that a replay has moved on."""
+    newer = ended(revision=2)
+    assert finished(newer, 1, Balance(JobState.COMPLETE), at(1)) == newer
+    done = finished(newer, 2, Balance(JobState.COMPLETE), at(1))
+    assert (done.state, done.finished_at) == (JobState.COMPLETE, at(1))
+
+
+def test_only_a_finished_job_is_buried():
+    """What is open is never forgotten; id and content hash outlive the rest."""
+    with pytest.raises(JobStateError, match="is running"):
+        buried(job())
+    kept = buried(job(state=JobState.COMPLETE, etag="e"))
+    assert (kept.state, kept.content_hash, kept.plan, kept.etag) == (JobState.BURIED, "c0ffee", None, "e")
+    assert buried(kept) == kept
+
+
+def test_a_job_that_adds_up_is_complete():
+    """Items and every declared sum are proven before a job is called complete."""
+    assert balance(ended()) == Balance(JobState.COMPLETE)
+
+
+def test_a_job_with_parked_chunks_says_so():
+    """What is parked is part of the proof."""
+    part = amounts({"amount": str(AMOUNT)})
+    totals = Totals(Tally(ITEMS, part), Tally(ITEMS, part), Tally(ITEMS, part))
+    found = balance(ended(done=2, parked_chunks=1, totals=totals))
+    assert found == Balance(JobState.COMPLETED_WITH_PARKED)
+
+
+@pytest.mark.parametrize(
+    ("totals", "words"),
+    [
+        (Totals(Tally(29, amounts({"amount": "37.02"}))), "30 items went in, 29 came out"),
+        (Totals(Tally(30, amounts({"amount": "37.03"}))), "'amount' was declared as 37.02, found 37.03"),
+        (Totals(Tally(30)), "found 0"),
+    ],
+)
+def test_a_job_that_does_not_add_up_is_unbalanced(totals, words):
+    """One item or one cent is enough, and the numbers are named."""
+    found = balance(ended(totals=totals))
+    assert found.state is JobState.UNBALANCED
+    assert words in (found.problem or "")
+
+
+def test_unknown_sums_are_unproven_and_items_must_still_balance():
+    """Nobody can add up what cannot be read, but everybody can count it."""
+    totals = Totals(accepted=Tally(2 * ITEMS), parked=Tally(ITEMS, unknown=1))
+    found = balance(ended(done=2, parked_chunks=1, totals=totals))
+    assert (found.state, found.unproven) == (JobState.COMPLETED_WITH_PARKED, ("amount",))
+    missing = Totals(accepted=Tally(ITEMS), parked=Tally(ITEMS, unknown=1))
+    assert balance(ended(done=2, parked_chunks=1, totals=missing)).state is JobState.UNBALANCED
+
+
+def test_totals_that_are_not_those_of_the_rows_are_unbalanced():
+    """The ledger proves itself: the job's totals are the sum of its rows."""
+    assert balance(ended(), ended().totals).state is JobState.COMPLETE
+    assert balance(ended(), Totals()).state is JobState.UNBALANCED
+
+
+def test_chunks_are_overdue_after_silence_only():
+    """Progress of any chunk, or putting them again, starts the wait anew."""
+    running = job(chunks=4, dispatch_cursor=3, progressed_at=at(10))
+    assert overdue(running, {1}, at(10) + HOUR, HOUR) == [0, 2]
+    assert overdue(running, {1}, at(9) + HOUR, HOUR) == []
+    assert overdue(nudged(running, at(20)), {1}, at(10) + HOUR, HOUR) == []
+
+
+@pytest.mark.parametrize("state", [JobState.HELD, JobState.PAUSED, JobState.COMPLETE, JobState.BURIED])
+def test_nobody_waits_for_a_job_that_does_not_move_by_itself(state):
+    """What waits for a gate or a person, or has ended, is never overdue."""
+    assert not is_overdue(job(state=state), at(0) + 100 * HOUR, HOUR)
+
+
+def test_a_job_stuck_in_planning_or_finishing_is_overdue():
+    """Every state that something should move on is watched."""
+    assert is_overdue(fresh(), at(0) + HOUR, HOUR)
+    assert is_overdue(ended(), at(0) + HOUR, HOUR)
+    assert overdue(ended(), {0, 1, 2}, at(0) + HOUR, HOUR) == []
+
+
+def test_the_end_is_predicted_from_the_rate_so_far():
+    """A third in ten minutes makes twenty more."""
+    third = job(chunks=9, done=2, parked_chunks=1, started_at=at(0))
+    seen = progress(third, at(600))
+    assert (seen.ended, seen.chunks, seen.predicted) == (3, 9, at(1800))
+    assert progress(job(), at(600)).predicted is None
+
+
+def test_a_deadline_warns_before_it_is_missed():
+    """Late is what will be late at the rate so far, not only what is."""
+    third = job(chunks=9, done=3, started_at=at(0), deadline=at(1700))
+    assert progress(third, at(600)).is_late
+    assert not progress(replace(third, deadline=at(1900)), at(600)).is_late
+    assert progress(job(deadline=at(10)), at(11)).is_late
+    assert not progress(job(deadline=at(10), finished_at=at(9), state=JobState.COMPLETE), at(99)).is_late
+
+
+def test_amounts_are_plain_decimals():
+    """Whatever could claim more digits than it has characters is refused."""
+    assert amounts({"amount": "-12.50"}) == {"amount": Decimal("-12.50")}
+    for text in ("", "1e3", "Infinity", "1_000", "٣", "1.", "1" * 31, "0x10"):
+        with pytest.raises(ValueError, match="plain decimal"):
+            amounts({"amount": text})

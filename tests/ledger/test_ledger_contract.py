@@ -1,0 +1,161 @@
+"""What every ledger promises, on the one in memory and on the one in a table."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.ledger import ChunkState
+from shared.ledger.balance import Balance
+from shared.ledger.decisions import buried, finished
+from shared.ledger.ledger import MOST_ROWS, Event
+from shared.ledger.records import JobState
+from tests.ledger.builders import NOON, job, row
+
+
+def inserted(ledger, **changes):
+    """Insert a job and return it."""
+    stored, is_new = ledger.insert(job(**changes))
+    assert is_new
+    return stored
+
+
+def without_marks(record):
+    """Return a record as it was before a store put its own marks on it."""
+    return replace(record, etag="", nonce="")
+
+
+def test_a_job_is_read_as_it_was_inserted(ledger):
+    """Nothing of a job is lost on the way into the store and back, exact sums included."""
+    stored = inserted(ledger, deadline=NOON + timedelta(hours=1, microseconds=7), gate="nightly", problem="ünïcode 🎉")
+    assert ledger.read("nightly") == stored
+    assert without_marks(stored) == job(
+        deadline=NOON + timedelta(hours=1, microseconds=7), gate="nightly", problem="ünïcode 🎉"
+    )
+
+
+def test_an_unknown_job_is_none(ledger):
+    """Asking for a job that was never accepted is no error."""
+    assert ledger.read("never") is None
+    assert list(ledger.rows("never")) == []
+
+
+def test_the_second_insert_returns_the_first_job(ledger):
+    """One id is one job; whoever comes second sees what the first one wrote."""
+    first = inserted(ledger)
+    stored, is_new = ledger.insert(job(content_hash="other"))
+    assert (stored, is_new) == (first, False)
+
+
+def test_of_fifty_inserts_at_once_one_is_new(ledger):
+    """The same submission dropped fifty times at once is one job."""
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(ledger.insert(job())[1])) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [False] * 49 + [True]
+
+
+def test_a_commit_writes_the_job_and_its_rows(ledger):
+    """A job and its rows change together, and each has a new version."""
+    before = inserted(ledger)
+    after = ledger.commit(replace(before, done=2), [row(0), row(2)])
+    assert after.done == 2
+    assert after.etag != before.etag
+    assert ledger.read("nightly") == after
+    assert [without_marks(found) for found in ledger.rows("nightly")] == [row(0), row(2)]
+
+
+def test_a_commit_over_an_older_version_changes_nothing(ledger):
+    """Of two settlers that read the same job, the second is refused, rows included."""
+    before = inserted(ledger)
+    ledger.commit(replace(before, done=1), [row(0)])
+    assert ledger.commit(replace(before, done=1), [row(1)]) is None
+    assert ledger.read("nightly").done == 1
+    assert [found.chunk for found in ledger.rows("nightly")] == [0]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_row_that_exists_refuses_the_whole_commit(ledger, position):
+    """A chunk is inserted once: wherever in the group it stands, nothing of the group is written."""
+    before = ledger.commit(inserted(ledger), [row(position)])
+    assert ledger.commit(replace(before, done=3), [row(n) for n in range(3)]) is None
+    assert ledger.read("nightly") == before
+    assert [found.chunk for found in ledger.rows("nightly")] == [position]
+
+
+def test_a_row_is_replaced_only_in_the_version_that_was_read(ledger):
+    """Of two replays of one parked chunk, one takes its place."""
+    parked_row = row(1, state=ChunkState.PARKED)
+    before = ledger.commit(inserted(ledger), [parked_row])
+    found = ledger.rows_of("nightly", [1])[1]
+    first = ledger.commit(before, [row(1, etag=found.etag)])
+    assert first is not None
+    assert ledger.commit(first, [row(1, etag=found.etag, hash="0" * 64)]) is None
+    assert ledger.rows_of("nightly", [1])[1].hash == row(1).hash
+
+
+def test_a_full_transaction_fits(ledger):
+    """Ninety-nine chunks and their job are one write."""
+    after = ledger.commit(inserted(ledger, chunks=MOST_ROWS), [row(n) for n in range(MOST_ROWS)])
+    assert after is not None
+    assert [found.chunk for found in ledger.rows("nightly")] == list(range(MOST_ROWS))
+
+
+def test_rows_are_asked_for_by_number_however_far_apart(ledger):
+    """Only the rows that were asked for come back, and gaps do not matter."""
+    ledger.commit(inserted(ledger, chunks=100_000), [row(n) for n in (3, 4, 5, 2500, 99_999)])
+    assert sorted(ledger.rows_of("nightly", [4, 6, 2500, 50_000, 99_999])) == [4, 2500, 99_999]
+    assert ledger.rows_of("nightly", []) == {}
+
+
+def test_rows_of_one_job_are_not_those_of_another(ledger):
+    """A job whose name begins like another's shares nothing with it."""
+    ledger.commit(inserted(ledger), [row(0)])
+    ledger.insert(job(job="nightly2"))
+    assert list(ledger.rows("nightly2")) == []
+
+
+def test_an_event_is_stored_with_the_state_it_tells_of(ledger):
+    """State and event are one write, and the event stays until it is removed."""
+    before = inserted(ledger)
+    assert ledger.events("nightly") == []
+    ledger.commit(replace(before, state=JobState.COMPLETE), event=Event("1", "the body"))
+    assert ledger.events("nightly") == [Event("1", "the body")]
+    ledger.remove_event("nightly", "1")
+    ledger.remove_event("nightly", "1")
+    assert ledger.events("nightly") == []
+
+
+def test_a_refused_commit_leaves_no_event(ledger):
+    """Nothing is announced of a state that was not written."""
+    before = inserted(ledger)
+    ledger.commit(replace(before, done=1))
+    assert ledger.commit(replace(before, done=2), event=Event("1", "never")) is None
+    assert ledger.events("nightly") == []
+
+
+def test_a_buried_job_keeps_its_id_taken(ledger):
+    """After the retention the rows are gone, and the same submission is still known."""
+    before = ledger.commit(inserted(ledger, state=JobState.FINISHING), [row(n) for n in range(3)])
+    done = ledger.commit(finished(before, 1, Balance(JobState.COMPLETE), NOON))
+    ledger.commit(buried(done))
+    ledger.remove_rows("nightly")
+    ledger.remove_rows("nightly")
+    assert list(ledger.rows("nightly")) == []
+    stored, is_new = ledger.insert(job())
+    assert (stored.state, stored.content_hash, is_new) == (JobState.BURIED, "c0ffee", False)
+
+
+def test_the_newest_jobs_come_first(ledger):
+    """The list begins with what was accepted last, across the turn of a month and of a year."""
+    days = {"a": timedelta(0), "b": timedelta(days=20), "c": timedelta(days=300), "d": timedelta(seconds=1)}
+    for name, later in days.items():
+        ledger.insert(job(job=name, accepted_at=NOON + later))
+    ledger.insert(job(job="a", accepted_at=NOON + timedelta(days=400)))
+    assert [line.job for line in ledger.newest(10)] == ["c", "b", "d", "a"]
+    assert [line.job for line in ledger.newest(2)] == ["c", "b"]
+    assert ledger.newest(1)[0].workload == "billing"

@@ -1,0 +1,223 @@
+"""What results do to a job: credited once, in any order, and lies refused."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.ledger import ChunkState, JobState, Tally, Totals
+from shared.ledger.settlement import ParkLimit, settle
+from shared.pipeline.messages import Outcome
+from tests.ledger.builders import AMOUNT, ITEMS, at, job, parked, result
+
+NEVER_PAUSE = ParkLimit(share=1.0)
+
+
+def settled(before, results, stored=(), limit=NEVER_PAUSE):
+    """Settle on rows that the ledger knows, and return the settlement with the rows that there are afterwards."""
+    known = {row.chunk: row for row in stored}
+    made = settle(before, known, results, at(1), limit)
+    return made, known | {row.chunk: replace(row, etag="stored") for row in made.rows}
+
+
+def sum_of(rows):
+    """Return the totals of rows, added up anew."""
+    return sum((row.totals for row in rows.values()), Totals())
+
+
+def test_a_result_is_credited_with_its_items_and_sums():
+    """One done chunk moves the job's count, totals and reported costs."""
+    made, rows = settled(job(), [result(1)])
+    assert made.job.done == 1
+    assert made.job.totals.accepted == Tally(ITEMS, {"amount": AMOUNT})
+    assert (made.job.milliseconds, dict(made.job.requests)) == (7, {"useful": 3})
+    assert (made.job.state, made.finish_due) == (JobState.RUNNING, False)
+    assert [row.chunk for row in made.inserts] == [1]
+    assert sum_of(rows) == made.job.totals
+
+
+def test_the_same_result_twice_in_one_group_counts_once():
+    """A duplicate beside its original is dropped."""
+    made, _ = settled(job(), [result(1), result(1)])
+    assert made.job.done == 1
+    assert made.duplicates == (result(1),)
+
+
+def test_a_result_of_a_chunk_that_has_ended_changes_nothing():
+    """A duplicate that comes later is dropped, and there is nothing to write."""
+    first, rows = settled(job(), [result(1)])
+    again, _ = settled(first.job, [result(1)], rows.values())
+    assert again.job == first.job
+    assert (again.rows, again.duplicates) == ((), (result(1),))
+
+
+def test_the_last_chunk_makes_the_finish_due_once():
+    """Whoever settles the last chunk sends the finish message; a duplicate of it does not."""
+    made, rows = settled(job(), [result(n) for n in range(3)])
+    assert (made.job.state, made.finish_due) == (JobState.FINISHING, True)
+    again, _ = settled(made.job, [result(2)], rows.values())
+    assert not again.finish_due
+
+
+def test_the_last_result_may_overtake_the_dispatcher():
+    """A job whose chunks have all ended finishes, whatever its dispatcher had time to write."""
+    made, _ = settled(job(state=JobState.DISPATCHING, dispatch_cursor=0), [result(n) for n in range(3)])
+    assert made.finish_due
+
+
+def test_two_results_of_one_run_that_differ_are_a_conflict():
+    """The first one stays and the second one is kept visible, with both hashes."""
+    first, rows = settled(job(), [result(1)])
+    liar = result(1, hash="0" * 64)
+    made, _ = settled(first.job, [liar], rows.values())
+    assert made.job == first.job
+    assert [refused.result for refused in made.refused] == [liar]
+    assert rows[1].hash in made.refused[0].reason
+    assert liar.hash in made.refused[0].reason
+
+
+def test_the_result_of_an_older_revision_is_no_conflict():
+    """A zombie of an older run may have another hash; its chunk is done and it is dropped."""
+    before = job(revision=2)
+    first, rows = settled(before, [result(1, revision=2)])
+    made, _ = settled(first.job, [result(1, revision=1)], rows.values())
+    assert (made.refused, len(made.duplicates)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (result(3), "chunks 0 to 2"),
+        (result(0, revision=2), "at revision 1"),
+        (result(0, revision=0), "for revision 0"),
+        (result(0, hash=None), "needs the SHA-256"),
+        (result(0, hash="A" * 64), "needs the SHA-256"),
+        (result(0, blob=None), "is not nightly/1/0"),
+        (result(0, blob="nightly/1/000001"), "is not nightly/1/0"),
+        (result(0, blob="nightly/1/../../other/0"), "is not nightly/1/0"),
+        (result(0, blob="other/1/000000"), "is not nightly/1/0"),
+        (result(0, accepted=Outcome(items=10**10)), "at most 1000000000 items"),
+        (result(0, accepted=Outcome(items=1, sums={"amount": "NaN"})), "not a plain decimal"),
+        (result(0, accepted=Outcome(items=1, sums={"amount": "1E+999999"})), "not a plain decimal"),
+        (result(0, accepted=Outcome(items=1, sums={"a" * 101: "1"})), "at most 64 sums"),
+        (result(0, accepted=Outcome(items=1, sums={f"s{n}": "1" for n in range(65)})), "at most 64 sums"),
+        (parked(0, hash="0" * 64), "both why it is parked and where its result is"),
+    ],
+)
+def test_a_forged_result_is_refused_and_its_neighbours_count(lie, words):
+    """A result that cannot be the job's own says why, and takes nothing along."""
+    made, _ = settled(job(), [result(1), lie, result(2)])
+    assert [refused.result for refused in made.refused] == [lie]
+    assert words in made.refused[0].reason
+    assert made.job.done == 2
+
+
+def test_a_result_of_a_job_without_a_plan_is_refused():
+    """Before the plan no chunk can exist, so nothing can have been processed."""
+    made, _ = settled(job(plan=None, state=JobState.PLANNING), [result(0)])
+    assert "no plan yet" in made.refused[0].reason
+
+
+def test_a_replay_takes_the_place_of_the_parked_chunk_once():
+    """Parked becomes done, the totals move from one to the other, and repeating it changes nothing."""
+    first, rows = settled(job(), [parked(1), result(0)])
+    assert (first.job.parked_chunks, first.job.totals.parked.items) == (1, ITEMS)
+    stored = rows[1]
+    second, rows = settled(first.job, [result(1)], rows.values())
+    assert (second.job.parked_chunks, second.job.done) == (0, 2)
+    assert second.job.totals.parked == Tally()
+    assert second.job.totals.accepted.items == 2 * ITEMS
+    assert [row.etag for row in second.replaces] == [stored.etag]
+    assert second.job.revision == 1
+    third, _ = settled(second.job, [result(1), parked(1)], rows.values())
+    assert third.job == second.job
+
+
+def test_parked_chunks_without_sums_are_counted_apart():
+    """What cannot be read has items but no sums, and its replay takes the mark away again."""
+    first, rows = settled(job(), [parked(1, sums=False)])
+    assert first.job.totals.parked == Tally(ITEMS, {}, unknown=1)
+    second, _ = settled(first.job, [result(1)], rows.values())
+    assert not second.job.totals.has_unknown_sums
+
+
+@pytest.mark.parametrize(
+    "state", [JobState.FINISHING, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED, JobState.PAUSED]
+)
+def test_a_replay_after_the_last_chunk_makes_a_new_revision(state):
+    """Whatever an older finisher still does is fenced off by the new number."""
+    first, rows = settled(job(), [result(0), result(1), parked(2)])
+    ended = replace(first.job, state=state, finished_at=at(2), problem="old")
+    made, _ = settled(ended, [result(2)], rows.values())
+    assert (made.job.state, made.job.revision, made.finish_due) == (JobState.FINISHING, 2, True)
+    assert (made.job.finished_at, made.job.problem) == (None, None)
+
+
+def test_a_job_pauses_when_too_much_of_it_parks():
+    """A broken workload does not park a whole job: it stops, and what is outstanding can still land."""
+    limit = ParkLimit(share=0.2, more_than=2)
+    made, rows = settled(job(chunks=10), [parked(n) for n in range(2)], limit=limit)
+    assert made.job.state is JobState.RUNNING
+    made, rows = settled(made.job, [parked(2)], rows.values(), limit=limit)
+    assert made.job.state is JobState.PAUSED
+    made, _ = settled(made.job, [result(n) for n in range(3, 10)], rows.values(), limit=limit)
+    assert (made.job.state, made.finish_due) == (JobState.FINISHING, True)
+
+
+def test_a_resumed_job_does_not_pause_for_what_was_seen():
+    """Only chunks that park after a person resumed the job count again."""
+    limit = ParkLimit(share=0.1, more_than=1)
+    before = job(chunks=10, parked_chunks=4, forgiven=4)
+    assert settled(before, [parked(5)], limit=limit)[0].job.state is JobState.RUNNING
+    assert settled(before, [parked(5), parked(6)], limit=limit)[0].job.state is JobState.PAUSED
+
+
+chunk_results = st.lists(
+    st.builds(
+        lambda chunk, is_parked, has_sums: parked(chunk, sums=has_sums(chunk)) if is_parked else result(chunk),
+        st.integers(0, 5),
+        st.booleans(),
+        st.just(lambda chunk: chunk % 2 == 0),
+    ),
+    max_size=24,
+)
+
+
+@given(results=chunk_results, data=st.data())
+def test_any_order_any_duplicates_and_any_grouping_give_the_totals_of_the_model(results, data):
+    """The model is a dictionary of chunks in which done outranks parked; the ledger always agrees with it."""
+    expected = {}
+    for found in results:
+        if expected.get(found.chunk) is None or found.reason is None:
+            expected[found.chunk] = found
+    delivered = data.draw(
+        st.permutations(results + data.draw(st.lists(st.sampled_from(results)) if results else st.just([])))
+    )
+    now, rows = job(chunks=6), {}
+    while delivered:
+        size = data.draw(st.integers(1, len(delivered)))
+        made, rows = settled(now, delivered[:size], rows.values())
+        now, delivered = made.job, delivered[size:]
+        assert sum_of(rows) == now.totals
+        assert now.ended_chunks == len(rows)
+    done = [chunk for chunk, found in expected.items() if found.reason is None]
+    assert {chunk for chunk, row in rows.items() if row.state is ChunkState.DONE} == set(done)
+    assert set(rows) == set(expected)
+    assert now.totals.accepted.items == ITEMS * len(done)
+    assert now.totals.accepted.sums.get("amount", Decimal(0)) == AMOUNT * len(done)
+    assert now.totals.parked.items == ITEMS * (len(expected) - len(done))
+
+
+@given(st.lists(st.decimals(-(10**20), 10**20, places=6), max_size=40))
+def test_sums_are_exact_whatever_their_size(values):
+    """No amount is ever rounded away, and taking everything back leaves nothing."""
+    totals = Totals()
+    for value in values:
+        totals += Totals(accepted=Tally(1, {"amount": value}))
+    exact = sum(int(value * 10**6) for value in values)
+    assert int(totals.accepted.sums.get("amount", Decimal(0)).scaleb(6)) == exact
+    for value in values:
+        totals -= Totals(accepted=Tally(1, {"amount": value}))
+    assert totals == Totals()
