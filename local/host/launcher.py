@@ -67,7 +67,7 @@ class Host:
         try:
             host.wait_until_running(deadline)
         except BaseException:
-            host.kill()
+            host.abandon()
             raise
         return host
 
@@ -117,23 +117,25 @@ class Host:
 
     def stop(self) -> None:
         """Stop by SIGTERM and wait for the drain; the log goes when there is nothing to explain."""
+        if self._end() == 0:
+            self.log.unlink(missing_ok=True)
+
+    def abandon(self) -> None:
+        """Stop, and keep the log whatever the status: something went wrong before."""
+        self._end()
+
+    def _end(self) -> int:
         self.process.terminate()
         try:
-            status = self.process.wait(STOP_DEADLINE)
+            return self.process.wait(STOP_DEADLINE)
         except subprocess.TimeoutExpired as error:
-            self.kill()
+            self.process.kill()
+            self.process.wait()
             raise StartError.with_log(
                 f"the host did not stop within {STOP_DEADLINE:g} s and was killed", self.log
             ) from error
-        shutil.rmtree(self._folder.path, ignore_errors=True)
-        if status == 0:
-            self.log.unlink(missing_ok=True)
-
-    def kill(self) -> None:
-        """End the supervisor by SIGKILL; its instances notice and end."""
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self._folder.path, ignore_errors=True)
+        finally:
+            shutil.rmtree(self._folder.path, ignore_errors=True)
 
     def _is_running(self) -> bool:
         address = read(self._folder.address)
@@ -153,8 +155,5 @@ class Host:
     ) -> None:
         if kind is None:
             self.stop()
-            return
-        # What the host logged explains the failure, so the log stays.
-        kept = self.log.read_bytes()
-        self.stop()
-        self.log.write_bytes(kept)
+        else:
+            self.abandon()

@@ -7,6 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,9 @@ class RunFolder:
         return self.path / "functions.json"
 
     def clear(self) -> None:
-        """Forget an earlier host that ran in the same folder."""
+        """Forget an earlier host that ran in the same folder, and make the places for this one's files."""
+        for part in ("instances", "requests"):
+            (self.path / part).mkdir(parents=True, exist_ok=True)
         for path in (self.address, self.plan, self.index, *self.path.glob("*.sock"), *self.path.glob("*/*.json")):
             path.unlink(missing_ok=True)
 
@@ -75,8 +78,11 @@ def read(path: Path) -> Any:
 
 
 def write(path: Path, content: Mapping[str, Any] | list[Any]) -> None:
-    """Replace the file as a whole, so that nobody reads half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace the file as a whole, so that nobody reads half of it.
+
+    Where the folder is gone nobody reads any more: an instance that outlives its host for a moment must not bring it back.
+    """
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(content), encoding="utf-8")
-    scratch.replace(path)
+    with suppress(FileNotFoundError):
+        scratch.write_text(json.dumps(content), encoding="utf-8")
+        scratch.replace(path)

@@ -19,6 +19,12 @@ def azurite():
         yield running
 
 
+@pytest.fixture(autouse=True)
+def host_logs(tmp_path, monkeypatch):
+    """Keep the logs of hosts that are meant to fail with the test, not with the stack's."""
+    monkeypatch.setattr("local.host.launcher.LOGS", tmp_path)
+
+
 @pytest.fixture
 def settings(azurite):
     """Settings of a host with state of its own and without timers."""
@@ -43,5 +49,4 @@ def start_host(settings):
 
     yield start
     for host in started:
-        if host.process.poll() is None:
-            host.stop()
+        host.stop()
