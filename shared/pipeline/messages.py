@@ -39,6 +39,8 @@ class Chunk(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chunk", om
     blob: str | None = None
     etag: str | None = None
     inline: str | None = None
+    #: Whether another message of this chunk was sent before, so that its result may be there already.
+    again: bool = False
     v: int = VERSION
 
 

@@ -1,0 +1,150 @@
+"""One thing that failed for good, as plain data."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+#: Stands for the job where a message does not say one; no job can be called so.
+NO_JOB: Final = "~none"
+#: The partition beside the entries in which deliveries are noted; no job can be called so either.
+NOT_ENTRIES: Final = "~attempts"
+
+
+class Stage(StrEnum):
+    """Where it failed."""
+
+    ACCEPT = "accept"
+    PROCESS = "process"
+    SETTLE = "settle"
+    FINISH = "finish"
+
+
+class EntryState(StrEnum):
+    """What was done about it."""
+
+    #: Nothing yet, or it came back after a replay.
+    OPEN = "open"
+    #: Somebody is putting it back on its queue, or died while doing so.
+    REPLAYING = "replaying"
+    #: It is back on its queue; what becomes of it is not known yet.
+    REPLAYED = "replayed"
+    #: It was replayed and has had its effect.
+    DONE = "done"
+    #: A person said that it is not needed.
+    DISCARDED = "discarded"
+
+
+#: Nobody needs the bytes of these any more.
+CLOSED: Final = frozenset({EntryState.DONE, EntryState.DISCARDED})
+#: A delivery of the same message that comes late changes nothing about these.
+SETTLED: Final = CLOSED | {EntryState.OPEN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row: why, what and where from; its bytes are in a blob of their own."""
+
+    job: str
+    key: str
+    stage: Stage
+    #: Where a replay puts it.
+    queue: str
+    #: The code of the reason, what was found, and what to send instead.
+    reason: str
+    found: str
+    instead: str
+    fingerprint: str
+    attempts: int
+    first_at: datetime
+    last_at: datetime
+    message_id: str
+    #: SHA-256 and number of the original bytes.
+    sha256: str
+    size: int
+    chunk: int | None = None
+    revision: int | None = None
+    state: EntryState = EntryState.OPEN
+    #: How often it was put back, and how often it came back.
+    replays: int = 0
+    returns: int = 0
+    #: Who discarded it, and why.
+    note: str = ""
+    #: Which write put the row here: after a lost reply, a writer knows its own row by it.
+    nonce: str = ""
+    etag: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody may still need it."""
+        return self.state not in CLOSED
+
+    @property
+    def bytes_name(self) -> str:
+        """The name of the blob with its bytes."""
+        return f"{self.job}/{self.sha256}"
+
+    def again(self, later: "Entry") -> "Entry":
+        """Return the entry after the same message failed once more."""
+        was_replayed = self.state in {EntryState.REPLAYING, EntryState.REPLAYED}
+        failed = replace(
+            self,
+            attempts=max(self.attempts, later.attempts) if not was_replayed else self.attempts + later.attempts,
+            last_at=later.last_at,
+            message_id=later.message_id,
+        )
+        if not was_replayed:
+            return failed
+        return replace(
+            failed,
+            state=EntryState.OPEN,
+            returns=self.returns + 1,
+            reason=later.reason,
+            found=later.found,
+            instead=later.instead,
+            fingerprint=later.fingerprint,
+        )
+
+
+def chunk_key(chunk: int, revision: int) -> str:
+    """Return the key of a chunk; whoever parks it, and however often, there is one entry."""
+    return f"chunk-{chunk:09}-{revision}"
+
+
+def finish_key(revision: int) -> str:
+    """Return the key of a finish message."""
+    return f"finish-{revision}"
+
+
+def submission_key(body: bytes) -> str:
+    """Return the key of a submission within its job: by its content, the same when a replay says the job's id."""
+    try:
+        content = msgspec.json.decode(body)
+        content["sluice"].pop("job", None)
+        body = msgspec.json.encode(content, order="deterministic")
+    except (msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError):
+        # Whatever it is: its bytes are its name.
+        pass
+    return content_key(Stage.ACCEPT, body)
+
+
+def content_key(stage: Stage, body: bytes) -> str:
+    """Return the key of a message that is known by nothing but its bytes."""
+    return f"{stage}-{hashlib.sha256(body).hexdigest()[:32]}"
+
+
+#: What to do instead, where the reason itself does not say it.
+INSTEAD: Final = MappingProxyType(
+    {
+        "unreadable": "send the message as docs/formats.md describes it, or discard it",
+        "unknown_workload": "deploy the workload and name it in SLUICE_WORKLOADS, then replay",
+        "killed_its_worker": "find out by its transactions why the process died (memory, an exit), then replay",
+        "delivered_too_often": "look in the log for what stopped it, then replay",
+        "dead_lettered": "look in the log for why the bus gave it up, then replay",
+    }
+)
+OTHERWISE: Final = "correct the workload or what it depends on, deploy, then replay"

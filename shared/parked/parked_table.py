@@ -1,0 +1,166 @@
+"""The store of what is parked: rows in a table, original bytes in a container; nothing in it expires by itself."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from hashlib import sha256
+from typing import Any, Final
+
+from azure.core import MatchConditions
+from azure.core.exceptions import (
+    AzureError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceModifiedError,
+    ResourceNotFoundError,
+)
+from azure.data.tables import TableClient, UpdateMode
+from azure.storage.blob import ContainerClient
+
+from shared.answers import expecting_an_answer
+from shared.errors import ContentionError, NotParkedError, ParkedTamperedError
+from shared.parked.entry import NOT_ENTRIES, Entry, EntryState, Stage
+
+#: What a table's string property holds, with room for characters that count twice.
+MOST_TEXT: Final = 8000
+#: Others change an entry only when it fails again or a person acts on it.
+_ATTEMPTS: Final = 8
+_NUMBERS: Final = ("attempts", "size", "chunk", "revision", "replays", "returns")
+
+
+class ParkedTable:
+    """Entries by job and key."""
+
+    def __init__(self, table: TableClient, container: ContainerClient) -> None:
+        self._table, self._container = table, container
+
+    def park(self, entry: Entry, body: bytes) -> Entry:
+        """Keep the message; safe to repeat, from any process: there is one entry a key, and one blob a content."""
+        # The bytes first: a row without them would promise a replay that nobody can keep.
+        self._keep(entry, body)
+        fresh = replace(entry, nonce=secrets.token_hex(8))
+        for _ in range(_ATTEMPTS):
+            known = self._inserted_or_known(fresh)
+            if known.nonce == fresh.nonce:
+                return known
+            if (updated := self.change(known, known.again(entry))) is not None:
+                return updated
+        raise ContentionError(f"could not park {entry.key!r} of job {entry.job!r}: others kept changing its row")
+
+    def find(self, job: str, key: str) -> Entry | None:
+        """Return the entry, or None."""
+        with expecting_an_answer(f"read parked {key!r} of job {job!r}"):
+            try:
+                return _entry(self._table.get_entity(job, key))
+            except ResourceNotFoundError:
+                return None
+
+    def get(self, job: str, key: str) -> Entry:
+        """Return the entry, or raise NotParkedError."""
+        if (entry := self.find(job, key)) is None:
+            raise NotParkedError(f"nothing is parked as {key!r} of job {job!r}: look at `sluice parked list`")
+        return entry
+
+    def entries(self, job: str | None = None, *, closed: bool = False) -> Iterator[Entry]:
+        """Yield what is parked, of one job or of all; `closed`: also what was done or discarded."""
+        wanted = "PartitionKey ne @job" if job is None else "PartitionKey eq @job"
+        if not closed:
+            wanted += " and state ne @done and state ne @discarded"
+        done, discarded = EntryState.DONE.value, EntryState.DISCARDED.value
+        parameters = {"job": NOT_ENTRIES if job is None else job, "done": done, "discarded": discarded}
+        with expecting_an_answer("read what is parked"):
+            for row in self._table.query_entities(wanted, parameters=parameters):
+                yield _entry(row)
+
+    def change(self, known: Entry, changed: Entry) -> Entry | None:
+        """Replace the entry as it was read; None when somebody else changed it since."""
+        fresh = replace(changed, nonce=secrets.token_hex(8))
+        with expecting_an_answer(f"change parked {known.key!r} of job {known.job!r}"):
+            try:
+                written = self._table.update_entity(
+                    _row(fresh),
+                    mode=UpdateMode.REPLACE,
+                    etag=known.etag,
+                    match_condition=MatchConditions.IfNotModified,
+                )
+            except ResourceModifiedError:
+                # It may be our own write whose reply was lost, and which the library sent again.
+                there = self.find(known.job, known.key)
+                return there if there is not None and there.nonce == fresh.nonce else None
+        return replace(fresh, etag=written["etag"])
+
+    def body(self, entry: Entry) -> bytes:
+        """Return the original bytes, proven by their hash."""
+        with expecting_an_answer(f"read the bytes of parked {entry.key!r} of job {entry.job!r}"):
+            try:
+                content: bytes = self._container.download_blob(entry.bytes_name).readall()
+            except ResourceNotFoundError as error:
+                raise ParkedTamperedError(
+                    f"the bytes of parked {entry.key!r} of job {entry.job!r} are gone; discard it, publish it again"
+                ) from error
+        if sha256(content).hexdigest() != entry.sha256:
+            raise ParkedTamperedError(
+                f"the bytes of parked {entry.key!r} of job {entry.job!r} are not those that were parked; "
+                "find out who wrote them, discard it, publish it again"
+            )
+        return content
+
+    def _keep(self, entry: Entry, body: bytes) -> None:
+        with expecting_an_answer(f"keep the bytes of parked {entry.key!r} of job {entry.job!r}"):
+            try:
+                self._container.upload_blob(entry.bytes_name, body)
+            except ResourceExistsError as refusal:
+                # The name is the hash: what is there is from an earlier delivery, or from this one.
+                if getattr(refusal, "error_code", None) != "BlobAlreadyExists":
+                    raise
+
+    def _inserted_or_known(self, entry: Entry) -> Entry:
+        with expecting_an_answer(f"park {entry.key!r} of job {entry.job!r}"):
+            try:
+                written = self._table.create_entity(_row(entry))
+            except HttpResponseError as refusal:
+                if refusal.status_code == 409:
+                    return _entry(self._table.get_entity(entry.job, entry.key))
+                raise
+            except AzureError:
+                # No reply: whether the row is there, only the row itself tells.
+                return _entry(self._table.get_entity(entry.job, entry.key))
+        return replace(entry, etag=written["etag"])
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    columns = {name: value for name, value in asdict(entry).items() if name not in {"job", "key", "etag"}}
+    columns |= {name: str(columns[name])[:MOST_TEXT] for name in ("reason", "found", "instead", "note", "message_id")}
+    columns |= {"stage": entry.stage.value, "state": entry.state.value}
+    known = {name: value for name, value in columns.items() if value is not None}
+    return {"PartitionKey": entry.job, "RowKey": entry.key, **known}
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    named = {name: row[name] for name in _COLUMNS if name in row}
+    return Entry(
+        **{
+            **named,
+            **{name: int(row[name]) for name in _NUMBERS if row.get(name) is not None},
+            "job": row["PartitionKey"],
+            "key": row["RowKey"],
+            "stage": Stage(row["stage"]),
+            "state": EntryState(row["state"]),
+            "etag": row.metadata["etag"],  # type: ignore[attr-defined]  # the library's own mapping has it
+        }
+    )
+
+
+_COLUMNS: Final = (
+    "queue",
+    "reason",
+    "found",
+    "instead",
+    "fingerprint",
+    "first_at",
+    "last_at",
+    "message_id",
+    "sha256",
+    "note",
+    "nonce",
+)

@@ -1,0 +1,66 @@
+"""Parks a failed message: the one way into the store, whatever stage it failed in."""
+
+import logging
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from shared.clock import Clock
+from shared.errors import RefusedError
+from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, Entry, Stage
+from shared.parked.parked_table import ParkedTable
+from shared.pipeline.failure import fingerprint_of, reason_of
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedMessage:
+    """A message that is not tried again, as it was delivered."""
+
+    stage: Stage
+    #: Where a replay puts it.
+    queue: str
+    key: str
+    body: bytes
+    message_id: str
+    deliveries: int
+    job: str = NO_JOB
+    chunk: int | None = None
+    revision: int | None = None
+
+
+class Parking:
+    """Writes entries; safe to repeat."""
+
+    def __init__(self, table: ParkedTable, clock: Clock) -> None:
+        self.table, self._clock = table, clock
+
+    def park(self, failed: FailedMessage, error: BaseException) -> Entry:
+        """Keep the message with the reason that the error gives."""
+        parked = self.table.park(self._entry(failed, error), failed.body)
+        names = {"job": failed.job, "key": failed.key, "stage": failed.stage.value}
+        _LOG.warning("message parked", extra={**names, "reason": parked.reason, "fingerprint": parked.fingerprint})
+        return parked
+
+    def _entry(self, failed: FailedMessage, error: BaseException) -> Entry:
+        reason, now = reason_of(error), self._clock.now()
+        is_refused = isinstance(error, RefusedError)
+        return Entry(
+            job=failed.job,
+            key=failed.key,
+            stage=failed.stage,
+            queue=failed.queue,
+            reason=reason,
+            found=error.found if is_refused else f"{type(error).__name__}: {error}",
+            instead=error.instead if is_refused else INSTEAD.get(reason, OTHERWISE),
+            fingerprint=fingerprint_of(error),
+            attempts=failed.deliveries,
+            first_at=now,
+            last_at=now,
+            message_id=failed.message_id,
+            sha256=sha256(failed.body).hexdigest(),
+            size=len(failed.body),
+            chunk=failed.chunk,
+            revision=failed.revision,
+        )

@@ -1,0 +1,217 @@
+"""Processes the messages of a work queue: run a chunk once, store its result, tell the ledger; or park it.
+
+The order of the writes is what makes it safe to be killed anywhere: the result before the message about it, the parked
+entry before the message about it, and both before the host deletes the work message.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+
+from shared.clock import Clock
+from shared.errors import RefusedError, StorageUnavailableError
+from shared.parked.attempts import Attempts
+from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
+from shared.parked.parking import FailedMessage, Parking
+from shared.pipeline.chunk_reader import ReadChunk
+from shared.pipeline.chunk_result import ResultStore, StoredResult, result_of
+from shared.pipeline.failure import KILLER_PARKS_AT, NOTED_FROM, KillerError, Mark, killed_its_worker, nature_of, parks
+from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Outcome, Result, decode
+from shared.pipeline.send_result import SendResult
+from shared.usage.meter import tallied
+from shared.workloads.registry import Workloads
+from shared.workloads.run import run
+
+_LOG: Final = logging.getLogger(__name__)
+_LONGEST_MESSAGE_REASON: Final = 200
+Work: TypeAlias = Chunk | Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One delivery of a work message by the host."""
+
+    queue: str
+    message_id: str
+    body: bytes
+    #: 1 for the first; it counts what was handed out, not what was worked on.
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What processing needs of the outside."""
+
+    workloads: Workloads
+    read: ReadChunk
+    results: ResultStore
+    send: SendResult
+    parking: Parking
+    attempts: Attempts
+    finish: Callable[[Finish], object]
+    clock: Clock
+
+
+class Processor:
+    """Handles the deliveries of the work queues; safe to call from several threads."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    def handle(self, delivery: Delivery) -> None:
+        """Return when the message needs nobody any more; raise to have it delivered again."""
+        try:
+            work = _read(delivery)
+        except RefusedError as error:
+            self._tools.parking.park(_unreadable(delivery), error)
+            return
+        if not self._is_settled(work, delivery):
+            self._attempt(work, delivery)
+
+    def _is_settled(self, work: Work, delivery: Delivery) -> bool:
+        """Tell the ledger again what became of work that was done or parked before; whether it was."""
+        # A first delivery is nearly always the only one, so it does not pay for looking.
+        if delivery.count == 1 and not (isinstance(work, Chunk) and work.again):
+            return False
+        if isinstance(work, Chunk) and self._sent_stored(work):
+            return True
+        parked = self._tools.parking.table.find(work.job, _key(work))
+        # One that was replayed since is this delivery's to run.
+        if parked is None or parked.state not in SETTLED:
+            return False
+        self._send_parked(work, parked)
+        return True
+
+    def _attempt(self, work: Work, delivery: Delivery) -> None:
+        """Do the work; a delivery that is late is noted before it and after it."""
+        note, is_noted = f"{work.job}|{_key(work)}", delivery.count >= NOTED_FROM
+        if delivery.count >= KILLER_PARKS_AT and killed_its_worker(self._tools.attempts.of(note), delivery.count):
+            killer = KillerError(f"{delivery.count} deliveries, and the process ended each time before the work did")
+            self._park(work, delivery, killer)
+        else:
+            if is_noted:
+                self._tools.attempts.note(note, delivery.count, Mark.BEGUN)
+            self._do_or_park(work, delivery, note)
+        if is_noted:
+            # What became of the work is stored; a note that stays is never looked at again.
+            with suppress(StorageUnavailableError):
+                self._tools.attempts.forget(note)
+
+    def _do_or_park(self, work: Work, delivery: Delivery, note: str) -> None:
+        try:
+            self._do(work)
+        except Exception as error:
+            if delivery.count >= NOTED_FROM:
+                # An outage may keep this from being noted. One such delivery looks like a death, and one is too few.
+                with suppress(StorageUnavailableError):
+                    self._tools.attempts.note(note, delivery.count, Mark.ENDED)
+            if not parks(nature_of(error), delivery.count):
+                raise
+            self._park(work, delivery, error)
+
+    def _do(self, work: Work) -> None:
+        if isinstance(work, Finish):
+            self._tools.finish(work)
+            return
+        started = self._tools.clock.monotonic()
+        with tallied() as requests:
+            workload = self._tools.workloads.named(work.workload)
+            processed = run(workload, self._tools.read(work), work.first_id)
+            stored = self._tools.results.put(work, result_of(work, processed))
+        milliseconds = round((self._tools.clock.monotonic() - started) * 1000)
+        self._tools.send(_done(work, stored, milliseconds, requests.by_cause()))
+
+    def _park(self, work: Work, delivery: Delivery, error: Exception) -> None:
+        # A zombie of this chunk may have stored its result meanwhile; what is done is not parked.
+        if isinstance(work, Chunk) and self._sent_stored(work):
+            return
+        parked = self._tools.parking.park(_failed(work, delivery), error)
+        self._send_parked(work, parked)
+
+    def _sent_stored(self, chunk: Chunk) -> bool:
+        stored = self._tools.results.find(chunk)
+        if stored is None:
+            return False
+        self._tools.send(_done(chunk, stored, 0, {}))
+        return True
+
+    def _send_parked(self, work: Work, parked: Entry) -> None:
+        if isinstance(work, Chunk):
+            # Its lines may be what cannot be read, so nothing is known of its sums.
+            lost = Outcome(items=sum(frame[2] for frame in work.frames), sums=None)
+            reason = parked.reason[:_LONGEST_MESSAGE_REASON]
+            self._tools.send(Result(job=work.job, chunk=work.chunk, revision=work.revision, parked=lost, reason=reason))
+
+
+def _read(delivery: Delivery) -> Work:
+    try:
+        message: Internal = decode(_plain(delivery.body))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise _refused(f"{type(error).__name__}: {error}") from error
+    if not isinstance(message, Chunk | Finish):
+        raise _refused(f"it is a {type(message).__name__.lower()}, which belongs on another queue")
+    if message.v != VERSION:
+        raise _refused(f"its version is {message.v}, and this is version {VERSION}")
+    return message
+
+
+def _plain(body: bytes) -> bytes:
+    """Return the JSON of a body that a portal or a .NET program sent as Base64; any other as it is."""
+    if body.lstrip()[:1] == b"{":
+        return body
+    with suppress(binascii.Error):
+        return base64.b64decode(body, validate=True)
+    return body
+
+
+def _refused(found: str) -> RefusedError:
+    return RefusedError("unreadable", found, INSTEAD["unreadable"])
+
+
+def _unreadable(delivery: Delivery) -> FailedMessage:
+    return FailedMessage(
+        stage=Stage.PROCESS,
+        queue=delivery.queue,
+        key=content_key(Stage.PROCESS, delivery.body),
+        body=delivery.body,
+        message_id=delivery.message_id,
+        deliveries=delivery.count,
+    )
+
+
+def _failed(work: Work, delivery: Delivery) -> FailedMessage:
+    return FailedMessage(
+        stage=Stage.PROCESS if isinstance(work, Chunk) else Stage.FINISH,
+        queue=delivery.queue,
+        key=_key(work),
+        body=delivery.body,
+        message_id=delivery.message_id,
+        deliveries=delivery.count,
+        job=work.job,
+        chunk=work.chunk if isinstance(work, Chunk) else None,
+        revision=work.revision,
+    )
+
+
+def _key(work: Work) -> str:
+    return chunk_key(work.chunk, work.revision) if isinstance(work, Chunk) else finish_key(work.revision)
+
+
+def _done(chunk: Chunk, stored: StoredResult, milliseconds: int, requests: dict[str, int]) -> Result:
+    return Result(
+        job=chunk.job,
+        chunk=chunk.chunk,
+        revision=chunk.revision,
+        blob=stored.name,
+        hash=stored.hash,
+        accepted=stored.result.accepted,
+        rejected=stored.result.rejected,
+        milliseconds=milliseconds,
+        requests=requests,
+    )

@@ -1,0 +1,93 @@
+"""Sends the short message about a chunk that ended; the ledger learns of it from nothing else."""
+
+from threading import Lock
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSender
+from azure.servicebus.exceptions import ServiceBusError
+
+from shared.connections import Connections
+from shared.errors import ResultNotSentError, ResultRefusedError
+from shared.pipeline.messages import Result, encode
+
+QUEUE: Final = "results"
+#: What a result message may have: a settler holds a thousand of them, and the row keeps the same fields.
+MOST_BYTES: Final = 1024
+#: Once on the connection that is there, which may have been idle for too long, and once on a new one.
+_ATTEMPTS: Final = 2
+
+
+class SendResult(Protocol):
+    """Sends one result, or raises ResultNotSentError; whether it arrived is not known then."""
+
+    def __call__(self, result: Result, /) -> None:
+        """Send it."""
+        ...
+
+
+def result_body(result: Result) -> bytes:
+    """Return the message's body; raises ResultRefusedError when it is too large."""
+    body = encode(result)
+    if len(body) > MOST_BYTES:
+        raise ResultRefusedError(
+            f"the result of chunk {result.chunk} of job {result.job!r} has {len(body)} bytes, {MOST_BYTES} may be: "
+            "give the workload fewer sums, or shorter names"
+        )
+    return body
+
+
+class BusResults:
+    """SendResult over Service Bus, on one connection that is kept; close it when done."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._open: tuple[ServiceBusClient, ServiceBusSender] | None = None
+        # The library's senders are not safe to share between threads, and opening one takes longer than sending.
+        self._lock = Lock()
+
+    def __call__(self, result: Result, /) -> None:
+        """Send the result, on a new connection where the one that is there is broken."""
+        body = result_body(result)
+        with self._lock:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    self._sender().send_messages(_message(result, body))
+                except (ServiceBusError, OSError, ValueError) as error:
+                    self._forget()
+                    if attempt + 1 == _ATTEMPTS:
+                        raise ResultNotSentError(
+                            f"the result of chunk {result.chunk} of job {result.job!r} was not sent "
+                            f"({type(error).__name__}): it is sent again at the next delivery of the chunk"
+                        ) from error
+                else:
+                    return
+
+    def close(self) -> None:
+        """Close the connection; the next result opens another."""
+        with self._lock:
+            self._forget()
+
+    def _sender(self) -> ServiceBusSender:
+        if self._open is None:
+            client = self._connections.bus_client()
+            self._open = client, client.get_queue_sender(QUEUE)
+        return self._open[1]
+
+    def _forget(self) -> None:
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened[1].close()
+            opened[0].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _message(result: Result, body: bytes) -> ServiceBusMessage:
+    return ServiceBusMessage(body, content_type="application/json", correlation_id=result.job)
