@@ -25,7 +25,8 @@ SluiceError
 │   ├── JobStateError             a job is not in a state in which this can happen to it
 │   ├── RowTooLargeError          a row of the ledger would be larger than a table takes
 │   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
-│   └── PartialCorruptError       a result blob is not the one that the ledger names
+│   ├── PartialCorruptError       a result blob is not the one that the ledger names
+│   └── PlanLostError             a job's plan is gone or was changed
 └── GateError
     ├── NameRefusedError          a gate or a held entry cannot be called so
     ├── GateCorruptError          the blob holds something that no writer of gates wrote
@@ -182,3 +183,7 @@ class LedgerCorruptError(LedgerError):
 
 class PartialCorruptError(LedgerError):
     """Raised when a result blob is missing or holds other bytes than the ledger says; the job is not finished by it."""
+
+
+class PlanLostError(LedgerError):
+    """Raised when a job's plan is missing or holds other bytes than its name says; nothing is dispatched by it."""

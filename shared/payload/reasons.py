@@ -47,6 +47,21 @@ class Reason(StrEnum):
         "send 1 to 100 of a-z, 0-9, dot, underscore and hyphen, a letter or digit first",
     )
     BAD_NAME = "bad_name", "the name of a workload or gate does not fit its grammar", "keep to the grammar of job ids"
+    UNKNOWN_WORKLOAD = (
+        "unknown_workload",
+        "this installation has no such workload",
+        "name one that it has, or deploy it",
+    )
+    UNKNOWN_JOB = (
+        "unknown_job",
+        "there is no such job",
+        "drop the submission first; internal messages are not for publishers",
+    )
+    CONFLICT = (
+        "conflict",
+        "its job id was used for other content before",
+        "send it under another job id, or the first content again",
+    )
     # What the payload is said to be.
     PAYLOAD_FORM = "payload_form", "there is not exactly one payload", "send one of items, payload.inline, payload.blob"
     EMPTY = "empty", "it has no transactions", "send at least one, or nothing at all"

@@ -1,23 +1,24 @@
 """How a job is cut into chunks: a pure function of its payload and the settings, so that a restart cuts the same way."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+import base64
 
 import msgspec
 from msgspec import Struct
 
+from shared.payload import Frame as FrameOfIndex
+from shared.payload import FrameIndex, Limits, Payload
 from shared.pipeline.messages import VERSION, Chunk, Frame
-
-#: Transactions of a chunk at most, unless one frame alone holds more: frames are never cut.
-CHUNK_ITEMS: Final = 1000
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the payload's bytes are: a blob as it was when the job was accepted, or in the plan itself."""
+    """Where the payload's bytes are: a blob, or the plan itself.
+
+    Without the blob's ETag: a publisher that drops the same payload again touches the blob, and every frame is
+    verified by its hash.
+    """
 
     codec: str
     blob: str | None = None
-    etag: str | None = None
     inline: str | None = None
 
 
@@ -59,7 +60,6 @@ class Plan(Struct, frozen=True, kw_only=True):
             frames=chunk.frames,
             first_id=first_id + chunk.before,
             blob=self.source.blob,
-            etag=self.source.etag,
             inline=self.source.inline,
         )
 
@@ -73,20 +73,21 @@ class Plan(Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(content, type=cls)
 
 
-def cut(frames: Sequence[Frame], chunk_items: int = CHUNK_ITEMS) -> list[PlannedChunk]:
-    """Gather neighbouring frames into chunks of at most `chunk_items` transactions."""
+def plan_of(job: str, workload: str, payload: Payload, chunk_items: int, limits: Limits) -> Plan:
+    """Cut a payload into chunks of about so many transactions; frames are never cut."""
+    source = Source(
+        codec=payload.codec.value,
+        blob=None if payload.blob is None else payload.blob.name,
+        inline=None if payload.inline is None else base64.b64encode(payload.inline).decode(),
+    )
+    return Plan(job=job, workload=workload, source=source, chunks=_chunks(payload.index, chunk_items, limits))
+
+
+def _chunks(index: FrameIndex, chunk_items: int, limits: Limits) -> list[PlannedChunk]:
     if chunk_items < 1:
         raise ValueError(f"chunk_items is {chunk_items}, expected at least 1")
-    return list(_gathered(frames, chunk_items))
+    return [PlannedChunk(one.first_item, list(map(_row, one.frames))) for one in index.chunks(chunk_items, limits)]
 
 
-def _gathered(frames: Sequence[Frame], chunk_items: int) -> Iterator[PlannedChunk]:
-    before, gathered, items = 0, list[Frame](), 0
-    for frame in frames:
-        if gathered and items + frame[2] > chunk_items:
-            yield PlannedChunk(before, gathered)
-            before, gathered, items = before + items, [], 0
-        gathered.append(frame)
-        items += frame[2]
-    if gathered:
-        yield PlannedChunk(before, gathered)
+def _row(frame: FrameOfIndex) -> Frame:
+    return frame.offset, frame.length, frame.items, frame.sha256

@@ -1,0 +1,151 @@
+"""The Process Initiator: from a dropped message to a planned job, held behind its gate or on its way.
+
+Every step may be repeated: the job's row is inserted once, its plan depends on nothing but its payload, and the ids
+that count are those whose reservation was recorded first. Whoever dies in between is followed by the next delivery.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.errors import ContentionError
+from shared.gate.held_work import Holding
+from shared.ledger.decisions import Collision, held, judge, planned
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import Job, JobState
+from shared.payload import Intake, Limits, Payload, Reason, Submission, fingerprint, open_envelope, refuse
+from shared.payload.submission import read_submission
+from shared.pending import PendingTable, Pointer
+from shared.pipeline.messages import Dispatch, encode
+from shared.pipeline.plan import plan_of
+from shared.pipeline.plan_store import PlanStore
+
+SUBMISSIONS: Final = "submissions"
+#: The kind of the pointers that lead to jobs which are not finished.
+JOB_POINTER: Final = "job"
+#: Others write the row of a job that is being accepted only where the same submission was dropped several times.
+MOST_ATTEMPTS: Final = 20
+_UNDECIDED: Final = frozenset({JobState.PLANNING, JobState.HELD})
+
+
+class Accepted(Enum):
+    """What became of a submission."""
+
+    #: Its dispatch message is on its way.
+    DISPATCHED = "dispatched"
+    #: It waits behind its gate.
+    HELD = "held"
+    #: The same submission was accepted before and is past its gate.
+    DUPLICATE = "duplicate"
+
+
+class Ids(Protocol):
+    """Where a job's ids come from."""
+
+    def next_ids(self, count: int) -> range:
+        """Return a block of adjoining ids."""
+        ...
+
+
+class Hold(Protocol):
+    """Keeps a message behind a gate, or puts it on its queue."""
+
+    def __call__(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
+        """Say what became of the message."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """What accepting needs; one for each process."""
+
+    ledger: Ledger
+    intake: Intake
+    plans: PlanStore
+    ids: Ids
+    hold: Hold
+    send: Callable[[str, str], None]
+    pending: PendingTable
+    clock: Clock
+    workloads: Collection[str]
+    limits: Limits
+    chunk_items: int
+    #: How long a job may be silent before the tick looks after it.
+    overdue: timedelta
+
+    def accept(self, body: bytes, message_id: str) -> Accepted:
+        """Accept one submission; RefusedError is for the publisher, everything else may be tried again."""
+        submission = read_submission(open_envelope(body, self.limits), message_id, self.limits)
+        if submission.workload not in self.workloads:
+            known = ", ".join(sorted(self.workloads))
+            raise refuse(Reason.UNKNOWN_WORKLOAD, f"the workload is {submission.workload!r}, known are: {known}")
+        payload = self.intake.take(submission)
+        job, is_new = self._insert(submission, fingerprint(submission, payload))
+        if not is_new and job.state not in _UNDECIDED:
+            return Accepted.DUPLICATE
+        return self._release(self._planned(job, submission, payload))
+
+    def _insert(self, submission: Submission, content_hash: str) -> tuple[Job, bool]:
+        now = self.clock.now()
+        # Before the row that it points to: a job that nobody would look after must not exist.
+        self.pending.add(Pointer(JOB_POINTER, now + self.overdue, submission.job))
+        job, is_new = self.ledger.insert(
+            Job(
+                job=submission.job,
+                content_hash=content_hash,
+                workload=submission.workload,
+                accepted_at=now,
+                gate=submission.gate,
+                declared=dict(submission.declared.sums),
+            )
+        )
+        judged = judge(job, content_hash)
+        if not is_new and judged.collision is Collision.CONFLICT:
+            raise refuse(Reason.CONFLICT, judged.reason)
+        return job, is_new
+
+    def _planned(self, job: Job, submission: Submission, payload: Payload) -> Job:
+        if job.plan is not None:
+            return job
+        plan = plan_of(submission.job, submission.workload, payload, self.chunk_items, self.limits)
+        stored = self.plans.put(plan)
+        # Of two that accept the same submission the slower one leaves a gap, which the sequence's log explains.
+        first_id = self.ids.next_ids(plan.items).start
+        return self._commit(job, lambda found: planned(found, stored, len(plan.chunks), plan.items, first_id))
+
+    def _release(self, job: Job) -> Accepted:
+        message = encode(Dispatch(job=job.job)).decode()
+        if job.gate is None:
+            self.send(SUBMISSIONS, message)
+            return Accepted.DISPATCHED
+        if self.hold(job.gate, job.job, SUBMISSIONS, message) is not Holding.HELD:
+            return Accepted.DISPATCHED
+        self._commit(job, held)
+        return Accepted.HELD
+
+    def _commit(self, job: Job, decide: Callable[[Job], Job]) -> Job:
+        """Write what is decided about the job, deciding anew on what others wrote in between."""
+        current: Job | None = job
+        for _ in range(MOST_ATTEMPTS):
+            if current is None:
+                break
+            decided = decide(current)
+            if decided is current:
+                return current
+            written = self.ledger.commit(decided)
+            if written is not None:
+                return written
+            current = self.ledger.read(job.job)
+        raise ContentionError(
+            f"could not write job {job.job!r}: others changed it {MOST_ATTEMPTS} times in a row, or it is gone; "
+            "the submission is tried again"
+        )
+
+
+def content_id(body: bytes) -> str:
+    """Return an id for a submission that names none and came without a usable message id."""
+    return hashlib.sha256(body).hexdigest()[:32]

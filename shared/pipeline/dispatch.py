@@ -1,0 +1,125 @@
+"""Puts a job's chunks on the work queues, a hundred at a time, with a cursor that only moves forward.
+
+There is no look at the gate: an opening is for everything that was held before it, and closing stops what comes later.
+A chunk that is put twice is worked on twice and counted once.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.errors import ContentionError, StorageUnavailableError
+from shared.ledger.decisions import dispatched, may_dispatch
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import Job, JobState
+from shared.payload import Reason, refuse
+from shared.pipeline.messages import Chunk, encode
+from shared.pipeline.plan import Plan
+from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.throttle import Throttle
+
+#: Chunks between two notes of the cursor: what a crash puts again at most.
+CURSOR_EVERY: Final = 100
+#: Settlers write the same row while the job is being dispatched.
+MOST_ATTEMPTS: Final = 50
+
+
+class Pause(Protocol):
+    """Waits a random while, so that writers of the same row come apart."""
+
+    def __call__(self, attempt: int) -> None:
+        """Wait before the attempt of this number."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatcher:
+    """What dispatching needs; one for each process."""
+
+    ledger: Ledger
+    plans: PlanStore
+    send: Callable[[str, str], None]
+    finish: Callable[[Job], None]
+    clock: Clock
+    work_queues: int
+    pause: Pause
+    #: How long one call may take before it hands the rest over.
+    patience: timedelta
+
+    def dispatch(self, job_id: str) -> bool:
+        """Put what was not put yet; False: the time was up, and the message must be sent again."""
+        job = self.ledger.read(job_id)
+        if job is None:
+            raise refuse(Reason.UNKNOWN_JOB, f"a dispatch message names job {job_id[:120]!r}")
+        if not may_dispatch(job) or job.plan is None:
+            return True
+        return self._dispatch(job, self.plans.read(job.job, job.plan))
+
+    def put_again(self, job: Job, chunks: Iterable[int]) -> int:
+        """Put chunks that were not heard of for too long; returns how many."""
+        if job.plan is None:
+            return 0
+        plan, numbers = self.plans.read(job.job, job.plan), list(chunks)
+        self._put(job, plan, numbers, Throttle())
+        return len(numbers)
+
+    def _dispatch(self, job: Job, plan: Plan) -> bool:
+        end, throttle = self.clock.now() + self.patience, Throttle()
+        # An empty range still has to be noted: a plan without chunks has ended.
+        while True:
+            batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
+            throttle = self._put(job, plan, batch, throttle)
+            job = self._note(job, batch.stop)
+            if job.dispatch_cursor >= len(plan.chunks):
+                if job.state is JobState.FINISHING:
+                    self.finish(job)
+                return True
+            if self.clock.now() >= end:
+                return False
+
+    def _put(self, job: Job, plan: Plan, numbers: Iterable[int], throttle: Throttle) -> Throttle:
+        left = list(numbers)
+        while left:
+            with ThreadPoolExecutor(throttle.limit) as pool:
+                refused = [
+                    number for number in pool.map(lambda one: self._refused(job, plan, one), left) if number >= 0
+                ]
+            throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
+            if len(refused) == len(left):
+                raise StorageUnavailableError(
+                    f"could not put any of {len(left)} chunks of job {job.job!r} on the work queues; "
+                    "the dispatch is tried again from its cursor"
+                )
+            left = refused
+        return throttle
+
+    def _refused(self, job: Job, plan: Plan, number: int) -> int:
+        """Put one chunk; return its number if storage did not take it, else -1."""
+        message: Chunk = plan.message(number, job.id_base or 0, job.revision)
+        try:
+            self.send(f"work-{number % self.work_queues:02}", encode(message).decode())
+        except StorageUnavailableError:
+            return number
+        return -1
+
+    def _note(self, job: Job, cursor: int) -> Job:
+        for attempt in range(MOST_ATTEMPTS):
+            decided = dispatched(job, cursor, self.clock.now())
+            written = self.ledger.commit(decided) if decided is not job else job
+            if written is not None:
+                return written
+            self.pause(attempt)
+            job = self._read_again(job)
+        raise ContentionError(
+            f"could not note the dispatch of job {job.job!r} at chunk {cursor}: others changed it {MOST_ATTEMPTS} times "
+            "in a row; the dispatch is tried again from its cursor"
+        )
+
+    def _read_again(self, job: Job) -> Job:
+        found = self.ledger.read(job.job)
+        if found is None:
+            raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} went away while it was dispatched")
+        return found

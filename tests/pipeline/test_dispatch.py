@@ -1,0 +1,142 @@
+"""Dispatching: every chunk at least once, from a cursor, however often it is interrupted."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.errors import RefusedError, StorageUnavailableError
+from shared.ledger.records import JobState
+from shared.pipeline import accept, dispatch
+from shared.pipeline.plan import PlannedChunk, plan_of
+from shared.pipeline.throttle import LEAST, MOST, Throttle
+
+
+@pytest.fixture
+def accepted(world, process, monkeypatch):
+    """An accepted job of 250 chunks, and the process that accepted it."""
+    monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
+    one = process()
+    one.acceptance.accept(world.submission(250), "m1")
+    world.queues.sent.clear()
+    return one
+
+
+def in_chunks_of_one(given):
+    """Return the plan of a payload as if each transaction were a frame: many chunks from a small message."""
+    plan = plan_of(*given)
+    frame = plan.chunks[0].frames[0]
+    chunks = [PlannedChunk(n, [(frame[0], frame[1], 1, frame[3])]) for n in range(plan.items)]
+    return type(plan)(job=plan.job, workload=plan.workload, source=plan.source, chunks=chunks)
+
+
+def numbers(world):
+    """Return the chunks that were put, as often as they were."""
+    return sorted(message["chunk"] for message in world.queues.on("work-"))
+
+
+def test_every_chunk_is_put_once_and_the_job_runs(world, accepted):
+    """Nothing is put twice without a reason, and the cursor is at the end."""
+    assert accepted.dispatcher.dispatch(world.job)
+    assert numbers(world) == list(range(250))
+    job = world.ledger.read(world.job)
+    assert (job.state, job.dispatch_cursor) == (JobState.RUNNING, 250)
+
+
+def test_chunks_are_spread_over_the_work_queues(world, accepted):
+    """Each of four queues gets a quarter."""
+    accepted.dispatcher.dispatch(world.job)
+    per_queue = [len(world.queues.on(f"work-{n:02}")) for n in range(4)]
+    assert per_queue == [63, 63, 62, 62]
+
+
+def test_ids_of_the_chunks_are_those_that_the_job_reserved(world, accepted):
+    """The work messages carry the ids from the job's first to its last."""
+    accepted.dispatcher.dispatch(world.job)
+    base = world.ledger.read(world.job).id_base
+    assert sorted(message["first_id"] for message in world.queues.on("work-")) == list(range(base, base + 250))
+
+
+def test_a_second_dispatch_message_puts_nothing(world, accepted):
+    """Any number of dispatch messages is one dispatch."""
+    accepted.dispatcher.dispatch(world.job)
+    assert accepted.dispatcher.dispatch(world.job)
+    assert numbers(world) == list(range(250))
+
+
+def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepted, process, monkeypatch):
+    """The next process goes on from the cursor."""
+
+    class CrashError(BaseException):
+        """The process ended here."""
+
+    original = dispatch.Dispatcher._note
+    noted = []
+
+    def crash_at_the_second(self, job, cursor):
+        noted.append(cursor)
+        if len(noted) == 2:
+            raise CrashError
+        return original(self, job, cursor)
+
+    monkeypatch.setattr(dispatch.Dispatcher, "_note", crash_at_the_second)
+    with pytest.raises(CrashError):
+        accepted.dispatcher.dispatch(world.job)
+    assert process().dispatcher.dispatch(world.job)
+    put = numbers(world)
+    assert sorted(set(put)) == list(range(250))
+    assert len(put) == 250 + dispatch.CURSOR_EVERY
+
+
+def test_what_storage_refuses_is_put_by_the_next_batch(world, accepted):
+    """A busy account costs time, not chunks."""
+    world.queues.refuse_next = 37
+    assert accepted.dispatcher.dispatch(world.job)
+    assert numbers(world) == list(range(250))
+
+
+def test_storage_that_takes_nothing_ends_the_attempt_with_the_cursor_kept(world, accepted):
+    """An outage is left to the next delivery, which begins where this one stopped."""
+    world.queues.refuse_next = 10_000
+    with pytest.raises(StorageUnavailableError, match="could not put any of 100 chunks"):
+        accepted.dispatcher.dispatch(world.job)
+    world.queues.refuse_next = 0
+    assert accepted.dispatcher.dispatch(world.job)
+    assert sorted(set(numbers(world))) == list(range(250))
+
+
+def test_a_dispatch_that_takes_too_long_hands_over(world, accepted):
+    """At the end of its time it says that the rest is for the next message, and loses nothing."""
+    hurried = replace(accepted.dispatcher, patience=timedelta(0))
+    assert not hurried.dispatch(world.job)
+    assert world.ledger.read(world.job).dispatch_cursor == dispatch.CURSOR_EVERY
+    assert not hurried.dispatch(world.job)
+    assert hurried.dispatch(world.job)
+    assert numbers(world) == list(range(250))
+
+
+def test_a_job_nobody_knows_is_refused(world, process):
+    """A forged dispatch message is not tried for ever."""
+    with pytest.raises(RefusedError, match="unknown_job"):
+        process().dispatcher.dispatch("never-heard-of")
+
+
+def test_chunks_that_fell_silent_are_put_again_as_they_were(world, accepted):
+    """The same message as at first, so that the work is the same and counts once."""
+    accepted.dispatcher.dispatch(world.job)
+    first = {message["chunk"]: message for message in world.queues.on("work-")}
+    world.queues.sent.clear()
+    assert accepted.dispatcher.put_again(world.ledger.read(world.job), [7, 9]) == 2
+    assert world.queues.on("work-") == [first[7], first[9]]
+
+
+def test_the_throttle_grows_only_when_it_was_used_and_halves_when_refused():
+    """It stays between its bounds, and an idle dispatcher does not drift to the maximum."""
+    throttle = Throttle(8)
+    assert throttle.after(put=3, refused=0) == throttle
+    assert throttle.after(put=8, refused=0).limit == 10
+    assert throttle.after(put=8, refused=1).limit == 4
+    low, high = throttle, throttle
+    for _ in range(20):
+        low, high = low.after(put=0, refused=1), high.after(put=100, refused=0)
+    assert (low.limit, high.limit) == (LEAST, MOST)
