@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,8 @@ def brisk_broker():
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def closing(broker, brisk_broker):
     """Closes in the background what tests leave open: a client takes a second to close, and there are hundreds."""
+    # Sync clients run on threads, and one test opens thirty of them.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
     tasks = []
     yield tasks
     await asyncio.gather(*tasks)

@@ -79,14 +79,12 @@ async def test_a_batch_is_filled_to_the_service_s_limit(bus, fresh):
     sender, receiver = await asyncio.gather(bus.sender(queue), bus.receiver(queue))
     batch = await sender.create_message_batch()
     assert batch.max_size_in_bytes == 256 * 1024
-    count = 0
+    for _ in range(13):
+        batch.add_message(ServiceBusMessage(b"x" * 20_000))
     with pytest.raises(MessageSizeExceededError):
-        while True:
-            batch.add_message(ServiceBusMessage(b"x" * 20_000))
-            count += 1
+        batch.add_message(ServiceBusMessage(b"x" * 20_000))
     await sender.send_messages(batch)
-    assert count == 13
-    assert len(await left_in(receiver)) == count
+    assert len(await left_in(receiver)) == 13
 
 
 @both_clients

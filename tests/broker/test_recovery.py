@@ -11,7 +11,7 @@ import pytest_asyncio
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
 
 from local.servicebus.launcher import Broker
-from tests.broker.clients import bodies, both_clients, left_in, take
+from tests.broker.clients import Clients, bodies, both_clients, left_in, take
 from tests.broker.conftest import TOPOLOGY
 
 
@@ -98,36 +98,24 @@ async def test_a_killed_client_s_session_goes_on_elsewhere(bus, fresh, broker):
     assert await bodies(receiver, 1) == ["1"]
 
 
-@pytest.mark.parametrize("stop", ["restart", "kill"])
-async def test_clients_find_a_broker_that_came_back_empty(frail_broker, closing, fresh, stop):
-    """After a restart on the same port, clients go on; what the broker held is lost."""
-    queue = fresh("plain")
-
-    @both_clients
-    async def go_on(brisk):
-        texts = await asyncio.gather(*(_outlive(brisk, queue, halves) for halves in [halves_of[brisk.kind]]))
-        assert texts == [["after"]]
-
-    crossing = asyncio.Barrier(3)
-    halves_of = {"sync": crossing, "aio": crossing}
-    running = asyncio.create_task(go_on(closing=closing, brisk_broker=frail_broker))
-    await crossing.wait()
-    if stop == "kill":
+@pytest.mark.parametrize("crash", [False, True], ids=["stopped", "killed"])
+async def test_clients_find_a_broker_that_came_back_empty(frail_broker, closing, fresh, crash):
+    """After a restart on the same port, senders and receivers go on; what the broker held is lost."""
+    ends = []
+    for kind in ("sync", "aio"):
+        clients, queue = Clients(frail_broker.connection_string, kind), fresh("plain")
+        sender, receiver = await asyncio.gather(
+            clients.sender(queue, retry_total=8), clients.receiver(queue, retry_total=8)
+        )
+        await sender.send_messages(ServiceBusMessage("lost"))
+        ends.append((clients, sender, receiver))
+    if crash:
         await asyncio.to_thread(frail_broker.kill)
     await asyncio.to_thread(frail_broker.restart)
-    await crossing.wait()
-    await running
-
-
-async def _outlive(clients, queue, crossing):
-    queue = queue.replace("plain", "sessions" if clients.kind == "never" else "plain")
-    sender, receiver = await asyncio.gather(
-        clients.sender(queue, retry_total=8), clients.receiver(queue, retry_total=8)
-    )
-    await crossing.wait()
-    await crossing.wait()
-    await sender.send_messages(ServiceBusMessage("after"))
-    return await bodies(receiver, 1, wait=20)
+    await asyncio.gather(*(sender.send_messages(ServiceBusMessage("after")) for _, sender, _ in ends))
+    texts = await asyncio.gather(*(bodies(receiver, 1, wait=20) for _, _, receiver in ends))
+    assert texts == [["after"], ["after"]]
+    await asyncio.gather(*(clients.close() for clients, _, _ in ends))
 
 
 @both_clients
