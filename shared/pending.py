@@ -6,7 +6,7 @@ any more, so a crash in between leaves at worst a pointer to nothing.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -42,11 +42,15 @@ class PendingTable:
     def __init__(self, table: TableClient) -> None:
         self._table = table
 
-    def add(self, pointer: Pointer) -> None:
-        """Write the row, also over an equal one: its new ETag protects it from the removal of the old one."""
+    def add(self, pointer: Pointer) -> Pointer:
+        """Write the row, also over an equal one: its new ETag protects it from the removal of the old one.
+
+        Returns the pointer as its own writer may remove it.
+        """
         row = {"PartitionKey": pointer.kind, "RowKey": pointer.row_key}
         with expecting_an_answer(f"note that {pointer.kind} {pointer.id!r} is due"):
-            self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+            written = self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        return replace(pointer, etag=str(written["etag"]))
 
     def due(self, now: datetime) -> Iterator[Pointer]:
         """Yield what is due, of every kind, the oldest of each kind first."""

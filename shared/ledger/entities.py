@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal, DecimalException
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from azure.data.tables import EdmType, EntityProperty
 
 from shared.errors import LedgerCorruptError, RowTooLargeError
-from shared.ledger.amounts import Amounts, amounts, texts
+from shared.ledger.amounts import Amounts, texts
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Tally, Totals
 
 Entity: TypeAlias = dict[str, Any]
@@ -65,13 +66,13 @@ def job_of(entity: Mapping[str, Any], etag: str) -> Job:
             **values,
             job=entity["PartitionKey"],
             state=JobState(entity["state"]),
-            declared=amounts(json.loads(entity["declared"])),
+            declared=_amounts(json.loads(entity["declared"])),
             totals=_totals_of(entity["totals"]),
             requests=MappingProxyType(json.loads(entity["requests"])),
             plan=plan,
             etag=etag,
         )
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, DecimalException) as error:
         raise _corrupt(entity, error) from error
 
 
@@ -110,7 +111,7 @@ def row_of_entity(entity: Mapping[str, Any], etag: str) -> ChunkRow:
             nonce=entity["nonce"],
             etag=etag,
         )
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, DecimalException) as error:
         raise _corrupt(entity, error) from error
 
 
@@ -168,8 +169,12 @@ def _totals_of(text: str) -> Totals:
 
 
 def _tally_of(found: Mapping[str, Any]) -> Tally:
-    sums: Amounts = amounts(found["sums"])
-    return Tally(int(found["items"]), sums, int(found["unknown"]))
+    return Tally(int(found["items"]), _amounts(found["sums"]), int(found["unknown"]))
+
+
+def _amounts(found: Mapping[str, str]) -> Amounts:
+    # Wider than one message may be: the sum of many large amounts has more digits than each.
+    return MappingProxyType({name: Decimal(text) for name, text in found.items()})
 
 
 def _dumps(value: Mapping[str, Any]) -> str:

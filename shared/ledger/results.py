@@ -15,13 +15,18 @@ MOST_ITEMS: Final = 10**9
 LONGEST_REASON: Final = 500
 
 
+def result_blob(job: str, revision: int, chunk: int) -> str:
+    """Return the name of the blob that the result of a chunk has."""
+    return f"{job}/{revision}/{chunk}"
+
+
 def misfit(job: Job, result: Result) -> str:
     """Say why a result cannot belong to the job, or nothing."""
     if job.plan is None:
         return f"job {job.job!r} is {job.state} and has no plan yet, so nothing of it can have been processed"
     if result.chunk >= job.chunks:
         return f"job {job.job!r} has chunks 0 to {job.chunks - 1}, this is for chunk {result.chunk}"
-    if not 1 <= result.revision <= job.revision:
+    if result.revision > job.revision:
         return f"job {job.job!r} is at revision {job.revision}, this is for revision {result.revision}"
     return _wrong_end(result) or _wrong_counts(result)
 
@@ -31,16 +36,10 @@ def _wrong_end(result: Result) -> str:
         return "it says both why it is parked and where its result is" if result.blob or result.hash else ""
     if result.hash is None or not _SHA256.fullmatch(result.hash):
         return "a done chunk needs the SHA-256 of its result blob in lower-case hex"
-    if result.blob is None or not _is_own_blob(result):
+    if result.blob != result_blob(result.job, result.revision, result.chunk):
         # The finisher reads this blob with the app's own rights: it must lie where this chunk's result lies.
-        return f"its result blob is not {result.job}/{result.revision}/{result.chunk}"
+        return f"its result blob is not {result_blob(result.job, result.revision, result.chunk)}"
     return ""
-
-
-def _is_own_blob(result: Result) -> bool:
-    folder, _, last = (result.blob or "").rpartition("/")
-    is_number = last.isascii() and last.isdigit() and len(last) <= 12
-    return folder == f"{result.job}/{result.revision}" and is_number and int(last) == result.chunk
 
 
 def _wrong_counts(result: Result) -> str:

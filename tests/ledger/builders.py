@@ -46,7 +46,7 @@ def result(chunk: int = 0, *, job: str = "nightly", revision: int = 1, **changes
         "job": job,
         "chunk": chunk,
         "revision": revision,
-        "blob": f"{job}/{revision}/{chunk:06}",
+        "blob": f"{job}/{revision}/{chunk}",
         "hash": hashlib.sha256(f"{job} {revision} {chunk}".encode()).hexdigest(),
         "accepted": Outcome(items=ITEMS, sums={"amount": str(AMOUNT)}),
         "milliseconds": 7,
