@@ -48,7 +48,11 @@ class Broker:
     ) -> Self:
         """Start a broker and return when it takes connections."""
         broker = cls(bus_spec, port, log, lock_seconds)
-        broker._spawn()
+        try:
+            broker._spawn()
+        except BaseException:
+            broker.stop()
+            raise
         return broker
 
     @property
