@@ -61,7 +61,7 @@ def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
     for fed in range(0, len(frame), _STEP[codec]):
         part = _feed(expander, frame[fed : fed + _STEP[codec]], codec)
         size += len(part)
-        _check_size(size, len(frame), limits.frame_expanded_most, limits, Reason.FRAME_TOO_LARGE)
+        _check_size(size, fed + _STEP[codec], len(frame), limits, Reason.FRAME_TOO_LARGE)
         parts.append(part)
         if expander.eof:
             _refuse_rest(expander.unused_data + frame[fed + _STEP[codec] :], codec)
@@ -75,7 +75,7 @@ def expand_file(pieces: Iterable[bytes], codec: Codec, limits: Limits) -> Iterat
     for piece, part in _expand_members(pieces, codec):
         taken += len(piece)
         made += len(part)
-        _check_size(made, taken, limits.expanded_most, limits, Reason.PAYLOAD_TOO_LARGE)
+        _check_size(made, taken, taken, limits, Reason.PAYLOAD_TOO_LARGE)
         yield part
 
 
@@ -104,18 +104,21 @@ def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
         return None
     try:
         size = zstandard.get_frame_parameters(frame).content_size
-        if size > min(limits.frame_expanded_most, max(limits.ratio_from, len(frame) * limits.ratio_most)):
+        most = min(limits.frame_expanded_most, max(limits.ratio_from, len(frame) * limits.ratio_most))
+        # Of a frame that says it is empty the library reads nothing else.
+        if not 0 < size <= most:
             return None
         return _zstd().decompress(frame, max_output_size=limits.frame_expanded_most, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
 
 
-def _check_size(made: int, taken: int, most: int, limits: Limits, too_large: Reason) -> None:
-    if made > limits.ratio_from and made > taken * limits.ratio_most:
-        raise refuse(Reason.EXPANDS_TOO_FAR, f"{taken} bytes expand to {made} or more")
-    if made > most:
-        raise refuse(too_large, f"it expands to {made} bytes or more")
+def _check_size(made: int, taken: int, whole: int, limits: Limits, too_large: Reason) -> None:
+    if made > limits.ratio_from and made > whole * limits.ratio_most:
+        raise refuse(Reason.EXPANDS_TOO_FAR, f"{whole} bytes expand to {made} or more")
+    if made > (limits.frame_expanded_most if too_large is Reason.FRAME_TOO_LARGE else limits.expanded_most):
+        is_bomb = made > taken * limits.ratio_most
+        raise refuse(Reason.EXPANDS_TOO_FAR if is_bomb else too_large, f"it expands to {made} bytes or more")
 
 
 def _refuse_rest(rest: bytes, codec: Codec) -> None:

@@ -28,7 +28,7 @@ class Reason(StrEnum):
     NOT_A_NUMBER = "not_a_number", "NaN or Infinity stands for a number", "send null, or leave the field out"
     NUMBER_OUT_OF_RANGE = (
         "number_out_of_range",
-        "a number has more than 4,300 digits or an exponent beyond 308",
+        "a number has more than 4,300 digits or is no double (an exponent of -324 to 308)",
         "send it as a string, or check how it came about",
     )
     LONE_SURROGATE = "lone_surrogate", "a string holds half of a surrogate pair", "send whole Unicode characters"

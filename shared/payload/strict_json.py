@@ -15,7 +15,7 @@ _BRACKETS: Final = re.compile(rb"[\[\]{}]")
 #: A surrogate can only come from an escape: UTF-8 has none.
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 #: What a double can hold; a Decimal with an exponent of a billion would be a bomb of its own.
-MOST_EXPONENT: Final = 308
+EXPONENTS: Final = range(-324, 309)
 #: Where Python itself stops reading an integer.
 MOST_DIGITS: Final = 4_300
 
@@ -48,7 +48,7 @@ def depth_of(text: bytes) -> int:
 def exact(text: str) -> Decimal:
     """Return a number that is not whole, exactly as it is written."""
     number = Decimal(text)
-    if len(text) > MOST_DIGITS or abs(number.adjusted()) > MOST_EXPONENT:
+    if len(text) > MOST_DIGITS or number.adjusted() not in EXPONENTS:
         raise refuse(Reason.NUMBER_OUT_OF_RANGE, f"a number begins {text[:20]!r}")
     return number
 

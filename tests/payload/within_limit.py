@@ -1,0 +1,73 @@
+"""Takes every hostile case in through the real store, in a process that may not have much memory, and says how each ends.
+
+python -m tests.payload.within_limit CONNECTION_STRING CONTAINER BYTES
+"""
+
+import json
+import resource
+import sys
+import time
+
+import msgspec
+from azure.storage.blob import ContainerClient
+
+from shared.errors import RefusedError
+from shared.payload import Intake, Limits, PayloadStore, open_envelope, read_submission, read_transactions
+from tests.payload.hostile import MESSAGE_ID, Case, Stage, cases
+
+LIMITS = Limits()
+
+
+class Bought(msgspec.Struct):
+    """What the workload of these cases wants of a transaction."""
+
+    id: int | None = None
+
+
+def main() -> None:
+    """Print one JSON document with every outcome and the memory that was used at most."""
+    connection, name, most = sys.argv[1:]
+    with ContainerClient.from_connection_string(connection, name) as container:
+        # Only what comes on top of the interpreter and its libraries is the payload's doing.
+        resource.setrlimit(resource.RLIMIT_AS, (int(most), int(most)))
+        outcomes = [outcome(case, container) for case in cases()]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    sys.stdout.write(json.dumps({"outcomes": outcomes, "peak": peak}))
+
+
+def outcome(case: Case, container: ContainerClient) -> dict[str, object]:
+    """Return how a case ended."""
+    for name, content in case.blobs.items():
+        container.upload_blob(name, content, overwrite=True)
+    began = time.monotonic()
+    stage, reason = take(case.message, PayloadStore(container))
+    seconds = time.monotonic() - began
+    return {
+        "name": case.name,
+        "wanted": [case.stage, case.reason],
+        "found": [stage, reason],
+        "seconds": seconds,
+    }
+
+
+def take(message: bytes, store: PayloadStore) -> tuple[str, str]:
+    """Do with a message what the pipeline does, and return where it ends and why."""
+    intake = Intake(store)
+    try:
+        submission = read_submission(open_envelope(message, LIMITS), MESSAGE_ID, LIMITS)
+        payload = intake.take(submission)
+    except RefusedError as refused:
+        return Stage.ACCEPT, refused.reason
+    sums = tuple(submission.declared.sums)
+    try:
+        for chunk in payload.index.chunks(1000, LIMITS):
+            for first, text in intake.fetch(payload, chunk):
+                for rejected in read_transactions(text, Bought, first, sums, LIMITS).rejected:
+                    return Stage.TRANSACTION, rejected.reason
+    except RefusedError as refused:
+        return Stage.CHUNK, refused.reason
+    return "", "accepted"
+
+
+if __name__ == "__main__":
+    main()
