@@ -8,7 +8,8 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from local.errors import StackError, StartError
@@ -100,14 +101,22 @@ async def _supervise(
     await Supervisor(arguments, environment, instances).run(listening)
 
 
+@contextmanager
+def _run_folder(given: Path | None) -> Iterator[Path]:
+    if given:
+        given.mkdir(parents=True, exist_ok=True)
+        yield given.resolve()
+    else:
+        with tempfile.TemporaryDirectory(prefix="sluice-host-") as scratch:
+            yield Path(scratch).resolve()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped by a signal; return the exit status."""
     given = _parser().parse_args(argv)
     set_up_logging(f"supervisor/{os.getpid()}", logging.INFO, {})
     try:
-        with tempfile.TemporaryDirectory(prefix="sluice-host-") as scratch:
-            folder = (given.run_folder or Path(scratch)).resolve()
-            folder.mkdir(parents=True, exist_ok=True)
+        with _run_folder(given.run_folder) as folder:
             _serve(given, folder)
     except (StackError, HostJsonError, SettingsError) as error:
         sys.stderr.write(f"error: {error}\n")
