@@ -45,15 +45,17 @@ class Parking:
 
     def _entry(self, failed: FailedMessage, error: BaseException) -> Entry:
         reason, now = reason_of(error), self._clock.now()
-        is_refused = isinstance(error, RefusedError)
+        found, instead = f"{type(error).__name__}: {error}", INSTEAD.get(reason, OTHERWISE)
+        if isinstance(error, RefusedError):
+            found, instead = error.found, error.instead
         return Entry(
             job=failed.job,
             key=failed.key,
             stage=failed.stage,
             queue=failed.queue,
             reason=reason,
-            found=error.found if is_refused else f"{type(error).__name__}: {error}",
-            instead=error.instead if is_refused else INSTEAD.get(reason, OTHERWISE),
+            found=found,
+            instead=instead,
             fingerprint=fingerprint_of(error),
             attempts=failed.deliveries,
             first_at=now,

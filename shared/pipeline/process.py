@@ -19,6 +19,7 @@ from shared.errors import RefusedError, StorageUnavailableError
 from shared.parked.attempts import Attempts
 from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
 from shared.parked.parking import FailedMessage, Parking
+from shared.payload.names import check_job
 from shared.pipeline.chunk_reader import ReadChunk
 from shared.pipeline.chunk_result import ResultStore, StoredResult, result_of
 from shared.pipeline.failure import KILLER_PARKS_AT, NOTED_FROM, KillerError, Mark, killed_its_worker, nature_of, parks
@@ -158,6 +159,7 @@ def _read(delivery: Delivery) -> Work:
         raise _refused(f"it is a {type(message).__name__.lower()}, which belongs on another queue")
     if message.v != VERSION:
         raise _refused(f"its version is {message.v}, and this is version {VERSION}")
+    check_job(message.job)
     return message
 
 

@@ -1,0 +1,246 @@
+"""Processing a chunk: the result, the message about it, and what happens to a chunk that comes again or fails."""
+
+import base64
+import os
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from shared.errors import ResultNotSentError, StorageUnavailableError
+from shared.parked.entry import NO_JOB, EntryState, Stage
+from shared.pipeline.chunk_result import read_partial
+from shared.pipeline.failure import KILLER_PARKS_AT, UNKNOWN_PARKS_AT
+from shared.pipeline.messages import Dispatch, Finish, Outcome, encode
+from tests.process.faults import Plan
+from tests.process.world import LINES, World
+
+
+def test_a_chunk_leaves_its_result_and_one_message_about_it(world):
+    """The partial and the control sums are exact, and the message names the blob and its hash."""
+    world.deliver()
+    (sent,) = world.sent
+    stored = world.stored
+    assert (sent.blob, sent.hash) == (f"{world.job}/1/0", stored.hash)
+    assert sent.accepted == Outcome(items=10, sums={"amount": "46.00"})
+    assert (sent.rejected, sent.parked, sent.reason) == (Outcome(), Outcome(), None)
+    partial = read_partial(stored.result, world.workload.partial)
+    assert partial == {"s0": Decimal("18.40"), "s1": Decimal("12.30"), "s2": Decimal("15.30")}
+
+
+def test_a_chunk_takes_two_storage_requests(world):
+    """One ranged read and one conditional write: everything else is in the messages."""
+    plan = Plan()
+    world.deliver(plan=plan)
+    assert plan.sites == ["GET payloads", "PUT results", "SEND results"]
+
+
+def test_a_bad_transaction_is_rejected_and_takes_no_other_along(provisioned):
+    """What cannot be read and what the workload refuses are in the result with reason, id and line."""
+    lines = [LINES[0], b'{"shop":"s1"}', b"not json", b'{"shop":"","amount":"2.5"}', LINES[4]]
+    world = World(provisioned, lines)
+    world.deliver()
+    (sent,) = world.sent
+    assert sent.accepted == Outcome(items=2, sums={"amount": "4.20"})
+    # One of them cannot be read at all, so nobody knows what its amount was meant to be.
+    assert sent.rejected == Outcome(items=3, sums=None)
+    rejections = world.stored.result.rejections
+    assert [(one.number, one.reason) for one in rejections] == [
+        (101, "does_not_fit"),
+        (102, "does_not_fit"),
+        (103, "no_shop"),
+    ]
+    assert rejections[1].line == "not json"
+
+
+def test_a_redelivered_chunk_sends_the_stored_result_without_running_again(world):
+    """The worker died after the result was stored: the next delivery tells the ledger and computes nothing."""
+    with pytest.raises(ResultNotSentError):
+        world.deliver(plan=Plan(3, "lost_request"))
+    assert world.sent == []
+    world.deliver(count=2)
+    assert [sent.hash for sent in world.sent] == [world.stored.hash]
+    assert world.workload.runs == 1
+
+
+def test_a_chunk_that_was_put_again_looks_for_its_result_first(world):
+    """A second message of the same chunk is a first delivery; it says that it is not the first message."""
+    world.deliver()
+    world.deliver(body=encode(msgspec.structs.replace(world.message, again=True)))
+    assert world.workload.runs == 1
+    assert [sent.hash for sent in world.sent] == [world.stored.hash] * 2
+
+
+def test_the_first_result_wins_over_a_later_one(world):
+    """A workload that gives something else each time cannot change what was counted."""
+    world.deliver()
+    first = world.stored
+    world.workload.fault = lambda _sale: None
+    world.workload.combine = lambda _mapped: {"other": Decimal(1)}
+    world.deliver()
+    assert world.stored == first
+    assert [sent.hash for sent in world.sent] == [first.hash, first.hash]
+
+
+def test_a_damaged_payload_parks_at_once_with_its_reason(world):
+    """The bytes do not have the hash of the index: no delivery can change that."""
+    frame = world.message.frames[1]
+    frames = [world.message.frames[0], (*frame[:3], "0" * 64), world.message.frames[2]]
+    body = encode(msgspec.structs.replace(world.message, frames=frames))
+    world.deliver(body=body)
+    entry = world.entry
+    assert (entry.reason, entry.stage, entry.attempts) == ("hash_mismatch", Stage.PROCESS, 1)
+    assert entry.instead
+    (sent,) = world.sent
+    assert (sent.reason, sent.parked) == ("hash_mismatch", Outcome(items=10, sums=None))
+    with world.process() as process:
+        assert process.parked.body(entry) == body
+
+
+def test_an_unknown_workload_parks_at_once_and_says_what_to_do(world):
+    """There is no use in trying again before the workload is deployed."""
+    world.deliver(body=encode(msgspec.structs.replace(world.message, workload="missing")))
+    assert world.entry.reason == "unknown_workload"
+    assert "SLUICE_WORKLOADS" in world.entry.instead
+
+
+def test_a_failing_workload_parks_at_the_fifth_delivery(world):
+    """An exception that nobody knows is tried again, and not for ever."""
+    world.workload.fault = fail
+    for count in range(1, UNKNOWN_PARKS_AT):
+        with pytest.raises(ZeroDivisionError):
+            world.deliver(count)
+        assert world.entry is None
+    world.deliver(UNKNOWN_PARKS_AT)
+    entry = world.entry
+    assert (entry.reason, entry.attempts, entry.state) == ("failed:ZeroDivisionError", 5, EntryState.OPEN)
+    assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"]
+
+
+def test_a_parked_chunk_that_is_delivered_again_is_not_run_again(world):
+    """The worker died after parking, before the host deleted the message: one terminal state, told twice."""
+    world.workload.fault = fail
+    world.deliver(UNKNOWN_PARKS_AT)
+    world.workload.fault = lambda _sale: None
+    world.deliver(UNKNOWN_PARKS_AT + 1)
+    assert world.workload.runs == 0
+    assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"] * 2
+
+
+def test_an_outage_parks_nothing_however_long_it_lasts(world):
+    """The result is stored and the bus is down for fifty deliveries: nothing is parked, nothing computed again."""
+    for count in range(1, 51):
+        with pytest.raises(ResultNotSentError):
+            world.deliver(count, plan=BusDown())
+    world.deliver(51)
+    assert world.entry is None
+    assert world.workload.runs == 1
+    assert [sent.hash for sent in world.sent] == [world.stored.hash]
+
+
+def test_a_workload_that_cannot_reach_its_service_parks_nothing(world):
+    """A refused connection passes; the chunk waits for it as long as the host delivers."""
+    world.workload.fault = refuse_connection
+    for count in range(1, 31):
+        with pytest.raises(ConnectionRefusedError):
+            world.deliver(count)
+    assert world.entry is None
+    world.workload.fault = lambda _sale: None
+    world.deliver(31)
+    assert world.sent[0].accepted.items == 10
+
+
+def test_a_message_that_kills_its_worker_parks_before_work_at_the_tenth_delivery(world):
+    """Real processes die in the workload, nine of them; the tenth parks the chunk and lives."""
+    world.workload.fault = lambda _sale: os._exit(137)
+    for count in range(1, KILLER_PARKS_AT):
+        assert exit_status_of(lambda count=count: world.deliver(count)) == 137
+    assert world.entry is None
+    world.deliver(KILLER_PARKS_AT)
+    assert (world.entry.reason, world.entry.attempts) == ("killed_its_worker", KILLER_PARKS_AT)
+    assert [sent.reason for sent in world.sent] == ["killed_its_worker"]
+
+
+def test_an_unreadable_message_is_parked_with_its_bytes(world):
+    """Nobody knows what it was, so it is kept as it came."""
+    body = b'{"sluice": {"kind": "chunk", "job": 7, "nonce": "%s"}}' % world.job.encode()
+    world.deliver(body=body)
+    with world.process() as process:
+        (entry,) = (one for one in process.parked.entries(NO_JOB) if process.parked.body(one) == body)
+    assert entry.reason == "unreadable"
+    assert world.sent == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"v": 2}, {"job": "../elsewhere"}, {"job": "A"}],
+    ids=["a newer version", "a path", "a name outside of the grammar"],
+)
+def test_a_chunk_that_this_version_must_not_touch_is_parked(world, change):
+    """Neither a newer format nor a name that leaves its container is worked on."""
+    world.deliver(body=encode(msgspec.structs.replace(world.message, **change)))
+    assert world.workload.runs == 0
+    assert world.stored is None
+
+
+def test_a_message_of_another_queue_is_parked(world):
+    """A dispatch on a work queue is somebody's mistake, and is not lost for it."""
+    world.deliver(body=encode(Dispatch(job=world.job)))
+    assert world.workload.runs == 0
+
+
+def test_a_message_sent_as_base64_is_understood(world):
+    """Portals and .NET programs encode what they put on a queue."""
+    world.deliver(body=base64.b64encode(world.body))
+    assert world.sent[0].accepted.items == 10
+
+
+def test_a_finish_message_goes_to_the_finisher(world):
+    """It travels on the first work queue, and is nobody's chunk."""
+    world.deliver(body=encode(Finish(job=world.job, revision=3)))
+    assert world.finished == [Finish(job=world.job, revision=3)]
+
+
+def test_a_chunk_without_an_answer_from_storage_is_not_parked(world):
+    """Storage says 503 to the read and to all of its repetitions: the host delivers again."""
+    with pytest.raises(StorageUnavailableError):
+        world.deliver(UNKNOWN_PARKS_AT - 3, plan=Outage())
+    world.deliver(UNKNOWN_PARKS_AT - 2)
+    assert world.sent[0].accepted.items == 10
+
+
+def fail(_sale):
+    """Fail as a bug does."""
+    raise ZeroDivisionError
+
+
+def refuse_connection(_sale):
+    """Fail as a service that is down does."""
+    raise ConnectionRefusedError
+
+
+class BusDown(Plan):
+    """Storage answers, the bus does not."""
+
+    def take(self, site):
+        """Refuse what goes to the bus."""
+        return "lost_request" if site.startswith("SEND") else ""
+
+
+class Outage(Plan):
+    """Storage answers 503 to everything."""
+
+    def take(self, _site):
+        """Refuse it."""
+        return "busy_before"
+
+
+def exit_status_of(act):
+    """Run something in a process of its own and return how that ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

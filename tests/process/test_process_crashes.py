@@ -1,0 +1,112 @@
+"""A process that ends at any of its requests, or loses any request or reply, leaves what the next delivery completes.
+
+Each scenario is recorded once, then run once for each request and each mode of fault; after the fault the host delivers
+the message again to healthy processes until one returns.
+"""
+
+from contextlib import suppress
+
+import pytest
+
+from shared.parked.entry import EntryState
+from shared.pipeline.failure import UNKNOWN_PARKS_AT
+from tests.process.faults import MODES, Killed, Plan
+from tests.process.world import World
+
+#: More deliveries than any scenario needs after its one fault.
+ENOUGH = 30
+
+
+def succeeds(_sale):
+    """Do nothing."""
+
+
+def always_fails(_sale):
+    """Fail as a bug does."""
+    raise ZeroDivisionError
+
+
+SCENARIOS = {
+    "first delivery": (1, succeeds),
+    "late delivery": (4, succeeds),
+    "parking": (UNKNOWN_PARKS_AT, always_fails),
+}
+#: Requests of each scenario: a change here is a change of the bill.
+RECORDED = {
+    "first delivery": ["GET payloads", "PUT results", "SEND results"],
+    "late delivery": [
+        "GET results",
+        "GET parked",
+        "PATCH parked",
+        "GET payloads",
+        "PUT results",
+        "SEND results",
+        "DELETE parked",
+    ],
+    "parking": [
+        "GET results",
+        "GET parked",
+        "PATCH parked",
+        "GET payloads",
+        "PATCH parked",
+        "GET results",
+        "PUT parked",
+        "POST parked",
+        "SEND results",
+        "DELETE parked",
+    ],
+}
+RUNS = [(name, at, mode) for name, sites in RECORDED.items() for at in range(1, len(sites) + 1) for mode in MODES]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_recorded_requests_are_the_requests(provisioned, name):
+    """What is enumerated below is everything that the scenario sends."""
+    count, fault = SCENARIOS[name]
+    world, plan = prepared(provisioned, fault), Plan()
+    world.deliver(count, plan)
+    assert plan.sites == RECORDED[name]
+
+
+@pytest.mark.parametrize(("name", "at", "mode"), RUNS)
+def test_one_fault_anywhere_loses_nothing_and_parks_nothing_healthy(provisioned, name, at, mode):
+    """Afterwards the chunk is done or parked, never both, its bytes are kept, and the ledger was told the truth."""
+    count, fault = SCENARIOS[name]
+    world, plan = prepared(provisioned, fault), Plan(at, mode)
+    is_settled = handled(world, count, plan)
+    assert plan.fired
+    while not is_settled:
+        count += 1
+        assert count < ENOUGH, "the chunk is stuck"
+        is_settled = handled(world, count, Plan())
+    check(world, is_healthy=fault is succeeds)
+
+
+def prepared(azurite, fault):
+    """Return a world whose workload has this fault."""
+    world = World(azurite)
+    world.workload.fault = fault
+    return world
+
+
+def handled(world, count, plan):
+    """Deliver once; whether the host would delete the message."""
+    # The host delivers again after any exception, as after the end of the process.
+    with suppress(Killed, Exception):
+        world.deliver(count, plan)
+        return True
+    return False
+
+
+def check(world, *, is_healthy):
+    """Hold the invariants."""
+    stored, entry = world.stored, world.entry
+    assert (stored is not None, entry is None) == (is_healthy, is_healthy)
+    assert world.sent
+    if is_healthy:
+        assert {(one.hash, one.accepted.items, one.reason) for one in world.sent} == {(stored.hash, 10, None)}
+    else:
+        assert entry.state is EntryState.OPEN
+        assert {(one.hash, one.parked.items, one.reason) for one in world.sent} == {(None, 10, entry.reason)}
+        with world.process() as process:
+            assert process.parked.body(entry) == world.body

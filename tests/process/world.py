@@ -1,0 +1,173 @@
+"""One job whose chunk is processed by one process after another, as the Functions host would deliver it."""
+
+import hashlib
+import itertools
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
+
+import msgspec
+
+from shared.connections import Connections
+from shared.errors import ResultNotSentError
+from shared.parked.attempts import Attempts
+from shared.parked.entry import chunk_key
+from shared.parked.parked_table import ParkedTable
+from shared.parked.parking import Parking
+from shared.payload.compression import Codec, compress
+from shared.payload.store import PayloadStore
+from shared.pipeline.chunk_reader import PayloadReader
+from shared.pipeline.chunk_result import ResultStore
+from shared.pipeline.messages import Chunk, encode
+from shared.pipeline.process import Delivery, Processor, Tools
+from shared.workloads import Line, Rejected, Total
+from shared.workloads.registry import Workloads
+from tests.process.faults import Plan
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+_numbers = itertools.count(1)
+
+
+class ManualClock:
+    """A clock that a test moves."""
+
+    def __init__(self):
+        self.at = NOON
+
+    def now(self):
+        """Return the time that was set."""
+        return self.at
+
+    def monotonic(self):
+        """Return the same in seconds."""
+        return self.at.timestamp()
+
+    def advance(self, seconds):
+        """Move it."""
+        self.at += timedelta(seconds=seconds)
+
+
+class Sale(msgspec.Struct, frozen=True):
+    """A transaction of these tests."""
+
+    shop: str
+    amount: Decimal
+
+
+class Sales:
+    """Adds sales up by shop; `fault` is called for each one first."""
+
+    name, transaction, partial, sums = "sales", Sale, dict[str, Decimal], ("amount",)
+
+    def __init__(self, fault=lambda sale: None):
+        self.fault, self.runs = fault, 0
+
+    def map(self, sale, _number):
+        """Reject what has no shop."""
+        self.fault(sale)
+        return (sale.shop, sale.amount) if sale.shop else Rejected("no_shop", "the shop is empty")
+
+    def combine(self, mapped):
+        """Add up."""
+        self.runs += 1
+        totals = {}
+        for shop, amount in mapped:
+            totals[shop] = totals.get(shop, Decimal()) + amount
+        return totals
+
+    def merge(self, left, right):
+        """Add up."""
+        return {shop: left.get(shop, Decimal()) + right.get(shop, Decimal()) for shop in sorted({*left, *right})}
+
+    def finish(self, partial):
+        """Yield a row and a line a shop."""
+        for shop, amount in sorted(partial.items()):
+            yield Line({"shop": shop, "amount": str(amount)})
+            yield Total(shop, {"amount": str(amount)})
+
+
+LINES = [f'{{"shop":"s{n % 3}","amount":"{n}.10"}}'.encode() for n in range(10)]
+
+
+class World:
+    """What outlasts a process: storage, the bus, and the work message."""
+
+    def __init__(self, azurite, lines=LINES):
+        self.azurite, self.clock = azurite, ManualClock()
+        self.job = f"job-{next(_numbers)}-{id(self):x}"
+        self.sent, self.finished, self.workload = [], [], Sales()
+        self.message = self._published(lines)
+        self.body = encode(self.message)
+
+    def _published(self, lines):
+        frames, stored = [], b""
+        for start in range(0, len(lines), 4):
+            text = b"".join(line + b"\n" for line in lines[start : start + 4])
+            frame = compress(text, Codec.ZSTD)
+            frames.append((len(stored), len(frame), text.count(b"\n"), _sha256(frame)))
+            stored += frame
+        with Connections(self.azurite.connection_string) as connections:
+            store = PayloadStore(connections.blobs.get_container_client("payloads"))
+            blob = store.put(self.job, BytesIO(stored), len(stored), _sha256(stored))
+        return Chunk(
+            job=self.job, chunk=0, revision=1, workload="sales", codec="zstd", frames=frames, first_id=100,
+            blob=blob.name, etag=blob.etag,
+        )  # fmt: skip
+
+    def process(self, plan=None):
+        """Return a process of the app, whose requests are faulted as planned."""
+        return Process(self, plan or Plan())
+
+    def deliver(self, count=1, plan=None, body=None):
+        """Have one process handle one delivery."""
+        with self.process(plan) as process:
+            process.processor.handle(Delivery(queue="work-00", message_id="m1", body=body or self.body, count=count))
+
+    @property
+    def entry(self):
+        """What is parked of the chunk."""
+        with self.process() as process:
+            return process.parked.find(self.job, chunk_key(0, 1))
+
+    @property
+    def stored(self):
+        """The stored result of the chunk."""
+        with self.process() as process:
+            return process.results.find(self.message)
+
+
+class Process:
+    """One process of the app."""
+
+    def __init__(self, world, plan):
+        self._world, self.plan = world, plan
+        self.connections = Connections(world.azurite.connection_string, transport=plan.transport)
+        blobs, table = self.connections.blobs, self.connections.tables.get_table_client("parked")
+        self.results = ResultStore(blobs.get_container_client("results"))
+        self.parked = ParkedTable(table, blobs.get_container_client("parked"))
+        self.attempts = Attempts(table)
+        self.processor = Processor(
+            Tools(
+                workloads=Workloads([world.workload]),
+                read=PayloadReader(PayloadStore(blobs.get_container_client("payloads"))),
+                results=self.results,
+                send=self._send,
+                parking=Parking(self.parked, world.clock),
+                attempts=self.attempts,
+                finish=world.finished.append,
+                clock=world.clock,
+            )
+        )
+
+    def _send(self, result):
+        self.plan.around("SEND results", lambda: self._world.sent.append(result), ResultNotSentError("the bus is down"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connections.close()
+
+
+def _sha256(content):
+    return hashlib.sha256(content).hexdigest()
