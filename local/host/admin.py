@@ -14,6 +14,7 @@ from aiohttp import web
 from azure.functions.meta import Datum
 
 from local.host.contract import Binding, Invoke
+from local.host.datum_values import StringCollection
 from local.host.indexing import App
 from local.host.message_datums import merged
 from local.host.plan import InstanceArguments, group_of
@@ -93,7 +94,7 @@ class Admin:
         group = group_of(function.name, trigger.type, is_flex=self._arguments.host.is_flex)
         if group != self._arguments.group:
             return await self._forward(group, request)
-        datum, metadata = _by_hand(trigger, _input(await request.text()))
+        datum, metadata = by_hand(trigger, _input(await request.text()))
         run = asyncio.create_task(self._run(function.name, datum, metadata))
         self._runs.add(run)
         run.add_done_callback(self._runs.discard)
@@ -132,7 +133,7 @@ def _input(text: str) -> str:
     return value
 
 
-def _by_hand(trigger: Binding, text: str) -> tuple[Datum, Mapping[str, Datum]]:
+def by_hand(trigger: Binding, text: str) -> tuple[Datum, Mapping[str, Datum]]:
     """Return what a trigger gives for a run without a message."""
     if trigger.type == "timerTrigger":
         return timer_datum(None, past_due=False), {}
@@ -140,6 +141,6 @@ def _by_hand(trigger: Binding, text: str) -> tuple[Datum, Mapping[str, Datum]]:
         metadata = {"Id": Datum(str(uuid4()), "string"), "QueueTrigger": Datum(text, "string")}
         return Datum(text, "string"), merged(metadata, text)
     if str(trigger.settings.get("cardinality", "ONE")).upper() == "MANY":
-        return Datum(json.dumps([text]), "json"), {"UserPropertiesArray": Datum("[{}]", "json")}
+        return Datum(StringCollection((text,)), "collection_string"), {"UserPropertiesArray": Datum("[{}]", "json")}
     metadata = {"MessageId": Datum(str(uuid4()), "string"), "UserProperties": Datum("{}", "json")}
     return Datum(text, "string"), merged(metadata, text)
