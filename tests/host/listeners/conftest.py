@@ -40,7 +40,14 @@ async def queue(storage):
 
 @pytest.fixture(scope="session")
 def broker():
-    """One broker for all listener tests."""
+    """One broker for all listener tests; a message that was left locked stays so longer than any test."""
+    with Broker.start("tests.host.listeners.bus_topology:bus") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def brisk_broker():
+    """A broker for the tests that see a lock end or being renewed."""
     with Broker.start("tests.host.listeners.bus_topology:bus", lock_seconds=LOCK_SECONDS) as running:
         yield running
 
@@ -49,6 +56,14 @@ def broker():
 async def bus(broker):
     """The bus as its publishers and operators see it."""
     probe = BusProbe(broker.connection_string)
+    yield probe
+    await probe.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def brisk_bus(brisk_broker):
+    """The same of the bus with short locks."""
+    probe = BusProbe(brisk_broker.connection_string)
     yield probe
     await probe.close()
 
