@@ -1,9 +1,9 @@
 """The `sluice` command: its options, its output, its exit status. What it does is in the module of each command."""
 
 import json
+import logging
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from cli import doctor as examination
+from cli import ids
+from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from cli.settings_file import NoSettingsError, load
 from shared import __version__
+from shared.errors import SluiceError
 from shared.settings import SettingsError
-
-#: Exit statuses: 0 all is well, 1 something was found or failed, 2 the call or the settings make no sense.
-PROBLEM_FOUND, WRONG_CALL = 1, 2
 
 app = typer.Typer(
     help="Operate Sluice. It reads the app's own settings: the environment, else local.settings.json, else those of a "
@@ -26,10 +26,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-SettingsOption = Annotated[
-    Path | None, typer.Option("--settings", help="A settings file to read instead of the ones looked for.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
+app.add_typer(ids.app, name="ids")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value
@@ -71,8 +68,13 @@ def _table(findings: list[examination.Finding]) -> Table:
 
 def main() -> None:
     """Run the command; what is wrong with the call or the settings is one line."""
+    # What the library logs on its way to an error, the error says again, and once is enough for a person.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         app()
     except (SettingsError, NoSettingsError) as error:
         typer.echo(f"sluice: {error}", err=True)
         sys.exit(WRONG_CALL)
+    except SluiceError as error:
+        typer.echo(f"sluice: {error}", err=True)
+        sys.exit(PROBLEM_FOUND)

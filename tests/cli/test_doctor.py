@@ -1,26 +1,12 @@
 """`sluice doctor`, as a person runs it, against the real stack."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from azure.storage.queue import QueueServiceClient
 
 from shared import __version__
 from shared.topology import topology
-
-SLUICE = Path(sys.executable).parent / "sluice"
-
-
-def sluice(*arguments, settings, cwd):
-    """Run the command with nothing but these settings in its environment."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return subprocess.run(
-        [SLUICE, *arguments], env={**kept, **settings}, cwd=cwd, capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 def entities():
@@ -36,61 +22,61 @@ def entities():
     }
 
 
-def test_a_whole_installation_is_well(stack_settings, tmp_path):
+def test_a_whole_installation_is_well(sluice):
     """Every entity of the topology is looked at, and all is well with status 0."""
-    done = sluice("doctor", "--json", settings=stack_settings, cwd=tmp_path)
+    done = sluice("doctor", "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["ok"]) == (0, True)
     assert {(finding["kind"], finding["name"]) for finding in report["findings"]} == entities()
 
 
-def test_what_is_missing_is_named(stack_settings, tmp_path):
+def test_what_is_missing_is_named(sluice, stack_settings):
     """A queue that was never made is found, with what to do, and the status is 1."""
     connection = stack_settings["SluiceStorage"]
     with QueueServiceClient.from_connection_string(connection) as queues:
         queues.delete_queue("work-00")
         try:
-            done = sluice("doctor", settings=stack_settings, cwd=tmp_path)
+            done = sluice("doctor")
         finally:
             queues.create_queue("work-00")
     assert done.returncode == 1
     assert "does not exist" in " ".join(done.stdout.split())
 
 
-def test_a_bus_that_does_not_answer_is_named(stack_settings, tmp_path):
+def test_a_bus_that_does_not_answer_is_named(sluice, stack_settings):
     """With the bus gone every bus entity is a problem, storage is not, and there is no traceback."""
     nowhere = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true;"
     dead = {**stack_settings, "SluiceBus": nowhere}
-    done = sluice("doctor", "--json", settings=dead, cwd=tmp_path)
+    done = sluice("doctor", "--json", settings=dead)
     problems = {finding["kind"] for finding in json.loads(done.stdout)["findings"] if finding["problem"]}
     assert (done.returncode, problems) == (1, {"bus queue", "subscription"})
     assert "Traceback" not in done.stderr
 
 
-def test_missing_settings_are_one_line(tmp_path):
+def test_missing_settings_are_one_line(sluice):
     """Without settings the command says which are missing, with status 2."""
-    done = sluice("doctor", settings={}, cwd=tmp_path)
+    done = sluice("doctor", settings={})
     assert done.returncode == 2
     assert done.stderr.startswith("sluice: SluiceStorage is missing")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_settings_file_is_found_and_the_environment_wins(stack_settings, tmp_path):
+def test_a_settings_file_is_found_and_the_environment_wins(sluice, stack_settings, tmp_path):
     """local.settings.json of the current folder is read; what the environment says counts more."""
     values = {**stack_settings, "SLUICE_WORK_QUEUES": "none"}
     (tmp_path / "local.settings.json").write_text(json.dumps({"Values": values}))
-    assert "SLUICE_WORK_QUEUES is 'none'" in sluice("doctor", settings={}, cwd=tmp_path).stderr
-    assert sluice("doctor", settings={"SLUICE_WORK_QUEUES": "1"}, cwd=tmp_path).returncode == 0
+    assert "SLUICE_WORK_QUEUES is 'none'" in sluice("doctor", settings={}).stderr
+    assert sluice("doctor", settings={"SLUICE_WORK_QUEUES": "1"}).returncode == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"Values": 3}', "{"])
-def test_a_file_that_is_no_settings_file_is_refused(text, tmp_path):
+def test_a_file_that_is_no_settings_file_is_refused(sluice, text, tmp_path):
     """A wrong file is named, with what was expected."""
     (tmp_path / "x.json").write_text(text)
-    done = sluice("doctor", "--settings", "x.json", settings={}, cwd=tmp_path)
+    done = sluice("doctor", "--settings", "x.json", settings={})
     assert (done.returncode, "x.json is not a settings file" in done.stderr) == (2, True)
 
 
-def test_the_version_is_the_packages(tmp_path):
+def test_the_version_is_the_packages(sluice):
     """`sluice --version` says the one version there is."""
-    assert sluice("--version", settings={}, cwd=tmp_path).stdout.strip() == __version__
+    assert sluice("--version", settings={}).stdout.strip() == __version__

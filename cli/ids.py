@@ -1,0 +1,104 @@
+"""`sluice ids`: draw numbers, tell the story of one, and look at a sequence."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from shared.ids import BlobStore, Event, Explanation, RangeGenerator, explain_in, read_sequence
+
+#: A person sees the last reservations on one screen; --json has all that the blob keeps.
+LAST_SHOWN = 10
+
+app = typer.Typer(help="Unique ids: draw numbers, tell who held one, look at a sequence.", no_args_is_help=True)
+
+SequenceArgument = Annotated[str, typer.Argument(help="The sequence, for instance ordernumber.", metavar="SEQUENCE")]
+
+
+@app.command("next")
+def next_ids(
+    sequence: SequenceArgument,
+    count: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many, as one block without gaps.")] = 1,
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw numbers; they are used up, whatever becomes of them."""
+    with connected(settings) as connections:
+        store = BlobStore(connections.blobs.get_container_client("ids"), sequence)
+        # Exactly what is asked for: a prefetched range would be a gap as soon as this command ends.
+        with RangeGenerator(store, prefetch=False) as ids:
+            block = ids.next_ids(count)
+    if as_json:
+        typer.echo(json.dumps({"sequence": sequence, "first": block.start, "last": block.stop - 1}))
+    else:
+        typer.echo("\n".join(map(str, block)))
+
+
+@app.command()
+def explain(
+    sequence: SequenceArgument,
+    number: Annotated[int, typer.Argument(help="The number whose story is asked for.")],
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell who held a number, when, and why it may be missing."""
+    with connected(settings) as connections:
+        told = explain_in(BlobStore(connections.blobs.get_container_client("ids"), sequence), number)
+    typer.echo(json.dumps(_story(sequence, told)) if as_json else str(told))
+
+
+@app.command()
+def status(sequence: SequenceArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show the next free number of a sequence and who reserved last."""
+    with connected(settings) as connections:
+        page = read_sequence(BlobStore(connections.blobs.get_container_client("ids"), sequence))
+    if page is None:
+        _say_that_it_was_never_used(sequence, as_json=as_json)
+        raise typer.Exit(PROBLEM_FOUND)
+    if as_json:
+        events = [_event(event) for event in page.events]
+        typer.echo(json.dumps({"sequence": sequence, "next": page.next, "events": events}))
+        return
+    Console().print(_table(sequence, page.events[-LAST_SHOWN:]))
+    typer.echo(f"the next free number of {sequence} is {page.next}")
+
+
+def _say_that_it_was_never_used(sequence: str, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"sequence": sequence, "next": None, "events": []}))
+    else:
+        typer.echo(f"no number was ever drawn from {sequence}: check its spelling", err=True)
+
+
+def _table(sequence: str, events: tuple[Event, ...]) -> Table:
+    table = Table("when (UTC)", "what", "numbers", "node", title=f"Last changes of {sequence}")
+    for event in events:
+        numbers = f"{event.start} to {event.stop - 1}" if event.numbers else "-"
+        table.add_row(_moment(event.by.at), event.kind.value, numbers, event.by.node)
+    return table
+
+
+def _event(event: Event) -> dict[str, object]:
+    at = event.by.at.isoformat()
+    return {"kind": event.kind.value, "start": event.start, "stop": event.stop, "node": event.by.node, "at": at}
+
+
+def _story(sequence: str, told: Explanation) -> dict[str, object]:
+    return {
+        "sequence": sequence,
+        "number": told.number,
+        "fate": told.fate.value,
+        "reservation": _event(told.reservation) if told.reservation else None,
+        "last_heard": _event(told.heard) if told.heard else None,
+        "text": str(told),
+    }
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,26 @@
+"""What every command shares: its common options, its exit statuses, its connections."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.settings_file import load
+from shared.connections import Connections
+
+#: Exit statuses: 0 all is well, 1 something was found or failed, 2 the call or the settings make no sense.
+PROBLEM_FOUND, WRONG_CALL = 1, 2
+
+SettingsOption = Annotated[
+    Path | None, typer.Option("--settings", help="A settings file to read instead of the ones looked for.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
+
+
+@contextmanager
+def connected(settings: Path | None) -> Iterator[Connections]:
+    """Yield connections to the installation that the settings name."""
+    with Connections.parse(load(settings)) as connections:
+        yield connections

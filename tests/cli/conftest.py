@@ -1,0 +1,24 @@
+"""The `sluice` command as a person runs it: a process of its own, with nothing but the given settings."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SLUICE = Path(sys.executable).parent / "sluice"
+
+
+@pytest.fixture
+def sluice(stack_settings, tmp_path):
+    """Run the command against the run's stack, in an empty folder."""
+
+    def run(*arguments, settings=None):
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        environment = kept | (stack_settings if settings is None else settings)
+        return subprocess.run(
+            [SLUICE, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90
+        )
+
+    return run
