@@ -58,7 +58,7 @@ class Intake:
     def fetch(self, payload: Payload, chunk: Chunk) -> Iterator[tuple[int, bytes]]:
         """Yield each frame's verified content with the position of its first line; at most one ranged read."""
         if payload.blob is not None:
-            stored = self._store.read(payload.blob, chunk.offset, chunk.length)
+            stored = self._store.read_touched(payload.blob, chunk.offset, chunk.length)
         else:
             stored = (payload.inline or b"")[chunk.offset : chunk.offset + chunk.length]
         return read_frames(stored, chunk, payload.codec, self._limits)

@@ -1,0 +1,138 @@
+"""Each form of payload, taken in and read back; and files from any tool, framed on the way."""
+
+import base64
+import gzip
+import hashlib
+import json
+
+import pytest
+import zstandard
+
+from shared.payload import Form, Intake, Limits, fingerprint, open_envelope, read_submission, read_transactions
+from shared.payload.form import choose, most_inline_items, requests_to_publish
+from tests.payload.hostile import MESSAGE_ID, framed_blob, index_of, inline, sha, wrap
+
+LIMITS = Limits(frame_items=10)
+OBJECTS = [{"id": number, "name": f"n{number}"} for number in range(35)]
+TEXT = "".join(json.dumps(one) + "\n" for one in OBJECTS).encode()
+FRAMES = [TEXT.splitlines(keepends=True)[at : at + 10] for at in range(0, 35, 10)]
+PACKED = [(gzip.compress(b"".join(lines), mtime=0), len(lines)) for lines in FRAMES]
+STORED, ROWS = b"".join(stored for stored, _ in PACKED), index_of(*PACKED)
+INDEX = json.dumps(ROWS, separators=(",", ":")).encode()
+TOUCHED_BY_WINDOWS = b"\xef\xbb\xbf" + TEXT.replace(b"\n", b"\r\n").removesuffix(b"\r\n")
+
+
+def submitted(message):
+    """Return the submission of a message."""
+    return read_submission(open_envelope(message, LIMITS), MESSAGE_ID, LIMITS)
+
+
+def take(message, store):
+    """Return the payload of a message."""
+    return Intake(store, LIMITS).take(submitted(message))
+
+
+def everything(payload, store, items=10):
+    """Return all transactions, each read from its own chunk."""
+    found = []
+    for chunk in payload.index.chunks(items, LIMITS):
+        for first, text in Intake(store, LIMITS).fetch(payload, chunk):
+            read = read_transactions(text, dict, first, (), LIMITS)
+            assert list(read.positions) == list(range(first, first + len(read.accepted)))
+            assert not read.rejected
+            found += read.accepted
+    return found
+
+
+FORMS = {
+    "items": (wrap(items=OBJECTS), {}),
+    "inline frames": (inline(ROWS, STORED, "gzip"), {}),
+    "inline file": (wrap(payload={"inline": base64.b64encode(gzip.compress(TEXT)).decode()}), {}),
+    "framed blob": (framed_blob(f"job-1/{sha(STORED)}", ROWS, codec="gzip"), {f"job-1/{sha(STORED)}": STORED}),
+    "framed blob, index apart": (
+        framed_blob(f"job-1/{sha(STORED)}", None, codec="gzip", index=sha(INDEX)),
+        {f"job-1/{sha(STORED)}": STORED, f"job-1/{sha(INDEX)}": INDEX},
+    ),
+    "ndjson": (wrap(payload={"blob": "up/a.ndjson"}), {"up/a.ndjson": TEXT}),
+    "from Windows": (wrap(payload={"blob": "up/a.jsonl"}), {"up/a.jsonl": TOUCHED_BY_WINDOWS}),
+    "gz": (wrap(payload={"blob": "up/a.ndjson.gz"}), {"up/a.ndjson.gz": gzip.compress(TEXT)}),
+    "two gz in one": (wrap(payload={"blob": "up/b.gz"}), {"up/b.gz": b"".join(one for one, _ in PACKED)}),
+    "zst": (wrap(payload={"blob": "up/a.zst"}), {"up/a.zst": zstandard.compress(TEXT)}),
+    "no suffix": (wrap(payload={"blob": "up/a"}), {"up/a": gzip.compress(TEXT)}),
+    "blank lines": (wrap(payload={"blob": "up/c"}), {"up/c": b"\n" + TEXT.replace(b"\n", b"\n\n \n")}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_transactions(form, store, container):
+    """Whatever the publisher chose, each transaction comes out once, in order."""
+    message, blobs = FORMS[form]
+    for name, content in blobs.items():
+        container.upload_blob(name, content)
+    payload = take(message, store)
+    assert payload.index.items == len(OBJECTS)
+    assert (payload.blob is None) != (payload.inline is None)
+    assert everything(payload, store) == OBJECTS
+    assert everything(payload, store, items=25) == OBJECTS
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_submission_has_the_same_fingerprint(form, store, container):
+    """Dropped twice it is the same; with another gate, workload or content it is not."""
+    message, blobs = FORMS[form]
+    for name, content in blobs.items():
+        container.upload_blob(name, content)
+    prints = [fingerprint(submitted(message), take(message, store)) for _ in range(2)]
+    assert prints[0] == prints[1]
+    held = json.dumps({"sluice": {**json.loads(message)["sluice"], "gate": "nightly"}}).encode()
+    assert fingerprint(submitted(held), take(held, store)) != prints[0]
+    other = wrap(items=[{"id": "another"}])
+    assert fingerprint(submitted(other), take(other, store)) != prints[0]
+
+
+def test_a_file_is_framed_once_under_its_jobs_folder(store, container):
+    """A file without an index becomes a payload like any other; taken in again, nothing new is written."""
+    container.upload_blob("up/a.ndjson.gz", gzip.compress(TEXT))
+    message = wrap(job="job-7", payload={"blob": "up/a.ndjson.gz"})
+    first, again = take(message, store), take(message, store)
+    assert first.blob.name == again.blob.name
+    assert first.blob.name.startswith("job-7/")
+    assert sorted(container.list_blob_names()) == sorted(["up/a.ndjson.gz", first.blob.name])
+    assert hashlib.sha256(container.download_blob(first.blob.name).readall()).hexdigest() in first.blob.name
+
+
+def test_the_least_that_a_person_can_type():
+    """No job, no workload, no gate: the message's own id names the job, and nothing holds it."""
+    found = submitted(b'{"sluice": {"items": [{"id": 1}, {"id": 2}]}}')
+    assert (found.job, found.workload, found.gate) == (MESSAGE_ID, "billing", None)
+    assert found.content.lines == (b'{"id": 1}', b'{"id": 2}')
+
+
+def test_chunks_keep_to_what_one_read_may_fetch():
+    """Large frames make smaller chunks, and a frame larger than the wish is a chunk of its own."""
+    message = framed_blob("job-1/x", [[n * 100, 100, 1000, "a" * 64] for n in range(10)])
+    index = submitted(message).content.index
+    sizes = [chunk.items for chunk in index.chunks(4000, Limits())]
+    assert sizes == [4000, 4000, 2000]
+    assert [chunk.items for chunk in index.chunks(4000, Limits(chunk_stored_most=250))] == [2000] * 5
+    assert [chunk.items for chunk in index.chunks(10, Limits())] == [1000] * 10
+
+
+@pytest.mark.parametrize(("around", "most"), [(400, 65_536), (0, 65_536), (65_535, 65_536), (1, 1000)])
+def test_the_choice_is_made_on_the_encoded_size(around, most):
+    """The last payload that fits goes inline, one byte more goes beside it."""
+    limits = Limits(message_bytes=most)
+    largest = (most - around) // 4 * 3
+    assert len(base64.b64encode(bytes(largest))) + around <= most < len(base64.b64encode(bytes(largest + 1))) + around
+    assert choose(largest, around, limits) is Form.INLINE
+    assert choose(largest + 1, around, limits) is Form.BLOB
+    assert most_inline_items(1, around, limits) == largest
+
+
+def test_what_publishing_costs():
+    """One message, and for a blob its put, or its blocks with one look and one commit."""
+    limits = Limits(block_bytes=100)
+    assert requests_to_publish(90, Form.INLINE, limits).blob == 0
+    assert requests_to_publish(90, Form.BLOB, limits).blob == 1
+    assert requests_to_publish(250, Form.BLOB, limits).blob == 5
+    assert requests_to_publish(250, Form.BLOB, limits, is_index_apart=True).blob == 6

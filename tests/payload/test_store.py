@@ -1,0 +1,181 @@
+"""Blobs of payloads on a real blob service: written once, never replaced, whatever happens to a reply."""
+
+import hashlib
+import io
+import threading
+
+import pytest
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, ResourceModifiedError, ServiceResponseError
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.blob import BlobServiceClient, LinearRetry
+
+from shared.errors import PayloadTamperedError, RefusedError, StorageUnavailableError
+from shared.payload import Limits, PayloadStore, Reason
+
+#: Blocks so small that three of them are a payload.
+BLOCKS = Limits(block_bytes=1000)
+SMALL, LARGE = b"one line\n", bytes(range(256)) * 10
+
+
+class Faults(RequestsTransport):
+    """Loses the reply of chosen requests after they took effect, and keeps the order of all."""
+
+    def __init__(self, lost=()):
+        super().__init__()
+        self.lost, self.sent = set(lost), []
+
+    def send(self, request, **kwargs):
+        """Send, then lose the reply if it is one of those."""
+        response = super().send(request, **kwargs)
+        self.sent.append((request.method, request.url.partition("?")[2]))
+        if len(self.sent) - 1 in self.lost:
+            raise ServiceResponseError("the reply was lost")
+        return response
+
+
+@pytest.fixture
+def faulty(azurite, container):
+    """Return stores whose transport loses the replies of the given requests."""
+    opened = []
+
+    def make(*lost, limits=BLOCKS):
+        quick = LinearRetry(backoff=0, retry_total=2, random_jitter_range=0)
+        transport = Faults(lost)
+        service = BlobServiceClient.from_connection_string(
+            azurite.connection_string, transport=transport, retry_policy=quick
+        )
+        opened.append(service)
+        return PayloadStore(service.get_container_client(container.container_name), limits), transport
+
+    yield make
+    for service in opened:
+        service.close()
+
+
+def put(store, content, job="job-1"):
+    """Write the content."""
+    return store.put(job, io.BytesIO(content), len(content), hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("content", [SMALL, LARGE], ids=["one put", "blocks"])
+def test_a_payload_is_read_back_by_ranges(container, content):
+    """What was written is there under its hash, as a whole and in ranges."""
+    store = PayloadStore(container, BLOCKS)
+    blob = put(store, content)
+    assert blob.name == f"job-1/{hashlib.sha256(content).hexdigest()}"
+    assert store.find(blob.name) == blob
+    assert b"".join(store.stream(blob)) == content
+    assert store.read(blob, 3, 5) == content[3:8]
+
+
+@pytest.mark.parametrize("content", [SMALL, LARGE], ids=["one put", "blocks"])
+def test_writing_again_touches_what_is_there(container, content):
+    """A sweep that saw the old ETag can no longer delete what a second publisher relies on."""
+    store = PayloadStore(container, BLOCKS)
+    first, second = put(store, content), put(store, content)
+    assert (first.name, first.size) == (second.name, second.size)
+    assert first.etag != second.etag
+    with pytest.raises(ResourceModifiedError):
+        container.delete_blob(first.name, etag=first.etag, match_condition=MatchConditions.IfNotModified)
+    assert store.read(second, 0, second.size) == content
+
+
+@pytest.mark.parametrize("content", [SMALL, LARGE], ids=["one put", "blocks"])
+def test_any_lost_reply_of_a_write_is_resolved(faulty, content):
+    """Whichever reply is lost, the write succeeds once and what is there is what was written."""
+    clean, transport = faulty()
+    put(clean, content, job="clean")
+    requests = len(transport.sent)
+    for lost in range(requests):
+        store, transport = faulty(lost)
+        blob = put(store, content, job=f"lost-{lost}")
+        assert len(transport.sent) > requests, "no reply was lost"
+        assert store.find(blob.name) == blob
+        assert b"".join(store.stream(blob)) == content
+
+
+def test_two_publishers_of_the_same_content_both_succeed(faulty):
+    """Whoever commits first, both end with the same blob."""
+    stores = [faulty()[0] for _ in range(4)]
+    blobs = []
+    threads = [threading.Thread(target=lambda store=store: blobs.append(put(store, LARGE))) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({blob.name for blob in blobs}) == 1
+    assert len(blobs) == 4
+
+
+@pytest.mark.parametrize("there", [b"other bytes", SMALL + b"and more", b""], ids=["other", "longer", "empty"])
+def test_a_name_that_holds_other_bytes_is_not_taken_for_a_success(container, there):
+    """Somebody wrote something else under the hash: the publisher is told, and nothing is replaced."""
+    name = f"job-1/{hashlib.sha256(SMALL).hexdigest()}"
+    container.upload_blob(name, there)
+    with pytest.raises(PayloadTamperedError, match="holds other bytes"):
+        put(PayloadStore(container), SMALL)
+    assert container.download_blob(name).readall() == there
+
+
+def test_a_blob_that_was_replaced_is_not_read(container, store):
+    """A read belongs to the blob that was found, not to its name."""
+    container.upload_blob("a.ndjson", SMALL)
+    found = store.find("a.ndjson")
+    container.upload_blob("a.ndjson", SMALL.upper(), overwrite=True)
+    with pytest.raises(RefusedError) as refused:
+        store.read(found, 0, 4)
+    assert refused.value.reason == Reason.PAYLOAD_REPLACED
+
+
+def test_a_payload_that_was_only_touched_is_still_read(container, store):
+    """The same submission dropped again must not make the chunks of the first one unreadable."""
+    first = put(store, SMALL)
+    put(store, SMALL)
+    assert store.read_touched(first, 4, 4) == SMALL[4:8]
+    container.delete_blob(first.name)
+    with pytest.raises(RefusedError) as refused:
+        store.read_touched(first, 4, 4)
+    assert refused.value.reason == Reason.PAYLOAD_MISSING
+
+
+def test_a_range_behind_the_end_is_refused_without_a_request(faulty):
+    """What an index promises beyond the blob's end is not asked for."""
+    store, transport = faulty()
+    blob = put(store, SMALL)
+    before = len(transport.sent)
+    with pytest.raises(RefusedError) as refused:
+        store.read(blob, 4, len(SMALL))
+    assert refused.value.reason == Reason.LENGTH_MISMATCH
+    assert len(transport.sent) == before
+
+
+def test_a_chunk_is_one_request(faulty):
+    """However many frames a chunk has, it is fetched by one ranged read."""
+    store, transport = faulty()
+    blob = put(store, LARGE)
+    before = len(transport.sent)
+    store.read(blob, 100, 2000)
+    assert [method for method, _ in transport.sent[before:]] == ["GET"]
+
+
+@pytest.mark.parametrize("name", ["../results/secret", "a/../../results/secret", "results%2fsecret"])
+def test_no_name_leaves_the_container(azurite, container, name):
+    """A blob of another container is not reached even where the client library would normalise the path."""
+    with BlobServiceClient.from_connection_string(azurite.connection_string) as service:
+        store = PayloadStore(service.get_container_client(container.container_name))
+        with pytest.raises(RefusedError) as refused:
+            store.find(name)
+    assert refused.value.reason == Reason.BAD_BLOB_NAME
+
+
+def test_storage_that_does_not_answer_is_no_refusal(azurite, container):
+    """An outage is not the publisher's fault: it is another error, and it says what to do."""
+    with BlobServiceClient.from_connection_string(azurite.connection_string) as service:
+        missing = PayloadStore(service.get_container_client("no-such-container"))
+        with pytest.raises(StorageUnavailableError, match=r"ContainerNotFound.*try again"):
+            missing.find("a.ndjson")
+        with pytest.raises(StorageUnavailableError, match="could not write"):
+            put(missing, SMALL)
+    assert issubclass(StorageUnavailableError, Exception)
+    assert not issubclass(StorageUnavailableError, AzureError)
