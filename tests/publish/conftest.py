@@ -1,0 +1,59 @@
+"""A queue and a payload container of their own for every test, and a publisher on them."""
+
+import uuid
+from dataclasses import dataclass
+
+import pytest
+from azure.storage.blob import BlobServiceClient, ContainerClient
+from azure.storage.queue import QueueClient, QueueServiceClient
+
+from shared.payload import Intake, Limits, PayloadStore, open_envelope, read_submission, read_transactions
+from shared.publish import Publisher
+
+LIMITS = Limits()
+
+
+@dataclass
+class Dropped:
+    """What lies in the queue and what it points to, read as the pipeline reads it."""
+
+    queue: QueueClient
+    payloads: ContainerClient
+
+    def message(self):
+        """Return the one message."""
+        (message,) = self.queue.peek_messages(32)
+        return message
+
+    def submission(self):
+        """Return the one submission."""
+        message = self.message()
+        return read_submission(open_envelope(message.content, LIMITS), message.id, LIMITS)
+
+    def transactions(self, kind=dict):
+        """Return every transaction of it."""
+        intake, submission = Intake(PayloadStore(self.payloads), LIMITS), self.submission()
+        payload, found = intake.take(submission), []
+        for chunk in payload.index.chunks(1000, LIMITS):
+            for first, text in intake.fetch(payload, chunk):
+                read = read_transactions(text, kind, first, tuple(submission.declared.sums), LIMITS)
+                assert not read.rejected
+                found += read.accepted
+        return found
+
+
+@pytest.fixture
+def dropped(azurite):
+    """An empty queue and an empty container."""
+    mark = uuid.uuid4().hex[:12]
+    with (
+        QueueServiceClient.from_connection_string(azurite.connection_string) as queues,
+        BlobServiceClient.from_connection_string(azurite.connection_string) as blobs,
+    ):
+        yield Dropped(queues.create_queue(f"submissions-{mark}"), blobs.create_container(f"payloads-{mark}"))
+
+
+@pytest.fixture
+def publisher(dropped):
+    """A publisher into them."""
+    return Publisher(dropped.queue, dropped.payloads)

@@ -1,0 +1,154 @@
+"""The publisher's library: what it sends, the pipeline reads; what it cannot send, it refuses by its number."""
+
+import dataclasses
+import gzip
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import msgspec
+import pytest
+from azure.core.exceptions import ServiceRequestError
+from azure.core.pipeline.transport import RequestsTransport
+from azure.storage.queue import LinearRetry, QueueClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.errors import RefusedError, StorageUnavailableError
+from shared.payload import Codec, Form, Limits
+from shared.publish import Publisher, read_file
+from shared.publish.source import encode_all
+
+
+class Usage(msgspec.Struct):
+    """A transaction as a publisher's program holds it."""
+
+    id: str
+    amount: Decimal
+
+
+@dataclasses.dataclass
+class Plain:
+    """Another one."""
+
+    id: int
+
+
+def usages(count):
+    """Yield so many, of 0.01 each, that do not compress to nothing."""
+    return (Usage(f"t-{number * 7919 % 1_000_003}", Decimal("0.01")) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("count", "form", "is_index_apart"),
+    [(3, Form.INLINE, False), (30_000, Form.BLOB, False), (90_000, Form.BLOB, True)],
+)
+def test_what_is_submitted_arrives(dropped, count, form, is_index_apart):
+    """In the message, beside it, or with the index beside it too: every transaction arrives as it was."""
+    small_frames = Limits(frame_items=100) if is_index_apart else Limits()
+    publisher = Publisher(dropped.queue, dropped.payloads, limits=small_frames)
+    sent = publisher.submit(job="job-1", gate="nightly", transactions=usages(count), sums=["amount"])
+    assert (sent.form, sent.items, sent.sums) == (form, count, {"amount": Decimal(count) / 100})
+    said = dropped.submission()
+    assert (said.job, said.workload, said.gate) == ("job-1", "billing", "nightly")
+    assert (said.declared.items, said.declared.sums) == (count, sent.sums)
+    assert dropped.transactions(Usage) == list(usages(count))
+    assert sent.message_bytes == len(dropped.message().content.encode()) <= 65_536
+    assert len(list(dropped.payloads.list_blob_names())) == (form is Form.BLOB) + is_index_apart
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_every_codec_arrives(dropped, codec):
+    """What a publisher compresses with is its own choice."""
+    Publisher(dropped.queue, dropped.payloads, codec=codec).submit(job="job-1", transactions=usages(5_000))
+    assert dropped.transactions(Usage) == list(usages(5_000))
+
+
+def test_a_message_never_expires(dropped, publisher):
+    """What is held for months is still there when its gate opens."""
+    publisher.submit(job="job-1", transactions=usages(1))
+    assert dropped.message().expires_on > datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def test_dicts_dataclasses_and_lines_are_transactions_too(dropped, publisher):
+    """A publisher need not know msgspec."""
+    publisher.submit(job="job-1", transactions=[{"id": 1}, Plain(2), b'{"id": 3}', b'{\n"id": 4}'])
+    assert dropped.transactions() == [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 4}]
+
+
+def test_the_same_payload_is_stored_once(dropped, publisher):
+    """Submitting again after an error costs one look at the blob, not a second one."""
+    blobs = {publisher.submit(job="job-1", transactions=usages(30_000)).blob for _ in range(2)}
+    assert list(dropped.payloads.list_blob_names()) == list(blobs)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ({"a": float("nan")}, "not_a_number"),
+        ({"a": [{"b": float("-inf")}]}, "not_a_number"),
+        ({"a": "\ud800"}, "not_json"),
+        ({"a": object()}, "not_json"),
+        ({"amount": "twelve"}, "bad_amount"),
+        (b'{"a": 1, "a": 2}', "duplicate_key"),
+        (b"{'a': 1}", "not_json"),
+        ([1], "not_an_object"),
+        ({"a": "x" * 300_000}, "line_too_long"),
+    ],
+)
+def test_what_nobody_could_read_is_not_sent(dropped, publisher, bad, reason):
+    """The publisher learns which transaction it is, and nothing is in the queue."""
+    with pytest.raises(RefusedError) as refused:
+        publisher.submit(job="job-1", transactions=[{"a": None}, *usages(1500), bad, {"a": 1}], sums=["amount"])
+    assert refused.value.reason == reason
+    assert "1502" in refused.value.found
+    assert dropped.queue.peek_messages() == []
+    assert list(dropped.payloads.list_blob_names()) == []
+
+
+@pytest.mark.parametrize("wrong", [{"job": "Job 1"}, {"gate": "a/b"}, {"workload": ""}])
+def test_a_wrong_name_is_refused_before_anything_is_read(publisher, wrong):
+    """A name that the pipeline would refuse is refused here, where somebody can correct it."""
+    with pytest.raises(RefusedError):
+        publisher.submit(**{"job": "job-1", "transactions": iter(lambda: pytest.fail("it was read"), None), **wrong})
+
+
+def test_nothing_is_no_submission(publisher):
+    """An empty list is a mistake, not a job that completes at once."""
+    with pytest.raises(RefusedError, match="empty"):
+        publisher.submit(job="job-1", transactions=[])
+
+
+class Unreachable(RequestsTransport):
+    """A queue service that is down."""
+
+    def send(self, request, **kwargs):
+        """Refuse the connection."""
+        raise ServiceRequestError("connection refused")
+
+
+def test_an_outage_says_what_to_do(azurite, dropped):
+    """The payload is stored, the message is not: sending again under the same job id is harmless."""
+    policy = LinearRetry(backoff=0, retry_total=1, random_jitter_range=0)
+    with QueueClient.from_connection_string(
+        azurite.connection_string, "down", transport=Unreachable(), retry_policy=policy
+    ) as down:
+        publisher = Publisher(down, dropped.payloads)
+        with pytest.raises(StorageUnavailableError, match=r"job 'job-1'.*send it again"):
+            publisher.submit(job="job-1", transactions=usages(3))
+
+
+def test_a_null_is_no_nan():
+    """A transaction that says null is sent as it is."""
+    assert list(encode_all([{"a": None, "b": "null"}])) == [(1, b'{"a":null,"b":"null"}')]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=9)), min_size=1, max_size=9))
+def test_a_file_has_the_lines_that_were_written(objects):
+    """Plain or packed, with and without a last line feed."""
+    lines = [json.dumps(one).encode() for one in objects]
+    text = b"\n".join(lines)
+    for content in (text, text + b"\n", gzip.compress(text)):
+        assert list(read_file(io.BytesIO(content))) == list(enumerate(lines, 1))
