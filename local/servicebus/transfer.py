@@ -24,7 +24,7 @@ from local.servicebus.refusal import Refusal
 wrapped: Callable[[Any], Any] = Delivery.wrap
 
 #: The client reads an error's third field without looking whether it is there; proton leaves an empty one out.
-_ORIGIN = {symbol("answered-by"): "sluice-local-servicebus"}
+_ORIGIN: Any = {symbol("answered-by"): "sluice-local-servicebus"}
 
 
 def received(link: Any, delivery: Any) -> bytes | None:

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from local.servicebus.launcher import Broker
-from tests.broker.topology import COPIES
+from tests.broker.topology import COPIES, TOPICS
 
 HERE = Path(__file__).parent
 TOPOLOGY = "tests.broker.topology:bus"
@@ -60,7 +60,9 @@ def fresh(used):
     def take_one(kind):
         number = used[kind]
         used[kind] += 1
-        assert number < COPIES, f"tests/broker/topology.py has too few entities of kind {kind}"
+        assert number < (TOPICS if kind.startswith("topic") else COPIES), (
+            f"tests/broker/topology.py has too few entities of kind {kind}"
+        )
         return f"{kind}-{number:02}"
 
     return take_one

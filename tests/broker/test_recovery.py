@@ -1,8 +1,10 @@
 """Faults: the broker restarts, a connection breaks, a client dies."""
 
 import asyncio
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -13,6 +15,17 @@ from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
 from local.servicebus.launcher import Broker
 from tests.broker.clients import Clients, bodies, both_clients, left_in, take
 from tests.broker.conftest import TOPOLOGY
+
+
+# The SDK forgets the socket of a connection that broke without closing it.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def forgotten_sockets():
+    """Collect what the SDK left behind while that is still allowed."""
+    yield
+    gc.collect()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -41,7 +54,7 @@ def _break(handler):
     if getattr(transport, "writer", None) is not None:
         transport.writer.transport.abort()
     else:
-        transport.sock.shutdown(2)
+        transport.sock.shutdown(socket.SHUT_RDWR)
 
 
 @both_clients
@@ -98,9 +111,8 @@ async def test_a_killed_client_s_session_goes_on_elsewhere(bus, fresh, broker):
     assert await bodies(receiver, 1) == ["1"]
 
 
-@pytest.mark.parametrize("crash", [False, True], ids=["stopped", "killed"])
-async def test_clients_find_a_broker_that_came_back_empty(frail_broker, closing, fresh, crash):
-    """After a restart on the same port, senders and receivers go on; what the broker held is lost."""
+async def test_clients_find_a_broker_that_came_back_empty(frail_broker, fresh):
+    """After a crash and a restart on the same port, senders and receivers go on; what the broker held is lost."""
     ends = []
     for kind in ("sync", "aio"):
         clients, queue = Clients(frail_broker.connection_string, kind), fresh("plain")
@@ -109,8 +121,7 @@ async def test_clients_find_a_broker_that_came_back_empty(frail_broker, closing,
         )
         await sender.send_messages(ServiceBusMessage("lost"))
         ends.append((clients, sender, receiver))
-    if crash:
-        await asyncio.to_thread(frail_broker.kill)
+    await asyncio.to_thread(frail_broker.kill)
     await asyncio.to_thread(frail_broker.restart)
     await asyncio.gather(*(sender.send_messages(ServiceBusMessage("after")) for _, sender, _ in ends))
     texts = await asyncio.gather(*(bodies(receiver, 1, wait=20) for _, _, receiver in ends))

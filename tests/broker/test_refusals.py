@@ -113,13 +113,13 @@ async def test_receiving_deferred_messages_is_refused(bus, fresh):
         await receiver.receive_deferred_messages([1])
 
 
-@pytest.mark.parametrize("operation", ["add-rule", "remove-rule", "enumerate-rules", "get-message-sessions"])
 @both_clients
-async def test_other_management_operations_are_refused_by_name(bus, operation):
-    """Rules come from the topology alone."""
+async def test_other_management_operations_are_refused_by_name(bus):
+    """Rules come from the topology alone, and sessions are not listed."""
     receiver = await bus.receiver("topic-00/everything")
-    with pytest.raises(ServiceBusError, match=f"{_NOT_DONE} the operation .*{operation}"):
-        await receiver._mgmt_request_response_with_retry(f"com.microsoft:{operation}".encode(), {"x": 1}, default)
+    for operation in ("add-rule", "remove-rule", "enumerate-rules", "get-message-sessions"):
+        with pytest.raises(ServiceBusError, match=f"{_NOT_DONE} the operation .*{operation}"):
+            await receiver._mgmt_request_response_with_retry(f"com.microsoft:{operation}".encode(), {"x": 1}, default)
 
 
 class _Coordinator(LinkOption):

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from shared.topology import Bus, BusQueue, CorrelationFilter, Delivery, SqlFilter, Subscription, Topic
 
 #: How many of each kind there are; a test that asks for one more says so.
-COPIES = 60
+COPIES = 160
+TOPICS = 40
 WINDOW = timedelta(seconds=20)
 
 _KINDS = {
@@ -48,6 +49,6 @@ def bus():
         for name, kind in _KINDS.items()
         for n in range(COPIES)
     ]
-    topics = [_topic(f"topic-{n:02}") for n in range(COPIES)]
-    unique = [_topic(f"topic-unique-{n:02}", WINDOW) for n in range(COPIES)]
+    topics = [_topic(f"topic-{n:02}") for n in range(TOPICS)]
+    unique = [_topic(f"topic-unique-{n:02}", WINDOW) for n in range(TOPICS)]
     return Bus(tuple(queues), (*topics, *unique))
