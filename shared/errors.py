@@ -185,5 +185,9 @@ class PartialCorruptError(LedgerError):
     """Raised when a result blob is missing or holds other bytes than the ledger says; the job is not finished by it."""
 
 
+class SettleIncompleteError(LedgerError):
+    """Raised when storage was away for too long while a batch was settled; the batch is delivered again."""
+
+
 class PlanLostError(LedgerError):
     """Raised when a job's plan is missing or holds other bytes than its name says; nothing is dispatched by it."""

@@ -1,0 +1,53 @@
+"""Calls for the finish of a job whose last chunk has ended; the call survives whoever makes it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.ledger.records import Job, JobState
+from shared.pending import Pointer
+from shared.pipeline.messages import Finish, encode
+
+#: The kind of the pointers that lead to jobs whose finish message may not have been sent.
+FINISH_POINTER: Final = "finish"
+QUEUE: Final = "work-00"
+#: Longer than any settler takes between its pointer and its message.
+GRACE: Final = timedelta(minutes=3)
+
+
+class Pending(Protocol):
+    """The index of what needs somebody, as its writers see it."""
+
+    def add(self, pointer: Pointer) -> Pointer:
+        """Write a pointer and return it as it may be removed."""
+        ...
+
+    def remove(self, pointer: Pointer) -> None:
+        """Remove a pointer, unless somebody wrote it again."""
+        ...
+
+
+class FinishCall:
+    """Sends finish messages; `send` takes the name of a queue and a message."""
+
+    def __init__(self, send: Callable[[str, str], None], pending: Pending, clock: Clock) -> None:
+        self._send, self._pending, self._clock = send, pending, clock
+
+    def point(self, job: str, revision: int) -> Pointer:
+        """Leave a pointer; before the state that it points to, since whoever writes that may end right after."""
+        return self._pending.add(Pointer(FINISH_POINTER, self._clock.now() + GRACE, f"{job}:{revision}"))
+
+    def send(self, job: str, revision: int) -> None:
+        """Send the message; a second one finds the work of the first."""
+        self._send(QUEUE, encode(Finish(job=job, revision=revision)).decode())
+
+    def made(self, pointer: Pointer) -> None:
+        """Forget the pointer of a call whose message is on its queue."""
+        self._pending.remove(pointer)
+
+    def repeat(self, pointer: Pointer, job: Job | None) -> None:
+        """Follow a pointer that is due: whoever left it may have ended before its message was sent."""
+        if job is not None and job.state is JobState.FINISHING and pointer.id == f"{job.job}:{job.revision}":
+            self.send(job.job, job.revision)
+        self._pending.remove(pointer)

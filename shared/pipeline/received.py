@@ -1,0 +1,128 @@
+"""Result messages as they arrive: read, sorted by job, and what is kept of one that cannot be credited."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from shared.ledger.ledger import MOST_ROWS
+from shared.parked.entry import NO_JOB, Entry, Stage, content_key
+from shared.payload.names import NAME
+from shared.pipeline.messages import VERSION, Result, decode
+from shared.pipeline.send_result import QUEUE
+
+#: What a result may have in all; honest ones have a quarter of that.
+LONGEST_BODY: Final = 4096
+_FOUND_LENGTH: Final = 1000
+
+
+class Reason(StrEnum):
+    """Why a result message is parked instead of credited."""
+
+    UNREADABLE = "result_unreadable"
+    UNKNOWN_JOB = "result_of_unknown_job"
+    REFUSED = "result_refused"
+    LEDGER_UNREADABLE = "ledger_unreadable"
+
+
+_INSTEAD: Final = {
+    Reason.UNREADABLE: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
+    Reason.UNKNOWN_JOB: "find out who else sends to the queue of results; replay it when the job was restored",
+    Reason.REFUSED: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
+    Reason.LEDGER_UNREADABLE: "restore the job's rows, then replay",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message from the queue of results."""
+
+    body: bytes
+    id: str
+    #: How often it was delivered, this time included.
+    deliveries: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message with the result that it carries."""
+
+    message: Received
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A message that cannot be credited, and why."""
+
+    message: Received
+    reason: Reason
+    found: str
+    result: Result | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """A batch, by job and in groups that one transaction takes, and what could not be read."""
+
+    groups: tuple[tuple[Arrived, ...], ...]
+    unreadable: tuple[Unsettled, ...]
+
+
+def sort(messages: Iterable[Received]) -> Sorted:
+    """Read and sort a batch; one message that cannot be read does not keep the others."""
+    jobs: dict[str, list[Arrived]] = {}
+    unreadable = []
+    for message in messages:
+        read = _read(message)
+        if isinstance(read, Arrived):
+            jobs.setdefault(read.result.job, []).append(read)
+        else:
+            unreadable.append(read)
+    groups = [tuple(found[n : n + MOST_ROWS]) for found in jobs.values() for n in range(0, len(found), MOST_ROWS)]
+    return Sorted(tuple(groups), tuple(unreadable))
+
+
+def _read(message: Received) -> Arrived | Unsettled:
+    if len(message.body) > LONGEST_BODY:
+        return Unsettled(message, Reason.UNREADABLE, f"it has {len(message.body)} bytes, {LONGEST_BODY} may be")
+    try:
+        found = decode(message.body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Unsettled(message, Reason.UNREADABLE, str(error))
+    if not isinstance(found, Result):
+        return Unsettled(message, Reason.UNREADABLE, f"it is a {type(found).__name__.lower()}, not a result")
+    if found.v != VERSION:
+        return Unsettled(message, Reason.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")
+    if not NAME.fullmatch(found.job):
+        # No table takes every name as a key, so asking for the job would fail like an outage, for ever.
+        return Unsettled(message, Reason.UNREADABLE, f"no job can be called {found.job[:100]!r}")
+    return Arrived(message, found)
+
+
+def entry_of(unsettled: Unsettled, now: datetime) -> Entry:
+    """Return what is kept of a message that cannot be credited."""
+    message, result = unsettled.message, unsettled.result
+    digest = hashlib.sha256(message.body).hexdigest()
+    return Entry(
+        job=NO_JOB if result is None else result.job,
+        key=content_key(Stage.SETTLE, message.body),
+        stage=Stage.SETTLE,
+        queue=QUEUE,
+        reason=unsettled.reason.value,
+        found=unsettled.found[:_FOUND_LENGTH],
+        instead=_INSTEAD[unsettled.reason],
+        fingerprint=hashlib.sha256(unsettled.reason.value.encode()).hexdigest()[:12],
+        attempts=message.deliveries,
+        first_at=now,
+        last_at=now,
+        message_id=message.id,
+        sha256=digest,
+        size=len(message.body),
+        chunk=None if result is None else result.chunk,
+        revision=None if result is None else result.revision,
+    )

@@ -1,0 +1,194 @@
+"""The Process Controller: credits results to their jobs, many at a time, and calls for the finish of those that ended.
+
+    settler A                     settler B                     table
+    reads the job (version 7)
+                                  reads the job (version 7)
+    writes 60 rows, job           ............................  version 8
+                                  writes 40 rows, job           refused as a whole: version 7 is gone
+                                  reads the job (8) and the rows, drops what is there, decides again, writes
+
+A lost reply is the same case: what was written is there when the rows are read. Nothing is ever added to something
+that was read before.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import sleep
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.errors import LedgerError, SettleIncompleteError, SluiceError, StorageUnavailableError
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import ChunkRow, Job, JobState
+from shared.ledger.settlement import DEFAULT_LIMIT, ParkLimit, Settlement, settle
+from shared.parked.entry import Entry
+from shared.pending import Pointer
+from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.patience import Patience
+from shared.pipeline.received import Arrived, Reason, Received, Unsettled, entry_of, sort
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ParkStore(Protocol):
+    """Where messages go that can never be credited; parking the same one twice keeps it once."""
+
+    def park(self, entry: Entry, body: bytes) -> object:
+        """Keep the message with its reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of a batch."""
+
+    credited: int = 0
+    duplicates: int = 0
+    parked: int = 0
+    #: Transactions that were refused because somebody else was first.
+    races: int = 0
+
+    def __add__(self, other: "Settled") -> "Settled":
+        return Settled(
+            self.credited + other.credited,
+            self.duplicates + other.duplicates,
+            self.parked + other.parked,
+            self.races + other.races,
+        )
+
+
+@dataclass(slots=True)
+class _Group:
+    """One job's results on their way into the ledger, and what is known after some attempts."""
+
+    arrived: Sequence[Arrived]
+    #: Whether these results may have been written before: by an earlier delivery, or by an attempt without an answer.
+    is_unsure: bool
+    pointer: Pointer | None = None
+    races: int = 0
+    outcome: Settled | None = None
+
+    @property
+    def job(self) -> str:
+        return self.arrived[0].result.job
+
+
+class Settler:
+    """Settles batches of results; as many at once as there are instances."""
+
+    def __init__(  # noqa: PLR0913 - the parts of the stage, each of which a test replaces
+        self,
+        ledger: Ledger,
+        call: FinishCall,
+        parked: ParkStore,
+        clock: Clock,
+        *,
+        limit: ParkLimit = DEFAULT_LIMIT,
+        pause: Callable[[float], None] = sleep,
+    ) -> None:
+        self._ledger, self._call, self._parked, self._clock = ledger, call, parked, clock
+        self._limit, self._pause = limit, pause
+
+    def settle(self, messages: Sequence[Received]) -> Settled:
+        """Settle a batch; raises SettleIncompleteError when storage was away for too long.
+
+        The whole batch is then delivered again, and what was settled is dropped as duplicates.
+        """
+        patience = Patience(self._clock, self._pause)
+        found = sort(messages)
+        parts = [partial(self._settle_group, group, patience) for group in found.groups]
+        parts += [partial(self._park, [bad], patience) for bad in found.unreadable]
+        outcome, failures = Settled(), []
+        for part in parts:
+            try:
+                outcome += part()
+            except SluiceError as error:
+                failures.append(error)
+        if failures:
+            raise SettleIncompleteError(
+                f"{len(failures)} of {len(parts)} groups of results were not settled, the first because: {failures[0]}; "
+                "the batch is delivered again"
+            ) from failures[0]
+        return outcome
+
+    def _settle_group(self, arrived: Sequence[Arrived], patience: Patience) -> Settled:
+        group = _Group(arrived, is_unsure=any(one.message.deliveries > 1 for one in arrived))
+        tried = f"settle {len(arrived)} results of job {group.job!r}"
+        try:
+            patience.until_done(lambda number: self._attempt(group, number), tried)
+        except LedgerError as error:
+            # This job's rows are unreadable or full: nobody can credit to it, and other jobs must not wait for it.
+            _LOG.exception("results not credited", extra={"job": group.job, "results": len(arrived)})
+            return self._park([_unsettled(one, Reason.LEDGER_UNREADABLE, str(error)) for one in arrived], patience)
+        return group.outcome or Settled()
+
+    def _attempt(self, group: _Group, number: int) -> bool:
+        """Read, decide and write once; False means that somebody else wrote in between."""
+        job = self._ledger.read(group.job)
+        if job is None or job.state is JobState.BURIED:
+            group.outcome = self._without_job(group, job)
+            return True
+        made = self._decided(group, job, look_first=number > 0)
+        if made.rows and not self._written(group, made):
+            group.races += 1
+            return False
+        self._after(group, job, made)
+        return True
+
+    def _decided(self, group: _Group, job: Job, *, look_first: bool) -> Settlement:
+        # The rows are read only where some of these may exist: in the usual case, one read and one write are enough.
+        results = [one.result for one in group.arrived]
+        known: Mapping[int, ChunkRow] = {}
+        if look_first or group.is_unsure or job.has_ended or job.parked_chunks:
+            known = self._ledger.rows_of(job.job, {result.chunk for result in results})
+        return settle(job, known, results, self._clock.now(), self._limit)
+
+    def _written(self, group: _Group, made: Settlement) -> bool:
+        if made.finish_due:
+            self._point(group, made.job)
+        try:
+            return self._ledger.commit(made.job, made.rows) is not None
+        except StorageUnavailableError:
+            group.is_unsure = True
+            raise
+
+    def _point(self, group: _Group, job: Job) -> None:
+        wanted = f"{job.job}:{job.revision}"
+        if group.pointer is None or group.pointer.id != wanted:
+            group.pointer = self._call.point(job.job, job.revision)
+
+    def _after(self, group: _Group, before: Job, made: Settlement) -> None:
+        """Send what the settlement calls for; everything here may happen again."""
+        is_waiting = group.is_unsure and before.state is JobState.FINISHING
+        if made.finish_due or is_waiting:
+            self._call.send(made.job.job, made.job.revision)
+            if group.pointer is not None:
+                self._call.made(group.pointer)
+        messages = {id(one.result): one for one in group.arrived}
+        for refused in made.refused:
+            self._keep(_unsettled(messages[id(refused.result)], Reason.REFUSED, refused.reason))
+        group.outcome = Settled(len(made.rows), len(made.duplicates), len(made.refused), group.races)
+
+    def _without_job(self, group: _Group, job: Job | None) -> Settled:
+        if job is not None:
+            _LOG.info("results of a buried job dropped", extra={"job": group.job, "results": len(group.arrived)})
+            return Settled(duplicates=len(group.arrived))
+        for one in group.arrived:
+            self._keep(_unsettled(one, Reason.UNKNOWN_JOB, f"there is no job {group.job!r}"))
+        return Settled(parked=len(group.arrived))
+
+    def _park(self, unsettled: Sequence[Unsettled], patience: Patience) -> Settled:
+        for bad in unsettled:
+            patience.until_done(lambda _, bad=bad: self._keep(bad), f"park message {bad.message.id!r}")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        return Settled(parked=len(unsettled))
+
+    def _keep(self, bad: Unsettled) -> bool:
+        _LOG.warning("result parked", extra={"reason": bad.reason.value, "message_id": bad.message.id})
+        self._parked.park(entry_of(bad, self._clock.now()), bad.message.body)
+        return True
+
+
+def _unsettled(arrived: Arrived, reason: Reason, found: str) -> Unsettled:
+    return Unsettled(arrived.message, reason, found, arrived.result)

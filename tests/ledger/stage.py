@@ -1,0 +1,91 @@
+"""The stage around a settler: what it sends, points to and parks, kept for a test to look at."""
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+
+from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.messages import encode
+from shared.pipeline.received import Received
+from shared.pipeline.settle import Settler
+from tests.ledger.builders import NOON
+
+
+class ManualClock:
+    """A clock that a test moves; waiting moves it."""
+
+    def __init__(self):
+        self.seconds = 0.0
+        self.pauses = 0
+
+    def now(self):
+        """Return the time of day."""
+        return NOON + timedelta(seconds=self.seconds)
+
+    def monotonic(self):
+        """Return the seconds that passed."""
+        return self.seconds
+
+    def pause(self, seconds):
+        """Wait, without waiting."""
+        self.pauses += 1
+        # Even a wait of nothing takes time, or an outage without waits would never be over.
+        self.seconds += max(seconds, 0.001)
+
+
+class MemoryPending:
+    """The index of what needs somebody."""
+
+    def __init__(self):
+        self.rows = {}
+        self._etags = count(1)
+
+    def add(self, pointer):
+        """Write a pointer, also over an equal one."""
+        written = replace(pointer, etag=str(next(self._etags)))
+        self.rows[pointer.kind, pointer.row_key] = written
+        return written
+
+    def remove(self, pointer):
+        """Remove a pointer that nobody wrote again."""
+        if self.rows.get((pointer.kind, pointer.row_key)) == pointer:
+            del self.rows[pointer.kind, pointer.row_key]
+
+    def of(self, kind):
+        """Return the ids of the rows of a kind."""
+        return sorted(pointer.id for pointer in self.rows.values() if pointer.kind == kind)
+
+
+class MemoryParked:
+    """Parked messages by key, each once."""
+
+    def __init__(self):
+        self.entries = {}
+
+    def park(self, entry, body):
+        """Keep a message."""
+        self.entries[entry.job, entry.key] = entry, body
+
+    def reasons(self):
+        """Return the reasons of what is parked."""
+        return sorted(entry.reason for entry, _ in self.entries.values())
+
+
+class Stage:
+    """A settler with everything around it in memory but the ledger that it is given."""
+
+    def __init__(self, ledger, **options):
+        self.ledger, self.clock = ledger, ManualClock()
+        self.pending, self.parked, self.sent = MemoryPending(), MemoryParked(), []
+        call = FinishCall(lambda queue, message: self.sent.append((queue, message)), self.pending, self.clock)
+        self.settler = Settler(ledger, call, self.parked, self.clock, pause=self.clock.pause, **options)
+
+    def settle(self, *results, deliveries=1):
+        """Deliver these results as one batch."""
+        return self.settler.settle([delivered(result, deliveries) for result in results])
+
+
+def delivered(result, deliveries=1):
+    """Return a result as the bus delivers it."""
+    body = result if isinstance(result, bytes) else encode(result)
+    return Received(body, "message-1", deliveries)
