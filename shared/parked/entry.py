@@ -90,19 +90,15 @@ class Entry:
 
     def again(self, later: "Entry") -> "Entry":
         """Return the entry after the same message failed once more."""
-        was_replayed = self.state in {EntryState.REPLAYING, EntryState.REPLAYED}
-        failed = replace(
-            self,
-            attempts=max(self.attempts, later.attempts) if not was_replayed else self.attempts + later.attempts,
-            last_at=later.last_at,
-            message_id=later.message_id,
-        )
-        if not was_replayed:
-            return failed
+        noted = replace(self, last_at=later.last_at, message_id=later.message_id)
+        if self.state is EntryState.OPEN:
+            # Another delivery of the message that was parked already: it counts its deliveries itself.
+            return replace(noted, attempts=max(self.attempts, later.attempts))
         return replace(
-            failed,
+            noted,
             state=EntryState.OPEN,
-            returns=self.returns + 1,
+            attempts=self.attempts + later.attempts,
+            returns=self.returns + (self.state in {EntryState.REPLAYING, EntryState.REPLAYED}),
             reason=later.reason,
             found=later.found,
             instead=later.instead,
@@ -113,6 +109,11 @@ class Entry:
 def chunk_key(chunk: int, revision: int) -> str:
     """Return the key of a chunk; whoever parks it, and however often, there is one entry."""
     return f"chunk-{chunk:09}-{revision}"
+
+
+def result_key(chunk: int, revision: int) -> str:
+    """Return the key of a message about a chunk."""
+    return f"result-{chunk:09}-{revision}"
 
 
 def finish_key(revision: int) -> str:

@@ -130,10 +130,15 @@ class ParkedTable:
 
 def _row(entry: Entry) -> dict[str, Any]:
     columns = {name: value for name, value in asdict(entry).items() if name not in {"job", "key", "etag"}}
-    columns |= {name: str(columns[name])[:MOST_TEXT] for name in ("reason", "found", "instead", "note", "message_id")}
+    columns |= {name: _text(columns[name]) for name in ("reason", "found", "instead", "note", "message_id")}
     columns |= {"stage": entry.stage.value, "state": entry.state.value}
     known = {name: value for name, value in columns.items() if value is not None}
     return {"PartitionKey": entry.job, "RowKey": entry.key, **known}
+
+
+def _text(value: str) -> str:
+    # An exception may quote half a character; a row that cannot be written would park nothing.
+    return value[:MOST_TEXT].encode(errors="replace").decode()
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:

@@ -10,8 +10,11 @@ from shared.errors import RefusedError
 from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, Entry, Stage
 from shared.parked.parked_table import ParkedTable
 from shared.pipeline.failure import fingerprint_of, reason_of
+from shared.pipeline.messages import Chunk, Outcome, Result
 
 _LOG: Final = logging.getLogger(__name__)
+#: A result message has one kibibyte.
+LONGEST_REASON: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +69,10 @@ class Parking:
             chunk=failed.chunk,
             revision=failed.revision,
         )
+
+
+def parked_result(chunk: Chunk, entry: Entry) -> Result:
+    """Return what the ledger is told of a chunk that is parked; its lines may be unreadable, and so its sums."""
+    lost = Outcome(items=sum(frame[2] for frame in chunk.frames), sums=None)
+    reason = entry.reason[:LONGEST_REASON]
+    return Result(job=chunk.job, chunk=chunk.chunk, revision=chunk.revision, parked=lost, reason=reason)

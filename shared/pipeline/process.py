@@ -18,19 +18,18 @@ from shared.clock import Clock
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.parked.attempts import Attempts
 from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
-from shared.parked.parking import FailedMessage, Parking
+from shared.parked.parking import FailedMessage, Parking, parked_result
 from shared.payload.names import check_job
 from shared.pipeline.chunk_reader import ReadChunk
 from shared.pipeline.chunk_result import ResultStore, StoredResult, result_of
 from shared.pipeline.failure import KILLER_PARKS_AT, NOTED_FROM, KillerError, Mark, killed_its_worker, nature_of, parks
-from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Outcome, Result, decode
+from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode
 from shared.pipeline.send_result import SendResult
 from shared.usage.meter import tallied
 from shared.workloads.registry import Workloads
 from shared.workloads.run import run
 
 _LOG: Final = logging.getLogger(__name__)
-_LONGEST_MESSAGE_REASON: Final = 200
 Work: TypeAlias = Chunk | Finish
 
 
@@ -144,10 +143,7 @@ class Processor:
 
     def _send_parked(self, work: Work, parked: Entry) -> None:
         if isinstance(work, Chunk):
-            # Its lines may be what cannot be read, so nothing is known of its sums.
-            lost = Outcome(items=sum(frame[2] for frame in work.frames), sums=None)
-            reason = parked.reason[:_LONGEST_MESSAGE_REASON]
-            self._tools.send(Result(job=work.job, chunk=work.chunk, revision=work.revision, parked=lost, reason=reason))
+            self._tools.send(parked_result(work, parked))
 
 
 def _read(delivery: Delivery) -> Work:

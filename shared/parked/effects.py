@@ -1,0 +1,35 @@
+"""Whether a replayed message has had its effect: asked of the ledger, which alone knows."""
+
+from typing import Protocol
+
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import FINISHED, ChunkState
+from shared.parked.entry import Entry, Stage
+
+
+class Effects(Protocol):
+    """Tells whether an entry is needed by nobody any more."""
+
+    def landed(self, entry: Entry, /) -> bool:
+        """Whether its effect is there for good."""
+        ...
+
+
+class LedgerEffects:
+    """Effects by the ledger's rows."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def landed(self, entry: Entry, /) -> bool:
+        """Whether the chunk is done, the job was accepted since, or its outputs are written."""
+        if entry.stage in {Stage.PROCESS, Stage.SETTLE} and entry.chunk is not None:
+            row = self._ledger.rows_of(entry.job, [entry.chunk]).get(entry.chunk)
+            return row is not None and row.state is ChunkState.DONE
+        job = self._ledger.read(entry.job)
+        if job is None:
+            return False
+        if entry.stage is Stage.FINISH:
+            return job.state in FINISHED and job.revision >= (entry.revision or 0)
+        # A job that was there before this failed is another submission's: this one was refused because of it.
+        return entry.stage is Stage.ACCEPT and job.accepted_at >= entry.last_at

@@ -1,0 +1,69 @@
+"""What is parked, by cause; and how many to replay at a time; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain, cycle, islice
+from typing import Final
+
+from shared.parked.entry import Entry, EntryState
+
+#: One first, to see whether the cause is gone; then more, each wave only after the one before it came through.
+WAVES: Final = (1, 2, 5, 20, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Entries that failed for one cause."""
+
+    fingerprint: str
+    reason: str
+    stage: str
+    instead: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs are concerned."""
+        return len({entry.job for entry in self.entries})
+
+    @property
+    def first_at(self) -> datetime:
+        """When it happened first."""
+        return min(entry.first_at for entry in self.entries)
+
+    @property
+    def last_at(self) -> datetime:
+        """When it happened last."""
+        return max(entry.last_at for entry in self.entries)
+
+
+def grouped(entries: Iterable[Entry]) -> list[Group]:
+    """Return the groups, the largest first."""
+    members = defaultdict[str, list[Entry]](list)
+    for entry in entries:
+        members[entry.fingerprint].append(entry)
+    groups = [_group(fingerprint, tuple(each)) for fingerprint, each in members.items()]
+    return sorted(groups, key=lambda group: (-len(group.entries), group.fingerprint))
+
+
+def waves(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield the entries in waves, in order; the last size repeats."""
+    rest = iter(entries)
+    for size in chain(WAVES[:-1], cycle(WAVES[-1:])):
+        wave = list(islice(rest, size))
+        if not wave:
+            return
+        yield wave
+
+
+def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Entry]:
+    """Yield what may be put back; `again`: also what is on its queue already, as far as anybody knows."""
+    wanted = {EntryState.OPEN, EntryState.REPLAYING} | ({EntryState.REPLAYED} if again else set())
+    yield from (entry for entry in entries if entry.state in wanted)
+
+
+def _group(fingerprint: str, entries: tuple[Entry, ...]) -> Group:
+    newest = max(entries, key=lambda entry: entry.last_at)
+    return Group(fingerprint, newest.reason, newest.stage.value, newest.instead, entries)

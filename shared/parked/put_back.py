@@ -1,0 +1,71 @@
+"""Puts a parked message back where it came from."""
+
+import base64
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+from azure.storage.queue import QueueServiceClient
+
+from shared.answers import expecting_an_answer
+from shared.errors import NotParkedError
+from shared.parked.entry import NO_JOB, Entry, Stage
+from shared.pipeline.messages import Result, decode
+from shared.pipeline.send_result import SendResult
+
+
+class PutBack(Protocol):
+    """Sends the bytes of an entry to the queue that it names; twice has the effect of once."""
+
+    def __call__(self, entry: Entry, body: bytes, /) -> None:
+        """Send it."""
+        ...
+
+
+class QueuesPutBack:
+    """PutBack to the storage queues, and to the bus what was a result."""
+
+    def __init__(self, queues: QueueServiceClient, send: SendResult) -> None:
+        self._queues, self._send = queues, send
+
+    def __call__(self, entry: Entry, body: bytes, /) -> None:
+        """Send it; a submission says its job's id from now on, so that no replay of it makes a second job."""
+        if entry.stage is Stage.SETTLE:
+            self._send(_result(entry, body))
+            return
+        message = body if entry.stage is not Stage.ACCEPT else named(body, entry.job)
+        tried = f"put parked {entry.key!r} of job {entry.job!r} back on queue {entry.queue!r}"
+        # Not closed: it shares the connections of the service's client.
+        queue = self._queues.get_queue_client(entry.queue)
+        with expecting_an_answer(tried):
+            queue.send_message(_text(message), time_to_live=-1)
+
+
+def named(body: bytes, job: str) -> bytes:
+    """Return the submission with its job's id in it: without one, it is the id of the message, which changes now."""
+    if job == NO_JOB:
+        return body
+    with suppress(msgspec.DecodeError, RecursionError):
+        content: Any = msgspec.json.decode(body)
+        if isinstance(content, dict) and isinstance(inner := content.get("sluice"), dict) and "job" not in inner:
+            return msgspec.json.encode({**content, "sluice": {**inner, "job": job}})
+    return body
+
+
+def _result(entry: Entry, body: bytes) -> Result:
+    with suppress(msgspec.DecodeError, RecursionError):
+        message = decode(body)
+        if isinstance(message, Result):
+            return message
+    raise NotParkedError(
+        f"parked {entry.key!r} of job {entry.job!r} is no result that can be sent again: discard it, "
+        "its chunk is dispatched again by itself"
+    )
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        # A queue takes text only; whoever reads work and submissions recognises Base64.
+        return base64.b64encode(body).decode()
