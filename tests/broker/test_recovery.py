@@ -16,7 +16,6 @@ from local.servicebus.launcher import Broker
 from tests.broker.clients import Clients, bodies, both_clients, left_in, take
 from tests.broker.conftest import TOPOLOGY
 
-
 # The SDK forgets the socket of a connection that broke without closing it.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
