@@ -25,6 +25,8 @@ SluiceError
 │   ├── JobStateError             a job is not in a state in which this can happen to it
 │   ├── RowTooLargeError          a row of the ledger would be larger than a table takes
 │   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
+│   ├── SettleIncompleteError     some results of a batch could not be credited now; they are delivered again
+│   ├── FinishRefusedError        the outputs of a job cannot be made, however often it is tried
 │   ├── PartialCorruptError       a result blob is not the one that the ledger names
 │   └── PlanLostError             a job's plan is gone or was changed
 └── GateError
@@ -183,6 +185,10 @@ class LedgerCorruptError(LedgerError):
 
 class PartialCorruptError(LedgerError):
     """Raised when a result blob is missing or holds other bytes than the ledger says; the job is not finished by it."""
+
+
+class FinishRefusedError(LedgerError):
+    """Raised when a job's outputs cannot be made from what its workload returns."""
 
 
 class SettleIncompleteError(LedgerError):
