@@ -19,8 +19,11 @@ MARKER: Final = "started"
 #: How much later than its own last entry says the storage may have written a page. Azure refuses requests whose clock
 #: is 15 minutes off, so more than that was written by something else than a generator: a restore, a copy, an editor.
 LARGEST_SKEW: Final = timedelta(minutes=15)
-#: Seconds before the second attempt, doubled with each one up to the longest, then a random part of it.
-FIRST_PAUSE: Final = 0.01
+#: Seconds before the second attempt, longer with each one up to the longest, then a random part of it. A refusal means
+#: that somebody succeeded, so a crowd gets through without long pauses, which would only make its losers wait; they
+#: grow slowly, for the crowd whose size nobody knows and for the outage.
+FIRST_PAUSE: Final = 0.05
+PAUSE_GROWTH: Final = 1.3
 LONGEST_PAUSE: Final = 0.5
 
 
@@ -71,7 +74,9 @@ class Patience:
     def attempts(self) -> Iterator[int]:
         """Count attempts, with a pause before each but the first: writers that lost together must not meet again."""
         for attempt in range(1, self.max_attempts + 1):
-            if attempt > 1 and self.pause(self.jitter() * min(FIRST_PAUSE * 2 ** (attempt - 2), LONGEST_PAUSE)):
+            if attempt > 1 and self.pause(
+                self.jitter() * min(FIRST_PAUSE * PAUSE_GROWTH ** (attempt - 2), LONGEST_PAUSE)
+            ):
                 return
             yield attempt
 

@@ -54,6 +54,10 @@ class RangeGenerator:
         self._lane = lane(range(0))
         disown_in_children(self)
 
+    def prepare(self) -> None:
+        """Fetch the first range in the background: for a process that will need an id soon, and not wait for it."""
+        self._supply.prepare()
+
     def next_id(self) -> int:
         """Return the next id; without a lock and without I/O in the steady state."""
         # A `for` over the lane is the fastest indivisible step there is: no call, no lock, no exception at its end.

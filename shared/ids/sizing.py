@@ -7,11 +7,11 @@ from typing import Final, Self
 
 #: Seconds over which the measured rate forgets; also what a burst at the start is averaged over, so that ten ids in a
 #: microsecond do not count as ten million a second.
-MEMORY: Final = 2.0
+MEMORY: Final = 0.5
 #: Part of a refill's conflicts that the pressure takes over.
-_WEIGHT: Final = 0.3
+_WEIGHT: Final = 0.5
 #: A range grows by at most this factor of the one before: a cold start that ends early has burnt little.
-_GROWTH: Final = 4
+_GROWTH: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def next_size(demand: Demand, sizing: Sizing) -> int:
     needed = demand.rate * sizing.horizon.total_seconds()
     # Twice the conflicts halve the number of writers that meet at the blob.
     wanted = max(saving, needed) * (1 + demand.pressure)
-    grown = demand.previous * _GROWTH
+    grown = demand.previous * _GROWTH * (1 + demand.pressure)
     return int(max(sizing.first, min(wanted, grown, sizing.largest)))
 
 

@@ -58,6 +58,12 @@ class Supply:
                 self._fly()
             return taken
 
+    def prepare(self) -> None:
+        """Begin to fetch the first numbers, if nobody has."""
+        with self._lock:
+            if not self._refusal and not self._demand.previous:
+                self._fly()
+
     def refuse(self, refusal: str) -> bool:
         """Refuse every later call with this message; false when it was so already."""
         with self._lock:

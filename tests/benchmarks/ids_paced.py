@@ -95,12 +95,17 @@ def next_id_of(kind: str, connection: str, container: str, tally: Path) -> Itera
     waits = Waits()
     with connect(connection, container, transport=LosingTransport(tally)) as client:
         store = BlobStore(client, "orders")
+        # Connections and lazy imports are the library's cost, the same for all.
+        for _ in range(3):
+            store.beside("warm-up").read()
         if kind == "seed":
-            seed = SeedGenerator(SeedStore(store, etag_at_write=False), 1000)
+            seed = SeedGenerator(SeedStore(store, etag_at_write=False), 1000, 10_000, adopts_before_write=False)
             seed._update = waits.of_calls(seed._update)
             yield seed.next_id, waits
             return
         with RangeGenerator(store, prefetch=kind == "ours") as generator:
+            # The seed's generator has fetched its first range when it is made.
+            generator.prepare()
             generator._supply.take = waits.of_flights(generator._supply.take)
             yield generator.next_id, waits
 

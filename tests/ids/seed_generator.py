@@ -40,6 +40,7 @@ class SeedGenerator:
         self._adopts_before_write = adopts_before_write
         self._lock = threading.Lock()
         self._last_id = self._upper_limit = 0
+        self._update()
 
     def next_id(self) -> int:
         """Return the next id."""

@@ -21,7 +21,11 @@ def test_no_order_number_violates_the_primary_key(azurite, tmp_path):
         processes.close()
         processes.join()
     with closing(sqlite3.connect(database)) as table:
-        assert table.execute("SELECT count(*), count(DISTINCT number), min(number) FROM orders").fetchone() == (8000, 8000, 1)
+        assert table.execute("SELECT count(*), count(DISTINCT number), min(number) FROM orders").fetchone() == (
+            8000,
+            8000,
+            1,
+        )
 
 
 def test_the_example_in_the_docs_is_the_one_that_was_tested():

@@ -34,9 +34,11 @@ class Turns:
         """Start the programs and give turns by the schedule, then in rotation, until all have ended."""
 
         def whole(writer: int, program: Callable[[], None]) -> None:
-            program()
-            self._running.discard(writer)
-            self._arrived[writer].release()
+            try:
+                program()
+            finally:
+                self._running.discard(writer)
+                self._arrived[writer].release()
 
         threads = [threading.Thread(target=whole, args=job) for job in enumerate(programs)]
         for writer, thread in enumerate(threads):
