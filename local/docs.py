@@ -12,9 +12,25 @@ from pathlib import Path
 
 from local.errors import StackError
 from local.paths import ROOT
+from shared.payload.limits import Limits
+from shared.payload.reasons import Reason
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, Delivery, Subscription, topology
 
+#: What a publisher has to know of the bounds.
+DESCRIBED_LIMITS = {
+    "message_bytes": "bytes of a message, as it is encoded",
+    "line_bytes": "bytes of a transaction",
+    "depth": "arrays and objects within each other",
+    "frame_stored_most": "bytes of a frame, stored",
+    "frame_expanded_most": "bytes of a frame, expanded",
+    "frame_items_most": "transactions in a frame",
+    "frames_most": "frames in a payload",
+    "items_most": "transactions in a payload",
+    "stored_most": "bytes of a payload, stored",
+    "expanded_most": "bytes of a payload without an index, expanded",
+    "ratio_most": "expanded bytes for each stored byte, once more than a MiB is expanded",
+}
 _PLACE = re.compile(r"(<!-- made by `make docs`: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -91,7 +107,23 @@ def _delivery(delivery: Delivery) -> tuple[str, str, str, str]:
     return lock, str(delivery.max_delivery_count), lasting, "yes" if delivery.sessions else "no"
 
 
-TABLES: dict[str, Callable[[], str]] = {"settings": _settings, "storage": _storage, "bus": _bus}
+def _reasons() -> str:
+    rows = [(f"`{reason}`", reason.means, reason.instead) for reason in Reason]
+    return markdown(("reason", "what it means", "what to do instead"), rows)
+
+
+def _limits() -> str:
+    rows = [(text, f"{getattr(Limits(), name):,}") for name, text in DESCRIBED_LIMITS.items()]
+    return markdown(("bound", "at most"), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": _settings,
+    "storage": _storage,
+    "bus": _bus,
+    "reasons": _reasons,
+    "limits": _limits,
+}
 
 
 if __name__ == "__main__":
