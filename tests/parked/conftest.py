@@ -1,0 +1,113 @@
+"""Chunks that are parked, on the run's Azurite, with a worker that a test lets work."""
+
+import itertools
+
+import pytest
+from azure.storage.queue import QueueClient
+
+from shared.audit import AuditTable
+from shared.parked.operator import ParkedOperator
+from shared.parked.put_back import QueuesPutBack
+from shared.parked.replay import Replayer
+from shared.pipeline.failure import UNKNOWN_PARKS_AT
+from shared.pipeline.messages import decode
+from shared.pipeline.process import Delivery
+from tests.process.faults import Plan
+from tests.process.world import World
+
+_numbers = itertools.count(1)
+
+
+class Ward:
+    """Several chunks of one job that are parked for one cause, a queue to put them back on, and a worker of it."""
+
+    def __init__(self, azurite, chunks=3):
+        self.worlds = [World(azurite) for _ in range(chunks)]
+        self.queue = QueueClient.from_connection_string(azurite.connection_string, f"ward-{next(_numbers)}")
+        self.queue.create_queue()
+        self.is_broken, self.deliveries, self.pauses = True, 0, []
+        for number, world in enumerate(self.worlds):
+            world.clock = self.worlds[0].clock
+            world.clock.advance(1)
+            world.workload.fault = self._fault
+            self._park(world, number)
+
+    def _park(self, world, number):
+        with world.process() as process:
+            process.processor.handle(
+                Delivery(queue=self.queue.queue_name, message_id=f"m{number}", body=world.body, count=UNKNOWN_PARKS_AT)
+            )
+
+    def _fault(self, _sale):
+        if self.is_broken:
+            raise ZeroDivisionError
+
+    @property
+    def clock(self):
+        """The clock of everything here."""
+        return self.worlds[0].clock
+
+    @property
+    def entries(self):
+        """What is parked of these chunks, as it is now."""
+        return [world.entry for world in self.worlds]
+
+    def work(self, delivery=UNKNOWN_PARKS_AT):
+        """Have a healthy worker empty the queue, as if each message came for the so-manieth time."""
+        while (message := self.queue.receive_message()) is not None:
+            self.deliveries += 1
+            body = message.content.encode()
+            (world,) = (world for world in self.worlds if world.job == decode(body).job)
+            with world.process() as process:
+                process.processor.handle(
+                    Delivery(queue=self.queue.queue_name, message_id=message.id, body=body, count=delivery)
+                )
+            self.queue.delete_message(message)
+
+    def pause(self, seconds):
+        """Let the time pass and the worker work."""
+        self.pauses.append(seconds)
+        self.clock.advance(seconds)
+        self.work()
+
+    def landed(self, entry):
+        """Whether the ledger would have the chunk as done."""
+        return any(one.hash for world in self.worlds for one in world.sent if one.job == entry.job)
+
+    def operator(self, process, pause=None):
+        """Return the operator whose requests are those of this process."""
+        put_back = QueuesPutBack(process.connections.queues, lambda _result: None)
+        audit = AuditTable(process.connections.tables.get_table_client("audit"), self.clock)
+        replayer = Replayer(process.parked, put_back, self, self.clock, pause or self.pause)
+        return ParkedOperator(process.parked, replayer, audit)
+
+    def process(self, plan=None):
+        """Return a process of the operator's."""
+        return self.worlds[0].process(plan or Plan())
+
+
+@pytest.fixture
+def make_ward(provisioned):
+    """Make wards that are closed at the end."""
+    made = []
+
+    def make(chunks=3):
+        made.append(Ward(provisioned, chunks))
+        return made[-1]
+
+    yield make
+    for ward in made:
+        ward.queue.delete_queue()
+        ward.queue.close()
+
+
+@pytest.fixture
+def ward(make_ward):
+    """Three chunks, parked."""
+    return make_ward()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """The library's retries wait for nobody here."""
+    monkeypatch.setattr("shared.connections.PAUSE", 0.001)

@@ -1,0 +1,156 @@
+"""Replaying: waves, what stops them, and that nothing counts twice or is forgotten, whatever dies when."""
+
+from contextlib import suppress
+
+import pytest
+
+from shared.parked.entry import EntryState
+from shared.parked.operator import Selection
+from shared.parked.replay import Fate, Pace
+from tests.process.faults import MODES, Killed, Plan
+
+#: A replay of one chunk: a change here is a change of the bill.
+RECORDED = [
+    "GET parked",
+    "PUT audit",
+    "GET parked",
+    "PUT parked",
+    "POST ward",
+    "PUT parked",
+    "GET parked",
+    "GET parked",
+    "PUT parked",
+    "PUT audit",
+]
+
+
+def replay(ward, pace=None, plan=None, pause=None, selection=None):
+    """Replay everything of the ward in one process, and return the waves."""
+    selection = selection or Selection(fingerprint=ward.entries[0].fingerprint)
+    with ward.process(plan) as process:
+        operator, wanted = ward.operator(process, pause), {world.job for world in ward.worlds}
+        # Other tests park for the same cause: each replays its own.
+        entries = operator.selected
+        operator.selected = lambda selection: [entry for entry in entries(selection) if entry.job in wanted]
+        return list(operator.replay(selection, pace or Pace(), by="ann", why="deployed"))
+
+
+def test_a_replay_after_the_cause_is_gone_brings_everything_home(make_ward):
+    """Nine chunks in waves of one, two, five and the rest; each is done afterwards, and counted once."""
+    ward = make_ward(9)
+    ward.is_broken = False
+    waves = replay(ward)
+    assert [len(wave.entries) for wave in waves] == [1, 2, 5, 1]
+    assert {entry.state for entry in ward.entries} == {EntryState.DONE}
+    assert [[one.accepted.items for one in world.sent if one.hash] for world in ward.worlds] == [[10]] * 9
+
+
+def test_a_replay_stops_at_the_first_that_comes_back_for_the_same_cause(make_ward):
+    """The cause is still there: one chunk was tried, the others were left alone."""
+    ward = make_ward(4)
+    (wave,) = replay(ward)
+    assert list(wave.fates.values()) == [Fate.SAME_AGAIN]
+    assert ward.deliveries == 1
+    first, *others = ward.entries
+    assert (first.state, first.replays, first.returns, first.attempts) == (EntryState.OPEN, 1, 1, 10)
+    assert [(entry.state, entry.replays) for entry in others] == [(EntryState.OPEN, 0)] * 3
+
+
+def test_a_replay_stops_when_nobody_works(ward):
+    """No worker answers within the patience: nothing more is put on a queue that nobody empties."""
+    (wave,) = replay(ward, Pace(patience=30), pause=ward.clock.advance)
+    assert list(wave.fates.values()) == [Fate.NO_ANSWER]
+    assert [entry.state for entry in ward.entries] == [EntryState.REPLAYED, EntryState.OPEN, EntryState.OPEN]
+
+
+def test_another_cause_does_not_stop_the_replay(ward):
+    """What fails for something new is open again under its new cause; the others are tried."""
+    ward.is_broken = False
+    ward.worlds[0].workload.fault = lambda _sale: [].pop()
+    waves = replay(ward)
+    assert [list(wave.fates.values()) for wave in waves] == [[Fate.OTHER_CAUSE], [Fate.DONE, Fate.DONE]]
+    assert ward.entries[0].reason == "failed:IndexError"
+    assert ward.entries[0].fingerprint != ward.entries[1].fingerprint
+
+
+def test_what_is_on_its_queue_is_not_put_there_again_unless_asked(ward):
+    """A second replay finds nothing to do for what has not been heard of; `again` repeats it."""
+    replay(ward, Pace(limit=1), pause=ward.clock.advance)
+    first, *others = ward.entries
+    assert first.state is EntryState.REPLAYED
+    ward.is_broken = False
+    replay(ward, Pace(limit=2))
+    assert [entry.replays for entry in ward.entries] == [1, 1, 1]
+    replay(ward, Pace(again=True))
+    assert {entry.state for entry in ward.entries} == {EntryState.DONE}
+    assert [sum(bool(one.hash) for one in world.sent) >= 1 for world in ward.worlds] == [True] * 3
+    assert {one.hash for one in ward.worlds[0].sent if one.hash} == {ward.worlds[0].stored.hash}
+
+
+def test_the_limit_is_kept(ward):
+    """Two of three are replayed, the oldest."""
+    ward.is_broken = False
+    replay(ward, Pace(limit=2))
+    assert [entry.state for entry in ward.entries] == [EntryState.DONE, EntryState.DONE, EntryState.OPEN]
+
+
+def test_the_rate_is_kept(make_ward):
+    """At four a second, a quarter of a second passes between two of a wave."""
+    ward = make_ward(3)
+    ward.is_broken = False
+    replay(ward, Pace(rate=4))
+    assert ward.pauses.count(0.25) == 1
+
+
+def test_a_discarded_entry_stays_with_its_reason_and_is_not_replayed(ward):
+    """Its row says who said that nobody needs it."""
+    job = ward.worlds[0].job
+    with ward.process() as process:
+        (closed,) = ward.operator(process).discard(Selection(job=job), by="ann", why="published again")
+        assert closed.state is EntryState.DISCARDED
+        assert list(process.parked.entries(job)) == []
+        (kept,) = process.parked.entries(job, closed=True)
+    assert kept.note == "ann: published again"
+    assert replay(ward, selection=Selection(job=job)) == []
+
+
+def test_discarding_needs_a_reason(ward):
+    """Nobody can say later why it was not needed, so it is asked for now."""
+    with ward.process() as process, pytest.raises(ValueError, match="needs a reason"):
+        ward.operator(process).discard(Selection(job=ward.worlds[0].job), by="ann", why=" ")
+
+
+def test_damaged_bytes_are_not_sent(ward):
+    """What was parked is not what would be replayed: the entry stays for a person to decide."""
+    entry = ward.entries[0]
+    with ward.process() as process:
+        container = process.connections.blobs.get_container_client("parked")
+        container.upload_blob(entry.bytes_name, b"something else", overwrite=True)
+    waves = replay(ward, Pace(limit=1))
+    assert [list(wave.fates.values()) for wave in waves] == [[Fate.REFUSED]]
+    assert ward.deliveries == 0
+
+
+def test_the_recorded_requests_are_the_requests(make_ward):
+    """What is enumerated below is everything that a replay sends."""
+    ward, plan = make_ward(1), Plan()
+    ward.is_broken = False
+    replay(ward, plan=plan, selection=Selection(job=ward.worlds[0].job))
+    assert [site.partition("-")[0] for site in plan.sites] == RECORDED
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("at", range(1, len(RECORDED) + 1))
+def test_one_fault_anywhere_in_a_replay_forgets_nothing(make_ward, at, mode):
+    """The operator types the command again, and the chunk is done once; nobody has to know how far the first got."""
+    ward, plan = make_ward(1), Plan(at, mode)
+    ward.is_broken = False
+    selection = Selection(job=ward.worlds[0].job)
+    with suppress(Killed, Exception):
+        replay(ward, plan=plan, selection=selection)
+    assert plan.fired
+    assert ward.entries[0] is not None
+    replay(ward, Pace(again=True), selection=selection)
+    assert ward.entries[0].state is EntryState.DONE
+    world = ward.worlds[0]
+    assert {one.hash for one in world.sent if one.hash} == {world.stored.hash}
