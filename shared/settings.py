@@ -16,6 +16,9 @@ LOCAL_BUS = (
 #: The settings that name the app's storage account and its Service Bus namespace; triggers name them too.
 STORAGE, BUS = "SluiceStorage", "SluiceBus"
 
+#: The workload that comes with Sluice.
+BILLING = "shared.workloads.billing:Billing"
+
 
 class SettingsError(ValueError):
     """Raised when settings are missing or make no sense; it names all of them at once."""
@@ -37,6 +40,12 @@ SETTINGS = (
     Setting(STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True),
     Setting(BUS, "the Service Bus namespace: results and signals", LOCAL_BUS, is_connection=True),
     Setting("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1", default="1"),
+    Setting(
+        "SLUICE_WORKLOADS",
+        "the workloads that jobs may name, as `module:Class`, separated by commas",
+        BILLING,
+        default=BILLING,
+    ),
 )
 
 
@@ -45,6 +54,8 @@ class Settings:
     """What the app was told."""
 
     work_queues: int
+    #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
+    workloads: str
 
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:
@@ -53,7 +64,7 @@ class Settings:
         work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
         if problems:
             raise SettingsError("; ".join(problems))
-        return cls(work_queues=work_queues)
+        return cls(work_queues=work_queues, workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING)
 
 
 def _missing(setting: Setting, environ: Mapping[str, str]) -> str:

@@ -76,8 +76,7 @@ def test_another_cause_does_not_stop_the_replay(ward):
 def test_what_is_on_its_queue_is_not_put_there_again_unless_asked(ward):
     """A second replay finds nothing to do for what has not been heard of; `again` repeats it."""
     replay(ward, Pace(limit=1), pause=ward.clock.advance)
-    first, *others = ward.entries
-    assert first.state is EntryState.REPLAYED
+    assert ward.entries[0].state is EntryState.REPLAYED
     ward.is_broken = False
     replay(ward, Pace(limit=2))
     assert [entry.replays for entry in ward.entries] == [1, 1, 1]
