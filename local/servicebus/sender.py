@@ -9,7 +9,7 @@ from local.servicebus.intake import Intake
 from local.servicebus.parcel import parcels_from
 from local.servicebus.refusal import DECODE_ERROR, TOO_LARGE, Refusal
 from local.servicebus.transfer import answer, received, refuse
-from local.servicebus.wire import MalformedError
+from local.servicebus.wire import UNREADABLE
 
 #: What the Standard tier takes, for one message as for a batch, properties included.
 LARGEST_MESSAGE = 256 * 1024
@@ -53,8 +53,8 @@ class Producer:
             )
         try:
             parcels = parcels_from(encoded)
-        except MalformedError as error:
-            raise Refusal(DECODE_ERROR, str(error)) from error
+        except UNREADABLE as error:
+            raise Refusal(DECODE_ERROR, f"a message for {self._intake.name} cannot be read: {error}") from error
         now = time.time()
         for parcel in parcels:
             self._intake.check(parcel)

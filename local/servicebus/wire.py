@@ -43,8 +43,8 @@ _FIXED: dict[int, struct.Struct] = {
 _CONSTANTS: dict[int, Any] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0x44: 0}
 
 
-#: What reading bytes that are not AMQP can raise beside MalformedError.
-UNREADABLE = (IndexError, TypeError, ValueError, struct.error)
+#: What reading bytes that are not the AMQP value expected can raise, MalformedError included.
+UNREADABLE = (LookupError, TypeError, ValueError, RecursionError, struct.error)
 
 
 class MalformedError(ValueError):

@@ -1,6 +1,7 @@
 """Sessions: one holder each, order inside, state, and who comes next."""
 
 import asyncio
+import datetime as dt
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
@@ -21,6 +22,8 @@ async def test_a_named_session_gives_its_own_messages_in_order(bus, fresh):
     await sender.send_messages([*_messages("a", "a1"), *_messages("b", "b1"), *_messages("a", "a2", "a3")])
     assert await bodies(receiver, 3) == ["a1", "a2", "a3"]
     assert receiver.session.session_id == "a"
+    left = receiver.session.locked_until_utc - dt.datetime.now(dt.UTC)
+    assert dt.timedelta(seconds=20) < left <= dt.timedelta(seconds=60)
     assert await receiver.receive_messages(max_wait_time=0.2) == []
 
 
