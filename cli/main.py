@@ -14,6 +14,7 @@ from cli import doctor as examination
 from cli import ids
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from cli.settings_file import NoSettingsError, load
+from cli.submit import submit
 from shared import __version__
 from shared.errors import SluiceError
 from shared.settings import SettingsError
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 
 app.add_typer(ids.app, name="ids")
+app.command()(submit)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value

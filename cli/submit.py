@@ -1,0 +1,112 @@
+"""`sluice submit`: drops a file of transactions as a job, and says what to type next."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import IO, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cli.options import JsonOption, SettingsOption, connected
+from shared.gate.state import GateState
+from shared.payload.submission import DEFAULT_WORKLOAD
+from shared.publish import Publisher, Sent, read_file
+from shared.wiring import gatehouse
+
+#: How much of a file's hash is in the job id that is made of it.
+_HASH_SHOWN: Final = 12
+_LONGEST_STEM: Final = 60
+
+
+def submit(  # noqa: PLR0913 - each option of the command is an argument
+    file: Annotated[
+        Path,
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            metavar="FILE",
+            help="Newline-delimited JSON, plain or as .gz or .zst.",
+        ),
+    ],
+    *,
+    job: Annotated[
+        str | None, typer.Option(help="The job's id; made of the file's name and content when it is not given.")
+    ] = None,
+    workload: Annotated[str, typer.Option(help="What to do with the transactions.")] = DEFAULT_WORKLOAD,
+    gate: Annotated[str | None, typer.Option(help="The gate to wait for; without it the job starts at once.")] = None,
+    sums: Annotated[
+        list[str] | None,
+        typer.Option("--sum", help="A field to add up exactly and to declare the sum of; may be repeated."),
+    ] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a file of transactions as one job; the same file again is the same job and counts once."""
+    with connected(settings) as connections:
+        if gate and gatehouse(connections).gates.read(gate) == GateState():
+            typer.echo(
+                f"sluice: nobody has ever opened or closed a gate {gate!r}: the job waits until "
+                f"`sluice gate open {gate}` (check the spelling)",
+                err=True,
+            )
+        publisher = Publisher(
+            connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
+        )
+        with file.open("rb") as opened, _progress(is_shown=not as_json) as progress:
+            # Closed by `opened`: the wrapper only counts.
+            counted: IO[bytes] = progress.wrap_file(opened, file.stat().st_size, description=f"sending {file.name}")
+            sent = publisher.submit_lines(
+                job=job or job_id(file), lines=read_file(counted), workload=workload, gate=gate, sums=sums or ()
+            )
+    typer.echo(_as_json(sent) if as_json else _in_words(sent))
+
+
+def job_id(file: Path) -> str:
+    """Return an id that the same file always gets, and no other content."""
+    stem = re.sub(r"[^a-z0-9._-]+", "-", file.name.lower().partition(".")[0]).strip("-._")[:_LONGEST_STEM] or "job"
+    with file.open("rb") as opened:
+        return f"{stem}-{hashlib.file_digest(opened, 'sha256').hexdigest()[:_HASH_SHOWN]}"
+
+
+def _progress(*, is_shown: bool) -> Progress:
+    # On stderr, so that the output can be piped; nothing is drawn where there is no terminal.
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not is_shown or not console.is_terminal,
+    )
+
+
+def _in_words(sent: Sent) -> str:
+    where = f"in blob {sent.blob}" if sent.blob else "in the message"
+    lines = [
+        f"sent {sent.items:,} transactions as job {sent.job}",
+        f"{sent.stored_bytes:,} bytes in {sent.frames:,} frames, {where}",
+        *(f"declared sum of {field}: {total:f}" for field, total in sent.sums.items()),
+        f"watch it with: sluice jobs watch {sent.job}",
+    ]
+    return "\n".join(lines)
+
+
+def _as_json(sent: Sent) -> str:
+    return json.dumps(
+        {
+            "job": sent.job,
+            "form": sent.form,
+            "items": sent.items,
+            "sums": {field: f"{total:f}" for field, total in sent.sums.items()},
+            "frames": sent.frames,
+            "stored_bytes": sent.stored_bytes,
+            "message_bytes": sent.message_bytes,
+            "message_id": sent.message_id,
+            "blob": sent.blob,
+        }
+    )

@@ -1,0 +1,121 @@
+"""`sluice submit`, as a person types it."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from azure.storage.queue import QueueClient
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from shared.connections import Connections
+from shared.topology import topology
+from shared.wiring import gatehouse
+
+SLUICE = Path(sys.executable).parent / "sluice"
+LINES = [json.dumps({"id": number, "amount": "0.25"}) for number in range(3000)]
+
+
+@pytest.fixture(scope="module")
+def storage():
+    """A storage account that no other test uses: the command names the real queue."""
+    with Azurite.start() as own:
+        provision(own.connection_string, topology())
+        yield own.connection_string
+
+
+@pytest.fixture
+def queue(storage):
+    """Its queue of submissions, empty."""
+    with QueueClient.from_connection_string(storage, "submissions") as client:
+        client.clear_messages()
+        yield client
+
+
+@pytest.fixture
+def usage(tmp_path):
+    """A file of transactions."""
+    file = tmp_path / "Usage 2026-11.ndjson.gz"
+    file.write_bytes(gzip.compress("\n".join(LINES).encode(), mtime=0))
+    return file
+
+
+def sluice(storage, *arguments, cwd):
+    """Run the command against the account."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [SLUICE, "submit", *map(str, arguments)],
+        env={**kept, "SluiceStorage": storage},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_file_becomes_a_job(storage, queue, usage, tmp_path):
+    """One message is in the queue, and the command says what to type next."""
+    done = sluice(storage, usage, "--sum", "amount", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    (message,) = queue.peek_messages(32)
+    said = json.loads(message.content)["sluice"]
+    assert said["declared"] == {"items": 3000, "sums": {"amount": "750.00"}}
+    assert said["job"].startswith("usage-2026-11-")
+    assert "sent 3,000 transactions" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"watch it with: sluice jobs watch {said['job']}"
+
+
+def test_the_same_file_is_the_same_job(storage, queue, usage, tmp_path):
+    """Typed twice, it counts once; another content is another job."""
+    jobs = [json.loads(sluice(storage, usage, "--json", cwd=tmp_path).stdout)["job"] for _ in range(2)]
+    assert jobs[0] == jobs[1]
+    usage.write_bytes(gzip.compress(b'{"id": 1}\n'))
+    assert json.loads(sluice(storage, usage, "--json", cwd=tmp_path).stdout)["job"] != jobs[0]
+
+
+def test_a_gate_never_heard_of_is_pointed_out(storage, queue, usage, tmp_path):
+    """A misspelt gate would hold the job for ever: the command warns, and sends it all the same."""
+    done = sluice(storage, usage, "--gate", "nigthly", "--job", "a", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "nobody has ever opened or closed a gate 'nigthly'" in done.stderr
+    with Connections(storage) as connections:
+        gatehouse(connections).operator.open("nightly", by="test")
+    known = sluice(storage, usage, "--gate", "nightly", "--job", "b", cwd=tmp_path)
+    assert (known.returncode, known.stderr) == (0, "")
+    assert [json.loads(one.content)["sluice"]["gate"] for one in queue.peek_messages(32)] == ["nigthly", "nightly"]
+
+
+def test_an_unreadable_line_is_named_and_nothing_is_sent(storage, queue, tmp_path):
+    """The line's number as an editor shows it, the reason, and what to do."""
+    (tmp_path / "bad.ndjson").write_text("\n".join([*LINES[:1200], "", "{'id': 1}", *LINES]))
+    done = sluice(storage, "bad.ndjson", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("sluice: not_json: line 1202: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert queue.peek_messages() == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        (("none.ndjson",), 2, "none.ndjson"),
+        (("usage.ndjson", "--job", "Job"), 1, "bad_job"),
+        (("usage.ndjson", "--gate", "a/b"), 1, "'a/b'"),
+        (("empty.ndjson",), 1, "empty"),
+    ],
+)
+def test_a_wrong_call_is_one_clear_message(storage, queue, tmp_path, call):
+    """No traceback, an exit status, and what was wrong."""
+    arguments, status, said = call
+    (tmp_path / "usage.ndjson").write_text(LINES[0])
+    (tmp_path / "empty.ndjson").touch()
+    done = sluice(storage, *arguments, cwd=tmp_path)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert queue.peek_messages() == []
