@@ -1,0 +1,90 @@
+"""Reading the lines of a chunk: one request, and only bytes that are what the index says."""
+
+import base64
+
+import msgspec
+import pytest
+
+from shared.errors import RefusedError, StorageUnavailableError
+from shared.payload.store import PayloadStore
+from shared.pipeline.chunk_reader import PayloadReader
+from tests.process.faults import Plan
+from tests.process.world import LINES
+
+
+@pytest.fixture
+def read(world):
+    """Read a chunk that differs from the world's own, and return its lines and the requests."""
+
+    def read(**changes):
+        plan = Plan()
+        with world.process(plan) as process:
+            store = PayloadStore(process.connections.blobs.get_container_client("payloads"))
+            lines = PayloadReader(store)(msgspec.structs.replace(world.message, **changes))
+        return lines, plan.sites
+
+    return read
+
+
+def test_all_frames_of_a_chunk_come_by_one_ranged_read(read):
+    """Three frames are one request."""
+    assert read() == (LINES, ["GET payloads"])
+
+
+def test_some_frames_in_the_middle_are_read_alone(world, read):
+    """A chunk is a range of a payload that may have a million more transactions."""
+    assert read(frames=world.message.frames[1:2])[0] == LINES[4:8]
+
+
+def test_without_an_etag_one_request_is_enough_too(read):
+    """The hash of each frame says what the bytes are worth."""
+    assert read(etag=None) == (LINES, ["GET payloads"])
+
+
+def test_a_payload_that_was_touched_is_read_all_the_same(read):
+    """The same payload was dropped again: its blob has another ETag, and no other bytes."""
+    assert read(etag='"0x8DC0FFEE"')[0] == LINES
+
+
+def test_inline_bytes_take_no_request(world, read):
+    """A small payload is in the message."""
+    with world.process() as process:
+        container = process.connections.blobs.get_container_client("payloads")
+        stored = container.download_blob(world.message.blob).readall()
+    inline = base64.b64encode(stored).decode()
+    assert read(blob=None, etag=None, inline=inline) == (LINES, [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"blob": None, "etag": None}, "payload_form"),
+        ({"blob": "../results/x"}, "bad_blob_name"),
+        ({"blob": "missing/0000", "etag": None}, "payload_missing"),
+        ({"codec": "lzma"}, "unknown_codec"),
+        ({"codec": "gzip"}, "corrupt"),
+        ({"blob": None, "inline": "???"}, "bad_base64"),
+        ({"frames": []}, "empty"),
+        ({"frames": [(0, 10, 4, "0" * 64), (11, 10, 4, "0" * 64)]}, "bad_index"),
+        ({"frames": [(0, 10, 4, "0" * 64)]}, "hash_mismatch"),
+        ({"frames": [(0, 10**9, 4, "0" * 64)]}, "frame_too_large"),
+        ({"frames": [(0, 5000, 4, "0" * 64)]}, "length_mismatch"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_for_ever_is_refused_under_its_reason(read, changes, reason):
+    """A message may be wrong in any part of it, and none of them leads outside of the payload container."""
+    with pytest.raises(RefusedError) as refused:
+        read(**changes)
+    assert refused.value.reason == reason
+
+
+def test_a_missing_answer_is_no_reason_to_refuse(world):
+    """Storage that does not answer says nothing about the payload."""
+
+    class Silent(Plan):
+        def take(self, _site):
+            return "lost_request"
+
+    with world.process(Silent()) as process, pytest.raises(StorageUnavailableError):
+        PayloadReader(PayloadStore(process.connections.blobs.get_container_client("payloads")))(world.message)
