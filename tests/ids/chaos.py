@@ -71,11 +71,18 @@ def next_id_of(chaos: Chaos, connection: str, container: str, tally: Path, seed:
     with connect(connection, container, transport=transport, retry_policy=quick) as client:
         store = BlobStore(client, "orders")
         if chaos.generator == "seed":
-            yield SeedGenerator(SeedStore(store), chaos.range_size).next_id
+            yield _seed_generator(SeedStore(store), chaos.range_size).next_id
             return
         sizing = Sizing(first=10, range_size=chaos.range_size, largest=chaos.range_size)
         with RangeGenerator(store, sizing=sizing) as generator:
             yield generator.next_id
+
+
+def _seed_generator(store: SeedStore, range_size: int) -> SeedGenerator:
+    """Make one however often its first range is refused, as an application does that is started again."""
+    while True:
+        with contextlib.suppress(RuntimeError):
+            return SeedGenerator(store, range_size)
 
 
 def work(chaos: Chaos, connection: str, container: str, folder: Path, slot: int, seed: int) -> None:  # noqa: PLR0917  # a process's arguments
