@@ -26,6 +26,7 @@ _WHOLE_NUMBERS: Final = (
     "items",
     "chunks",
     "id_base",
+    "held_epoch",
     "revision",
     "done",
     "parked_chunks",

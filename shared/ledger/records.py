@@ -134,6 +134,8 @@ class Job:
     accepted_at: datetime
     state: JobState = JobState.PLANNING
     gate: str | None = None
+    #: The gate's epoch before the job was held: an opening after it released the job, whatever was lost since.
+    held_epoch: int | None = None
     deadline: datetime | None = None
     #: How many transactions there are; declared by the publisher or counted when it was framed.
     items: int = 0

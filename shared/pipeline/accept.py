@@ -6,14 +6,16 @@ that count are those whose reservation was recorded first. Whoever dies in betwe
 
 import hashlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import ContentionError
+from shared.gate.decisions import must_dispatch
 from shared.gate.held_work import Holding
+from shared.gate.state import Reading
 from shared.ledger.decisions import Collision, held, judge, planned
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job, JobState
@@ -51,11 +53,15 @@ class Ids(Protocol):
         ...
 
 
-class Hold(Protocol):
-    """Keeps a message behind a gate, or puts it on its queue."""
+class Gates(Protocol):
+    """The gates, as far as a job meets them."""
 
-    def __call__(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
-        """Say what became of the message."""
+    def reading(self, gate: str) -> Reading:
+        """Return the gate's epoch and whether it is open."""
+        ...
+
+    def hold(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
+        """Keep the message behind the gate or put it on its queue, and say which."""
         ...
 
 
@@ -67,7 +73,7 @@ class Acceptance:
     intake: Intake
     plans: PlanStore
     ids: Ids
-    hold: Hold
+    gates: Gates
     send: Callable[[str, str], None]
     pending: PendingTable
     clock: Clock
@@ -87,7 +93,7 @@ class Acceptance:
         job, is_new = self._insert(submission, fingerprint(submission, payload))
         if not is_new and job.state not in _UNDECIDED:
             return Accepted.DUPLICATE
-        return self._release(self._planned(job, submission, payload))
+        return self.pass_on(self._planned(job, submission, payload))
 
     def _insert(self, submission: Submission, content_hash: str) -> tuple[Job, bool]:
         now = self.clock.now()
@@ -115,17 +121,29 @@ class Acceptance:
         stored = self.plans.put(plan)
         # Of two that accept the same submission the slower one leaves a gap, which the sequence's log explains.
         first_id = self.ids.next_ids(plan.items).start
-        return self._commit(job, lambda found: planned(found, stored, len(plan.chunks), plan.items, first_id))
+        epoch = None if job.gate is None else self.gates.reading(job.gate).epoch
+        chunks = len(plan.chunks)
 
-    def _release(self, job: Job) -> Accepted:
+        def decide(found: Job) -> Job:
+            made = planned(found, stored, chunks, plan.items, first_id)
+            return made if made is found else replace(made, held_epoch=epoch)
+
+        return self._commit(job, decide)
+
+    def pass_on(self, job: Job) -> Accepted:
+        """Hold a planned job behind its gate or send it on its way; safe to repeat."""
         message = encode(Dispatch(job=job.job)).decode()
-        if job.gate is None:
+        if job.gate is None or self._is_released(job.gate, job.held_epoch):
             self.send(SUBMISSIONS, message)
             return Accepted.DISPATCHED
-        if self.hold(job.gate, job.job, SUBMISSIONS, message) is not Holding.HELD:
+        if self.gates.hold(job.gate, job.job, SUBMISSIONS, message) is not Holding.HELD:
             return Accepted.DISPATCHED
         self._commit(job, held)
         return Accepted.HELD
+
+    def _is_released(self, gate: str, held_epoch: int | None) -> bool:
+        """Whether the gate was opened since the job met it; its held row and its dispatch message may both be gone."""
+        return held_epoch is not None and must_dispatch(held_epoch, self.gates.reading(gate))
 
     def _commit(self, job: Job, decide: Callable[[Job], Job]) -> Job:
         """Write what is decided about the job, deciding anew on what others wrote in between."""

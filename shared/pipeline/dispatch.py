@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from shared.clock import Clock
 from shared.errors import ContentionError, StorageUnavailableError
 from shared.ledger.decisions import dispatched, may_dispatch
@@ -62,8 +64,9 @@ class Dispatcher:
         """Put chunks that were not heard of for too long; returns how many."""
         if job.plan is None:
             return 0
-        plan, numbers = self.plans.read(job.job, job.plan), list(chunks)
-        self._put(job, plan, numbers, Throttle())
+        numbers = list(chunks)
+        if numbers:
+            self._put(job, self.plans.read(job.job, job.plan), numbers, Throttle(), again=True)
         return len(numbers)
 
     def _dispatch(self, job: Job, plan: Plan) -> bool:
@@ -80,12 +83,16 @@ class Dispatcher:
             if self.clock.now() >= end:
                 return False
 
-    def _put(self, job: Job, plan: Plan, numbers: Iterable[int], throttle: Throttle) -> Throttle:
+    def _put(
+        self, job: Job, plan: Plan, numbers: Iterable[int], throttle: Throttle, *, again: bool = False
+    ) -> Throttle:
         left = list(numbers)
         while left:
             with ThreadPoolExecutor(throttle.limit) as pool:
                 refused = [
-                    number for number in pool.map(lambda one: self._refused(job, plan, one), left) if number >= 0
+                    number
+                    for number in pool.map(lambda one: self._refused(job, plan, one, again=again), left)
+                    if number >= 0
                 ]
             throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
             if len(refused) == len(left):
@@ -96,9 +103,9 @@ class Dispatcher:
             left = refused
         return throttle
 
-    def _refused(self, job: Job, plan: Plan, number: int) -> int:
+    def _refused(self, job: Job, plan: Plan, number: int, *, again: bool) -> int:
         """Put one chunk; return its number if storage did not take it, else -1."""
-        message: Chunk = plan.message(number, job.id_base or 0, job.revision)
+        message: Chunk = replace(plan.message(number, job.id_base or 0, job.revision), again=again)
         try:
             self.send(f"work-{number % self.work_queues:02}", encode(message).decode())
         except StorageUnavailableError:

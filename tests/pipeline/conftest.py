@@ -9,6 +9,7 @@ import pytest
 from shared.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.gate.held_work import Holding
+from shared.gate.state import Reading
 from shared.ids import BlobStore, RangeGenerator
 from shared.ledger.memory_ledger import MemoryLedger
 from shared.payload import Intake, Limits, PayloadStore
@@ -40,19 +41,23 @@ class Queues:
         return [message for queue, message in self.sent if queue.startswith(prefix)]
 
 
-class Gate:
-    """A gate that a test opens and closes; what it holds is remembered."""
+class Gates:
+    """One gate that a test opens and closes; what it holds is remembered."""
 
     def __init__(self, queues):
-        self.holding, self.held, self._queues = Holding.HELD, [], queues
+        self.now, self.held, self._queues = Reading(0, is_open=False), [], queues
 
-    def __call__(self, gate, entry_id, queue, message):
+    def reading(self, gate):
+        """Return how the gate is."""
+        return self.now
+
+    def hold(self, gate, entry_id, queue, message):
         """Hold, or pass on."""
-        if self.holding is Holding.HELD:
+        if not self.now.is_open:
             self.held.append((gate, entry_id))
-        else:
-            self._queues.send(queue, message)
-        return self.holding
+            return Holding.HELD
+        self._queues.send(queue, message)
+        return Holding.PASSED
 
 
 class Process:
@@ -70,7 +75,7 @@ class Process:
             intake=Intake(PayloadStore(payloads, limits), limits),
             plans=plans,
             ids=ids,
-            hold=world.gate,
+            gates=world.gates,
             send=world.queues.send,
             pending=PendingTable(self.connections.tables.get_table_client("pending")),
             clock=world.clock,
@@ -98,7 +103,7 @@ class World:
         self.job = f"job-{next(_numbers)}"
         self.sequence = f"{self.job}-ids"
         self.ledger, self.queues, self.finished = MemoryLedger(), Queues(), []
-        self.gate, self.clock = Gate(self.queues), ManualClock(datetime(2026, 11, 20, 12, tzinfo=UTC))
+        self.gates, self.clock = Gates(self.queues), ManualClock(datetime(2026, 11, 20, 12, tzinfo=UTC))
 
     def submission(self, items=25, **fields):
         """Return the body of a submission of this world's job, its frames as large as a chunk."""

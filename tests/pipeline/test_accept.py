@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from shared.errors import RefusedError, StorageUnavailableError
-from shared.gate.held_work import Holding
+from shared.gate.state import Reading
 from shared.ledger.records import JobState
 from shared.pipeline.accept import JOB_POINTER, Accepted
 from tests.gate.faults import MODES, Crash, Plan
@@ -27,14 +27,23 @@ def test_a_submission_behind_a_closed_gate_waits(world, process):
     """It is planned before the release, held, and nothing is sent."""
     assert process().acceptance.accept(world.submission(gate="nightly"), "m1") is Accepted.HELD
     assert world.ledger.read(world.job).state is JobState.HELD
-    assert (world.gate.held, world.queues.sent) == ([("nightly", world.job)], [])
+    assert (world.gates.held, world.queues.sent) == ([("nightly", world.job)], [])
 
 
 def test_a_gate_that_opens_meanwhile_lets_it_through(world, process):
     """What the gate passes on is dispatched, not held."""
-    world.gate.holding = Holding.RELEASED
+    world.gates.now = Reading(4, is_open=True)
     assert process().acceptance.accept(world.submission(gate="nightly"), "m1") is Accepted.DISPATCHED
     assert world.ledger.read(world.job).state is JobState.PLANNING
+
+
+def test_a_job_whose_release_was_lost_on_the_way_is_sent_again(world, process):
+    """Held row gone, dispatch message gone: the epoch in the ledger still says that the gate was opened."""
+    one = process()
+    one.acceptance.accept(world.submission(gate="nightly"), "m1")
+    world.gates.now = Reading(1, is_open=False)
+    assert one.acceptance.pass_on(world.ledger.read(world.job)) is Accepted.DISPATCHED
+    assert [message["kind"] for message in world.queues.on(DISPATCHES)] == ["dispatch"]
 
 
 def test_the_same_submission_dropped_again_runs_once(world, process):

@@ -122,12 +122,12 @@ def test_a_job_nobody_knows_is_refused(world, process):
 
 
 def test_chunks_that_fell_silent_are_put_again_as_they_were(world, accepted):
-    """The same message as at first, so that the work is the same and counts once."""
+    """The same message as at first, marked, so that what is done already is not computed again."""
     accepted.dispatcher.dispatch(world.job)
     first = {message["chunk"]: message for message in world.queues.on("work-")}
     world.queues.sent.clear()
     assert accepted.dispatcher.put_again(world.ledger.read(world.job), [7, 9]) == 2
-    assert world.queues.on("work-") == [first[7], first[9]]
+    assert world.queues.on("work-") == [first[7] | {"again": True}, first[9] | {"again": True}]
 
 
 def test_the_throttle_grows_only_when_it_was_used_and_halves_when_refused():

@@ -1,0 +1,103 @@
+"""The pipeline's part of the tick: follows the pointers that are due and makes good what was lost on the way.
+
+Any message may be lost, whole queues even: the ledger knows what is missing, and whoever is late is given work again.
+Its cost follows the jobs that are not finished; a finished one loses its pointer and is never looked at again.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.clock import Clock
+from shared.errors import SluiceError
+from shared.ledger.decisions import may_dispatch, nudged
+from shared.ledger.forecast import is_overdue, overdue
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import FINISHED, Job, JobState
+from shared.pending import PendingTable, Pointer
+from shared.pipeline.accept import JOB_POINTER, SUBMISSIONS, Acceptance
+from shared.pipeline.dispatch import Dispatcher
+from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
+from shared.pipeline.messages import Dispatch, encode
+
+_LOG: Final = logging.getLogger(__name__)
+#: Nothing happens to these by itself any more.
+_SETTLED: Final = FINISHED | {JobState.BURIED}
+_WAITING: Final = frozenset({JobState.PLANNING, JobState.HELD})
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one sweep did."""
+
+    looked_at: int = 0
+    put_again: int = 0
+    failed: int = 0
+
+    def __add__(self, other: "Swept") -> "Swept":
+        return Swept(self.looked_at + other.looked_at, self.put_again + other.put_again, self.failed + other.failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What the tick needs to look after jobs."""
+
+    ledger: Ledger
+    pending: PendingTable
+    acceptance: Acceptance
+    dispatcher: Dispatcher
+    finish: FinishCall
+    send: Callable[[str, str], None]
+    clock: Clock
+    overdue: timedelta
+
+    def follow(self, pointers: Iterable[Pointer]) -> Swept:
+        """Follow every pointer of the pipeline's kinds; one that fails stays and does not keep the others waiting."""
+        return sum((self._tried(one) for one in self._mine(pointers)), Swept())
+
+    def _mine(self, pointers: Iterable[Pointer]) -> Iterator[Pointer]:
+        return (one for one in pointers if one.kind in {JOB_POINTER, FINISH_POINTER})
+
+    def _tried(self, pointer: Pointer) -> Swept:
+        try:
+            return Swept(looked_at=1, put_again=self._follow(pointer))
+        except SluiceError as error:
+            _LOG.exception("job not looked after", extra={"pointer": pointer.id, "reason": type(error).__name__})
+            return Swept(looked_at=1, failed=1)
+
+    def _follow(self, pointer: Pointer) -> int:
+        if pointer.kind == FINISH_POINTER:
+            self.finish.repeat(pointer, self.ledger.read(pointer.id.rpartition(":")[0]))
+            return 0
+        job = self.ledger.read(pointer.id)
+        if job is None or job.state in _SETTLED:
+            # A row that was to follow the pointer never came, or needs nobody any more.
+            self.pending.remove(pointer)
+            return 0
+        put = self._look_after(job, self.clock.now())
+        # The new pointer before the old one goes: a job that nobody would look after must not exist.
+        self.pending.add(Pointer(JOB_POINTER, self.clock.now() + self.overdue, job.job))
+        self.pending.remove(pointer)
+        return put
+
+    def _look_after(self, job: Job, now: datetime) -> int:
+        if job.state in _WAITING:
+            # Its submission, its held row or its dispatch message may be lost; all three may be there as well.
+            self.acceptance.pass_on(job)
+            return 0
+        if job.state is JobState.FINISHING:
+            self.finish.send(job.job, job.revision)
+            return 0
+        return self._put_again(job, now) if is_overdue(job, now, self.overdue) else 0
+
+    def _put_again(self, job: Job, now: datetime) -> int:
+        ended = {row.chunk for row in self.ledger.rows(job.job)}
+        put = self.dispatcher.put_again(job, overdue(job, ended, now, self.overdue))
+        if may_dispatch(job):
+            self.send(SUBMISSIONS, encode(Dispatch(job=job.job)).decode())
+        if self.ledger.commit(nudged(job, now)) is None:
+            # Somebody made progress meanwhile, which says more than our note would have.
+            _LOG.info("job moved while it was nudged", extra={"job": job.job})
+        return put

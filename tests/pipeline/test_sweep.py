@@ -1,0 +1,129 @@
+"""The sweep: whatever was lost, the ledger knows it, and every accepted job goes on."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.gate.state import Reading
+from shared.ledger.records import JobState
+from shared.pending import Pointer
+from shared.pipeline.accept import JOB_POINTER
+from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
+from shared.pipeline.sweep import Sweep
+
+OVERDUE = timedelta(minutes=10)
+
+
+@pytest.fixture
+def sweep(world, process):
+    """A function that runs one sweep over this world's pointers, some minutes later."""
+    one = process()
+    acceptance = one.acceptance
+    made = Sweep(
+        ledger=world.ledger,
+        pending=acceptance.pending,
+        acceptance=acceptance,
+        dispatcher=one.dispatcher,
+        finish=FinishCall(world.queues.send, acceptance.pending, world.clock),
+        send=world.queues.send,
+        clock=world.clock,
+        overdue=OVERDUE,
+    )
+
+    def run(minutes=11):
+        world.clock.advance(minutes=minutes)
+        mine = [one for one in acceptance.pending.due(world.clock.now()) if world.job in one.id]
+        return made.follow(mine)
+
+    run.process = one
+    return run
+
+
+def due_later(sweep, world, minutes=11):
+    """Return the pointers that lead to the job and will be due by then."""
+    pending = sweep.process.acceptance.pending
+    return [one for one in pending.due(world.clock.now() + timedelta(minutes=minutes)) if one.id == world.job]
+
+
+def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
+    """Progress within the time is a reason to wait; the pointer moves on."""
+    sweep.process.acceptance.accept(world.submission(), "m1")
+    world.clock.advance(minutes=9)
+    sweep.process.dispatcher.dispatch(world.job)
+    world.queues.sent.clear()
+    done = sweep(minutes=2)
+    assert (done.looked_at, done.put_again, world.queues.sent) == (1, 0, [])
+    assert len(due_later(sweep, world)) == 1
+
+
+def test_chunks_lost_with_their_queue_are_put_again(world, sweep):
+    """With every work message gone, the ledger alone brings the job back."""
+    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.dispatcher.dispatch(world.job)
+    world.queues.sent.clear()
+    assert sweep().put_again == 1
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
+    assert world.ledger.read(world.job).nudged_at == world.clock.now()
+
+
+def test_a_dispatch_message_that_was_lost_is_sent_again(world, sweep):
+    """An accepted job whose only message is gone is dispatched all the same."""
+    sweep.process.acceptance.accept(world.submission(), "m1")
+    world.queues.sent.clear()
+    sweep()
+    assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch"]
+
+
+def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
+    """Looking after it dispatches nothing before its release."""
+    sweep.process.acceptance.accept(world.submission(gate="nightly"), "m1")
+    sweep()
+    assert world.queues.sent == []
+    assert world.ledger.read(world.job).state is JobState.HELD
+
+
+def test_a_held_job_whose_release_was_lost_is_dispatched(world, sweep):
+    """A pulse of the gate, its held row and its message all gone: the job's own epoch tells."""
+    sweep.process.acceptance.accept(world.submission(gate="nightly"), "m1")
+    world.gates.now = Reading(1, is_open=False)
+    sweep()
+    assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch"]
+
+
+def test_a_job_that_never_came_to_be_loses_its_pointer(world, sweep):
+    """A process that died between pointer and row leaves nothing that is looked at for ever."""
+    pending = sweep.process.acceptance.pending
+    pending.add(Pointer(JOB_POINTER, world.clock.now(), world.job))
+    assert sweep().looked_at == 1
+    assert due_later(sweep, world) == []
+
+
+def test_a_finish_message_that_was_lost_is_sent_again(world, sweep):
+    """A job whose chunks have all ended is finished even when the call for it was lost."""
+    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.dispatcher.dispatch(world.job)
+    job = world.ledger.read(world.job)
+    world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
+    FinishCall(lambda *_: None, sweep.process.acceptance.pending, world.clock).point(world.job, job.revision)
+    sweep()
+    assert {message["kind"] for message in world.queues.on("work-00")} >= {"finish"}
+    assert FINISH_POINTER not in {one.kind for one in due_later(sweep, world)}
+
+
+def test_a_finished_job_is_never_looked_at_again(world, sweep):
+    """The cost of the tick does not depend on how many jobs there ever were."""
+    sweep.process.acceptance.accept(world.submission(), "m1")
+    world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.COMPLETE))
+    assert sweep().looked_at == 1
+    assert sweep().looked_at == 0
+
+
+def test_one_job_that_fails_keeps_its_pointer(world, sweep):
+    """Storage that fails in the middle is counted, and the next tick tries again."""
+    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.dispatcher.dispatch(world.job)
+    world.queues.refuse_next = 10_000
+    assert sweep().failed == 1
+    world.queues.refuse_next = 0
+    assert sweep().put_again == 1
