@@ -109,7 +109,7 @@ def rate_table(measured: dict[str, float]) -> str:
 def cost_table(costs: dict[Paced, Cost]) -> str:
     """Return the costs as a table."""
     heads = ["50,000 ids/s a process wanted, Azurite", "processes", "ids/s a process", "calls that waited", "p50 µs"]
-    heads += ["p99 µs", "p99.9 ms", "worst ms", "requests per million ids", "409/412 per million"]
+    heads += ["p99 µs", "p99.9 ms", "worst ms", "worst ms, warm", "requests per million ids", "409/412 per million"]
     heads += ["requests per range, warm (ranges)"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for run, cost in costs.items():
@@ -117,7 +117,7 @@ def cost_table(costs: dict[Paced, Cost]) -> str:
         lines.append(
             f"| {run.generator} | {run.processes} | {cost.ids / run.processes / run.seconds:,.0f} "
             f"| {cost.share_of_waits:.4%} | {cost.p50 * 1000:.2f} | {cost.p99 * 1000:.2f} | {cost.p999:.2f} "
-            f"| {cost.worst:.1f} | {cost.requests_per_million:,.1f} | {cost.refused_per_million:,.1f} | {per_range} |"
+            f"| {cost.worst:.1f} | {cost.worst_warm:.1f} | {cost.requests_per_million:,.1f} | {cost.refused_per_million:,.1f} | {per_range} |"
         )
     return "\n".join(lines)
 
@@ -131,6 +131,7 @@ def goals(measured: dict[str, float], alone: float, costs: dict[Paced, Cost]) ->
     blocks = measured["blocks"] / 1e6
     fewer = min(seed[n].requests_per_million / ours[n].requests_per_million for n in ours)
     worst = ours[8].worst / seed[8].worst
+    warm = ours[8].worst_warm / seed[8].worst_warm
     eight = ours[8].requests_per_range
     return [
         ("calls without I/O, cold start included: at least 99.9 %", f"{1 - waited:.4%}", waited <= 0.001),
@@ -139,7 +140,12 @@ def goals(measured: dict[str, float], alone: float, costs: dict[Paced, Cost]) ->
         ("blob requests against the seed's at range 1,000: at least 20x fewer", f"{fewer:.0f}x", fewer >= 20),
         ("requests per range, one process, 1,000 ranges: at most 1.05", f"{alone:.3f}", alone <= 1.05),
         ("requests per range, eight processes, warm: at most 2.4", f"{eight:.2f}", 0 < eight <= 2.4),
-        ("worst wait with eight processes: at most 0.2 of the seed's", f"{worst:.2f}", worst <= 0.2),
+        (
+            "worst wait with eight processes, cold start included: at most 0.2 of the seed's",
+            f"{worst:.2f}",
+            worst <= 0.2,
+        ),
+        ("the same without the first 3 seconds", f"{warm:.2f}", warm <= 0.2),
     ]
 
 

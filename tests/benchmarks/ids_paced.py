@@ -43,6 +43,8 @@ class Cost:
     p99: float
     p999: float
     worst: float
+    #: The same without the cold start.
+    worst_warm: float
     #: Requests for a range once every process is warm; 0 where the ranges are not told.
     requests_per_range: float
     ranges: int
@@ -113,6 +115,7 @@ def next_id_of(kind: str, connection: str, container: str, tally: Path) -> Itera
 def work(run: Paced, connection: str, container: str, folder: Path, begin: float, process: int) -> None:  # noqa: PLR0917  # a process's arguments
     """Draw in bursts until the time is over; a process that falls behind goes on without a pause."""
     latencies = array("d")
+    cold = 0
     burst = RATE // BURSTS
     with next_id_of(run.generator, connection, container, folder / "tally") as (next_id, waits):
         time.sleep(max(begin - time.monotonic(), 0))
@@ -121,12 +124,14 @@ def work(run: Paced, connection: str, container: str, folder: Path, begin: float
             if now < due:
                 time.sleep(due - now)
             due += 1 / BURSTS
+            cold = cold if now > begin + COLD else len(latencies) + burst
             for _ in range(burst):
                 before = time.perf_counter()
                 next_id()
                 latencies.append(time.perf_counter() - before)
     (folder / f"latencies-{process}").write_bytes(latencies.tobytes())
-    (folder / f"waits-{process}").write_text(json.dumps(waits.count))
+    figures = {"waits": waits.count, "worst_warm": max(latencies[cold:], default=0.0) * 1000}
+    (folder / f"figures-{process}").write_text(json.dumps(figures))
 
 
 def cost_of(run: Paced, connection: str) -> Cost:
@@ -165,7 +170,7 @@ def _cost(folder: Path, run: Paced, ranges: int, requests: int) -> Cost:
     for process in range(run.processes):
         latencies.frombytes((folder / f"latencies-{process}").read_bytes())
     ordered = sorted(latencies)
-    waits = sum(json.loads((folder / f"waits-{process}").read_text()) for process in range(run.processes))
+    figures = [json.loads((folder / f"figures-{process}").read_text()) for process in range(run.processes)]
     wire = counted(folder / "tally")
 
     def at(share: float) -> float:
@@ -173,13 +178,14 @@ def _cost(folder: Path, run: Paced, ranges: int, requests: int) -> Cost:
 
     return Cost(
         ids=len(ordered),
-        waits=waits,
+        waits=sum(figure["waits"] for figure in figures),
         requests=wire["requests"],
         refused=wire["refused"],
         p50=at(0.5),
         p99=at(0.99),
         p999=at(0.999),
         worst=ordered[-1] * 1000,
+        worst_warm=max(figure["worst_warm"] for figure in figures),
         requests_per_range=requests / ranges if ranges else 0.0,
         ranges=ranges,
     )
