@@ -27,7 +27,6 @@ SluiceError
 │   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
 │   ├── SettleIncompleteError     some results of a batch could not be credited now; they are delivered again
 │   ├── FinishRefusedError        the outputs of a job cannot be made, however often it is tried
-│   ├── PartialCorruptError       a result blob is not the one that the ledger names
 │   └── PlanLostError             a job's plan is gone or was changed
 └── GateError
     ├── NameRefusedError          a gate or a held entry cannot be called so
@@ -181,10 +180,6 @@ class RowTooLargeError(LedgerError):
 
 class LedgerCorruptError(LedgerError):
     """Raised when a row of the ledger holds something that Sluice never wrote; nothing is decided by it."""
-
-
-class PartialCorruptError(LedgerError):
-    """Raised when a result blob is missing or holds other bytes than the ledger says; the job is not finished by it."""
 
 
 class FinishRefusedError(LedgerError):

@@ -38,7 +38,7 @@ MOST_TRANSACTION_BYTES: Final = 3 * 1024 * 1024
 #: Rows this far apart are asked for separately: a page holds a thousand rows.
 _FAR_APART: Final = 1000
 #: Refusals by a condition of our own; anything else leaves open what happened.
-_LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})
+LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})
 
 TransactionOperationType: TypeAlias = tuple[str, Entity] | tuple[str, Entity, dict[str, Any]]
 
@@ -156,7 +156,7 @@ class TableLedger:
         if rows and self._is_mine(mine, rows[0]):
             # Written, and by now the job was written again by somebody else: the totals hold these rows.
             return replace(mine, etag="")
-        if error_code(error) in _LOST_RACE:
+        if error_code(error) in LOST_RACE:
             return None
         # Not written so far. Should it still be on its way, the ETag decides between it and the caller's next try.
         raise error

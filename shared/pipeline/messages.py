@@ -79,7 +79,21 @@ class Finish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finish", 
     v: int = VERSION
 
 
-Internal: TypeAlias = Dispatch | Chunk | Result | Finish
+class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="completed", omit_defaults=True):
+    """On the topic `signals`: a revision of a job is finished; may come more than once."""
+
+    job: str
+    revision: Count
+    workload: str
+    #: complete, completed_with_parked or unbalanced.
+    state: str
+    accepted: Outcome = Outcome()
+    rejected: Outcome = Outcome()
+    parked: Outcome = Outcome()
+    v: int = VERSION
+
+
+Internal: TypeAlias = Dispatch | Chunk | Result | Finish | Completed
 
 
 class _Wrapper(Struct, frozen=True):

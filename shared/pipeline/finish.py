@@ -1,0 +1,154 @@
+"""Finishes a job whose chunks have all ended: proves that it adds up, merges the partials, writes outputs and totals.
+
+    finisher of revision 1            settler                      finisher of revision 2
+    merges, writes outputs/1
+                                      credits a replayed chunk:
+                                      revision 2, finish message
+    totals: the fence is at 1         ..........................   takes the fence for 2
+    totals: fenced off
+    ends without a word                                            outputs/2, totals, complete
+
+Every write is either made once under a name of its own (outputs, checkpoints), or behind the fence (totals), or by the
+job's ETag (the end), so that any number of finishers may run, stop and follow each other.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from azure.storage.blob import ContainerClient
+
+from shared.clock import Clock
+from shared.errors import ContentionError, LedgerError, SignalNotSentError, StorageUnavailableError
+from shared.ledger.balance import Balance, balance
+from shared.ledger.decisions import finished, halted
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import FINISHED, Job, JobState
+from shared.pending import Pointer
+from shared.pipeline.failure import Nature, nature_of
+from shared.pipeline.manifest import manifest_of
+from shared.pipeline.merge import CHECKPOINT_EVERY, Merged, Merger
+from shared.pipeline.messages import Finish
+from shared.pipeline.outbox import Outbox, event_of
+from shared.pipeline.outputs import Outputs, PartWriter
+from shared.pipeline.totals import FencedOffError, TotalsTable, TotalsWriter
+from shared.workloads import Line, Total
+from shared.workloads.registry import Workloads
+
+_LOG: Final = logging.getLogger(__name__)
+#: Only settlers of replays and people write a job that is being finished.
+_ATTEMPTS: Final = 20
+
+
+class Ending(Enum):
+    """What became of a finish message."""
+
+    #: The job is finished at this revision.
+    FINISHED = "finished"
+    #: It was finished before, or a newer revision has begun, or a person has to look first.
+    NOTHING_TO_DO = "nothing to do"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishTools:
+    """What finishing needs; one for each process."""
+
+    ledger: Ledger
+    results: ContainerClient
+    outputs: ContainerClient
+    totals: TotalsTable
+    workloads: Workloads
+    outbox: Outbox
+    clock: Clock
+    checkpoint_every: int = CHECKPOINT_EVERY
+
+
+class Finisher:
+    """Handles finish messages; as many at once as there are instances."""
+
+    def __init__(self, tools: FinishTools) -> None:
+        self._tools = tools
+
+    def finish(self, message: Finish) -> Ending:
+        """Finish the job at this revision; safe to repeat and to stop anywhere.
+
+        What fails the same way every time pauses the job with the problem, until a person resumes it.
+        """
+        job = self._tools.ledger.read(message.job)
+        if job is None or job.revision != message.revision or job.state is not JobState.FINISHING:
+            return self._nothing_to_do(job, message)
+        try:
+            return self._finish(job)
+        except FencedOffError:
+            return Ending.NOTHING_TO_DO
+        except Exception as error:
+            if nature_of(error) is Nature.PERMANENT or isinstance(error, LedgerError):
+                self.halt(message, error)
+            raise
+
+    def halt(self, message: Finish, error: Exception) -> None:
+        """Pause a job whose outputs cannot be made, with the problem for a person to read."""
+        problem = f"revision {message.revision} cannot be finished: {type(error).__name__}: {error}"
+        self._decide(message.job, lambda job: halted(job, message.revision, problem))
+
+    def _nothing_to_do(self, job: Job | None, message: Finish) -> Ending:
+        names = {"job": message.job, "revision": message.revision, "state": None if job is None else job.state.value}
+        _LOG.info("finish message without effect", extra=names)
+        if job is not None and job.state in FINISHED:
+            # Whoever finished it may have ended before it told anybody.
+            self._tell(job.job)
+        return Ending.NOTHING_TO_DO
+
+    def _finish(self, job: Job) -> Ending:
+        tools, outputs = self._tools, Outputs(self._tools.outputs, job.job, job.revision)
+        workload = tools.workloads.named(job.workload)
+        merger = Merger(tools.results, outputs, workload, f"{job.job}/{job.revision}", tools.checkpoint_every)
+        merged = merger.merge(tools.ledger.rows(job.job), job.chunks)
+        found = balance(job, merged.totals)
+        if found.state is not JobState.UNBALANCED:
+            # Outputs of a job that does not add up would be taken for its result.
+            self._publish(job, found, outputs, merged)
+        return self._end(job, found)
+
+    def _publish(self, job: Job, found: Balance, outputs: Outputs, merged: Merged) -> None:
+        lines = PartWriter(outputs, "output")
+        totals = TotalsWriter(self._tools.totals, job.job, job.revision)
+        for item in self._tools.workloads.named(job.workload).finish(merged.partial):
+            if isinstance(item, Total):
+                totals.write(item)
+            elif isinstance(item, Line):
+                lines.write(item.content)
+        lines.close()
+        totals.close()
+        outputs.put_manifest(manifest_of(job, found, totals.count, outputs.parts()))
+
+    def _end(self, job: Job, found: Balance) -> Ending:
+        pointer = self._tools.outbox.point(job.job)
+        ended = self._decide(job.job, lambda current: finished(current, job.revision, found, self._tools.clock.now()))
+        if ended is None or ended.state not in FINISHED or ended.revision != job.revision:
+            return Ending.NOTHING_TO_DO
+        self._tell(job.job, pointer)
+        return Ending.FINISHED
+
+    def _decide(self, name: str, decide: Callable[[Job], Job]) -> Job | None:
+        """Write what is decided about the job, on what others wrote in between; None when it is gone."""
+        for _ in range(_ATTEMPTS):
+            job = self._tools.ledger.read(name)
+            if job is None:
+                return None
+            decided = decide(job)
+            if decided is job:
+                return job
+            event = event_of(decided) if decided.state in FINISHED else None
+            if (written := self._tools.ledger.commit(decided, event=event)) is not None:
+                return written
+        raise ContentionError(f"could not write job {name!r}: others changed it {_ATTEMPTS} times in a row")
+
+    def _tell(self, job: str, pointer: Pointer | None = None) -> None:
+        try:
+            self._tools.outbox.flush(job, pointer)
+        except (SignalNotSentError, StorageUnavailableError):
+            # The job is finished all the same; the pointer leads the tick to its event.
+            _LOG.warning("event not sent, it stays in the outbox", extra={"job": job}, exc_info=True)

@@ -1,0 +1,152 @@
+"""Merges the partials of a job's chunks: in the order of their numbers, a few at a time, with a checkpoint now and then.
+
+It holds one merged partial and a window of chunks, however many there are. The rejected transactions are written on
+the way, since they are as many as the transactions may be.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+import zstandard
+from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.storage.blob import ContainerClient
+from msgspec import Raw, Struct
+
+from shared.answers import expecting_an_answer
+from shared.errors import ResultRefusedError
+from shared.ledger.records import ChunkRow, ChunkState, Totals
+from shared.pipeline.chunk_result import ChunkResult, read_partial, read_result
+from shared.pipeline.outputs import Outputs, PartWriter
+from shared.workloads.workload import AnyWorkload
+
+#: Chunks between two checkpoints: what a finisher that follows another one reads again at most.
+CHECKPOINT_EVERY: Final = 256
+#: Chunks that are read at a time.
+WINDOW: Final = 16
+_WRITTEN_BEFORE: Final = frozenset({409, 412})
+_Item = TypeVar("_Item")
+
+
+class _Checkpoint(Struct, frozen=True):
+    """The partials of the first so many done chunks, merged."""
+
+    merged: int
+    partial: Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """All partials in one, and the totals of all rows added up anew."""
+
+    partial: Any
+    totals: Totals
+
+
+class Merger:
+    """Merges one revision of a job."""
+
+    def __init__(
+        self,
+        results: ContainerClient,
+        outputs: Outputs,
+        workload: AnyWorkload,
+        folder: str,
+        checkpoint_every: int = CHECKPOINT_EVERY,
+    ) -> None:
+        self._results, self._outputs, self._workload = results, outputs, workload
+        self._folder, self._every = f"{folder}/merged/", checkpoint_every
+        self._totals = Totals()
+
+    def merge(self, rows: Iterable[ChunkRow], chunks: int) -> Merged:
+        """Merge the partials of the done rows; `chunks` is how many there are at most."""
+        # A job of few chunks has no checkpoints, so there is nothing to look for.
+        start = self._last_checkpoint() if chunks > self._every else None
+        merged = 0 if start is None else start.merged
+        partial = self._workload.combine([]) if start is None else self._decoded(start)
+        for number, segment in enumerate(_slices(self._done(rows), self._every)):
+            before = number * self._every
+            if before + len(segment) <= merged:
+                continue
+            partial = self._merge_segment(number, segment, partial)
+            if len(segment) == self._every:
+                self._put_checkpoint(before + len(segment), partial)
+        return Merged(partial, self._totals)
+
+    def _done(self, rows: Iterable[ChunkRow]) -> Iterator[ChunkRow]:
+        for row in rows:
+            self._totals += row.totals
+            if row.state is ChunkState.DONE:
+                yield row
+
+    def _merge_segment(self, number: int, segment: list[ChunkRow], partial: Any) -> Any:
+        # Named by its segment, so that a finisher that begins at a checkpoint writes the same names.
+        rejected = PartWriter(self._outputs, f"rejected-{number:06}")
+        for result in self._read_all(segment):
+            partial = self._workload.merge(partial, read_partial(result, self._workload.partial))
+            for rejection in result.rejections:
+                rejected.write(rejection)
+        rejected.close()
+        return partial
+
+    def _read_all(self, segment: list[ChunkRow]) -> Iterator[ChunkResult]:
+        with ThreadPoolExecutor(min(WINDOW, 8)) as pool:
+            for window in _slices(segment, WINDOW):
+                # Each in a copy of this context: requests are counted for whoever asks for them.
+                yield from [
+                    task.result() for task in [pool.submit(copy_context().run, self._read, row) for row in window]
+                ]
+
+    def _read(self, row: ChunkRow) -> ChunkResult:
+        name = row.blob or ""
+        with expecting_an_answer(f"read result {name!r}"):
+            try:
+                content = self._results.download_blob(name).readall()
+            except ResourceNotFoundError as missing:
+                raise ResultRefusedError(
+                    f"result {name!r} is gone although chunk {row.chunk} of job {row.job!r} is done: restore the blob"
+                ) from missing
+        found = hashlib.sha256(content).hexdigest()
+        if found != row.hash:
+            raise ResultRefusedError(
+                f"result {name!r} has hash {found}, the ledger says {row.hash}: restore the blob that was settled"
+            )
+        return read_result(content)
+
+    def _last_checkpoint(self) -> _Checkpoint | None:
+        with expecting_an_answer(f"look for checkpoints in {self._folder!r}"):
+            names = sorted(self._results.list_blob_names(name_starts_with=self._folder))
+            if not names:
+                return None
+            content = self._results.download_blob(names[-1]).readall()
+        return msgspec.json.decode(zstandard.ZstdDecompressor().decompress(content), type=_Checkpoint)
+
+    def _decoded(self, checkpoint: _Checkpoint) -> Any:
+        return msgspec.json.decode(checkpoint.partial, type=self._workload.partial)
+
+    def _put_checkpoint(self, merged: int, partial: Any) -> None:
+        content = msgspec.json.encode(_Checkpoint(merged, Raw(msgspec.json.encode(partial))))
+        packed = zstandard.ZstdCompressor(level=1, write_checksum=True).compress(content)
+        name = f"{self._folder}{merged:09}"
+        with expecting_an_answer(f"write checkpoint {name!r}"):
+            try:
+                self._results.upload_blob(name, packed)
+            except HttpResponseError as refusal:
+                # Another finisher of this revision has merged the same chunks.
+                if refusal.status_code not in _WRITTEN_BEFORE:
+                    raise
+
+
+def _slices(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    part: list[_Item] = []
+    for item in items:
+        part.append(item)
+        if len(part) == size:
+            yield part
+            part = []
+    if part:
+        yield part

@@ -1,0 +1,187 @@
+"""The totals of a job by account, in a table: a hundred rows a transaction, behind a fence that older revisions lose.
+
+Each transaction moves the fence row by its ETag and carries as many rows as fit beside it. The fence says how far this
+revision has come, so it is also where a finisher that follows another one goes on.
+"""
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Final
+
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
+
+from shared.answers import expecting_an_answer
+from shared.errors import ContentionError, FinishRefusedError
+from shared.ledger.entities import Entity, entity_size, guarded
+from shared.ledger.ledger import MOST_ROWS
+from shared.ledger.table_ledger import LOST_RACE, MOST_TRANSACTION_BYTES, error_code
+from shared.workloads import Total
+
+#: No account's key begins so.
+FENCE_KEY: Final = "!fence"
+_SAFE: Final = re.compile(r"[A-Za-z0-9.-]")
+#: A row key may have 512 UTF-16 characters; a longer account is known by its hash, and named in full in the row.
+_LONGEST_KEY: Final = 400
+_PROPERTY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_RESERVED: Final = frozenset({"PartitionKey", "RowKey", "Timestamp", "account", "revision"})
+_MOST_PROPERTIES: Final = 200
+_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Which revision may write, and how many of its rows are there."""
+
+    revision: int
+    written: int
+    nonce: str = ""
+    etag: str = ""
+
+
+def account_key(account: str) -> str:
+    """Return an account's row key: injective, and of characters that every key may have."""
+    escaped = "".join(_escaped(character) for character in account) or "_E"
+    if len(escaped) <= _LONGEST_KEY:
+        return escaped
+    # An escape is a lower-case letter after an underscore or hexadecimal digits in capitals, so this is neither.
+    return "_h" + sha256(account.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _escaped(character: str) -> str:
+    if _SAFE.fullmatch(character):
+        return character
+    return "".join(f"_{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+class FencedOffError(Exception):
+    """Raised when a newer revision has taken the fence: whatever is still written for this one counts for nobody."""
+
+
+class TotalsTable:
+    """The rows of all jobs; those count whose revision is the job's own."""
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+
+    def take(self, job: str, revision: int) -> Fence:
+        """Take the fence for a revision, or find how far this revision has come."""
+        for _ in range(_ATTEMPTS):
+            found = self._read(job)
+            if found is not None and found.revision == revision:
+                return found
+            if found is not None and found.revision > revision:
+                raise FencedOffError
+            if (taken := self._moved(job, found, Fence(revision, 0), [])) is not None:
+                return taken
+        raise ContentionError(f"could not take the totals of job {job!r}: others took them {_ATTEMPTS} times in a row")
+
+    def write(self, job: str, fence: Fence, rows: Sequence[Entity]) -> Fence:
+        """Write rows and return the fence after them; another finisher of this revision may have been first."""
+        moved = self._moved(job, fence, replace(fence, written=fence.written + len(rows)), rows)
+        if moved is not None:
+            return moved
+        found = self._read(job)
+        if found is None or found.revision != fence.revision:
+            raise FencedOffError
+        return found
+
+    def _moved(self, job: str, before: Fence | None, after: Fence, rows: Sequence[Entity]) -> Fence | None:
+        after = replace(after, nonce=uuid.uuid4().hex)
+        entity = {"PartitionKey": job, "RowKey": FENCE_KEY, "revision": after.revision, "written": after.written}
+        entity["nonce"] = after.nonce
+        own: Any = ("create", entity)
+        if before is not None:
+            unchanged = {"etag": before.etag, "match_condition": MatchConditions.IfNotModified}
+            own = ("update", entity, {"mode": UpdateMode.REPLACE, **unchanged})
+        replaced: list[Any] = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
+        with expecting_an_answer(f"write {len(rows)} totals of job {job!r}"):
+            try:
+                written = self._table.submit_transaction([own, *replaced])
+            except AzureError as error:
+                return self._proven(job, after, error)
+        return replace(after, etag=str(written[0]["etag"]))
+
+    def _proven(self, job: str, mine: Fence, error: AzureError) -> Fence | None:
+        """Return the fence if its write took effect although the answer was no yes."""
+        found = self._read(job)
+        if found is not None and found.nonce == mine.nonce:
+            return found
+        if error_code(error) in LOST_RACE:
+            return None
+        raise error
+
+    def _read(self, job: str) -> Fence | None:
+        with expecting_an_answer(f"read the totals of job {job!r}"):
+            try:
+                found = self._table.get_entity(job, FENCE_KEY)
+            except ResourceNotFoundError:
+                return None
+        return Fence(found["revision"], found["written"], found["nonce"], str(found.metadata["etag"]))
+
+
+class TotalsWriter:
+    """Writes the rows of one revision in the order in which they come; what is there already is passed over."""
+
+    def __init__(self, table: TotalsTable, job: str, revision: int) -> None:
+        self._table, self._job, self._revision = table, job, revision
+        self._fence = table.take(job, revision)
+        self._accounts: set[str] = set()
+        #: Rows not written yet, the place of the first one, and their size.
+        self._waiting: list[Entity] = []
+        self._first = self._size = 0
+
+    @property
+    def count(self) -> int:
+        """How many rows there were so far."""
+        return len(self._accounts)
+
+    def write(self, total: Total) -> None:
+        """Add one row."""
+        row = guarded(_row(self._job, self._revision, total))
+        if row["RowKey"] in self._accounts:
+            raise FinishRefusedError(
+                f"job {self._job!r} has two totals for account {total.account[:100]!r}: let the workload merge them"
+            )
+        self._accounts.add(row["RowKey"])
+        size = entity_size(row)
+        if len(self._waiting) == MOST_ROWS or self._size + size > MOST_TRANSACTION_BYTES:
+            self.close()
+        self._waiting.append(row)
+        self._size += size
+
+    def close(self) -> None:
+        """Write what was not written yet."""
+        while self._waiting:
+            done = self._fence.written - self._first
+            if done > 0:
+                # By this finisher, by the one before it, or by another one that runs right now.
+                self._waiting, self._first = self._waiting[done:], self._first + min(done, len(self._waiting))
+            else:
+                self._fence = self._table.write(self._job, self._fence, self._waiting)
+        self._size = 0
+
+
+def _row(job: str, revision: int, total: Total) -> Entity:
+    wrong = [name for name in total.properties if name in _RESERVED or not _PROPERTY.fullmatch(name)]
+    if wrong or len(total.properties) > _MOST_PROPERTIES:
+        raise FinishRefusedError(
+            f"a total of job {job!r} has {len(total.properties)} properties, of which {wrong[:3]} cannot be called so: "
+            f"{_MOST_PROPERTIES} may be, of letters, digits and underscores, except {', '.join(sorted(_RESERVED))}"
+        )
+    own = {"PartitionKey": job, "RowKey": account_key(total.account), "account": total.account, "revision": revision}
+    return own | {name: _property(job, value) for name, value in total.properties.items()}
+
+
+def _property(job: str, value: object) -> object:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return EntityProperty(value, EdmType.INT64)
+    raise FinishRefusedError(
+        f"a total of job {job!r} has a {type(value).__name__} that no table holds exactly: give it as text"
+    )

@@ -1,0 +1,268 @@
+"""A job from its results to its outputs on real storage clients: everything that settling and finishing touch."""
+
+import hashlib
+import json
+import uuid
+from contextlib import ExitStack
+from dataclasses import replace
+from decimal import Decimal
+
+import msgspec
+import zstandard
+from azure.data.tables import TableServiceClient
+from azure.storage.blob import BlobServiceClient, LinearRetry
+
+from shared.ledger import ChunkState, JobState, TableLedger, Totals
+from shared.ledger.results import result_blob
+from shared.pending import PendingTable
+from shared.pipeline.chunk_result import ChunkResult
+from shared.pipeline.finish import Finisher, FinishTools
+from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.messages import Finish, Outcome, Result, decode
+from shared.pipeline.outbox import Outbox
+from shared.pipeline.settle import Settler
+from shared.pipeline.totals import FENCE_KEY, TotalsTable
+from shared.workloads import Line, Total
+from shared.workloads.registry import Workloads
+from shared.workloads.run import Rejection
+from tests.ledger.builders import job
+from tests.ledger.stage import ManualClock, MemoryParked, delivered
+
+ACCOUNTS = 7
+PER_CHUNK = 10
+
+
+class Payment(msgspec.Struct):
+    """One transaction."""
+
+    account: str
+    amount: Decimal
+
+
+class Summing:
+    """Adds amounts by account."""
+
+    name = "summing"
+    transaction = Payment
+    partial = dict[str, Decimal]
+    sums = ("amount",)
+
+    def map(self, transaction, number):
+        """Return the transaction as it is."""
+        return transaction
+
+    def combine(self, mapped):
+        """Return the sums of a chunk."""
+        found = {}
+        for payment in mapped:
+            found[payment.account] = found.get(payment.account, Decimal(0)) + payment.amount
+        return found
+
+    def merge(self, left, right):
+        """Add one partial to another."""
+        for account, amount in right.items():
+            left[account] = left.get(account, Decimal(0)) + amount
+        return left
+
+    def finish(self, partial):
+        """Yield a total and a line for each account."""
+        for account, amount in sorted(partial.items()):
+            yield Total(account, {"amount": str(amount)})
+            yield Line({"account": account, "amount": str(amount)})
+
+
+def payments(chunk):
+    """Return the transactions of a chunk; accounts with characters that no key may have among them."""
+    return [Payment(f"account/{(chunk + n) % ACCOUNTS}#?", Decimal(n) + Decimal("0.25")) for n in range(PER_CHUNK)]
+
+
+AMOUNT = sum(payment.amount for payment in payments(0))
+
+
+class World:
+    """One job, its storage, and a settler and a finisher that may be made anew as after a crash."""
+
+    def __init__(self, connection_string, *, chunks=3, transport=None, workload=None, **options):
+        self.chunks, self.options = chunks, options
+        self.workload = workload or Summing()
+        self.clock, self.parked = ManualClock(), MemoryParked()
+        self.sent, self.told, self.rejected = [], [], {}
+        self._connection_string, self._stack = connection_string, ExitStack()
+        run = uuid.uuid4().hex[:12]
+        self.names = {name: f"{name}{run}" for name in ("jobs", "jobindex", "totals", "pending", "results", "outputs")}
+        self.direct = self.connect(None)
+        for name in ("jobs", "jobindex", "totals", "pending"):
+            self.direct["tables"].create_table(self.names[name])
+        for name in ("results", "outputs"):
+            self.direct["blobs"].create_container(self.names[name])
+        self.service = self.direct if transport is None else self.connect(transport)
+
+    def connect(self, transport):
+        """Return clients of the storage, which give up at once or fail by the given transport."""
+        options = {} if transport is None else {"transport": transport}
+        quick = LinearRetry(backoff=0, retry_total=2, random_jitter_range=0)
+        tables = TableServiceClient.from_connection_string(
+            self._connection_string, retry_total=2, retry_backoff_factor=0, **options
+        )
+        blobs = BlobServiceClient.from_connection_string(self._connection_string, retry_policy=quick, **options)
+        return {"tables": self._stack.enter_context(tables), "blobs": self._stack.enter_context(blobs)}
+
+    def close(self):
+        """Close every client."""
+        self._stack.close()
+
+    def table(self, name, service=None):
+        """Return the client of one of the world's tables."""
+        return (service or self.service)["tables"].get_table_client(self.names[name])
+
+    def container(self, name, service=None):
+        """Return the client of one of the world's containers."""
+        return (service or self.service)["blobs"].get_container_client(self.names[name])
+
+    @property
+    def ledger(self):
+        """The ledger, through whatever transport the world has."""
+        return TableLedger(self.table("jobs"), self.table("jobindex"))
+
+    @property
+    def checked_ledger(self):
+        """The ledger without faults."""
+        return TableLedger(self.table("jobs", self.direct), self.table("jobindex", self.direct))
+
+    @property
+    def pending(self):
+        """The index of what needs somebody."""
+        return PendingTable(self.table("pending"))
+
+    def accept(self, **changes):
+        """Insert the job, whose chunks are all on the work queues."""
+        declared = {"amount": AMOUNT * self.chunks}
+        made = job(self.chunks, workload=self.workload.name, declared=declared, items=self.chunks * PER_CHUNK)
+        return self.checked_ledger.insert(replace(made, **changes))[0]
+
+    def result(self, chunk, *, revision=1, rejected=0):
+        """Store the result of a chunk, as a processor does, and return its message."""
+        mapped, self.rejected[chunk] = payments(chunk), rejected
+        good, bad = mapped[rejected:], mapped[:rejected]
+        outcomes = [Outcome(items=len(part), sums={"amount": str(sum(p.amount for p in part))}) for part in (good, bad)]
+        content = msgspec.json.encode(
+            ChunkResult(
+                job="nightly",
+                chunk=chunk,
+                revision=revision,
+                workload=self.workload.name,
+                accepted=outcomes[0],
+                rejected=outcomes[1],
+                partial=msgspec.Raw(msgspec.json.encode(self.workload.combine(good))),
+                rejections=[Rejection(chunk * PER_CHUNK + n, "bad", "found", "{}") for n in range(rejected)],
+            )
+        )
+        name = result_blob("nightly", revision, chunk)
+        self.container("results", self.direct).upload_blob(name, content, overwrite=True)
+        return Result(
+            job="nightly",
+            chunk=chunk,
+            revision=revision,
+            blob=name,
+            hash=hashlib.sha256(content).hexdigest(),
+            accepted=outcomes[0],
+            rejected=outcomes[1],
+        )
+
+    def lost(self, chunk):
+        """Return the message about a chunk that is parked."""
+        return Result(
+            job="nightly", chunk=chunk, revision=1, parked=Outcome(items=PER_CHUNK, sums=None), reason="workload_failed"
+        )
+
+    def settler(self):
+        """Return a new settler."""
+        call = FinishCall(self._send, self.pending, self.clock)
+        return Settler(self.ledger, call, self.parked, self.clock, pause=self.clock.pause)
+
+    def finisher(self):
+        """Return a new finisher."""
+        return Finisher(
+            FinishTools(
+                ledger=self.ledger,
+                results=self.container("results"),
+                outputs=self.container("outputs"),
+                totals=TotalsTable(self.table("totals")),
+                workloads=Workloads([self.workload]),
+                outbox=Outbox(self.ledger, self.pending, self.told.append, self.clock),
+                clock=self.clock,
+                **self.options,
+            )
+        )
+
+    def settle(self, *results, deliveries=1):
+        """Deliver results as one batch."""
+        return self.settler().settle([delivered(found, deliveries) for found in results])
+
+    def finish(self, revision=1):
+        """Deliver a finish message."""
+        return self.finisher().finish(Finish(job="nightly", revision=revision))
+
+    def _send(self, queue, message):
+        assert queue == "work-00"
+        self.sent.append(decode(message))
+
+    # What a person sees.
+
+    def job(self):
+        """Return the job."""
+        return self.checked_ledger.read("nightly")
+
+    def manifest(self, revision=1):
+        """Return the manifest of a revision."""
+        blob = self.container("outputs", self.direct).download_blob(f"nightly/{revision}/manifest.json")
+        return json.loads(blob.readall())
+
+    def lines(self, name, revision=1):
+        """Return the lines of an output that its manifest names."""
+        found = []
+        for part in self.manifest(revision)["parts"]:
+            if part["name"].startswith(name):
+                blob = self.container("outputs", self.direct).get_blob_client(f"nightly/{revision}/{part['name']}")
+                content = blob.download_blob().readall()
+                assert hashlib.sha256(content).hexdigest() == part["sha256"]
+                lines = zstandard.ZstdDecompressor().decompressobj().decompress(content).splitlines()
+                assert len(lines) == part["items"]
+                found += map(json.loads, lines)
+        return found
+
+    def totals(self, revision=1):
+        """Return the amounts in the table of totals that have this revision."""
+        rows = self.table("totals", self.direct).query_entities("PartitionKey eq 'nightly'")
+        return {
+            row["account"]: Decimal(row["amount"])
+            for row in rows
+            if row["RowKey"] != FENCE_KEY and row["revision"] == revision
+        }
+
+    def expected(self, chunks):
+        """Return the amounts by account of these chunks, added up by hand."""
+        found = {}
+        for chunk in chunks:
+            for payment in payments(chunk)[self.rejected.get(chunk, 0) :]:
+                found[payment.account] = found.get(payment.account, Decimal(0)) + payment.amount
+        return found
+
+    def check(self):
+        """Assert what must hold at every moment, whatever has failed, and return the job."""
+        found, rows = self.job(), list(self.checked_ledger.rows("nightly"))
+        assert sum((row.totals for row in rows), Totals()) == found.totals, "totals are the sum of the rows"
+        assert found.done == sum(row.state is ChunkState.DONE for row in rows), "each chunk counts once"
+        assert found.ended_chunks == len(rows)
+        assert self.parked.entries == {}, "nothing healthy is parked"
+        if found.state in {JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED}:
+            self._check_outputs(found, [row.chunk for row in rows if row.state is ChunkState.DONE])
+        return found
+
+    def _check_outputs(self, found, done):
+        expected = self.expected(done)
+        assert self.totals(found.revision) == expected, "the totals are those of the newest revision"
+        lines = self.lines("output", found.revision)
+        assert {line["account"]: Decimal(line["amount"]) for line in lines} == expected
+        assert len(lines) == len(expected), "each line is there once"
+        assert self.manifest(found.revision)["state"] == found.state
