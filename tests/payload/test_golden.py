@@ -1,0 +1,44 @@
+"""Messages that were written once stay readable for ever: they may lie behind a closed gate while the code moves on."""
+
+import base64
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from shared.payload import Intake, Limits, open_envelope, read_submission, read_transactions, total
+
+LIMITS = Limits()
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
+
+
+@pytest.mark.parametrize("file", GOLDEN, ids=[file.stem for file in GOLDEN])
+def test_an_old_message_is_still_read(file, store, container):
+    """Every form of every version, byte for byte as it was sent and stored then."""
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    for name, content in kept["blobs"].items():
+        container.upload_blob(name, base64.b64decode(content))
+    body = json.dumps(kept["message"], ensure_ascii=False)
+    submission = read_submission(open_envelope(body, LIMITS), "id", LIMITS)
+    payload = Intake(store, LIMITS).take(submission)
+    found, amounts = [], []
+    for chunk in payload.index.chunks(1000, LIMITS):
+        for first, text in Intake(store, LIMITS).fetch(payload, chunk):
+            read = read_transactions(text, dict, first, ("amount",), LIMITS)
+            found += read.accepted
+            amounts += read.amounts["amount"]
+    assert found == [{"id": number, "amount": f"{number}.10", "name": "Käse ☃"} for number in range(1, 8)]
+    assert total(amounts) == submission.declared.sums["amount"] == Decimal("28.70")
+    assert submission.job == "golden-1"
+
+
+def test_every_form_is_kept():
+    """The list of old messages is not empty by mistake."""
+    assert {file.stem for file in GOLDEN} >= {
+        "v1-items",
+        "v1-inline-zstd",
+        "v1-inline-gzip",
+        "v1-blob",
+        "v1-blob-index-apart",
+    }
