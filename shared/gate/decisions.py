@@ -31,8 +31,13 @@ def must_dispatch(held_epoch: int, later: Reading) -> bool:
 
 
 def is_released(reading: Reading, served: int | None) -> bool:
-    """Whether one who has served this epoch may go on; None: who has served nothing yet passes an open gate."""
-    return reading.is_open if served is None else reading.epoch > served
+    """Whether one who has served this epoch may go on; None: who has served nothing yet passes an open gate.
+
+    A flag without epochs is always at 0, open or not; an open gate never is.
+    """
+    if served is None:
+        return reading.is_open
+    return reading.epoch > served or (served == 0 and reading.is_open)
 
 
 def opened(state: GateState, opening: Opening, now: datetime) -> GateState:

@@ -43,7 +43,7 @@ class Gates:
         self,
         name: str,
         decide: Callable[[GateState], GateState],
-        prepare: Callable[[GateState], None] = lambda _state: None,
+        prepare: Callable[[GateState], object] = lambda _state: None,
     ) -> Changed:
         """Write what `decide` makes of the gate, unless it returns the very same state.
 

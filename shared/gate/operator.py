@@ -64,7 +64,7 @@ class Operator:
         with self._audit.recorded(Command(by, "gate open", checked_name(gate), why, details)) as command:
             pointer = Pointer(POINTER_KIND, opening.at, gate)
             changed = self._gates.change(
-                gate, lambda state: scheduled(state, opening, now), lambda _state: self._pending.add(pointer)
+                gate, lambda state: scheduled(state, opening, now), lambda _after: self._pending.add(pointer)
             )
             command.result = _result(changed)
         return Outcome(*changed)

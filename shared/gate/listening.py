@@ -1,0 +1,134 @@
+"""The one listener of a process: hears signals on a leased subscription and rings for everybody who waits here."""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from azure.core.exceptions import AzureError
+from azure.servicebus import ServiceBusReceiveMode, ServiceBusReceiver
+from azure.servicebus.exceptions import ServiceBusError
+
+from shared.connections import Connections
+from shared.gate.lease import RENEW_SECONDS, SubscriptionLease, lease_one
+from shared.gate.signals import TOPIC
+
+_LOG: Final = logging.getLogger(__name__)
+#: Seconds that one receive waits; the listener ends and renews its lease between two of them.
+RECEIVE_SECONDS: Final = 1.0
+#: Seconds until the listener tries again after the bus went away, or when every subscription is taken.
+RETRY_SECONDS: Final = 5.0
+
+Ring = Callable[[], None]
+
+
+class Listener:
+    """Hears signals while somebody subscribes; whoever subscribes is rung for their gate, and after every gap.
+
+    A subscription keeps what was sent before the listener attached to it, so who subscribes and then reads the flag
+    misses nothing. If there is no bus, or no free subscription, nobody is rung and `problem` says why: poll.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._rings: defaultdict[str, list[Ring]] = defaultdict(list)
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._problem = "" if connections.has_bus else "there is no bus"
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether signals are heard now."""
+        return self._thread is not None and not self._problem
+
+    @property
+    def problem(self) -> str:
+        """Why nobody is rung, or nothing."""
+        return self._problem
+
+    @contextmanager
+    def subscribed(self, gate: str, ring: Ring) -> Iterator[None]:
+        """Ring for every signal of the gate; the first one to subscribe starts the listener, the last one ends it."""
+        with self._lock:
+            self._rings[gate].append(ring)
+            if self._thread is None and self._connections.has_bus:
+                self._start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._rings[gate].remove(ring)
+                ended = self._take_thread() if not any(self._rings.values()) else None
+            if ended is not None:
+                ended.join()
+
+    def _start(self) -> None:
+        self._stop, self._problem = threading.Event(), "not attached yet"
+        self._thread = threading.Thread(target=self._run, args=(self._stop,), name="release-listener", daemon=True)
+        self._thread.start()
+
+    def _take_thread(self) -> threading.Thread | None:
+        self._stop.set()
+        thread, self._thread = self._thread, None
+        return thread
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                self._listen_once(stop)
+            except (ServiceBusError, AzureError, OSError) as error:
+                self._give_up_for_now(f"the bus or its lease does not answer ({type(error).__name__})")
+            stop.wait(RETRY_SECONDS)
+
+    def _listen_once(self, stop: threading.Event) -> None:
+        lease = lease_one(self._connections.blobs.get_container_client("gates"))
+        if lease is None:
+            self._give_up_for_now("every subscription for waiters is taken by another process")
+            return
+        try:
+            self._listen(lease, stop)
+        finally:
+            lease.release()
+
+    def _listen(self, lease: SubscriptionLease, stop: threading.Event) -> None:
+        with (
+            self._connections.bus_client() as bus,
+            bus.get_subscription_receiver(
+                TOPIC, lease.subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+            ) as receiver,
+        ):
+            renewed, self._problem = time.monotonic(), ""
+            # Whatever was sent while nobody listened here was sent to a subscription that is not ours.
+            self._ring_everybody()
+            while not stop.is_set():
+                self._hear(receiver)
+                if time.monotonic() - renewed > RENEW_SECONDS:
+                    if not lease.renew():
+                        self._give_up_for_now("the lease of the subscription was lost")
+                        return
+                    renewed = time.monotonic()
+
+    def _hear(self, receiver: ServiceBusReceiver) -> None:
+        heard = receiver.receive_messages(max_message_count=100, max_wait_time=RECEIVE_SECONDS)
+        for gate in {str(message.subject) for message in heard}:
+            self._ring(gate)
+
+    def _ring(self, gate: str) -> None:
+        with self._lock:
+            rings = list(self._rings.get(gate, ()))
+        for ring in rings:
+            ring()
+
+    def _ring_everybody(self) -> None:
+        with self._lock:
+            gates = list(self._rings)
+        for gate in gates:
+            self._ring(gate)
+
+    def _give_up_for_now(self, problem: str) -> None:
+        if problem != self._problem:
+            _LOG.warning("releases are found by polling only", extra={"reason": problem})
+        self._problem = problem
