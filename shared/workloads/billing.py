@@ -160,14 +160,11 @@ class Billing:
                 "bad_account", f"the account has {len(usage.account)} characters, not 1 to {LONGEST_ACCOUNT}"
             )
         quantity = usage.quantity
-        try:
-            if _ZERO < quantity <= MOST_QUANTITY:
-                rate, base = plan.lines[bisect_left(plan.ends, quantity)]
-                return usage.account, plan.currency, quantity, (quantity * rate + base).quantize(plan.unit)
-        except InvalidOperation:
-            # A NaN is neither above nor below anything.
-            return Rejected("bad_quantity", "the quantity is no number")
-        return Rejected("bad_quantity", f"the quantity is not above 0 and at most {MOST_QUANTITY}")
+        # It is a number of bounded digits: control sums are checked before.
+        if not _ZERO < quantity <= MOST_QUANTITY:
+            return Rejected("bad_quantity", f"the quantity is not above 0 and at most {MOST_QUANTITY}")
+        rate, base = plan.lines[bisect_left(plan.ends, quantity)]
+        return usage.account, plan.currency, quantity, (quantity * rate + base).quantize(plan.unit)
 
 
 def _added(left: Invoice, right: Invoice) -> Invoice:

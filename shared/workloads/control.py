@@ -15,13 +15,14 @@ DIGITS_OF_VALUE, PLACES, DIGITS_OF_SUM = 20, 18, 30
 #: Whatever would have to be rounded is an error instead.
 EXACT: Final = Context(prec=DIGITS_OF_SUM + PLACES, traps=[Inexact, InvalidOperation, Overflow, Rounded])
 _ZERO: Final = Decimal(0)
+_TOO_MUCH: Final = Decimal(10) ** DIGITS_OF_VALUE
 
 
 def sums_of(transactions: Sequence[Any], fields: Iterable[str]) -> Sums | None:
     """Return the exact sum of each field, or None when some value is none that can be added."""
     try:
         with localcontext(EXACT):
-            return {name: _text(sum(map(attrgetter(name), transactions), _ZERO)) for name in fields}
+            return {name: _sum(list(map(attrgetter(name), transactions))) for name in fields}
     except (DecimalException, TypeError):
         return None
 
@@ -66,6 +67,12 @@ def _is_within(value: Decimal | int) -> bool:
     if not value.is_finite():
         return False
     return _places(value) <= PLACES and (not value or value.adjusted() < DIGITS_OF_VALUE)
+
+
+def _sum(values: Sequence[Decimal | int]) -> str:
+    if values and not (min(values) > -_TOO_MUCH and max(values) < _TOO_MUCH):
+        raise InvalidOperation("a value has too many digits")
+    return _text(Decimal(sum(values, _ZERO)))
 
 
 def _text(value: Decimal) -> str:

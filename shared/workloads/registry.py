@@ -16,8 +16,8 @@ from shared.workloads.workload import AnyWorkload
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _CALLS: Final = ("map", "combine", "merge", "finish")
 #: With more, a result message with long sums would not fit its kibibyte.
-MOST_SUMS: Final = 4
-LONGEST_SUM_NAME: Final = 32
+MOST_SUMS: Final = 3
+LONGEST_SUM_NAME: Final = 24
 
 
 class Workloads:
@@ -59,7 +59,7 @@ def _built(entry: str, settings: Mapping[str, str]) -> AnyWorkload:
     module, _, name = entry.partition(":")
     try:
         made = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise WorkloadsRefusedError(
             f"cannot load workload {entry!r}: {error}; write module:Class, with the module beside function_app.py"
         ) from error

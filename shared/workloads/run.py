@@ -53,11 +53,13 @@ class _Lines:
 def run(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Processed:
     """Map and combine the transactions, the first of which has the id `first_number`."""
     read = _read(workload, lines, first_number)
+    sums = sums_of(read.transactions, workload.sums)
+    if sums is None:
+        # Before `map` sees it: whoever compares an amount does not think of one that is no number.
+        read = _addable(workload, read)
     mapped = _map(workload, read)
-    if not read.refused and not any(type(value) is Rejected for value in mapped):
-        sums = sums_of(read.transactions, workload.sums)
-        if sums is not None:
-            return Processed(Outcome(items=len(lines), sums=sums), Outcome(), workload.combine(mapped), [])
+    if sums is not None and not read.refused and not any(type(value) is Rejected for value in mapped):
+        return Processed(Outcome(items=len(lines), sums=sums), Outcome(), workload.combine(mapped), [])
     return _sorted(workload, lines, first_number, read, mapped)
 
 
@@ -79,6 +81,14 @@ def _read_one_by_one(decode: Callable[[bytes], Any], lines: Sequence[bytes], num
         except (msgspec.DecodeError, RecursionError) as error:
             refused.append((number, Rejected(UNREADABLE, str(error))))
     return _Lines(transactions, readable, refused)
+
+
+def _addable(workload: AnyWorkload, read: _Lines) -> _Lines:
+    why = Rejected(NOT_ADDABLE, f"one of {', '.join(workload.sums)} has too many digits or is no number")
+    pairs = list(zip(read.transactions, read.numbers, strict=True))
+    good = [pair for pair in pairs if is_addable(pair[0], workload.sums)]
+    refused = [(number, why) for transaction, number in pairs if not is_addable(transaction, workload.sums)]
+    return _Lines([one for one, _ in good], [number for _, number in good], [*read.refused, *refused])
 
 
 def _map(workload: AnyWorkload, read: _Lines) -> Sequence[Any]:
@@ -118,12 +128,11 @@ def _sorted(
 ) -> Processed:
     good, values, refused = [], [], list(read.refused)
     for transaction, number, value in zip(read.transactions, read.numbers, mapped, strict=True):
-        why = _why_refused(workload, transaction, value)
-        if why is None:
+        if type(value) is Rejected:
+            refused.append((number, value))
+        else:
             good.append(transaction)
             values.append(value)
-        else:
-            refused.append((number, why))
     rejections = [_rejection(why, number, lines[number - first_number]) for number, why in sorted(refused, key=_number)]
     parts = [sums_of_line(lines[number - first_number], workload.sums) for number, _ in refused]
     return Processed(
@@ -132,14 +141,6 @@ def _sorted(
         workload.combine(values),
         rejections,
     )
-
-
-def _why_refused(workload: AnyWorkload, transaction: Any, value: Any) -> Rejected | None:
-    if type(value) is Rejected:
-        return value
-    if is_addable(transaction, workload.sums):
-        return None
-    return Rejected(NOT_ADDABLE, f"one of {', '.join(workload.sums)} has too many digits or is no number")
 
 
 def _rejection(why: Rejected, number: int, line: bytes) -> Rejection:

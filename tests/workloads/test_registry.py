@@ -1,0 +1,117 @@
+"""Loading workloads by name, and the result message of the largest one."""
+
+import msgspec
+import pytest
+
+from shared.errors import UnknownWorkloadError, WorkloadsRefusedError
+from shared.pipeline.messages import Outcome, Result
+from shared.pipeline.send_result import MOST_BYTES, result_body
+from shared.settings import SETTINGS, SettingsError
+from shared.workloads.billing import Billing
+from shared.workloads.control import DIGITS_OF_SUM, PLACES
+from shared.workloads.enrichment import Enrichment
+from shared.workloads.registry import LONGEST_SUM_NAME, MOST_SUMS, Workloads
+
+
+class Usage(msgspec.Struct):
+    """A transaction."""
+
+    label: str
+    units: int
+    amount: float
+    renamed: int = msgspec.field(name="other", default=0)
+
+
+def variant(**changes):
+    """Return a workload that differs from a good one."""
+    good = {"name": "good", "transaction": Usage, "partial": int, "sums": ("units",)}
+    calls = dict.fromkeys(("map", "combine", "merge", "finish"), lambda *_: 0)
+    return type("Variant", (), {**good, **calls, **changes})()
+
+
+def test_the_default_setting_has_billing():
+    """An installation that sets nothing can bill."""
+    (setting,) = (one for one in SETTINGS if one.name == "SLUICE_WORKLOADS")
+    workloads = Workloads.load(setting.default, {})
+    assert list(workloads) == ["billing"]
+    assert isinstance(workloads.named("billing"), Billing)
+    assert "billing" in workloads
+
+
+def test_a_workload_may_read_the_apps_settings():
+    """The one that asks a service is told where it is."""
+    setting = "shared.workloads.billing:Billing, shared.workloads.enrichment:Enrichment,"
+    workloads = Workloads.load(setting, {"SLUICE_ENRICHMENT_URL": "http://127.0.0.1:8000/accounts"})
+    assert list(workloads) == ["billing", "enrichment"]
+    with pytest.raises(SettingsError, match="SLUICE_ENRICHMENT_URL"):
+        Workloads.load("shared.workloads.enrichment:Enrichment", {})
+    assert isinstance(workloads.named("enrichment"), Enrichment)
+
+
+def test_an_unknown_name_says_which_there_are():
+    """A person who misspelt it sees the right one."""
+    with pytest.raises(UnknownWorkloadError, match="known: billing"):
+        Workloads.load("shared.workloads.billing:Billing", {}).named("biling")
+
+
+@pytest.mark.parametrize(
+    "entry", ["billing", "missing.module:Billing", "shared.workloads.billing:Missing", ":", "..x:Y"]
+)
+def test_an_entry_that_loads_nothing_is_refused_by_name(entry):
+    """A typing error is found at the start, and says what the setting should look like."""
+    with pytest.raises(WorkloadsRefusedError, match="write module:Class"):
+        Workloads.load(entry, {})
+
+
+async def waits(*_):
+    """Stand for an async method."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"name": "Bad Name"}, "does not fit"),
+        ({"name": None}, "does not fit"),
+        ({"map": None}, "it has no map"),
+        ({"merge": waits}, "only map may be async"),
+        ({"partial": None}, "no type `partial`"),
+        ({"transaction": dict}, "not a msgspec Struct"),
+        ({"sums": ["units"]}, "not a tuple"),
+        ({"sums": ("units",) * (MOST_SUMS + 1)}, "at most"),
+        ({"sums": ("x" * (LONGEST_SUM_NAME + 1),)}, "at most"),
+        ({"sums": ("label",)}, "label in its `sums`"),
+        ({"sums": ("amount",)}, "amount in its `sums`"),
+        ({"sums": ("renamed",)}, "renamed in its `sums`"),
+        ({"sums": ("missing",)}, "missing in its `sums`"),
+    ],
+    ids=str,
+)
+def test_a_workload_that_lacks_something_is_refused_at_the_start(changes, problem):
+    """What would fail at the first chunk fails before anything listens."""
+    with pytest.raises(WorkloadsRefusedError, match=problem):
+        Workloads([variant(**changes)])
+
+
+def test_a_good_workload_is_taken_and_a_name_only_once():
+    """Two workloads of one name would make it chance which one runs."""
+    assert list(Workloads([variant()])) == ["good"]
+    with pytest.raises(WorkloadsRefusedError, match="two workloads"):
+        Workloads([variant(), variant()])
+
+
+def test_the_largest_result_fits_its_kibibyte():
+    """The longest job id with as many of the longest sums as a workload may have."""
+    job, longest = "j" * 100, f"-{'9' * DIGITS_OF_SUM}.{'9' * PLACES}"
+    sums = {f"{n}".ljust(LONGEST_SUM_NAME, "x"): longest for n in range(MOST_SUMS)}
+    result = Result(
+        job=job,
+        chunk=10**6,
+        revision=100,
+        blob=f"{job}/100/{10**6}",
+        hash="f" * 64,
+        accepted=Outcome(items=100_000, sums=sums),
+        rejected=Outcome(items=100_000, sums=sums),
+        milliseconds=600_000,
+        requests={"useful": 10, "retry": 10, "conflict": 10},
+    )
+    assert len(result_body(result)) <= MOST_BYTES

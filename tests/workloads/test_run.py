@@ -1,0 +1,153 @@
+"""Running a workload over lines: what is rejected, what is summed, and that nothing depends on the way there."""
+
+import asyncio
+import json
+from decimal import Decimal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.workloads import Rejected
+from shared.workloads.control import added, sums_of, sums_of_line
+from shared.workloads.run import run
+
+
+class Amount(msgspec.Struct):
+    """A transaction of these tests."""
+
+    amount: Decimal
+    units: int = 0
+
+
+class Adding:
+    """Adds amounts up, and rejects negative ones."""
+
+    name, transaction, partial, sums = "adding", Amount, str, ("amount", "units")
+
+    def map(self, one, number):
+        """Return the amount with its number."""
+        return Rejected("negative") if one.amount < 0 else (number, one.amount)
+
+    def combine(self, mapped):
+        """Return everything, so that a test sees it."""
+        return list(mapped)
+
+
+class Waiting(Adding):
+    """The same, after a wait; it counts how many wait at a time."""
+
+    concurrency = 5
+
+    def __init__(self):
+        self.now = self.most = 0
+
+    async def map(self, one, number):
+        """Wait until others had a turn."""
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        self.now -= 1
+        return super().map(one, number)
+
+
+amounts = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**18), max_value=10**18, places=4)
+good = st.builds(lambda amount, units: {"amount": str(amount), "units": units}, amounts, st.integers(-(10**9), 10**9))
+bad = st.sampled_from([{}, {"amount": "x"}, {"amount": "NaN"}, {"amount": "1", "units": "no"}, [], 7, None])
+
+
+@given(st.lists(good | bad, max_size=20), st.integers(0, 10**9))
+def test_every_line_is_accepted_or_rejected_once(documents, first):
+    """Items and numbers add up, whatever the lines are, and each accepted amount is in the sum."""
+    lines = [json.dumps(one).encode() for one in documents]
+    processed = run(Adding(), lines, first)
+    numbers = [number for number, _ in processed.partial] + [one.number for one in processed.rejections]
+    assert sorted(numbers) == list(range(first, first + len(lines)))
+    assert processed.accepted.items + processed.rejected.items == len(lines)
+    assert Decimal(processed.accepted.sums["amount"]) == sum((amount for _, amount in processed.partial), Decimal())
+
+
+@given(st.lists(good, max_size=20))
+def test_accepted_and_rejected_sums_add_up_to_what_was_sent(documents):
+    """Of lines that can be read, no amount is lost between accepted and rejected."""
+    processed = run(Adding(), [json.dumps(one).encode() for one in documents], 0)
+    both = added([processed.accepted.sums, processed.rejected.sums or {"amount": "0", "units": "0"}], Adding.sums)
+    assert Decimal(both["amount"]) == sum(Decimal(one["amount"]) for one in documents)
+    assert int(both["units"]) == sum(one["units"] for one in documents)
+
+
+@given(st.lists(good | bad, max_size=20))
+def test_waiting_gives_what_calling_gives(documents):
+    """An async map has the same result, in the same order, and never more waiting than allowed."""
+    lines, waiting = [json.dumps(one).encode() for one in documents], Waiting()
+    assert run(waiting, lines, 5) == run(Adding(), lines, 5)
+    assert waiting.most <= Waiting.concurrency
+
+
+def test_waiting_overlaps():
+    """As many calls wait at a time as the workload says."""
+    waiting = Waiting()
+    run(waiting, [b'{"amount":"1"}'] * 50, 0)
+    assert waiting.most == Waiting.concurrency
+
+
+def test_the_error_of_a_waiting_map_comes_out_as_it_is():
+    """Whether it passes or parks the chunk is decided by its type."""
+
+    class Refusing(Waiting):
+        async def map(self, _one, _number):
+            raise ConnectionRefusedError
+
+    with pytest.raises(ConnectionRefusedError):
+        run(Refusing(), [b'{"amount":"1"}'] * 3, 0)
+
+
+def test_a_map_many_that_forgets_a_transaction_is_an_error():
+    """A value too few would be counted to the wrong transaction."""
+
+    class Forgetful(Adding):
+        def map_many(self, transactions, numbers):
+            return [self.map(*one) for one in zip(transactions, numbers, strict=True)][1:]
+
+    with pytest.raises(ValueError, match="returned 1 values for 2"):
+        run(Forgetful(), [b'{"amount":"1"}'] * 2, 0)
+
+
+@pytest.mark.parametrize("text", ["NaN", "sNaN", "Infinity", "1e400", "1e-400", "1e21", "0.0000000000000000001"])
+def test_an_amount_that_no_sum_can_carry_is_rejected(text):
+    """It is never rounded, and never makes a sum of a million digits."""
+    processed = run(Adding(), [b'{"amount":"1.5"}', json.dumps({"amount": text}).encode()], 0)
+    assert processed.accepted.sums == {"amount": "1.5", "units": "0"}
+    assert processed.rejected.sums is None
+
+
+def test_the_number_of_a_line_that_cannot_be_read_is_not_used_again():
+    """A transaction keeps its number whatever becomes of its neighbours."""
+    processed = run(Adding(), [b"{", b'{"amount":"2"}'], 7)
+    assert processed.partial == [(8, Decimal(2))]
+
+
+@pytest.mark.parametrize(
+    ("line", "sums"),
+    [
+        (b'{"a":"1.20","b":2}', {"a": "1.20", "b": "2"}),
+        (b'{"a":1.20}', {"a": "1.20", "b": "0"}),
+        (b'{"a":null,"c":[]}', {"a": "0", "b": "0"}),
+        (b'{"a":"x"}', None),
+        (b'{"a":"NaN"}', None),
+        (b'{"a":"1e30"}', None),
+        (b"[]", None),
+        (b"", None),
+    ],
+)
+def test_what_can_be_read_of_a_refused_line_is_summed(line, sums):
+    """A field that is absent or null counts as nothing; what is no number makes the sum unknown."""
+    assert sums_of_line(line, ("a", "b")) == sums
+
+
+def test_sums_are_exact_far_beyond_a_float():
+    """A cent is not lost beside a trillion."""
+    assert sums_of([Amount(Decimal("1e17")), Amount(Decimal("0.01"))], ("amount",)) == {
+        "amount": "100000000000000000.01"
+    }

@@ -1,0 +1,41 @@
+"""The page on workloads: the code on it runs as it stands."""
+
+import re
+import sys
+from decimal import Decimal
+from functools import reduce
+
+import msgspec
+
+from local.paths import ROOT
+from shared.workloads import Line, Total
+from shared.workloads.registry import Workloads
+from shared.workloads.run import run
+
+PAGE = (ROOT / "docs" / "workloads.md").read_text()
+CODE = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+
+
+def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatch):
+    """Copied into a file and named as the page says, it takes a file of sales to totals."""
+    assert len([line for line in CODE.splitlines() if line.strip()]) <= 30
+    (tmp_path / "sales.py").write_text(CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    setting = re.search(r"`(shared\.workloads\.billing:Billing, sales:Sales)`", PAGE)[1]
+    try:
+        sales = Workloads.load(setting, {}).named("sales")
+    finally:
+        sys.modules.pop("sales", None)
+    chunks = [[b'{"shop":"a","amount":"1.10"}', b'{"shop":"b","amount":"2"}'], [b'{"shop":"a","amount":"-1"}', b"{}"]]
+    processed = [run(sales, chunk, 0) for chunk in chunks]
+    partials = [msgspec.json.decode(msgspec.json.encode(one.partial), type=sales.partial) for one in processed]
+    assert [one.reason for one in processed[1].rejections] == ["bad_amount", "does_not_fit"]
+    assert processed[0].accepted.sums == {"amount": "3.10"}
+    yielded = list(sales.finish(reduce(sales.merge, partials)))
+    assert yielded == [
+        Line({"shop": "a", "amount": "1.10"}),
+        Total("a", {"amount": "1.10"}),
+        Line({"shop": "b", "amount": "2"}),
+        Total("b", {"amount": "2"}),
+    ]
+    assert Decimal(yielded[1].properties["amount"]) == Decimal("1.10")
