@@ -46,6 +46,8 @@ SETTINGS = (
         BILLING,
         default=BILLING,
     ),
+    # No default: the host reads it where the trigger names it, and knows nothing of this list.
+    Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
 
 

@@ -11,6 +11,7 @@ from shared.gate.held import HeldTable
 from shared.gate.held_work import PARALLEL, HeldWork
 from shared.gate.operator import Operator
 from shared.gate.receipts import ReceiptTable
+from shared.gate.releaser import Releaser
 from shared.gate.signals import BusSignals, NoSignals, Signals
 from shared.ids.blob_store import BlobStore
 from shared.pending import PendingTable
@@ -24,6 +25,7 @@ class Gatehouse:
     held: HeldTable
     work: HeldWork
     operator: Operator
+    releaser: Releaser
     tick: GateTick
     receipts: ReceiptTable
     pending: PendingTable
@@ -46,13 +48,16 @@ def gatehouse(
     work = HeldWork(gates, held, connections.queues, clock, parallel)
     pending = PendingTable(tables.get_table_client("pending"))
     audit = AuditTable(tables.get_table_client("audit"), clock)
+    receipts = ReceiptTable(tables.get_table_client("receipts"))
+    releaser = Releaser(work, receipts, clock)
     return Gatehouse(
         gates=gates,
         held=held,
         work=work,
         operator=Operator(gates, pending, audit, signals, clock),
-        tick=GateTick(gates, work, pending, signals, clock),
-        receipts=ReceiptTable(tables.get_table_client("receipts")),
+        releaser=releaser,
+        tick=GateTick(gates, releaser, pending, signals, clock),
+        receipts=receipts,
         pending=pending,
         clock=clock,
     )

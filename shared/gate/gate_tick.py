@@ -15,8 +15,10 @@ from shared.clock import Clock
 from shared.errors import DispatchIncompleteError, SluiceError
 from shared.gate.decisions import closed_after_once, needs_pointer, opened_when_due
 from shared.gate.gates import Gates
-from shared.gate.held_work import Dispatched, HeldWork
+from shared.gate.held_work import Dispatched
 from shared.gate.operator import POINTER_KIND, signal
+from shared.gate.receipts import SeenBy
+from shared.gate.releaser import Releaser
 from shared.gate.signals import Signals
 from shared.gate.state import is_name
 from shared.pending import PendingTable, Pointer
@@ -27,8 +29,8 @@ _LOG: Final = logging.getLogger(__name__)
 class GateTick:
     """Serves every gate that holds something or is due; may run any number of times, also side by side."""
 
-    def __init__(self, gates: Gates, work: HeldWork, pending: PendingTable, signals: Signals, clock: Clock) -> None:
-        self._gates, self._work = gates, work
+    def __init__(self, gates: Gates, releaser: Releaser, pending: PendingTable, signals: Signals, clock: Clock) -> None:
+        self._gates, self._releaser = gates, releaser
         self._pending, self._signals, self._clock = pending, signals, clock
 
     def run(self) -> dict[str, Dispatched]:
@@ -38,7 +40,7 @@ class GateTick:
         for pointer in self._pending.due(now):
             if pointer.kind == POINTER_KIND and is_name(pointer.id):
                 due[pointer.id].append(pointer)
-        names = sorted({*due, *filter(is_name, self._work.gates())})
+        names = sorted({*due, *filter(is_name, self._releaser.gates())})
         problems: list[str] = []
         done = {gate: self._tried(partial(self._serve, gate, due[gate], now), gate, problems) for gate in names}
         if problems:
@@ -58,9 +60,9 @@ class GateTick:
 
     def _serve(self, gate: str, pointers: list[Pointer], now: datetime) -> Dispatched:
         if not pointers:
-            return self._work.release(gate)
+            return self._releaser.release(gate, SeenBy.POLL, "tick")
         epoch = self._open_when_due(gate, now)
-        done = self._work.release(gate)
+        done = self._releaser.release(gate, SeenBy.POLL, "tick")
         if not done.failed:
             self._gates.change(gate, lambda found: closed_after_once(found, epoch, now))
         for pointer in pointers:

@@ -11,9 +11,10 @@ puts the message, deletes the row
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -25,7 +26,7 @@ from shared.errors import StorageUnavailableError
 from shared.gate.decisions import must_dispatch
 from shared.gate.gates import Gates
 from shared.gate.held import HeldEntry, HeldTable, check_message
-from shared.gate.state import Reading, checked_name
+from shared.gate.state import GateState, Reading, checked_name
 
 _LOG: Final = logging.getLogger(__name__)
 #: Rows dispatched at a time, below the ten connections that the library keeps for one service.
@@ -51,9 +52,8 @@ class Dispatched:
 
     put: int = 0
     failed: int = 0
-
-    def __add__(self, other: "Dispatched") -> "Dispatched":
-        return Dispatched(self.put + other.put, self.failed + other.failed)
+    #: The gate by which it was decided.
+    state: GateState | None = field(default=None, compare=False, repr=False)
 
 
 class HeldWork:
@@ -102,15 +102,15 @@ class HeldWork:
         Any number of releasers may run at once: each row is put at least once and removed once. What cannot be put is
         counted, logged, and stays for the next tick.
         """
-        reading = self._gates.read(checked_name(gate)).reading
+        state = self._gates.read(checked_name(gate))
+        reading = state.reading
         if reading.epoch == 0 and not reading.is_open:
-            return Dispatched()
-        done = Dispatched()
+            return Dispatched(state=state)
+        tried: Counter[bool] = Counter()
         with ThreadPoolExecutor(self._parallel) as pool:
             for page in self._table.pages(gate, None if reading.is_open else reading.epoch):
-                due = self._due(gate, page, reading)
-                done = sum((Dispatched(put, not put) for put in pool.map(self._try_dispatch, due)), done)
-        return done
+                tried.update(pool.map(self._try_dispatch, self._due(gate, page, reading)))
+        return Dispatched(tried[True], tried[False], state)
 
     async def release_async(self, gate: str) -> Dispatched:
         """Do what `release` does without blocking the event loop."""

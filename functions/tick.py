@@ -1,0 +1,16 @@
+"""The app's one timer: finds from the flags alone what every lost signal would have started."""
+
+import azure.functions as func
+
+from shared.wiring import Gatehouse
+
+
+def blueprint(gates: Gatehouse) -> func.Blueprint:
+    """Return the blueprint that registers `tick`."""
+    functions = func.Blueprint()
+
+    @functions.timer_trigger(arg_name="timer", schedule="%SLUICE_TICK_SCHEDULE%")
+    def tick(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host binds it by this name
+        gates.tick.run()
+
+    return functions
