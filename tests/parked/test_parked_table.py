@@ -1,0 +1,249 @@
+"""The store: one entry a key however often it is parked, proven bytes, and changes that two people cannot both make."""
+
+from dataclasses import replace
+from hashlib import sha256
+from itertools import pairwise
+
+import pytest
+
+from shared.errors import NotParkedError, ParkedTamperedError, RefusedError, StorageUnavailableError
+from shared.ledger.memory_ledger import MemoryLedger
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
+from shared.parked.drain import described, drain_poison, park_dead_result
+from shared.parked.effects import LedgerEffects
+from shared.parked.entry import NO_JOB, EntryState, Stage, chunk_key, submission_key
+from shared.parked.grouping import WAVES, grouped, waves
+from shared.parked.parking import FailedMessage, Parking
+from shared.parked.put_back import named
+from shared.pipeline.failure import Mark
+from shared.pipeline.messages import Finish, Outcome, Result, encode
+from tests.process.faults import Plan
+from tests.process.world import NOON, World
+
+
+@pytest.fixture
+def world(provisioned):
+    """A chunk, and a job of its own."""
+    return World(provisioned)
+
+
+@pytest.fixture
+def process(world):
+    """A process whose store the test uses."""
+    with world.process() as process:
+        yield process
+
+
+@pytest.fixture
+def parking(process, world):
+    """The way in."""
+    return Parking(process.parked, world.clock)
+
+
+def failed(world, **changes):
+    """Return the world's chunk as a failed message."""
+    known = {"stage": Stage.PROCESS, "queue": "work-00", "key": chunk_key(0, 1), "body": world.body, "job": world.job}
+    return FailedMessage(**{**known, "message_id": "m1", "deliveries": 5, "chunk": 0, "revision": 1, **changes})
+
+
+WRONG = RefusedError("hash_mismatch", "it is another one", "upload it again")
+
+
+def test_everything_about_a_failure_is_kept(world, parking, process):
+    """Reason, what to do, where it came from, when, how often, and the very bytes."""
+    parking.park(failed(world), WRONG)
+    entry = process.parked.get(world.job, chunk_key(0, 1))
+    assert (entry.reason, entry.found, entry.instead) == ("hash_mismatch", "it is another one", "upload it again")
+    assert (entry.stage, entry.queue, entry.message_id, entry.attempts) == (Stage.PROCESS, "work-00", "m1", 5)
+    assert (entry.chunk, entry.revision, entry.first_at, entry.last_at) == (0, 1, NOON, NOON)
+    assert (entry.sha256, entry.size) == (sha256(world.body).hexdigest(), len(world.body))
+    assert process.parked.body(entry) == world.body
+
+
+def test_parking_twice_keeps_one_entry(world, parking, process):
+    """A delivery that comes late is the same failure, seen again."""
+    parking.park(failed(world), WRONG)
+    world.clock.advance(60)
+    parking.park(failed(world, deliveries=6), WRONG)
+    (entry,) = process.parked.entries(world.job)
+    assert (entry.attempts, entry.returns) == (6, 0)
+    assert (entry.last_at - entry.first_at).total_seconds() == 60
+
+
+def test_what_fails_after_it_was_discarded_is_open_again(world, parking, process):
+    """The same submission dropped once more is not hidden by what somebody said of the first."""
+    entry = parking.park(failed(world), WRONG)
+    process.parked.change(entry, replace(entry, state=EntryState.DISCARDED))
+    assert list(process.parked.entries(world.job)) == []
+    parking.park(failed(world), WRONG)
+    assert [one.state for one in process.parked.entries(world.job)] == [EntryState.OPEN]
+
+
+def test_only_one_of_two_changes_takes_effect(world, parking, process):
+    """Who changes an entry that somebody else changed since it was read is told so."""
+    entry = parking.park(failed(world), WRONG)
+    assert process.parked.change(entry, replace(entry, state=EntryState.REPLAYING)) is not None
+    assert process.parked.change(entry, replace(entry, state=EntryState.DISCARDED)) is None
+    assert process.parked.get(world.job, entry.key).state is EntryState.REPLAYING
+
+
+def test_text_that_no_row_can_hold_is_parked_all_the_same(world, parking, process):
+    """Half a character in an exception, or a megabyte of it, must not keep a message from being parked."""
+    parking.park(failed(world), ValueError("\ud800" + "x" * 100_000))
+    assert process.parked.get(world.job, chunk_key(0, 1)).found.startswith("ValueError: ?xxx")
+
+
+def test_missing_bytes_are_said_to_be_missing(world, parking, process):
+    """Nothing is replayed in their place."""
+    entry = parking.park(failed(world), WRONG)
+    process.connections.blobs.get_container_client("parked").delete_blob(entry.bytes_name)
+    with pytest.raises(ParkedTamperedError, match="are gone"):
+        process.parked.body(entry)
+
+
+def test_asking_for_what_is_not_parked_says_so(process):
+    """A misspelt key is no empty answer."""
+    with pytest.raises(NotParkedError, match="sluice parked list"):
+        process.parked.get("no-such-job", "no-such-key")
+
+
+def test_the_list_has_no_notes_of_deliveries(world, parking, process):
+    """They lie in the same table."""
+    parking.park(failed(world), WRONG)
+    process.attempts.note(f"{world.job}|x", 3, Mark.BEGUN)
+    jobs = [entry.job for entry in process.parked.entries(closed=True)]
+    assert world.job in jobs
+    assert all(not job.startswith("~attempts") for job in jobs)
+
+
+def test_failures_of_one_cause_are_one_group_over_lines_and_values(world, parking, process):
+    """The same exception out of the same function is one cause, whatever it says and wherever in it."""
+
+    def broken(value):
+        if value > 1:
+            raise KeyError(value)
+        raise KeyError(-value)
+
+    for number in range(3):
+        with pytest.raises(KeyError) as error:
+            broken(number)
+        parking.park(failed(world, key=f"k{number}"), error.value)
+    parking.park(failed(world, key="other"), WRONG)
+    groups = grouped(process.parked.entries(world.job))
+    assert [(group.reason, len(group.entries), group.jobs) for group in groups] == [
+        ("failed:KeyError", 3, 1),
+        ("hash_mismatch", 1, 1),
+    ]
+
+
+def test_waves_grow_and_lose_nothing(world, parking):
+    """Every entry is in one wave, in order, and no wave is larger than the next size allows."""
+    entry = parking.park(failed(world), WRONG)
+    entries = [replace(entry, key=str(number)) for number in range(150)]
+    sizes = [len(wave) for wave in waves(entries)]
+    assert [one for wave in waves(entries) for one in wave] == entries
+    assert sizes[: len(WAVES)] == list(WAVES)
+    assert all(size <= WAVES[-1] for size in sizes)
+    assert all(left <= right for left, right in pairwise(sizes[:-1]))
+
+
+def test_a_poison_queue_is_drained_into_the_same_place(world, parking, process):
+    """A chunk that the host gave up on is parked under its own key, and the ledger is told."""
+    queue = process.connections.queues.create_queue(f"work-{world.job[-8:]}-poison")
+    for body in (world.body.decode(), "not json", encode(Finish(job=world.job, revision=2)).decode()):
+        queue.send_message(body)
+    told = []
+    assert drain_poison(queue, parking, told.append) == 3
+    assert drain_poison(queue, parking, told.append) == 0
+    assert {entry.key for entry in process.parked.entries(world.job)} == {chunk_key(0, 1), "finish-2"}
+    assert {entry.reason for entry in process.parked.entries(world.job)} == {"delivered_too_often"}
+    assert "not json" in {process.parked.body(entry).decode() for entry in process.parked.entries(NO_JOB)}
+    assert [(one.reason, one.parked) for one in told] == [("delivered_too_often", Outcome(items=10, sums=None))]
+
+
+def test_an_empty_poison_queue_costs_one_request(world):
+    """It is looked at every quarter of an hour, for ever."""
+    plan = Plan()
+    with world.process(plan) as process:
+        queue = process.connections.queues.create_queue(f"empty-{world.job[-8:]}-poison")
+        plan.sites.clear()
+        drain_poison(queue, Parking(process.parked, world.clock), lambda _result: None)
+    assert len(plan.sites) == 1
+
+
+def test_a_message_that_cannot_be_parked_stays_on_the_poison_queue(world, process):
+    """The bus is down after the entry was written: the message is there at the next look."""
+
+    def down(_result):
+        raise StorageUnavailableError("down")
+
+    queue = process.connections.queues.create_queue(f"kept-{world.job[-8:]}-poison")
+    queue.send_message(world.body.decode())
+    with pytest.raises(StorageUnavailableError):
+        drain_poison(queue, Parking(process.parked, world.clock), down)
+    assert queue.get_queue_properties().approximate_message_count == 1
+
+
+def test_a_dead_result_is_parked_beside_its_chunk(world, parking, process):
+    """What the bus gave up on has its own key: the chunk may be done or parked for itself."""
+    body = encode(Result(job=world.job, chunk=0, revision=1, blob=f"{world.job}/1/0", hash="0" * 64))
+    park_dead_result(parking, body, "m7", "MaxDeliveryCountExceeded")
+    (entry,) = process.parked.entries(world.job)
+    assert (entry.stage, entry.reason, entry.chunk) == (Stage.SETTLE, "dead_lettered", 0)
+    assert "MaxDeliveryCountExceeded" in entry.found
+
+
+def test_a_submission_is_known_by_its_job_and_content():
+    """The one that a replay names is the one that was parked; another content of the same job is another entry."""
+    bare, other = b'{"sluice":{"items":[{"a":1}]}}', b'{"sluice":{"items":[{"a":2}]}}'
+    assert submission_key(named(bare, "job-7")) == submission_key(bare) != submission_key(other)
+    assert submission_key(b"no json") == described("submissions", b"no json", "m1").key
+
+
+@pytest.mark.parametrize(
+    ("body", "job", "sent"),
+    [
+        (b'{"sluice":{"items":[]}}', "m-1", b'{"sluice":{"items":[],"job":"m-1"}}'),
+        (b'{"sluice":{"job":"mine","items":[]}}', "mine", b'{"sluice":{"job":"mine","items":[]}}'),
+        (b'{"sluice":{"items":[]}}', NO_JOB, b'{"sluice":{"items":[]}}'),
+        (b"no json", "m-1", b"no json"),
+        (b"[]", "m-1", b"[]"),
+    ],
+)
+def test_a_replayed_submission_says_which_job_it_is(body, job, sent):
+    """Without an id of its own, each copy of it would become a job of its own."""
+    assert named(body, job) == sent
+
+
+@pytest.mark.parametrize(
+    ("state", "is_landed"), [(None, False), (ChunkState.PARKED, False), (ChunkState.DONE, True)], ids=str
+)
+def test_a_chunk_has_landed_when_the_ledger_has_it_as_done(world, parking, state, is_landed):
+    """Neither a stored result nor a message on its way is enough to forget what was parked."""
+    entry, ledger = parking.park(failed(world), WRONG), MemoryLedger()
+    job, _ = ledger.insert(Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON))
+    rows = [ChunkRow(job=world.job, chunk=0, state=state, revision=1, settled_at=NOON)] if state else []
+    ledger.commit(job, rows)
+    assert LedgerEffects(ledger).landed(entry) is is_landed
+
+
+def test_a_job_that_was_there_before_is_not_what_a_replayed_submission_became(world, parking):
+    """The submission was refused because another one has its id: that one's acceptance is not its own."""
+    message = failed(world, stage=Stage.ACCEPT, key="accept-1", chunk=None, revision=None)
+    entry, ledger = parking.park(message, WRONG), MemoryLedger()
+    effects = LedgerEffects(ledger)
+    assert not effects.landed(entry)
+    ledger.insert(Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON))
+    assert effects.landed(entry)
+    assert not effects.landed(replace(entry, last_at=NOON.replace(hour=13)))
+
+
+def test_a_finish_has_landed_when_the_job_is_finished(world, parking):
+    """At its revision or a later one."""
+    message = failed(world, stage=Stage.FINISH, key="finish-2", chunk=None, revision=2)
+    entry, ledger = parking.park(message, WRONG), MemoryLedger()
+    job = Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON, revision=2)
+    job, _ = ledger.insert(replace(job, state=JobState.FINISHING))
+    assert not LedgerEffects(ledger).landed(entry)
+    ledger.commit(replace(job, state=JobState.COMPLETE))
+    assert LedgerEffects(ledger).landed(entry)
