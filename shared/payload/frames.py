@@ -74,7 +74,7 @@ class FrameIndex:
 
     def chunks(self, items: int, limits: Limits) -> tuple[Chunk, ...]:
         """Return the frames in groups of about so many transactions; the same index always gives the same groups."""
-        numbered = zip(self._groups(items, limits.chunk_stored_most), self.frames, strict=True)
+        numbered = zip(self._groups(items, limits), self.frames, strict=True)
         chunks: list[Chunk] = []
         first = 0
         for number, members in groupby(numbered, key=lambda one: one[0]):
@@ -82,13 +82,14 @@ class FrameIndex:
             first += chunks[-1].items
         return tuple(chunks)
 
-    def _groups(self, items: int, most_bytes: int) -> Iterator[int]:
+    def _groups(self, items: int, limits: Limits) -> Iterator[int]:
         """Yield the number of each frame's group: it ends before it would hold more than asked for."""
-        number = held = size = 0
+        number = frames = held = size = 0
         for frame in self.frames:
-            if held and (held + frame.items > items or size + frame.length > most_bytes):
-                number, held, size = number + 1, 0, 0
-            held, size = held + frame.items, size + frame.length
+            is_full = held + frame.items > items or size + frame.length > limits.chunk_stored_most
+            if frames and (is_full or frames == limits.chunk_frames_most):
+                number, frames, held, size = number + 1, 0, 0, 0
+            frames, held, size = frames + 1, held + frame.items, size + frame.length
             yield number
 
 

@@ -23,8 +23,9 @@ class Limits:
     frame_items_most: int = 100_000
     frame_stored_most: int = 4 * MIB
     frame_expanded_most: int = 4 * MIB
-    #: What one ranged read may fetch.
+    #: What one ranged read may fetch, and how many frames: expanded they are 64 MiB at most.
     chunk_stored_most: int = 16 * MIB
+    chunk_frames_most: int = 16
     #: Expanding further than this many times the stored bytes is a bomb, once it is more than `ratio_from` bytes.
     ratio_most: int = 500
     ratio_from: int = 1 * MIB

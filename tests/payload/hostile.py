@@ -350,6 +350,8 @@ def _transactions() -> Iterator[Case]:
     yield one("key-twice", "duplicate_key", b'{"amount": "1", "amount": "1000"}')
     yield one("key-twice-below", "duplicate_key", b'{"a": [{"b": 1, "b": 2}]}')
     yield one("key-twice-spaced", "duplicate_key", b'{"a" :1, "a"\t: 2}')
+    for name, space in (("space", b" "), ("tab", b"\t"), ("return", b"\r")):
+        yield one(f"key-twice-once-with-{name}", "duplicate_key", b'{"a":1,"a"' + space + b":2}")
     yield one("key-twice-escaped", "duplicate_key", rb'{"a": 1, "\u0061": 2}')
     yield one("key-twice-behind-a-look-alike", "duplicate_key", rb'{"a": "\":", "a"  : 2}')
     yield one("id-in-words", "does_not_fit", b'{"id": "one"}')

@@ -115,6 +115,7 @@ def test_chunks_keep_to_what_one_read_may_fetch():
     sizes = [chunk.items for chunk in index.chunks(4000, Limits())]
     assert sizes == [4000, 4000, 2000]
     assert [chunk.items for chunk in index.chunks(4000, Limits(chunk_stored_most=250))] == [2000] * 5
+    assert [chunk.items for chunk in index.chunks(9000, Limits(chunk_frames_most=4))] == [4000, 4000, 2000]
     assert [chunk.items for chunk in index.chunks(10, Limits())] == [1000] * 10
 
 

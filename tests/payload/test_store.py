@@ -3,15 +3,22 @@
 import hashlib
 import io
 import threading
+from urllib.parse import unquote
 
 import pytest
+import requests
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import BlobServiceClient, LinearRetry
+from azure.storage.blob import BlobServiceClient, ContainerClient, LinearRetry
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from urllib3.util import parse_url
 
+from local.paths import ROOT
 from shared.errors import PayloadTamperedError, RefusedError, StorageUnavailableError
 from shared.payload import Limits, PayloadStore, Reason
+from shared.payload.names import BLOB
 
 #: Blocks so small that three of them are a payload.
 BLOCKS = Limits(block_bytes=1000)
@@ -179,3 +186,19 @@ def test_storage_that_does_not_answer_is_no_refusal(azurite, container):
             put(missing, SMALL)
     assert issubclass(StorageUnavailableError, Exception)
     assert not issubclass(StorageUnavailableError, AzureError)
+
+
+@given(st.from_regex(BLOB, fullmatch=True))
+@settings(max_examples=200, deadline=None)
+def test_every_name_that_passes_stays_below_its_container(name):
+    """Whatever the client library and the transport make of the path, it begins with the container."""
+    with ContainerClient("http://127.0.0.1:1/account", "payloads") as client:
+        url = client.get_blob_client(name).url
+    path = unquote(parse_url(requests.Request("GET", url).prepare().url).path)
+    assert path == f"/account/payloads/{name}"
+
+
+def test_no_url_from_a_message_is_ever_opened():
+    """`from_blob_url` would send the app's own token to whatever host a message names."""
+    sources = [file for folder in ("shared", "functions") for file in (ROOT / folder).rglob("*.py")]
+    assert [file.name for file in sources if "from_blob_url" in file.read_text()] == []
