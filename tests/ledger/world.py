@@ -99,12 +99,12 @@ class World:
 
     def connect(self, transport):
         """Return clients of the storage, which give up at once or fail by the given transport."""
-        options = {} if transport is None else {"transport": transport}
+        options = [{} if transport is None else {"transport": transport()} for _ in range(2)]
         quick = LinearRetry(backoff=0, retry_total=2, random_jitter_range=0)
         tables = TableServiceClient.from_connection_string(
-            self._connection_string, retry_total=2, retry_backoff_factor=0, **options
+            self._connection_string, retry_total=2, retry_backoff_factor=0, **options[0]
         )
-        blobs = BlobServiceClient.from_connection_string(self._connection_string, retry_policy=quick, **options)
+        blobs = BlobServiceClient.from_connection_string(self._connection_string, retry_policy=quick, **options[1])
         return {"tables": self._stack.enter_context(tables), "blobs": self._stack.enter_context(blobs)}
 
     def close(self):

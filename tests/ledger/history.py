@@ -1,0 +1,100 @@
+"""One history of a job under one fault: settled, parked in part, finished, replayed, finished again; then the proof."""
+
+from datetime import timedelta
+
+from shared.errors import SluiceError
+from shared.ledger import JobState
+from shared.pending import PendingTable
+from shared.pipeline.finish import Ending
+from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
+from shared.pipeline.outbox import OUTBOX_POINTER
+from tests.ledger.faults import CrashError, Fault
+from tests.ledger.world import World
+
+#: One fault and its repetitions by the clients cannot take more deliveries than this.
+MOST_DELIVERIES = 5
+
+
+class StuckError(AssertionError):
+    """Raised when something is never done, however often it is delivered."""
+
+
+class History:
+    """Plays the host: delivers until it works, and follows what is due."""
+
+    def __init__(self, connection_string, fault: Fault, *, counts_deliveries: bool, **options):
+        self.fault = fault
+        # Without the count of deliveries a message seems new: as when the bus has lost everything and the chunks are
+        # put again.
+        self._counts = counts_deliveries
+        self.world = World(connection_string, transport=fault.transport, checkpoint_every=2, **options)
+
+    def run(self):
+        """Play the whole history and check what must hold at its end."""
+        world = self.world
+        try:
+            world.accept()
+            results = [world.result(n) for n in range(3)]
+            self.settle(results[0], results[1])
+            self.settle(results[1], world.lost(2))
+            self.come_to_rest()
+            assert world.check().state is JobState.COMPLETED_WITH_PARKED
+            self.settle(results[2])
+            self.come_to_rest()
+            self.check_end()
+        finally:
+            world.close()
+
+    def settle(self, *results):
+        """Deliver a batch of results until it is settled."""
+        self._deliver(lambda attempt: self.world.settle(*results, deliveries=attempt + 1 if self._counts else 1))
+        self.world.check()
+
+    def come_to_rest(self):
+        """Deliver finish messages and follow pointers until there are none."""
+        for _ in range(MOST_DELIVERIES):
+            self._finish_all()
+            pending = [pointer for pointer in self._pending().due(self._later()) if pointer.kind != "job"]
+            if not pending:
+                return
+            for pointer in pending:
+                self._deliver(lambda _, pointer=pointer: self._follow(pointer))
+        raise StuckError("pointers are left however often they are followed")
+
+    def _finish_all(self):
+        sent = self.world.sent
+        while sent:
+            self._deliver(lambda _: self.world.finisher().finish(sent[0]))
+            sent.pop(0)
+            self.world.check()
+
+    def _follow(self, pointer):
+        world = self.world
+        if pointer.kind == FINISH_POINTER:
+            job, _, _ = pointer.id.partition(":")
+            FinishCall(world._send, world.pending, world.clock).repeat(pointer, world.ledger.read(job))
+        elif pointer.kind == OUTBOX_POINTER:
+            world.finisher()._tools.outbox.flush(pointer.id, pointer)
+
+    def _deliver(self, handle):
+        for attempt in range(MOST_DELIVERIES):
+            try:
+                return handle(attempt)
+            except (CrashError, SluiceError):
+                self.world.clock.seconds += 1
+        raise StuckError(f"not done after {MOST_DELIVERIES} deliveries")
+
+    def check_end(self):
+        """Assert that everything was counted, published and told."""
+        world = self.world
+        found = world.check()
+        assert (found.state, found.revision, found.done) == (JobState.COMPLETE, 2, 3)
+        assert {event.revision for event in world.told} == {1, 2}, "every revision is told of"
+        assert world.checked_ledger.events("nightly") == []
+        assert self._deliver(lambda _: world.finish(2)) is Ending.NOTHING_TO_DO
+
+    def _pending(self):
+        return PendingTable(self.world.table("pending", self.world.direct))
+
+    def _later(self):
+        return self.world.clock.now() + timedelta(days=1)
