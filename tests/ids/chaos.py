@@ -16,7 +16,7 @@ from pathlib import Path
 from azure.storage.blob import LinearRetry
 
 from shared.errors import SluiceError
-from shared.ids import BlobStore, Event, Fate, Kind, RangeGenerator, Sizing, connect, read_sequence
+from shared.ids import BlobStore, Event, Fate, Kind, RangeGenerator, Sizing, book, connect, read_sequence
 from shared.ids.explain import explain
 from shared.ids.log import read_log
 from tests.ids.losing_transport import LosingTransport, counted
@@ -37,6 +37,7 @@ class Chaos:
     range_size: int
     generator: str = "ours"
     deadline: float = 600.0
+    first_pause: float = book.FIRST_PAUSE
     seed: int = 1
 
 
@@ -81,13 +82,15 @@ def next_id_of(chaos: Chaos, connection: str, container: str, tally: Path, seed:
 def _seed_generator(store: SeedStore, range_size: int) -> SeedGenerator:
     """Make one however often its first range is refused, as an application does that is started again."""
     while True:
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(SluiceError, RuntimeError):
             return SeedGenerator(store, range_size)
 
 
 def work(chaos: Chaos, connection: str, container: str, folder: Path, slot: int, seed: int) -> None:  # noqa: PLR0917  # a process's arguments
     """Draw ids until this slot's file holds its share; each life of the slot goes on where the last one ended."""
     ledger = os.open(folder / f"slot-{slot}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    # Pauses between attempts are shorter than in production, as those of the library: they prove nothing.
+    book.FIRST_PAUSE = chaos.first_pause
     with next_id_of(chaos, connection, container, folder / "tally", seed) as next_id:
         while (missing := chaos.ids - os.fstat(ledger).st_size // 8) > 0:
             drawn = array.array("q")
@@ -133,6 +136,7 @@ def _run_processes(chaos: Chaos, connection: str, container: str, folder: Path) 
         assert time.monotonic() < deadline, f"{len(slots)} processes have not finished; {len(killed)} were killed"
         time.sleep(0.005)
         for slot, process in tuple(slots.items()):
+            assert not process.exitcode, f"the process of slot {slot} failed by itself"
             if process.exitcode == 0:
                 del slots[slot]
         progress = sum(path.stat().st_size for path in folder.glob("slot-*")) / (chaos.processes * chaos.ids * 8)
