@@ -6,11 +6,9 @@ entry before the message about it, and both before the host deletes the work mes
 
 import base64
 import binascii
-import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -29,7 +27,6 @@ from shared.usage.meter import tallied
 from shared.workloads.registry import Workloads
 from shared.workloads.run import run
 
-_LOG: Final = logging.getLogger(__name__)
 Work: TypeAlias = Chunk | Finish
 
 
@@ -44,6 +41,18 @@ class Delivery:
     count: int
 
 
+class Finishing(Protocol):
+    """What becomes of finish messages."""
+
+    def finish(self, message: Finish, /) -> object:
+        """Finish the job at this revision."""
+        ...
+
+    def halt(self, message: Finish, error: Exception, /) -> None:
+        """Pause the job, whose outputs cannot be made for this reason."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """What processing needs of the outside."""
@@ -54,7 +63,7 @@ class Tools:
     send: SendResult
     parking: Parking
     attempts: Attempts
-    finish: Callable[[Finish], object]
+    finishing: Finishing
     clock: Clock
 
 
@@ -117,7 +126,7 @@ class Processor:
 
     def _do(self, work: Work) -> None:
         if isinstance(work, Finish):
-            self._tools.finish(work)
+            self._tools.finishing.finish(work)
             return
         started = self._tools.clock.monotonic()
         with tallied() as requests:
@@ -131,6 +140,9 @@ class Processor:
         # A zombie of this chunk may have stored its result meanwhile; what is done is not parked.
         if isinstance(work, Chunk) and self._sent_stored(work):
             return
+        if isinstance(work, Finish):
+            # Or the job would wait for its outputs for ever, and look as if it were about to be finished.
+            self._tools.finishing.halt(work, error)
         parked = self._tools.parking.park(_failed(work, delivery), error)
         self._send_parked(work, parked)
 

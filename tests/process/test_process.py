@@ -198,7 +198,22 @@ def test_a_message_sent_as_base64_is_understood(world):
 def test_a_finish_message_goes_to_the_finisher(world):
     """It travels on the first work queue, and is nobody's chunk."""
     world.deliver(body=encode(Finish(job=world.job, revision=3)))
-    assert world.finished == [Finish(job=world.job, revision=3)]
+    assert world.finishing.finished == [Finish(job=world.job, revision=3)]
+
+
+def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world):
+    """The job says that its outputs cannot be made, and the message is there for when they can."""
+    message = Finish(job=world.job, revision=1)
+    world.finishing.fault = fail
+    for count in range(1, UNKNOWN_PARKS_AT):
+        with pytest.raises(ZeroDivisionError):
+            world.deliver(count, body=encode(message))
+    world.deliver(UNKNOWN_PARKS_AT, body=encode(message))
+    assert world.finishing.halted == [(message, ZeroDivisionError)]
+    with world.process() as process:
+        entry = process.parked.get(world.job, "finish-1")
+    assert (entry.stage, entry.revision, entry.chunk) == (Stage.FINISH, 1, None)
+    assert world.sent == []
 
 
 def test_a_chunk_without_an_answer_from_storage_is_not_parked(world):

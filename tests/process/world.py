@@ -89,13 +89,29 @@ class Sales:
 LINES = [f'{{"shop":"s{n % 3}","amount":"{n}.10"}}'.encode() for n in range(10)]
 
 
+class Finishing:
+    """A finisher that remembers; `fault` is called first."""
+
+    def __init__(self):
+        self.finished, self.halted, self.fault = [], [], lambda message: None
+
+    def finish(self, message):
+        """Remember it."""
+        self.fault(message)
+        self.finished.append(message)
+
+    def halt(self, message, error):
+        """Remember it."""
+        self.halted.append((message, type(error)))
+
+
 class World:
     """What outlasts a process: storage, the bus, and the work message."""
 
     def __init__(self, azurite, lines=LINES):
         self.azurite, self.clock = azurite, ManualClock()
         self.job = f"job-{next(_numbers)}-{id(self):x}"
-        self.sent, self.finished, self.workload = [], [], Sales()
+        self.sent, self.finishing, self.workload = [], Finishing(), Sales()
         self.message = self._published(lines)
         self.body = encode(self.message)
 
@@ -154,7 +170,7 @@ class Process:
                 send=self._send,
                 parking=Parking(self.parked, world.clock),
                 attempts=self.attempts,
-                finish=world.finished.append,
+                finishing=world.finishing,
                 clock=world.clock,
             )
         )
