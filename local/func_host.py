@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from local.errors import StackError, StartError
-from local.paths import LOGS, ROOT, VENV
+from local.logs import new_log
+from local.paths import ROOT, VENV
 
 #: `func` downloads its extension bundle at its first start.
 START_DEADLINE = 180.0
@@ -37,18 +37,18 @@ class FuncHost:
         if not func:
             raise StackError("func is not on the PATH: install Azure Functions Core Tools, or leave HOST=func out")
         port = port or _free_port()
-        LOGS.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(prefix="func-", suffix=".log", dir=LOGS, delete=False) as log:
+        log = new_log("func")
+        with log.open("wb") as output:
             process = subprocess.Popen(
                 [func, "start", "--port", str(port)],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env=_environment(settings),
                 start_new_session=True,
             )
-        host = cls(process, port, Path(log.name))
+        host = cls(process, port, log)
         try:
             host._wait_until_running(time.monotonic() + START_DEADLINE)
         except BaseException:

@@ -8,7 +8,6 @@ import base64
 import re
 import secrets
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,8 @@ from azure.core.exceptions import AzureError
 from azure.storage.queue import QueueServiceClient
 
 from local.errors import StartError
-from local.paths import AZURITE_SCRIPT, LOGS
+from local.logs import new_log
+from local.paths import AZURITE_SCRIPT
 
 SERVICES = ("blob", "queue", "table")
 #: Azurite 3.35 comes up in about a second; a loaded machine takes ten times that.
@@ -65,7 +65,7 @@ class Azurite:
     ) -> Self:
         """Start and return when it answers; without `data` everything is in memory and gone at the stop."""
         account = account or Account.random()
-        log = _new_log()
+        log = new_log("azurite")
         process = _spawn(account, data, ports or dict.fromkeys(SERVICES, 0), log)
         try:
             bound = _wait_for_ports(process, log, time.monotonic() + deadline)
@@ -111,12 +111,6 @@ class Azurite:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _new_log() -> Path:
-    LOGS.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(prefix="azurite-", suffix=".log", dir=LOGS, delete=False) as log:
-        return Path(log.name)
 
 
 def _node() -> Path:

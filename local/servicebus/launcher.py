@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from local.errors import StartError
+from local.logs import new_log
 from local.servicebus.command import connection_string
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -18,11 +20,6 @@ _ROOT = Path(__file__).resolve().parents[2]
 _READY_WITHIN = 30.0
 _STOPPED_WITHIN = 10.0
 _LOOK_EVERY = 0.02
-_LOG_LINES = 15
-
-
-class BrokerStartError(RuntimeError):
-    """Raised when the broker's process ends or hangs before it listens; carries the end of its log."""
 
 
 class Broker:
@@ -32,7 +29,7 @@ class Broker:
         self._bus_spec = bus_spec
         self._lock_seconds = lock_seconds
         self._folder = tempfile.TemporaryDirectory(prefix="sluice-broker-")
-        self._log = log or Path(self._folder.name) / "broker.log"
+        self._log, self._is_own_log = log or new_log("broker"), log is None
         self._process: subprocess.Popen[bytes] | None = None
         #: 0 until the first start; the same from then on.
         self.port = port
@@ -64,7 +61,7 @@ class Broker:
     def process(self) -> subprocess.Popen[bytes]:
         """The running process, for those who watch over it."""
         if self._process is None:
-            raise BrokerStartError("the Service Bus broker is not running: start it first")
+            raise StartError("the Service Bus broker is not running: start it first")
         return self._process
 
     @property
@@ -76,6 +73,8 @@ class Broker:
         """Stop the process and clean up; safe to call twice."""
         self._end(signal.SIGTERM)
         self._folder.cleanup()
+        if self._is_own_log:
+            self._log.unlink(missing_ok=True)
 
     def kill(self) -> None:
         """End the process as a crash would."""
@@ -106,7 +105,14 @@ class Broker:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                cwd=_ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C at the terminal is for the stack, which stops the broker after everything that still uses it.
+                start_new_session=True,
             )
         self._await_ready(port_file)
 
@@ -122,13 +128,11 @@ class Broker:
             time.sleep(_LOOK_EVERY)
         raise self._failure(f"did not listen within {_READY_WITHIN:.0f} s")
 
-    def _failure(self, what: str) -> BrokerStartError:
+    def _failure(self, what: str) -> StartError:
         self._end(signal.SIGKILL)
-        lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
         self._process = None
-        return BrokerStartError(
-            f"the Service Bus broker for {self._bus_spec!r} on port {self.port} {what}; the end of its log:\n"
-            + "\n".join(lines)
+        return StartError.with_log(
+            f"the Service Bus broker for {self._bus_spec!r} on port {self.port} {what}", self._log
         )
 
     def _end(self, number: signal.Signals) -> None:

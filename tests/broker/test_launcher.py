@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from local.servicebus.launcher import Broker, BrokerStartError
+from local.errors import StartError
+from local.servicebus.launcher import Broker
 from shared.topology import Bus, Subscription, Topic
 from shared.topology import SqlFilter as Sql
 
@@ -61,7 +62,7 @@ def test_a_taken_port_is_one_line_with_the_fix():
 )
 def test_a_topology_that_cannot_be_served_is_refused_by_name(spec, named):
     """The launcher's error carries the broker's own last words."""
-    with pytest.raises(BrokerStartError, match=named):
+    with pytest.raises(StartError, match=named):
         Broker.start(spec)
 
 
