@@ -101,6 +101,8 @@ def _python(*arguments: str) -> int:
                 continue
 
 
+#: Tests of one file share what they started; most of their time they wait.
+SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
 #: Their own `--help` tells more than this entry knows.
 PASSING_HELP_ON = {"demo", "up", "test", "bench"}
 COMMANDS = (
@@ -110,7 +112,7 @@ COMMANDS = (
         _in_venv("-m", "local.up"),
         "run the stack in the foreground until Ctrl-C, so that publishers can drop messages",
     ),
-    ("test", _in_venv("-m", "pytest"), "run the tests; what follows goes to pytest"),
+    ("test", _in_venv("-m", "pytest", *SIDE_BY_SIDE), "run the tests; what follows goes to pytest"),
     ("check", _check, "lint and check types"),
     ("bench", _in_venv("-m", "tests.benchmarks"), "run the benchmarks and write their tables into the docs"),
     ("docs", _in_venv("-m", "local.docs"), "write the tables of the documentation that come from the code"),
