@@ -4,16 +4,21 @@ import os
 
 import azure.functions as func
 
-from functions import health, release_gate, tick
+from functions import health, park_dead, process_chunk, release_gate, tick
 from shared.connections import Connections
 from shared.settings import Settings
-from shared.wiring import gatehouse
+from shared.wiring import gatehouse, works
+from shared.workloads.registry import Workloads
 
 # Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.
 settings = Settings.parse(os.environ)
-gates = gatehouse(Connections.parse(os.environ))
+connections = Connections.parse(os.environ)
+gates = gatehouse(connections)
+work = works(connections, Workloads.load(settings.workloads, os.environ))
 
 app = func.FunctionApp()
 app.register_functions(health.blueprint(settings))
 app.register_functions(release_gate.blueprint(gates))
 app.register_functions(tick.blueprint(gates))
+app.register_functions(process_chunk.blueprint(settings, work))
+app.register_functions(park_dead.blueprint(work))

@@ -1,0 +1,23 @@
+"""Parks what the bus gave up on: the dead letters of the queue `results`."""
+
+import azure.functions as func
+
+from shared.parked.drain import park_dead_result
+from shared.wiring import Works
+
+
+def blueprint(works: Works) -> func.Blueprint:
+    """Return the blueprint that registers `park_dead`."""
+    functions = func.Blueprint()
+
+    @functions.service_bus_queue_trigger(
+        arg_name="letter",
+        connection="SluiceBus",
+        queue_name="results/$DeadLetterQueue",
+        data_type=func.DataType.BINARY,  # so that the host leaves the body alone
+    )
+    def park_dead(letter: func.ServiceBusMessage) -> None:
+        why = letter.application_properties.get("DeadLetterReason") or "no reason is given"
+        park_dead_result(works.parking, letter.get_body(), letter.message_id or "", str(why))
+
+    return functions

@@ -1,0 +1,27 @@
+"""Works on the messages of the work queues, one function a queue: chunks, and the finish of jobs."""
+
+import azure.functions as func
+
+from shared.pipeline.process import Delivery
+from shared.settings import Settings
+from shared.wiring import Works
+
+
+def blueprint(settings: Settings, works: Works) -> func.Blueprint:
+    """Return the blueprint that registers `process_chunk`, and `process_chunk_01` onwards for further queues."""
+    functions = func.Blueprint()
+    for number in range(settings.work_queues):
+        _register(functions, number, works)
+    return functions
+
+
+def _register(functions: func.Blueprint, number: int, works: Works) -> None:
+    queue = f"work-{number:02}"
+
+    # Adding queues must not rename the function of the first one: settings of the host name it.
+    @functions.function_name("process_chunk" if number == 0 else f"process_chunk_{number:02}")
+    @functions.queue_trigger(arg_name="message", queue_name=queue, connection="SluiceStorage")
+    def process_chunk(message: func.QueueMessage) -> None:
+        # Not `async`: the worker runs it in a thread, so that what one chunk computes holds up nothing else.
+        count = message.dequeue_count or 1
+        works.processor.handle(Delivery(queue=queue, message_id=message.id or "", body=message.get_body(), count=count))
