@@ -20,6 +20,7 @@ from shared.errors import (
 )
 from shared.ids import MemoryStore, OptimisticStore, TimeOrderedGenerator, node_lease, read_id
 from shared.ids.node_lease import NODES
+from shared.ids.time_ordered import EPOCH
 from tests.ids.conftest import ManualClock
 from tests.ids.turns import Fault
 
@@ -173,6 +174,18 @@ def test_ids_are_unique_with_any_clocks(steps):
         else:
             clocks[node].advance(abs(amount) if step == "tick" else amount)
     assert len(set(made)) == len(made)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 500), st.integers(1, 100)), max_size=30))
+def test_intervals_of_one_node_number_never_overlap(requests):
+    """However the clocks of those who ask are set, a number's lease begins where its last one ended, or later."""
+    table = node_lease.empty("n", EPOCH)
+    for holder, now, length in requests:
+        before = table.leases
+        table = node_lease.granted(table, holder, now, now + length, "n", EPOCH)
+        lease = table.held_by(holder)
+        if lease.node < len(before) and before[lease.node].holder != holder:
+            assert lease.begin >= before[lease.node].end
 
 
 class Lossy(MemoryStore):
