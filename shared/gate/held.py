@@ -53,6 +53,14 @@ def check_message(entry_id: str, message: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class HeldSummary:
+    """How many entries are held behind a gate, and since when the oldest."""
+
+    count: int
+    oldest: datetime | None
+
+
 class HeldTable:
     """The rows of everything that is held, one partition a gate."""
 
@@ -85,6 +93,13 @@ class HeldTable:
             query = self._table.query_entities(wanted, parameters={"gate": gate, "before": before or 0})
             for page in query.by_page():
                 yield [_entry(row) for row in page]
+
+    def summary(self, gate: str) -> "HeldSummary":
+        """Return how much is held behind a gate and since when."""
+        with expecting_an_answer(f"count what is held behind gate {gate!r}"):
+            query = self._table.query_entities("PartitionKey eq @gate", parameters={"gate": gate}, select=["held_at"])
+            since = [row["held_at"] for row in query]
+        return HeldSummary(len(since), min(since, default=None))
 
     def gates(self) -> Iterator[str]:
         """Yield every gate that holds something, with one request a gate and one more."""

@@ -92,6 +92,10 @@ class HeldWork:
         """Do what `hold` does without blocking the event loop."""
         return await asyncio.to_thread(self.hold, gate, entry_id, queue, message)
 
+    def reading(self, gate: str) -> Reading:
+        """Return the gate's epoch and whether it is open."""
+        return self._gates.read(gate).reading
+
     def gates(self) -> Iterator[str]:
         """Yield every gate that something is held behind."""
         return self._table.gates()

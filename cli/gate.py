@@ -1,0 +1,174 @@
+"""`sluice gate`: open and close gates, look at them, wait for them. It needs storage only; the app may be down."""
+
+import getpass
+import json
+import socket
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cli import gate_view as view
+from cli.options import WRONG_CALL, JsonOption, SettingsOption, connected
+from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
+from shared.gate.held import HeldSummary
+from shared.gate.operator import Outcome
+from shared.gate.overview import Overview
+from shared.gate.release import Release
+from shared.gate.state import checked_name
+from shared.wiring import Gatehouse, gatehouse
+
+#: What `wait` ends with when the gate was not opened in time; 0, 1 and 2 are what they are for every command.
+NOT_OPENED = 3
+
+app = typer.Typer(
+    help="Gates: work behind a closed gate waits, and starts at once when it is opened.\n\nStatus: 0 done, 1 failed, "
+    "2 the call makes no sense, 3 `wait` ended before the gate was opened.",
+    no_args_is_help=True,
+)
+
+
+def _checked(name: str) -> str:
+    try:
+        return checked_name(name)
+    except NameRefusedError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _user() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+GateArgument = Annotated[str, typer.Argument(help="The gate, for instance nightly.", metavar="NAME", callback=_checked)]
+WhyOption = Annotated[str, typer.Option(help="Kept in the gate's history and in the audit.", metavar="TEXT")]
+ByOption = Annotated[str, typer.Option(help="Who does it, for the audit.", default_factory=_user)]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def _moment(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no time: write for instance 2026-11-21T09:00Z") from error
+    if at.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} has no time zone: write {text}Z for UTC")
+    return at.astimezone(UTC)
+
+
+@app.command("open")
+def open_gate(  # noqa: PLR0913 - each option of the command is an argument
+    name: GateArgument,
+    by: ByOption,
+    *,
+    at: Annotated[
+        datetime | None,
+        typer.Option(parser=_moment, metavar="TIME", help="Open it then, for instance 2026-11-21T09:00Z."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Close it again after the work that is held now.")] = False,
+    why: WhyOption = "",
+    yes: YesOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a gate, now or at a time: everything held behind it starts, which cannot be undone."""
+    with connected(settings) as connections:
+        house = gatehouse(connections)
+        if not yes:
+            typer.confirm(_question(house, name, at), abort=True, err=True)
+        try:
+            if at is None:
+                outcome = house.operator.open(name, by=by, why=why, once=once)
+            else:
+                outcome = house.operator.schedule(name, at, by=by, why=why, once=once)
+        except ScheduleRefusedError as error:
+            typer.echo(f"sluice: {error}", err=True)
+            raise typer.Exit(WRONG_CALL) from error
+        _report(name, outcome, house.held.summary(name), as_json=as_json)
+
+
+def _question(house: Gatehouse, name: str, at: datetime | None) -> str:
+    held, state = house.held.summary(name), house.gates.read(name)
+    when = f"At {view.moment(at)} UTC this starts" if at else "This starts"
+    doubt = "" if held.count or state.changes else f" (nobody ever used gate {name}: is it spelt like this?)"
+    return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
+
+
+@app.command("close")
+def close_gate(
+    name: GateArgument,
+    by: ByOption,
+    *,
+    why: WhyOption = "",
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Close a gate: what comes from now on waits, and a planned opening is taken back."""
+    with connected(settings) as connections:
+        house = gatehouse(connections)
+        outcome = house.operator.close(name, by=by, why=why)
+        _report(name, outcome, house.held.summary(name), as_json=as_json)
+
+
+def _report(name: str, outcome: Outcome, held: HeldSummary, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(view.outcome_document(name, outcome, held)))
+        return
+    state = outcome.after
+    done = "is now" if outcome.is_changed else "was already"
+    if state.scheduled is None:
+        typer.echo(f"{name} {done} {view.state_words(state)} at epoch {state.epoch}; held: {held.count}")
+    else:
+        typer.echo(f"{name} opens at {view.plan_words(state)} UTC; held: {held.count}")
+    if outcome.before.scheduled and state.scheduled is None:
+        typer.echo(f"taken back: the opening planned for {view.plan_words(outcome.before)} UTC")
+    if outcome.unsignalled:
+        typer.echo(f"sluice: {outcome.unsignalled}", err=True)
+
+
+@app.command()
+def status(name: GateArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show a gate: its state and history, what waits behind it, who saw the last opening and how late."""
+    with connected(settings) as connections:
+        house = gatehouse(connections)
+        state = house.gates.read(name)
+        receipts = house.receipts.of_epochs(name, max(0, state.epoch - 1))
+        shown = view.Status(Overview(name, state, house.held.summary(name)), receipts)
+    if as_json:
+        typer.echo(json.dumps(view.status_document(shown)))
+    else:
+        view.show_status(Console(), shown, datetime.now(UTC))
+
+
+@app.command("list")
+def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show every gate, also those that were never opened, with what waits behind them and for how long."""
+    with connected(settings) as connections:
+        rows = gatehouse(connections).overview()
+    if as_json:
+        typer.echo(json.dumps(view.overview_document(rows)))
+    else:
+        view.show_overview(Console(), rows, datetime.now(UTC))
+
+
+@app.command()
+def wait(
+    name: GateArgument,
+    *,
+    timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Give up after that long.")] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Wait until a gate is open, then end with status 0; so a script can begin with it."""
+    with connected(settings) as connections, Release(connections, name) as release:
+        try:
+            receipt = release.wait(timeout)
+        except ReleaseExpiredError as error:
+            typer.echo(json.dumps({"gate": name, "epoch": None}) if as_json else f"sluice: {error}", err=not as_json)
+            raise typer.Exit(NOT_OPENED) from error
+    lag = receipt.lag.total_seconds()
+    if as_json:
+        document = {"gate": name, "epoch": receipt.epoch, "how": receipt.how.value, "lag_seconds": round(lag, 3)}
+        typer.echo(json.dumps(document))
+    else:
+        typer.echo(f"{name} is open at epoch {receipt.epoch}, seen by {receipt.how.value} after {lag:.3f} s")

@@ -1,0 +1,165 @@
+"""How `sluice gate` shows gates: tables for people, one documented JSON shape for programs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from shared.gate.held import HeldSummary
+from shared.gate.operator import Outcome
+from shared.gate.overview import Overview
+from shared.gate.receipts import Receipt, SeenBy, Spread, spread, stragglers
+from shared.gate.state import GateState, change_fields, timestamp
+
+#: A person sees the last changes on one screen; --json has all that the blob keeps.
+LAST_SHOWN = 10
+
+
+def gate_document(gate: str, state: GateState, held: HeldSummary) -> dict[str, object]:
+    """Return the gate as JSON has it, the same in every command."""
+    plan = state.scheduled
+    return {
+        "gate": gate,
+        "state": "open" if state.is_open else "closed",
+        "epoch": state.epoch,
+        "opened_by": state.opened_by,
+        "why": state.why,
+        "at": timestamp(state.at),
+        "once": state.once,
+        "scheduled": plan and {"at": timestamp(plan.at), "once": plan.once, "by": plan.by, "why": plan.why},
+        "held": {"count": held.count, "oldest": timestamp(held.oldest)},
+    }
+
+
+def outcome_document(gate: str, outcome: Outcome, held: HeldSummary) -> dict[str, object]:
+    """Return what a command did as JSON has it."""
+    document = gate_document(gate, outcome.after, held)
+    return {**document, "changed": outcome.is_changed, "unsignalled": outcome.unsignalled}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything about one gate."""
+
+    row: Overview
+    #: Those of its last epoch and of the one before.
+    receipts: list[Receipt]
+
+    @property
+    def spreads(self) -> dict[SeenBy, Spread]:
+        """How late the nodes were for the last epoch, by how they saw it."""
+        here = [receipt for receipt in self.receipts if receipt.epoch == self.row.state.epoch]
+        found = {how: spread(receipt for receipt in here if receipt.how is how) for how in SeenBy}
+        return {how: one for how, one in found.items() if one}
+
+    @property
+    def stragglers(self) -> dict[str, str]:
+        """Who is late or missing for the last epoch, and why it counts as that."""
+        return stragglers(self.receipts, self.row.state.epoch)
+
+
+def status_document(status: Status) -> dict[str, object]:
+    """Return everything about a gate as JSON has it."""
+    return {
+        **gate_document(status.row.gate, status.row.state, status.row.held),
+        "receipts": {how.value: _spread_fields(found) for how, found in status.spreads.items()},
+        "stragglers": status.stragglers,
+        "changes": [change_fields(change) for change in status.row.state.changes],
+    }
+
+
+def overview_document(rows: Iterable[Overview]) -> dict[str, object]:
+    """Return all gates as JSON has them."""
+    return {
+        "gates": [
+            {**gate_document(row.gate, row.state, row.held), "never_opened": row.state.epoch == 0} for row in rows
+        ]
+    }
+
+
+def _spread_fields(found: Spread) -> dict[str, object]:
+    return {"nodes": found.nodes, "p50": round(found.p50, 3), "p99": round(found.p99, 3)}
+
+
+def show_overview(console: Console, rows: list[Overview], now: datetime) -> None:
+    """Print all gates, and name those behind which work waits in silence."""
+    table = Table("gate", "state", "epoch", "opens at (UTC)", "held", "the oldest waits", title="Gates")
+    for row in rows:
+        waits = age(row.held.oldest, now)
+        table.add_row(row.gate, state_words(row.state), str(row.state.epoch), plan_words(row.state), *held(row), waits)
+    console.print(table)
+    for row in rows:
+        if row.holds_in_silence:
+            console.print(
+                f"{row.held.count} held behind {row.gate} for {age(row.held.oldest, now)}, and nobody ever opened it: "
+                f"check its spelling, or type: sluice gate open {row.gate}",
+                markup=False,
+            )
+
+
+def held(row: Overview) -> tuple[str]:
+    """Return the number of held entries, or a dash."""
+    return (str(row.held.count) if row.held.count else "-",)
+
+
+def show_status(console: Console, status: Status, now: datetime) -> None:
+    """Print everything about one gate."""
+    gate, state = status.row.gate, status.row.state
+    console.print(f"{gate} is {state_words(state)} at epoch {state.epoch}", markup=False)
+    if state.at:
+        console.print(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}", markup=False)
+    if state.scheduled:
+        console.print(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}", markup=False)
+    console.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
+    for how, found in status.spreads.items():
+        console.print(f"seen by {how.value}: {found.nodes} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
+    for node, why in status.stragglers.items():
+        console.print(f"straggler {node}: {why}", markup=False)
+    if state.changes:
+        console.print(_history(state))
+
+
+def _history(state: GateState) -> Table:
+    table = Table("when (UTC)", "what", "epoch", "by", "why", title="Last changes")
+    for change in state.changes[:LAST_SHOWN]:
+        table.add_row(moment(change.at), change.what.value, str(change.epoch), change.by, change.why)
+    return table
+
+
+def state_words(state: GateState) -> str:
+    """Return the state as a person says it."""
+    if not state.is_open:
+        return "closed" if state.epoch else "closed, never opened"
+    return "open, once" if state.once else "open"
+
+
+def plan_words(state: GateState) -> str:
+    """Return when it is going to be opened, or a dash."""
+    if state.scheduled is None:
+        return "-"
+    return moment(state.scheduled.at) + (" once" if state.scheduled.once else "")
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def _oldest(waiting: HeldSummary, now: datetime) -> str:
+    return f", the oldest waits {age(waiting.oldest, now)}" if waiting.count else ""
+
+
+def moment(at: datetime) -> str:
+    """Return a time as people read it."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """Return for how long, in the two largest units."""
+    if since is None:
+        return "-"
+    seconds = max(0, int((now - since).total_seconds()))
+    parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
+    first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

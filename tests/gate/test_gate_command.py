@@ -1,0 +1,185 @@
+"""`sluice gate`, as a person runs it, on storage alone."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from shared.connections import Connections
+from shared.gate.receipts import Receipt, SeenBy
+from shared.wiring import gatehouse
+from tests.gate.conftest import bodies
+
+SLUICE = Path(sys.executable).parent / "sluice"
+GATE_FIELDS = {"gate", "state", "epoch", "opened_by", "why", "at", "once", "scheduled", "held"}
+
+
+@pytest.fixture
+def sluice(stack_settings, tmp_path, monkeypatch):
+    """A function that runs `sluice gate` in this process, with the stack's settings from a file."""
+    monkeypatch.setenv("COLUMNS", "200")
+    file = tmp_path / "settings.json"
+
+    def run(*arguments, typed=None, settings=stack_settings):
+        file.write_text(json.dumps({"Values": settings}))
+        return CliRunner().invoke(app, ["gate", *arguments, "--settings", str(file)], input=typed)
+
+    return run
+
+
+@pytest.fixture
+def sluice_process(tmp_path):
+    """A function that runs the installed command with nothing but these settings in its environment."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+
+    def run(*arguments, settings):
+        return subprocess.run(
+            [SLUICE, "gate", *arguments],
+            env={**kept, **settings},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+@pytest.fixture
+def house(connections, stack_settings):
+    """Everything about gates, with the real clock and bus."""
+    with Connections.parse(stack_settings) as both:
+        yield gatehouse(both)
+
+
+def test_open_and_close_say_what_they_did(sluice, house, gate):
+    """A gate is opened and closed, with who, why and what waits; a second time changes nothing."""
+    opened = sluice("open", gate, "--yes", "--why", "the batch is due", "--by", "ann", "--json")
+    document = json.loads(opened.stdout)
+    assert (opened.exit_code, set(document)) == (0, GATE_FIELDS | {"changed", "unsignalled"})
+    assert (document["state"], document["epoch"], document["changed"], document["unsignalled"]) == ("open", 1, True, "")
+    again = sluice("open", gate, "--yes")
+    assert f"{gate} was already open at epoch 1" in again.stdout
+    assert f"{gate} is now closed at epoch 1" in sluice("close", gate).stdout
+    assert house.gates.read(gate).changes[1].why == "the batch is due"
+
+
+def test_an_opening_is_confirmed(sluice, house, gate):
+    """Without --yes the command says how much starts, and anything but yes leaves the gate closed."""
+    house.work.hold(gate, "a", "work-00", "{}")
+    refused = sluice("open", gate, typed="n\n")
+    assert (refused.exit_code, house.gates.read(gate).epoch) == (1, 0)
+    assert f"This starts the 1 entries held behind {gate} and cannot be undone" in refused.stderr
+    assert sluice("open", gate, typed="y\n").exit_code == 0
+    assert house.gates.read(gate).is_open
+
+
+def test_a_gate_that_nobody_ever_used_is_doubted(sluice, gate):
+    """A misspelt name is asked about before it is opened."""
+    assert "is it spelt like this?" in sluice("open", gate, typed="n\n").stderr
+
+
+def test_a_planned_opening_is_shown_and_taken_back(sluice, house, gate):
+    """--at plans, list and status show it, close takes it back and says so."""
+    at = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
+    planned = json.loads(sluice("open", gate, "--at", at.isoformat(), "--once", "--yes", "--json").stdout)
+    assert planned["scheduled"]["at"] == at.isoformat().replace("+00:00", "Z")
+    assert planned["scheduled"]["once"]
+    assert f"{at:%Y-%m-%d %H:%M:%S} once" in sluice("list").stdout
+    assert "taken back: the opening planned for" in sluice("close", gate).stdout
+    assert house.gates.read(gate).scheduled is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["open", "A/b", "--yes"], "is no name for a gate"),
+        (["open", "g", "--yes", "--at", "tomorrow"], "is no time"),
+        (["open", "g", "--yes", "--at", "2026-11-21T09:00"], "has no time zone"),
+        (["open", "g", "--yes", "--at", "2020-01-01T00:00Z"], "that is past"),
+        (["wait", "g", "--timeout", "-1"], "--timeout"),
+    ],
+)
+def test_a_call_that_makes_no_sense_has_status_2(sluice, arguments, reason):
+    """The command says what is wrong and does nothing."""
+    done = sluice(*arguments)
+    assert done.exit_code == 2
+    assert reason in " ".join(done.stderr.split())
+
+
+def test_list_names_what_waits_in_silence(sluice, house, gate):
+    """A gate without a blob that holds work is listed, with how much and how long, and what to type."""
+    house.work.hold(gate, "a", "work-00", "{}")
+    rows = {row["gate"]: row for row in json.loads(sluice("list", "--json").stdout)["gates"]}
+    assert rows[gate]["never_opened"]
+    assert rows[gate]["held"]["count"] == 1
+    text = " ".join(sluice("list").stdout.split())
+    assert f"1 held behind {gate} for" in text
+    assert f"sluice gate open {gate}" in text
+
+
+def test_status_shows_receipts_and_stragglers(sluice, house, gate):
+    """p50 and p99 by push and by poll, who is late, who is missing, and the history."""
+    house.operator.open(gate, by="ann", why="x")
+    for node, how, lag in (("n1", SeenBy.PUSH, 0.1), ("n2", SeenBy.PUSH, 0.3), ("n3", SeenBy.POLL, 9)):
+        house.receipts.write(
+            Receipt(
+                gate=gate, epoch=1, node=node, how=how, seen_at=datetime.now(UTC), lag=timedelta(seconds=lag),
+                interval=timedelta(seconds=2.5),
+            )
+        )  # fmt: skip
+    document = json.loads(sluice("status", gate, "--json").stdout)
+    assert set(document) == GATE_FIELDS | {"receipts", "stragglers", "changes"}
+    assert document["receipts"]["push"] == {"nodes": 2, "p50": 0.1, "p99": 0.3}
+    assert document["stragglers"] == {"n3": "9.0 s late"}
+    text = sluice("status", gate).stdout
+    for part in ("open at epoch 1", "by ann: x", "seen by push: 2 nodes", "straggler n3: 9.0 s late"):
+        assert part in text
+
+
+def test_wait_ends_when_the_gate_opens(sluice, house, gate, stack_settings, tmp_path):
+    """Status 3 when it was not opened in time, 0 when it was."""
+    late = sluice("wait", gate, "--timeout", "0", "--json")
+    assert (late.exit_code, json.loads(late.stdout)) == (3, {"gate": gate, "epoch": None})
+    waiting = subprocess.Popen(
+        [SLUICE, "gate", "wait", gate, "--timeout", "60", "--json"],
+        env={**os.environ, **stack_settings},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(0.5)
+    house.operator.open(gate, by="ann")
+    said, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, json.loads(said)["epoch"]) == (0, 1)
+
+
+def test_everything_but_the_push_works_without_a_bus(sluice, house, gate, queue, stack_settings):
+    """With the bus down a gate is opened all the same, and the command says that nobody was told."""
+    nowhere = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true;"
+    house.work.hold(gate, "a", queue.queue_name, "m")
+    done = sluice("open", gate, "--yes", settings={**stack_settings, "SluiceBus": nowhere})
+    assert done.exit_code == 0
+    assert "found by the next poll" in done.stderr
+    assert "Traceback" not in done.stderr
+    house.tick.run()
+    assert bodies(queue) == ["m"]
+
+
+def test_storage_that_does_not_answer_is_one_line(sluice_process, gate, stack_settings):
+    """A failure is one line with status 1."""
+    nowhere = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=Yg==;" + "".join(
+        f"{service}Endpoint=http://127.0.0.1:9/a;" for service in ("Blob", "Queue", "Table")
+    )
+    done = sluice_process("status", gate, settings={**stack_settings, "SluiceStorage": nowhere})
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("sluice: could not")
