@@ -1,0 +1,51 @@
+"""The function under a host: a chunk put on the work queue leaves its result, and rubbish is parked."""
+
+import time
+
+import msgspec
+import pytest
+
+from local.stack import StackOptions, start_host
+from shared.connections import Connections
+from shared.parked.entry import NO_JOB
+from shared.pipeline.messages import encode
+from shared.wiring import parked_table
+from tests.process.world import World
+
+#: Seconds; a generous end for a busy machine.
+DEADLINE = 60
+
+
+@pytest.fixture(scope="module")
+def app(stack_settings):
+    """The app with one instance."""
+    host = start_host(StackOptions(instances=1), stack_settings)
+    yield host
+    host.stop()
+
+
+def until(look):
+    """Return what the look finds, as soon as it finds something."""
+    end = time.monotonic() + DEADLINE
+    while not (found := look()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.usefixtures("app")
+def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
+    """Billing runs under the host as it is deployed: rates a chunk, stores the result, and survives rubbish."""
+    lines = [b'{"account":"a","plan":"basic","quantity":"%d"}' % n for n in range(1, 101)]
+    world, rubbish = World(provisioned, lines), b"rubbish of this test"
+    with Connections(provisioned.connection_string) as connections:
+        queue = connections.queues.get_queue_client("work-00")
+        queue.send_message(rubbish.decode(), time_to_live=-1)
+        body = encode(msgspec.structs.replace(world.message, workload="billing"))
+        queue.send_message(body.decode(), time_to_live=-1)
+        stored = until(lambda: world.stored)
+        table = parked_table(connections)
+        entry = until(lambda: next((one for one in table.entries(NO_JOB) if table.body(one) == rubbish), None))
+    assert stored.result.accepted.items == 100
+    assert stored.result.accepted.sums == {"quantity": "5050"}
+    assert (entry.reason, entry.queue) == ("unreadable", "work-00")
