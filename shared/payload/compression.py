@@ -1,8 +1,9 @@
 """Compresses frames, and expands what others sent within bounds, without ever joining what are several things."""
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from typing import Final, Protocol
 
 import zstandard
@@ -20,6 +21,7 @@ class Codec(StrEnum):
 
 
 _MAGIC: Final = {Codec.ZSTD: b"\x28\xb5\x2f\xfd", Codec.GZIP: b"\x1f\x8b"}
+_SKIPPED: Final = b"\x2a\x4d\x18"
 #: How much is fed at a time. The densest zstd block makes 128 KiB of 4 bytes, deflate 1,032 bytes of one: either way
 #: a step makes at most 8 MiB, so a bomb is seen before it is in memory.
 _STEP: Final = {Codec.ZSTD: 256, Codec.GZIP: 4096, Codec.PLAIN: 64 * 1024}
@@ -48,6 +50,9 @@ def compress(data: bytes, codec: Codec) -> bytes:
 
 def sniff(head: bytes) -> Codec:
     """Return the codec of a file by its first bytes."""
+    # Tools that compress in parallel begin with a frame to be skipped; its first byte is one of sixteen.
+    if head[1:4] == _SKIPPED:
+        return Codec.ZSTD
     return next((codec for codec, magic in _MAGIC.items() if head.startswith(magic)), Codec.PLAIN)
 
 
@@ -57,7 +62,7 @@ def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
         return frame
     if (quick := _expand_at_once(frame, codec, limits)) is not None:
         return quick
-    expander, parts, size = _expander(codec), [], 0
+    expander, parts, size = _expanders(codec)(), [], 0
     for fed in range(0, len(frame), _STEP[codec]):
         part = _feed(expander, frame[fed : fed + _STEP[codec]], codec)
         size += len(part)
@@ -72,30 +77,37 @@ def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
 def expand_file(pieces: Iterable[bytes], codec: Codec, limits: Limits) -> Iterator[bytes]:
     """Yield what a file holds, piece by piece; it may have several members, as `cat a.gz b.gz` makes them."""
     taken = made = 0
-    for piece, part in _expand_members(pieces, codec):
+    for piece, part in _expand_members(pieces, codec, limits):
         taken += len(piece)
         made += len(part)
         _check_size(made, taken, taken, limits, Reason.PAYLOAD_TOO_LARGE)
         yield part
 
 
-def _expand_members(pieces: Iterable[bytes], codec: Codec) -> Iterator[tuple[bytes, bytes]]:
+def _expand_members(pieces: Iterable[bytes], codec: Codec, limits: Limits) -> Iterator[tuple[bytes, bytes]]:
     if codec is Codec.PLAIN:
         yield from ((piece, piece) for piece in pieces)
         return
-    expander, is_inside = _expander(codec), False
+    make = _expanders(codec)
+    expander, is_inside, members = make(), False, 1
     for piece in pieces:
         for fed in range(0, len(piece), _STEP[codec]):
             step = piece[fed : fed + _STEP[codec]]
             counted = step
             while step:
                 if expander.eof:
-                    expander = _expander(codec)
+                    expander, members = make(), members + 1
+                    _check_members(members, limits)
                 yield counted, _feed(expander, step, codec)
                 # A member that ended may leave the beginning of the next one; its bytes are counted already.
                 step, counted, is_inside = expander.unused_data, b"", not expander.eof
     if is_inside:
         raise refuse(Reason.TRUNCATED, "the file ends inside its compressed data")
+
+
+def _check_members(members: int, limits: Limits) -> None:
+    if members > limits.members_most:
+        raise refuse(Reason.TOO_MANY_ITEMS, f"it is compressed in {members} members or more")
 
 
 def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
@@ -136,8 +148,9 @@ def _feed(expander: _Expander, step: bytes, codec: Codec) -> bytes:
         raise refuse(reason, f"as {codec} it is refused with: {error}") from error
 
 
-def _expander(codec: Codec) -> _Expander:
-    return _zstd().decompressobj() if codec is Codec.ZSTD else zlib.decompressobj(_GZIP)
+def _expanders(codec: Codec) -> Callable[[], _Expander]:
+    """Return what makes an expander for one member; used one after the other they share their memory."""
+    return _zstd().decompressobj if codec is Codec.ZSTD else partial(zlib.decompressobj, _GZIP)
 
 
 def _zstd() -> zstandard.ZstdDecompressor:

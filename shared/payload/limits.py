@@ -31,6 +31,9 @@ class Limits:
     ratio_from: int = 1 * MIB
     items_most: int = 10_000_000
     frames_most: int = 100_000
+    #: Lines of a file, blank ones included, and members that it is compressed in: skipping them costs time too.
+    lines_most: int = 20_000_000
+    members_most: int = 20_000
     stored_most: int = 2 * 1024 * MIB
     expanded_most: int = 16 * 1024 * MIB
     #: How a blob is written and a file without an index is read.

@@ -29,6 +29,8 @@ def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
 
 
 def _checked(line: bytes, number: int, limits: Limits) -> bytes:
+    if number > limits.lines_most:
+        raise refuse(Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more")
     if len(line) > limits.line_bytes:
         raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {len(line)} bytes or more")
     return line

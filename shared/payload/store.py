@@ -1,7 +1,6 @@
 """The blobs of the payload container: written once under the hash of their content, read by ranges, never replaced."""
 
 import hashlib
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ _Answer = TypeVar("_Answer")
 #: A sweep may delete the blob between finding it and touching it; more often than once is somebody's mistake.
 _ATTEMPTS: Final = 5
 #: The refusals that say: somebody wrote this name first, perhaps we ourselves, with the reply lost. The last two come
-#: when another writer's commit threw our staged blocks away.
+#: when somebody else's write of the name, which may be deleted again, threw our staged blocks away.
 _WRITTEN_BEFORE: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet", "InvalidBlockList", "InvalidBlobOrBlock"})
 
 
@@ -103,7 +102,7 @@ class PayloadStore:
         """Return the ETag, or None when the name is taken."""
         content.seek(0)
         kept: Any = {
-            "metadata": _metadata(sha256),
+            "metadata": {"sha256": sha256},
             "content_settings": ContentSettings(content_type="application/octet-stream"),
         }
         try:
@@ -154,16 +153,12 @@ class PayloadStore:
 def _touch(blob: BlobClient, sha256: str) -> bool:
     """Give the blob a new ETag, and return whether there is a blob."""
     try:
-        blob.set_blob_metadata(_metadata(sha256))
+        blob.set_blob_metadata({"sha256": sha256})
     except ResourceNotFoundError as missing:
         if _code(missing) != "BlobNotFound":
             raise
         return False
     return True
-
-
-def _metadata(sha256: str) -> dict[str, str]:
-    return {"sha256": sha256, "touched": secrets.token_hex(8)}
 
 
 def _refuse_or_raise(attempted: str, name: str, error: AzureError) -> NoReturn:

@@ -5,6 +5,7 @@
 
 import json
 import re
+from collections import Counter
 from decimal import Decimal
 from typing import Any, Final, NoReturn
 
@@ -66,8 +67,8 @@ def _no_number(text: str) -> NoReturn:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        # Not by looking for each key among all: a line may have tens of thousands.
+        ((twice, _times),) = Counter(key for key, _ in pairs).most_common(1)
         raise refuse(Reason.DUPLICATE_KEY, f"the key is {twice[:80]!r}")
     return found
 

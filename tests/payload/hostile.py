@@ -315,6 +315,7 @@ def _files() -> Iterator[Case]:
     yield file("truncated.ndjson.zst", "truncated", zstd(LINE * 50)[:-3])
     yield file("rest-behind.ndjson.gz", "corrupt", packed + b"evil and more of it")
     yield file("not-gzip.ndjson.gz", "corrupt", LINE)
+    yield file("members.zst", "too_many_items", zstd(b"") * 20_001)
     yield file("utf16.ndjson", "not_utf8", '{"a": 1}\n'.encode("utf-16"))
     yield file("lying-count.ndjson", "payload_form", LINE, inline="e30K")
     yield Case(
@@ -348,6 +349,8 @@ def _transactions() -> Iterator[Case]:
     yield one("surrogate", "lone_surrogate", rb'{"a": "\udc00"}')
     yield one("latin-1", "not_utf8", b'{"a": "\xe4"}')
     yield one("key-twice", "duplicate_key", b'{"amount": "1", "amount": "1000"}')
+    many = b",".join(b'"%d":1' % number for number in range(20_000))
+    yield one("key-twice-among-many", "duplicate_key", b"{" + many + b',"a":1,"a":2}')
     yield one("key-twice-below", "duplicate_key", b'{"a": [{"b": 1, "b": 2}]}')
     yield one("key-twice-spaced", "duplicate_key", b'{"a" :1, "a"\t: 2}')
     for name, space in (("space", b" "), ("tab", b"\t"), ("return", b"\r")):

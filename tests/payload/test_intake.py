@@ -8,8 +8,10 @@ import json
 import pytest
 import zstandard
 
-from shared.payload import Form, Intake, Limits, fingerprint, open_envelope, read_submission, read_transactions
+from shared.errors import RefusedError
+from shared.payload import Form, Intake, Limits, Reason, fingerprint, open_envelope, read_submission, read_transactions
 from shared.payload.form import choose, most_inline_items, requests_to_publish
+from shared.payload.lines import split_lines
 from tests.payload.hostile import MESSAGE_ID, framed_blob, index_of, inline, sha, wrap
 
 LIMITS = Limits(frame_items=10)
@@ -58,6 +60,10 @@ FORMS = {
     "gz": (wrap(payload={"blob": "up/a.ndjson.gz"}), {"up/a.ndjson.gz": gzip.compress(TEXT)}),
     "two gz in one": (wrap(payload={"blob": "up/b.gz"}), {"up/b.gz": b"".join(one for one, _ in PACKED)}),
     "zst": (wrap(payload={"blob": "up/a.zst"}), {"up/a.zst": zstandard.compress(TEXT)}),
+    "zst of a parallel tool": (
+        wrap(payload={"blob": "up/d"}),
+        {"up/d": b"\x50\x2a\x4d\x18\x04\0\0\0size" + zstandard.compress(TEXT)},
+    ),
     "no suffix": (wrap(payload={"blob": "up/a"}), {"up/a": gzip.compress(TEXT)}),
     "blank lines": (wrap(payload={"blob": "up/c"}), {"up/c": b"\n" + TEXT.replace(b"\n", b"\n\n \n")}),
 }
@@ -106,6 +112,36 @@ def test_the_least_that_a_person_can_type():
     found = submitted(b'{"sluice": {"items": [{"id": 1}, {"id": 2}]}}')
     assert (found.job, found.workload, found.gate) == (MESSAGE_ID, "billing", None)
     assert found.content.lines == (b'{"id": 1}', b'{"id": 2}')
+
+
+def test_an_endless_line_is_refused_while_it_comes():
+    """A line without an end is not collected until there is no memory left."""
+    taken = []
+
+    def endless():
+        for number in range(10_000):
+            taken.append(number)
+            yield b"x" * 1000
+
+    with pytest.raises(RefusedError) as refused:
+        list(split_lines(endless(), Limits(line_bytes=5000)))
+    assert refused.value.reason == Reason.LINE_TOO_LONG
+    assert len(taken) == 6
+
+
+def test_what_windows_adds_is_taken_off():
+    """Neither the byte order mark nor the carriage returns become part of a transaction."""
+    lines = split_lines([b"\xef\xbb\xbf{}\r", b"\n\r\n{}\r\n{}"], Limits())
+    assert list(lines) == [(1, b"{}"), (3, b"{}"), (4, b"{}")]
+
+
+def test_a_file_of_blank_lines_is_not_read_for_ever(store, container):
+    """Lines that are skipped count as well."""
+    container.upload_blob("up/blank", b"\n" * 50 + TEXT)
+    intake = Intake(store, Limits(lines_most=50))
+    with pytest.raises(RefusedError) as refused:
+        intake.take(submitted(wrap(payload={"blob": "up/blank"})))
+    assert refused.value.reason == Reason.TOO_MANY_ITEMS
 
 
 def test_chunks_keep_to_what_one_read_may_fetch():
