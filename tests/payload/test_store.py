@@ -1,5 +1,6 @@
 """Blobs of payloads on a real blob service: written once, never replaced, whatever happens to a reply."""
 
+import base64
 import hashlib
 import io
 import threading
@@ -146,14 +147,30 @@ def test_a_commit_does_not_replace_other_bytes(meddled, container):
     assert container.download_blob(name).readall() == b"something else"
 
 
-def test_a_sweep_between_staging_and_commit_is_survived(meddled):
-    """The staged blocks are gone with a blob that was written and deleted again: they are staged once more."""
+class Forgetful(RequestsTransport):
+    """Asks for blocks that nobody staged in the first commit, as if ours had been thrown away."""
 
-    def write_and_delete(there):
-        there.upload_blob(b"short-lived", overwrite=True)
-        there.delete_blob()
+    def __init__(self):
+        super().__init__()
+        self.commits = 0
 
-    assert meddled(write_and_delete)[1] == LARGE
+    def send(self, request, **kwargs):
+        """Change the first commit's list of blocks."""
+        if "comp=blocklist" in request.url:
+            self.commits += 1
+            if self.commits == 1:
+                ours, others = base64.b64encode(b"00000000"), base64.b64encode(b"99999999")
+                request.set_bytes_body(request.body.replace(ours, others))
+        return super().send(request, **kwargs)
+
+
+def test_blocks_that_were_thrown_away_are_staged_again(azurite, container):
+    """A blob that was written under the name and swept again takes the staged blocks with it."""
+    transport = Forgetful()
+    with BlobServiceClient.from_connection_string(azurite.connection_string, transport=transport) as service:
+        blob = put(PayloadStore(service.get_container_client(container.container_name), BLOCKS), LARGE)
+    assert transport.commits == 2
+    assert container.download_blob(blob.name).readall() == LARGE
 
 
 def test_two_publishers_of_the_same_content_both_succeed(faulty):
