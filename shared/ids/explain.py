@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from shared.ids import log, sequence
-from shared.ids.sequence import Event, Kind, Sequence
+from shared.ids.event import Event, Kind, parse_events
+from shared.ids.sequence import Sequence
 from shared.ids.store import OptimisticStore
 
 
@@ -111,7 +112,7 @@ def _block_before(store: OptimisticStore, page: Sequence, number: int) -> int:
         middle = (low + high) // 2
         found = log.block(store, middle * sequence.KEPT).read()
         # What was deleted is old, and everything after it may matter.
-        if found is None or next(sequence.parse_events(found.value)).before <= number:
+        if found is None or next(parse_events(found.value)).before <= number:
             low = middle + 1
         else:
             high = middle

@@ -7,7 +7,8 @@ same bytes. It is written before the events leave the sequence's blob: a crash b
 from collections.abc import Iterator
 
 from shared.errors import SequenceRestoredError
-from shared.ids.sequence import KEPT, Event, Sequence, encode_event, parse_events
+from shared.ids.event import Event, encode_event, parse_events
+from shared.ids.sequence import KEPT, Sequence
 from shared.ids.store import OptimisticStore
 
 

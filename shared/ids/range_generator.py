@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Self
 
 from shared.clock import Clock, SystemClock
+from shared.ids.event import LIMIT
 from shared.ids.forking import disown_in_children
 from shared.ids.lane import drain, lane
 from shared.ids.pool import Pool
 from shared.ids.reservations import Reservations
-from shared.ids.sequence import LIMIT
 from shared.ids.sizing import Sizing
 from shared.ids.store import OptimisticStore
 from shared.ids.supply import Supply

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from shared.ids import log, sequence
 from shared.ids.book import Book, Patience
-from shared.ids.sequence import Account, Sequence, Signature
+from shared.ids.event import LIMIT, Account, Signature
+from shared.ids.sequence import Sequence
 from shared.ids.store import OptimisticStore
 
 
@@ -33,8 +34,8 @@ class Reservations:
     """Reserves ranges under one node's name; used by one thread at a time."""
 
     def __init__(self, store: OptimisticStore, node: str, now: Callable[[], datetime], first_id: int = 1) -> None:
-        if not 0 <= first_id <= sequence.LIMIT:
-            raise ValueError(f"first_id is {first_id}, expected 0 to {sequence.LIMIT}")
+        if not 0 <= first_id <= LIMIT:
+            raise ValueError(f"first_id is {first_id}, expected 0 to {LIMIT}")
         self.node = node
         self._store, self._now = store, now
         self._book = Book(store, sequence.parse, lambda: sequence.created(first_id, self._sign()))

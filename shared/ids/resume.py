@@ -6,7 +6,8 @@ from datetime import datetime
 from shared.errors import ContentionError, SequenceCorruptError
 from shared.ids import log, sequence
 from shared.ids.book import MARKER
-from shared.ids.sequence import Sequence, Signature
+from shared.ids.event import Signature
+from shared.ids.sequence import Sequence
 from shared.ids.store import OptimisticStore, Snapshot
 
 

@@ -5,76 +5,17 @@ so the count of events is the age of the sequence, and the nonce of the last one
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from shared.errors import SequenceCorruptError, SequenceExhaustedError
+from shared.ids.event import LIMIT, NOTHING_TOLD, Account, Event, Kind, Signature, encode_event, event_of, whole_number
 
 FORMAT: Final = 1
-#: Ids fit a signed 64-bit column.
-LIMIT: Final = 2**63 - 1
 #: How many events the blob keeps at least, once it has them; the same number is spilled to the log at a time.
 KEPT: Final = 64
-
-
-class Kind(StrEnum):
-    """What a write did to the sequence."""
-
-    CREATED = "created"
-    #: The numbers from start up to stop belong to the node.
-    RESERVED = "reserved"
-    #: The node ended, and gave the numbers from start up to stop back.
-    CLOSED = "closed"
-    #: A person stepped over the numbers from start up to stop after a loss or a restore.
-    RESUMED = "resumed"
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Who writes, when, and under which nonce."""
-
-    node: str
-    nonce: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What a node says of the numbers it reserved before: all it names neither open nor left were handed out."""
-
-    #: Still to be handed out.
-    open: tuple[range, ...] = ()
-    #: Never to be handed out.
-    left: tuple[range, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One write to the sequence."""
-
-    kind: Kind
-    start: int
-    stop: int
-    by: Signature
-    account: Account = Account()
-
-    @property
-    def numbers(self) -> range:
-        """The numbers this write was about."""
-        return range(self.start, self.stop)
-
-    @property
-    def before(self) -> int:
-        """The next free number before this write."""
-        return self.stop if self.kind is Kind.CLOSED else self.start
-
-    @property
-    def after(self) -> int:
-        """The next free number after this write."""
-        return self.start if self.kind is Kind.CLOSED else self.stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +66,7 @@ def created(first: int, by: Signature) -> Sequence:
     return Sequence(first, 0, (Event(Kind.CREATED, first, first, by),))
 
 
-def reserve(sequence: Sequence, size: int, by: Signature, account: Account = Account()) -> Sequence:
+def reserve(sequence: Sequence, size: int, by: Signature, account: Account = NOTHING_TOLD) -> Sequence:
     """Return the sequence after a node took the next `size` numbers."""
     start, stop = sequence.next, sequence.next + size
     if stop > LIMIT:
@@ -184,68 +125,19 @@ def _after(sequence: Sequence, event: Event) -> Sequence:
     return Sequence(event.after, sequence.spilled, (*sequence.events, event))
 
 
-def encode_event(event: Event) -> str:
-    """Return the event as one line of JSON."""
-    fields: dict[str, Any] = {
-        "did": event.kind,
-        "start": event.start,
-        "stop": event.stop,
-        "node": event.by.node,
-        "nonce": event.by.nonce,
-        "at": event.by.at.isoformat(timespec="milliseconds"),
-    }
-    if event.account.open:
-        fields["open"] = [[span.start, span.stop] for span in event.account.open]
-    if event.account.left:
-        fields["left"] = [[span.start, span.stop] for span in event.account.left]
-    return json.dumps(fields)
-
-
 def parse(value: bytes, name: str) -> Sequence:
     """Return what the bytes say, or raise SequenceCorruptError with what is wrong with them."""
     try:
         document = json.loads(value)
         _check_format(document["v"])
-        events = tuple(_event(fields) for fields in document["events"])
-        return _checked(Sequence(_number(document["next"]), _number(document["spilled"]), events))
+        events = tuple(event_of(fields) for fields in document["events"])
+        return _checked(Sequence(whole_number(document["next"]), whole_number(document["spilled"]), events))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         found = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
         raise SequenceCorruptError(
             f"blob {name!r} is not a sequence of ids: {found}; it begins with {value[:40]!r}. "
             "No id is given from it: restore its latest version, or resume it above every id in use"
         ) from problem
-
-
-def parse_events(value: bytes) -> Iterator[Event]:
-    """Yield the events of one block of the log."""
-    for line in value.splitlines():
-        yield _event(json.loads(line))
-
-
-def _event(fields: dict[str, Any]) -> Event:
-    at = datetime.fromisoformat(fields["at"])
-    by = Signature(_text(fields["node"]), _text(fields["nonce"]), at.astimezone(UTC))
-    account = Account(_spans(fields.get("open", ())), _spans(fields.get("left", ())))
-    event = Event(Kind(fields["did"]), _number(fields["start"]), _number(fields["stop"]), by, account)
-    if event.stop < event.start:
-        raise ValueError(f"an event runs backward from {event.start} to {event.stop}")
-    return event
-
-
-def _spans(pairs: Iterable[Iterable[Any]]) -> tuple[range, ...]:
-    return tuple(range(_number(start), _number(stop)) for start, stop in pairs)
-
-
-def _number(value: object) -> int:
-    if type(value) is not int or not 0 <= value <= LIMIT:
-        raise ValueError(f"{value!r} is not a number from 0 to {LIMIT}")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
 
 
 def _check_format(found: object) -> None:

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 from shared.clock import Clock
 from shared.errors import GeneratorClosedError, SluiceError
 from shared.ids.book import Patience
+from shared.ids.event import Account
 from shared.ids.pool import Pool
 from shared.ids.reservations import Reservations
-from shared.ids.sequence import Account
 from shared.ids.sizing import Demand, Sizing, low_mark, next_size
 from shared.ids.waiting import Flight
 
