@@ -33,7 +33,7 @@ from shared.pipeline.chunk_result import ResultStore
 from shared.pipeline.finish import Finisher, FinishTools
 from shared.pipeline.outbox import BusAnnouncements, Outbox
 from shared.pipeline.process import Processor, Tools
-from shared.pipeline.send_result import BusResults
+from shared.pipeline.send_result import BusResults, SendResult
 from shared.pipeline.totals import TotalsTable
 from shared.workloads.registry import Workloads
 
@@ -147,9 +147,11 @@ def parked_table(connections: Connections) -> ParkedTable:
     return ParkedTable(connections.tables.get_table_client("parked"), connections.blobs.get_container_client("parked"))
 
 
-def parked_operator(connections: Connections, clock: Clock, pause: Callable[[float], object]) -> ParkedOperator:
+def parked_operator(
+    connections: Connections, send: SendResult, clock: Clock, pause: Callable[[float], object]
+) -> ParkedOperator:
     """Return what a person replays and discards with."""
     table = parked_table(connections)
-    put_back = QueuesPutBack(connections.queues, BusResults(connections))
+    put_back = QueuesPutBack(connections.queues, send)
     replayer = Replayer(table, put_back, LedgerEffects(table_ledger(connections)), clock, pause)
     return ParkedOperator(table, replayer, AuditTable(connections.tables.get_table_client("audit"), clock))

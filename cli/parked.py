@@ -1,0 +1,186 @@
+"""`sluice parked`: look at what failed for good, replay it, discard it. It reads storage; replaying needs the app running."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cli import parked_view as view
+from cli.gate import ByOption, YesOption
+from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from shared.clock import SystemClock
+from shared.parked.entry import Entry
+from shared.parked.grouping import grouped, waves
+from shared.parked.operator import ParkedOperator, Selection, told
+from shared.parked.replay import Fate, Pace, Wave, chosen
+from shared.pipeline.send_result import BusResults
+from shared.wiring import parked_operator, parked_table
+
+app = typer.Typer(
+    help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
+    "answer or could not be sent, 2 the call makes no sense.",
+    no_args_is_help=True,
+)
+
+FingerprintArgument = Annotated[
+    str | None, typer.Argument(help="The cause, as `list` shows it.", metavar="FINGERPRINT")
+]
+JobOption = Annotated[str | None, typer.Option(help="Of this job only.", metavar="JOB")]
+ReasonOption = Annotated[str | None, typer.Option(help="Parked for this reason only.", metavar="REASON")]
+KeyOption = Annotated[str | None, typer.Option(help="With this key only.", metavar="KEY")]
+#: Of the dots that a person sees when there are more waves.
+WAVES_SHOWN = 8
+
+
+@contextmanager
+def _operator(settings: Path | None) -> Iterator[ParkedOperator]:
+    with connected(settings) as connections, BusResults(connections) as send:
+        yield parked_operator(connections, send, SystemClock(), time.sleep)
+
+
+@app.command("list")
+def list_parked(  # noqa: PLR0913 - each option of the command is an argument
+    fingerprint: FingerprintArgument = None,
+    *,
+    job: JobOption = None,
+    reason: ReasonOption = None,
+    closed: Annotated[bool, typer.Option("--all", help="Also what is done or discarded.")] = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what is parked by cause, the most frequent first; the entries of one cause when it is named."""
+    with _operator(settings) as operator:
+        entries = operator.selected(Selection(fingerprint=fingerprint, job=job, reason=reason), closed=closed)
+    if fingerprint is not None:
+        _show_entries(entries, as_json=as_json)
+        return
+    groups = grouped(entries)
+    if as_json:
+        typer.echo(json.dumps({"groups": [view.group_document(group) for group in groups]}))
+    elif groups:
+        Console().print(view.groups_table(groups))
+    else:
+        typer.echo("nothing is parked")
+
+
+def _show_entries(entries: list[Entry], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"entries": [view.entry_document(entry) for entry in entries]}))
+    elif entries:
+        Console().print(view.entries_table(entries))
+    else:
+        typer.echo("nothing is parked for that cause")
+
+
+@app.command()
+def show(
+    job: Annotated[str, typer.Argument(help="The job; ~none where a message did not say one.")],
+    key: Annotated[str, typer.Argument(help="The entry's key.")],
+    *,
+    body: Annotated[bool, typer.Option("--body", help="Write the original bytes, and nothing else.")] = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show everything about one entry."""
+    with connected(settings) as connections:
+        table = parked_table(connections)
+        entry = table.get(job, key)
+        if body:
+            sys.stdout.buffer.write(table.body(entry))
+        elif as_json:
+            typer.echo(json.dumps(view.entry_document(entry)))
+        else:
+            Console().print(view.entry_table(entry))
+
+
+@app.command()
+def replay(  # noqa: PLR0913 - each option of the command is an argument
+    by: ByOption,
+    fingerprint: FingerprintArgument = None,
+    *,
+    job: JobOption = None,
+    reason: ReasonOption = None,
+    key: KeyOption = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many, the oldest.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Messages a second at most.")] = None,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for what becomes of a wave.")] = 120.0,
+    again: Annotated[bool, typer.Option("--again", help="Also what was replayed and not heard of.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the waves and do nothing.")] = False,
+    why: Annotated[str, typer.Option(help="Kept in the audit.", metavar="TEXT")] = "",
+    yes: YesOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put entries back on their queues in growing waves; stop when one comes back for the same cause."""
+    selection = _selection(fingerprint, job, reason, key)
+    pace = Pace(limit=limit, rate=rate, patience=patience, again=again)
+    with _operator(settings) as operator:
+        entries = chosen(operator.selected(selection), pace)
+        if dry_run or not entries:
+            _show_plan(entries, as_json=as_json)
+            return
+        if not yes:
+            typer.confirm(f"Replay {len(entries)} parked messages of {selection}?", abort=True, err=True)
+        done = list(_reported(operator.replay(selection, pace, by=by, why=why), quiet=as_json))
+    if as_json:
+        typer.echo(json.dumps({"waves": [view.wave_document(wave) for wave in done], "result": told(done)}))
+    else:
+        typer.echo(told(done))
+    if any(wave.count(fate) for wave in done for fate in Fate if fate not in {Fate.DONE, Fate.SKIPPED}):
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command()
+def discard(  # noqa: PLR0913 - each option of the command is an argument
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="Why nobody needs it; kept with each entry.", metavar="TEXT")],
+    fingerprint: FingerprintArgument = None,
+    *,
+    job: JobOption = None,
+    reason: ReasonOption = None,
+    key: KeyOption = None,
+    yes: YesOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Close entries for good, with a reason; their transactions stay uncounted."""
+    if not why.strip():
+        raise typer.BadParameter("say why nobody needs it", param_hint="--why")
+    selection = _selection(fingerprint, job, reason, key)
+    with _operator(settings) as operator:
+        count = len(operator.selected(selection))
+        if count and not yes:
+            typer.confirm(f"Discard {count} parked messages of {selection} for good?", abort=True, err=True)
+        closed = operator.discard(selection, by=by, why=why) if count else []
+    typer.echo(json.dumps({"discarded": len(closed)}) if as_json else f"{len(closed)} of {count} discarded")
+    if len(closed) < count:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def _selection(fingerprint: str | None, job: str | None, reason: str | None, key: str | None) -> Selection:
+    selection = Selection(fingerprint=fingerprint, job=job, reason=reason, key=key)
+    if selection == Selection():
+        raise typer.BadParameter("say which: a fingerprint, --job, --reason or --key")
+    return selection
+
+
+def _show_plan(entries: list[Entry], *, as_json: bool) -> None:
+    sizes = [len(wave) for wave in waves(entries)]
+    if as_json:
+        typer.echo(json.dumps({"entries": len(entries), "waves": sizes}))
+        return
+    shown = ", ".join(map(str, sizes[:WAVES_SHOWN])) + (" ..." if len(sizes) > WAVES_SHOWN else "")
+    typer.echo(f"{len(entries)} to replay, in waves of {shown}" if entries else "nothing to replay")
+
+
+def _reported(replayed: Iterator[Wave], *, quiet: bool) -> Iterator[Wave]:
+    for number, wave in enumerate(replayed, 1):
+        if not quiet:
+            typer.echo(f"wave {number} of {len(wave.entries)}: {told([wave])}")
+        yield wave

@@ -1,0 +1,85 @@
+"""What `sluice parked` shows: for people as tables, for programs as documents."""
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from shared.parked.entry import Entry
+from shared.parked.grouping import Group
+from shared.parked.replay import Fate, Wave
+
+_MOMENT = "%Y-%m-%d %H:%M:%S"
+
+
+def clean(text: str) -> Text:
+    """Return text from a message as text and nothing else: neither markup nor control sequences of a terminal."""
+    return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
+
+
+def groups_table(groups: list[Group]) -> Table:
+    """Return the causes."""
+    table = Table("fingerprint", "reason", "stage", "entries", "jobs", "last (UTC)", "what to do", title="Parked")
+    for group in groups:
+        table.add_row(
+            group.fingerprint,
+            clean(group.reason),
+            group.stage,
+            str(len(group.entries)),
+            str(group.jobs),
+            group.last_at.strftime(_MOMENT),
+            clean(group.instead),
+        )
+    return table
+
+
+def entries_table(entries: list[Entry]) -> Table:
+    """Return the entries of a selection."""
+    table = Table("job", "key", "reason", "state", "attempts", "replays", "came back", "last (UTC)")
+    for entry in entries:
+        counts = (str(entry.attempts), str(entry.replays), str(entry.returns))
+        table.add_row(
+            entry.job,
+            entry.key,
+            clean(entry.reason),
+            entry.state.value,
+            *counts,
+            entry.last_at.strftime(_MOMENT),
+        )
+    return table
+
+
+def entry_table(entry: Entry) -> Table:
+    """Return everything about one entry."""
+    table = Table("what", "value", show_header=False)
+    for name, value in entry_document(entry).items():
+        if value not in (None, ""):
+            table.add_row(name, clean(str(value)))
+    return table
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """Return an entry for a program."""
+    known = {name: value for name, value in asdict(entry).items() if name not in {"nonce", "etag"}}
+    moments = {"first_at": entry.first_at.isoformat(), "last_at": entry.last_at.isoformat()}
+    return {**known, **moments, "stage": entry.stage.value, "state": entry.state.value}
+
+
+def group_document(group: Group) -> dict[str, Any]:
+    """Return a cause for a program."""
+    return {
+        "fingerprint": group.fingerprint,
+        "reason": group.reason,
+        "stage": group.stage,
+        "instead": group.instead,
+        "entries": len(group.entries),
+        "jobs": group.jobs,
+        "first_at": group.first_at.isoformat(),
+        "last_at": group.last_at.isoformat(),
+    }
+
+
+def wave_document(wave: Wave) -> dict[str, int]:
+    """Return what became of a wave, for a program."""
+    return {"entries": len(wave.entries), **{fate.name.lower(): wave.count(fate) for fate in Fate}}
