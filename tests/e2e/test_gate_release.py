@@ -1,0 +1,109 @@
+"""The gate under a host: released by the signal, and by the timer when there is none."""
+
+import time
+import urllib.request
+
+import pytest
+
+from local.azurite.launcher import Azurite
+from local.host.keys import HEADER
+from local.host.run_folder import read
+from local.provision import provision
+from local.servicebus.launcher import Broker
+from local.stack import StackOptions, settings_for, start_host
+from shared.connections import Connections
+from shared.gate.receipts import SeenBy
+from shared.topology import topology
+from shared.wiring import gatehouse
+
+#: Never within a test: the timer is fired by hand, as an administrator can.
+NEVER = "0 0 0 1 1 *"
+SOON = 30.0
+
+
+@pytest.fixture(scope="module")
+def world(host_kind):
+    """A stack of its own, whose broker a test may stop, with the app on it."""
+    if host_kind != "local":
+        pytest.skip("firing the timer by hand needs the local host's keys")
+    with Azurite.start() as azurite, Broker.start() as broker:
+        settings = settings_for(azurite.connection_string, broker.connection_string)
+        provision(azurite.connection_string, topology())
+        host = start_host(StackOptions(instances=1), {**settings, "SLUICE_TICK_SCHEDULE": NEVER})
+        with Connections.parse(settings) as connections:
+            connections.queues.create_queue("dest").close()
+            yield host, broker, connections
+        # A host whose broker is gone takes ten seconds to close its links.
+        broker.restart()
+        host.stop()
+
+
+def taken(connections, count):
+    """Wait for so many messages on the destination queue and return them."""
+    found, end = [], time.monotonic() + SOON
+    with connections.queues.get_queue_client("dest") as queue:
+        while len(found) < count:
+            assert time.monotonic() < end, f"only {found} came"
+            for message in queue.receive_messages(visibility_timeout=600):
+                found.append(message.content)
+                queue.delete_message(message)
+            time.sleep(0.05)
+    return sorted(found)
+
+
+def fire_tick(host):
+    """Run the timer function now."""
+    keys = read(host._folder.path / "keys.json") or {}
+    request = urllib.request.Request(
+        f"{host.base_url}/admin/functions/tick",
+        data=b"{}",
+        headers={HEADER: keys.get("master", ""), "Content-Type": "application/json"},
+        method="POST",
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.status == 202
+
+
+def test_held_work_is_released_by_the_signal(world):
+    """An opening is served by `release_gate` at once, without any tick, and leaves a receipt by push."""
+    _host, _broker, connections = world
+    house = gatehouse(connections)
+    for name in ("a", "b", "c"):
+        house.work.hold("by-signal", name, "dest", name)
+    assert house.operator.open("by-signal", by="ann").unsignalled == ""
+    assert taken(connections, 3) == ["a", "b", "c"]
+    end = time.monotonic() + SOON
+    while not (receipts := house.receipts.of_epochs("by-signal", 1)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert [receipt.how for receipt in receipts] == [SeenBy.PUSH]
+    assert list(house.held.gates()) == []
+
+
+def test_a_forged_signal_starts_nothing(world):
+    """A signal for a closed gate is served by reading the flag: nothing comes, and the app goes on."""
+    _host, _broker, connections = world
+    house = gatehouse(connections)
+    house.work.hold("forged", "x", "dest", "x")
+    house.operator._signals.send("forged", 7)
+    house.work.hold("after-it", "y", "dest", "y")
+    house.operator.open("after-it", by="ann")
+    assert taken(connections, 1) == ["y"]
+    assert list(house.held.gates()) == ["forged"]
+    house.operator.open("forged", by="ann")
+    assert taken(connections, 1) == ["x"]
+
+
+def test_with_the_broker_down_the_tick_serves_an_opening_and_a_pulse(world):
+    """Nobody hears anything, and everything that an opening released starts at the next tick; what came later waits."""
+    host, broker, connections = world
+    house = gatehouse(connections)
+    broker.kill()
+    for gate in ("no-bus", "pulse"):
+        house.work.hold(gate, gate, "dest", gate)
+        assert "found by the next poll" in house.operator.open(gate, by="ann").unsignalled
+    house.operator.close("pulse", by="ann")
+    house.work.hold("pulse", "later", "dest", "later")
+    fire_tick(host)
+    assert taken(connections, 2) == ["no-bus", "pulse"]
+    assert [entry.id for page in house.held.pages("pulse") for entry in page] == ["later"]
