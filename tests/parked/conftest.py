@@ -1,6 +1,10 @@
 """Chunks that are parked, on the run's Azurite, with a worker that a test lets work."""
 
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from azure.storage.queue import QueueClient
@@ -111,3 +115,23 @@ def ward(make_ward):
 def impatient(monkeypatch):
     """The library's retries wait for nobody here."""
     monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+
+
+@pytest.fixture
+def sluice(stack_settings, tmp_path):
+    """Run the command as a person does: a process of its own, with nothing but the settings."""
+
+    def run(*arguments, text=True, answer=None):
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return subprocess.run(
+            [Path(sys.executable).parent / "sluice", "parked", *arguments],
+            env=kept | stack_settings | {"COLUMNS": "250"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=text,
+            check=False,
+            timeout=90,
+            input=answer,
+        )
+
+    return run

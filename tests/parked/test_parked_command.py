@@ -1,0 +1,97 @@
+"""`sluice parked`, as a person runs it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from shared.parked.entry import EntryState
+
+
+@pytest.fixture
+def entry(ward):
+    """One of three parked chunks."""
+    return ward.entries[0]
+
+
+def test_the_list_shows_causes_and_what_to_do(sluice, entry):
+    """A person sees what failed, how often, and what to do about it."""
+    done = sluice("list", "--job", entry.job)
+    assert done.returncode == 0
+    for part in (entry.fingerprint, "failed:ZeroDivisionError", "process", "deploy, then replay"):
+        assert part in done.stdout
+
+
+def test_the_list_for_programs_is_one_document(sluice, entry):
+    """Groups, and the entries of one cause."""
+    (group,) = json.loads(sluice("list", "--job", entry.job, "--json").stdout)["groups"]
+    assert (group["fingerprint"], group["entries"], group["jobs"]) == (entry.fingerprint, 1, 1)
+    (one,) = json.loads(sluice("list", entry.fingerprint, "--job", entry.job, "--json").stdout)["entries"]
+    assert (one["job"], one["key"], one["state"], one["attempts"]) == (entry.job, entry.key, "open", 5)
+    assert "nothing is parked" in sluice("list", "--job", "no-such-job").stdout
+
+
+def test_show_tells_everything_and_gives_the_very_bytes(sluice, ward, entry):
+    """What was parked can be looked at, and sent elsewhere."""
+    assert entry.message_id in sluice("show", entry.job, entry.key).stdout
+    assert json.loads(sluice("show", entry.job, entry.key, "--json").stdout)["sha256"] == entry.sha256
+    assert sluice("show", entry.job, entry.key, "--body", text=False).stdout == ward.worlds[0].body
+
+
+def test_what_is_not_there_is_one_line(sluice):
+    """No traceback for a misspelt key."""
+    done = sluice("show", "no-such-job", "no-such-key")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "sluice parked list" in done.stderr
+
+
+def test_a_dry_run_changes_nothing(sluice, ward, entry):
+    """It says in which waves it would go."""
+    done = sluice("replay", "--job", entry.job, "--dry-run")
+    assert done.stdout == "1 to replay, in waves of 1\n"
+    assert ward.entries[0] == entry
+    assert ward.queue.get_queue_properties().approximate_message_count == 0
+
+
+def test_a_replay_nobody_answers_says_so(sluice, ward, entry):
+    """The message is back on its queue, the entry is kept, the status is 1, and the audit knows who it was."""
+    done = sluice("replay", "--job", entry.job, "--patience", "0", "--yes", "--by", "ann", "--why", "deployed")
+    assert (done.returncode, done.stdout) == (1, "wave 1 of 1: 1 no answer\n1 no answer\n")
+    assert ward.entries[0].state is EntryState.REPLAYED
+    assert ward.queue.get_queue_properties().approximate_message_count == 1
+    with ward.process() as process:
+        table = process.connections.tables.get_table_client("audit")
+        (row,) = table.query_entities("target eq @job", parameters={"job": entry.job})
+    assert (row["who"], row["what"], row["why"], row["result"]) == ("ann", "parked replay", "deployed", "1 no answer")
+
+
+def test_nothing_happens_without_a_yes(sluice, ward, entry):
+    """Whoever is asked and says no has changed nothing."""
+    for command in (["replay"], ["discard", "--why", "x"]):
+        assert sluice(*command, "--job", entry.job, answer="n\n").returncode == 1
+    assert ward.entries[0] == entry
+
+
+def test_a_discard_closes_with_its_reason(sluice, ward, entry):
+    """It is gone from the list, and not from the table."""
+    done = sluice("discard", "--job", entry.job, "--why", "published again", "--by", "ann", "--yes")
+    assert done.stdout == "1 of 1 discarded\n"
+    assert "nothing is parked" in sluice("list", "--job", entry.job).stdout
+    assert ward.entries[0].note == "ann: published again"
+    (group,) = json.loads(sluice("list", "--job", entry.job, "--all", "--json").stdout)["groups"]
+    assert group["entries"] == 1
+
+
+@pytest.mark.parametrize("arguments", [["replay"], ["discard", "--why", "x"], ["discard", "--job", "j", "--why", " "]])
+def test_a_call_that_would_take_everything_is_refused(sluice, arguments):
+    """Without a selection, or without a reason, the call makes no sense."""
+    assert sluice(*arguments, "--yes").returncode == 2
+
+
+def test_text_of_a_message_cannot_steer_the_terminal(sluice, ward, entry):
+    """An exception that quotes a transaction may hold escape sequences and markup: they are shown, not obeyed."""
+    with ward.process() as process:
+        process.parked.change(entry, replace(entry, found="ValueError: \x1b[2J[red]"))
+    shown = sluice("show", entry.job, entry.key).stdout
+    assert "\x1b[2J" not in shown
+    assert "\\x1b[2J[red]" in shown
