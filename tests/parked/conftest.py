@@ -1,15 +1,14 @@
 """Chunks that are parked, on the run's Azurite, with a worker that a test lets work."""
 
 import itertools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from azure.storage.queue import QueueClient
+from typer.testing import CliRunner
 
+from cli.main import app
 from shared.audit import AuditTable
+from shared.errors import SluiceError
 from shared.parked.operator import ParkedOperator
 from shared.parked.put_back import QueuesPutBack
 from shared.parked.replay import Replayer
@@ -118,20 +117,14 @@ def impatient(monkeypatch):
 
 
 @pytest.fixture
-def sluice(stack_settings, tmp_path):
-    """Run the command as a person does: a process of its own, with nothing but the settings."""
+def sluice(stack_settings):
+    """Run the command in this process, as `main` does it."""
 
-    def run(*arguments, text=True, answer=None):
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        return subprocess.run(
-            [Path(sys.executable).parent / "sluice", "parked", *arguments],
-            env=kept | stack_settings | {"COLUMNS": "250"},
-            cwd=tmp_path,
-            capture_output=True,
-            text=text,
-            check=False,
-            timeout=90,
-            input=answer,
-        )
+    def run(*arguments, answer=None):
+        environment = stack_settings | {"COLUMNS": "250"}
+        done = CliRunner().invoke(app, ["parked", *arguments], env=environment, input=answer)
+        if isinstance(done.exception, SluiceError):
+            raise done.exception
+        return done
 
     return run
