@@ -346,6 +346,7 @@ def _transactions() -> Iterator[Case]:
     yield one("nan", "not_a_number", b'{"a": NaN}')
     yield one("exponent", "number_out_of_range", b'{"a": 1E+400000000}')
     yield one("integer", "number_out_of_range", b'{"a": ' + b"7" * 5_000 + b"}")
+    yield one("digits", "number_out_of_range", b'{"a": 0.' + b"7" * 5_000 + b"}")
     yield one("surrogate", "lone_surrogate", rb'{"a": "\udc00"}')
     yield one("latin-1", "not_utf8", b'{"a": "\xe4"}')
     yield one("key-twice", "duplicate_key", b'{"amount": "1", "amount": "1000"}')

@@ -114,6 +114,23 @@ def test_the_least_that_a_person_can_type():
     assert found.content.lines == (b'{"id": 1}', b'{"id": 2}')
 
 
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(items_most=34), Reason.TOO_MANY_ITEMS),
+        (Limits(frame_items=10, frames_most=3), Reason.TOO_MANY_ITEMS),
+        (Limits(stored_most=100), Reason.PAYLOAD_TOO_LARGE),
+    ],
+)
+def test_a_file_larger_than_a_job_is_refused_while_it_comes(limits, reason, container, store):
+    """Neither its transactions nor its frames nor its bytes pass the bounds, and nothing is written."""
+    message = submitted(wrap(payload={"inline": base64.b64encode(gzip.compress(TEXT)).decode()}))
+    with pytest.raises(RefusedError) as refused:
+        Intake(store, limits).take(message)
+    assert refused.value.reason == reason
+    assert list(container.list_blob_names()) == []
+
+
 def test_an_endless_line_is_refused_while_it_comes():
     """A line without an end is not collected until there is no memory left."""
     taken = []
