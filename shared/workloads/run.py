@@ -58,7 +58,7 @@ def run(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Pro
         # Before `map` sees it: whoever compares an amount does not think of one that is no number.
         read = _addable(workload, read)
     mapped = _map(workload, read)
-    if sums is not None and not read.refused and not any(type(value) is Rejected for value in mapped):
+    if sums is not None and not read.refused and Rejected not in map(type, mapped):
         return Processed(Outcome(items=len(lines), sums=sums), Outcome(), workload.combine(mapped), [])
     return _sorted(workload, lines, first_number, read, mapped)
 
