@@ -1,12 +1,14 @@
 """Calls for the finish of a job whose last chunk has ended; the call survives whoever makes it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.ledger.records import Job, JobState
 from shared.pending import Pointer
+from shared.pipeline.accept import JOB_POINTER
 from shared.pipeline.messages import Finish, encode
 
 #: The kind of the pointers that lead to jobs whose finish message may not have been sent.
@@ -36,7 +38,10 @@ class FinishCall:
 
     def point(self, job: str, revision: int) -> Pointer:
         """Leave a pointer; before the state that it points to, since whoever writes that may end right after."""
-        return self._pending.add(Pointer(FINISH_POINTER, self._clock.now() + GRACE, f"{job}:{revision}"))
+        if revision > 1:
+            # The tick looks at a finished job no more: a replay opens it again, and its message may be lost as well.
+            self._pending.add(Pointer(JOB_POINTER, self._clock.now() + GRACE, job))
+        return self._pending.add(Pointer(FINISH_POINTER, self._clock.now() + GRACE, _id(job, revision)))
 
     def send(self, job: str, revision: int) -> None:
         """Send the message; a second one finds the work of the first."""
@@ -48,6 +53,19 @@ class FinishCall:
 
     def repeat(self, pointer: Pointer, job: Job | None) -> None:
         """Follow a pointer that is due: whoever left it may have ended before its message was sent."""
-        if job is not None and job.state is JobState.FINISHING and pointer.id == f"{job.job}:{job.revision}":
+        if job is not None and self._may_still_come(pointer, job):
+            # Its writer stood still between pointer and state. Removed now, the pointer would be missing later.
+            self._pending.add(replace(pointer, due=self._clock.now() + GRACE))
+        elif job is not None and job.state is JobState.FINISHING and pointer.id == _id(job.job, job.revision):
             self.send(job.job, job.revision)
         self._pending.remove(pointer)
+
+    def _may_still_come(self, pointer: Pointer, job: Job) -> bool:
+        revision = int(pointer.id.rpartition(":")[2])
+        if job.state is JobState.BURIED:
+            return False
+        return revision > job.revision or (revision == job.revision and not job.has_ended)
+
+
+def _id(job: str, revision: int) -> str:
+    return f"{job}:{revision}"

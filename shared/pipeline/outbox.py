@@ -1,6 +1,7 @@
 """Tells the world that a job is finished: stored with the state that it tells of, sent at least once, then forgotten."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from shared.clock import Clock
 from shared.connections import Connections
 from shared.errors import SignalNotSentError
 from shared.ledger.ledger import Event, Ledger
-from shared.ledger.records import Job
+from shared.ledger.records import Job, JobState
 from shared.pending import Pointer
 from shared.pipeline.finish_call import Pending
 from shared.pipeline.messages import Completed, Outcome, decode, encode
@@ -55,7 +56,7 @@ class Outbox:
         return self._pending.add(Pointer(OUTBOX_POINTER, self._clock.now() + GRACE, job))
 
     def flush(self, job: str, pointer: Pointer | None = None) -> int:
-        """Send what was not sent, the oldest first, and follow no pointer again; returns how many were sent."""
+        """Send what was not sent, the oldest first, and forget the pointer to it; returns how many were sent."""
         events = self._ledger.events(job)
         for event in events:
             sent = decode(event.body)
@@ -66,6 +67,14 @@ class Outbox:
         if pointer is not None:
             self._pending.remove(pointer)
         return len(events)
+
+    def follow(self, pointer: Pointer) -> int:
+        """Follow a pointer that is due: whoever left it may have ended before its event was sent."""
+        job = self._ledger.read(pointer.id)
+        if job is not None and job.state is JobState.FINISHING:
+            # Its finisher may stand still between pointer and event. Removed now, the pointer would be missing later.
+            self._pending.add(replace(pointer, due=self._clock.now() + GRACE))
+        return self.flush(pointer.id, pointer)
 
 
 class BusAnnouncements:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from shared.errors import SluiceError
 from shared.ledger import JobState
+from shared.ledger.records import FINISHED
 from shared.pending import PendingTable
 from shared.pipeline.finish import Ending
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
@@ -54,12 +55,12 @@ class History:
         """Deliver finish messages and follow pointers until there are none."""
         for _ in range(MOST_DELIVERIES):
             self._finish_all()
-            pending = [pointer for pointer in self._pending().due(self._later()) if pointer.kind != "job"]
-            if not pending:
-                return
-            for pointer in pending:
+            # One that is left for a state that never came is followed and put off, as long as the job is open.
+            for pointer in list(self._pending().due(self._later())):
                 self._deliver(lambda _, pointer=pointer: self._follow(pointer))
-        raise StuckError("pointers are left however often they are followed")
+            if not self.world.sent and self.world.job().state in FINISHED:
+                return
+        raise StuckError("the job is not finished however often its pointers are followed")
 
     def _finish_all(self):
         sent = self.world.sent
@@ -74,7 +75,7 @@ class History:
             job, _, _ = pointer.id.partition(":")
             FinishCall(world._send, world.pending, world.clock).repeat(pointer, world.ledger.read(job))
         elif pointer.kind == OUTBOX_POINTER:
-            world.finisher()._tools.outbox.flush(pointer.id, pointer)
+            world.finisher()._tools.outbox.follow(pointer)
 
     def _deliver(self, handle):
         for attempt in range(MOST_DELIVERIES):

@@ -268,7 +268,7 @@ def test_an_event_that_nobody_takes_stays_in_the_outbox(world):
     later = NOON.replace(hour=23)
     (pointer,) = [found for found in world.pending.due(later) if found.kind == OUTBOX_POINTER]
     tools = world.finisher()._tools
-    assert tools.outbox.flush("nightly", pointer) == 1
+    assert tools.outbox.follow(pointer) == 1
     assert isinstance(world.told[0], Completed)
     assert (pointers(world), world.ledger.events("nightly")) == ([], [])
 

@@ -149,6 +149,7 @@ def test_a_replay_of_a_finished_job_calls_for_its_next_revision(ledger, stage):
     assert [decode(message) for _, message in stage.sent] == [Finish(job="nightly", revision=2)]
     found = check(ledger)
     assert (found.revision, found.done, found.parked_chunks) == (finished.revision + 1, 3, 0)
+    assert stage.pending.of("job") == ["nightly"], "the tick looks after the job again"
 
 
 @pytest.mark.parametrize("where", range(6))
@@ -232,9 +233,20 @@ def test_a_settler_that_ends_between_its_write_and_its_call_leaves_a_pointer(led
 def test_a_pointer_to_a_revision_that_is_over_sends_nothing(stage):
     """A dangling pointer is harmless: it is removed and that is all."""
     call = FinishCall(lambda queue, message: stage.sent.append(message), stage.pending, stage.clock)
-    for known in (job(), job(state=JobState.FINISHING, revision=2), None):
+    over = job(state=JobState.COMPLETE, done=3)
+    for known in (over, job(state=JobState.FINISHING, revision=2, done=3), job(state=JobState.BURIED), None):
         call.repeat(call.point("nightly", 1), known)
     assert (stage.sent, stage.pending.rows) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "known", [job(), job(state=JobState.COMPLETED_WITH_PARKED, done=2, parked_chunks=1, revision=0)]
+)
+def test_a_pointer_whose_state_may_still_come_is_put_off(stage, known):
+    """A settler that stood still between its pointer and its write finds the pointer in place."""
+    call = FinishCall(lambda queue, message: stage.sent.append(message), stage.pending, stage.clock)
+    call.repeat(call.point("nightly", 1), known)
+    assert (stage.sent, stage.pending.of(FINISH_POINTER)) == ([], ["nightly:1"])
 
 
 def test_eight_settlers_on_one_job_stay_within_a_bounded_number_of_races(table_ledger):
