@@ -149,3 +149,5 @@ INSTEAD: Final = MappingProxyType(
     }
 )
 OTHERWISE: Final = "correct the workload or what it depends on, deploy, then replay"
+#: A job whose outputs cannot be made is paused, and a paused job is not finished by a message.
+RESUME: Final = "correct the workload or what it depends on, deploy, resume the job, then replay"

@@ -7,7 +7,7 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.errors import RefusedError
-from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, Entry, Stage
+from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, RESUME, Entry, Stage
 from shared.parked.parked_table import ParkedTable
 from shared.pipeline.failure import fingerprint_of, reason_of
 from shared.pipeline.messages import Chunk, Outcome, Result
@@ -48,7 +48,8 @@ class Parking:
 
     def _entry(self, failed: FailedMessage, error: BaseException) -> Entry:
         reason, now = reason_of(error), self._clock.now()
-        found, instead = f"{type(error).__name__}: {error}", INSTEAD.get(reason, OTHERWISE)
+        otherwise = RESUME if failed.stage is Stage.FINISH else OTHERWISE
+        found, instead = f"{type(error).__name__}: {error}", INSTEAD.get(reason, otherwise)
         if isinstance(error, RefusedError):
             found, instead = error.found, error.instead
         return Entry(
