@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.doctor import Finding, examine
+from local.demo_gate import held_work_is_released
 from local.errors import StackError
 from local.stack import Stack, StackOptions, running
 
@@ -25,6 +26,7 @@ def main() -> int:
             console.print(f"[bold]Sluice[/bold] runs at {stack.host.base_url} after {time.monotonic() - began:.1f} s")
             _step("every queue, container, table and bus entity answers", lambda: _everything_answers(stack))
             _step("the app answers over HTTP", lambda: _the_app_answers(stack))
+            _step("a gate holds work and releases it at once", lambda: held_work_is_released(stack))
         console.print("everything stopped; `make up` leaves it running for you")
     except StackError as error:
         if os.environ.get("SLUICE_TRACEBACK"):

@@ -15,11 +15,12 @@ from typing import Final, Self
 from shared.clock import Clock, SystemClock
 from shared.connections import Connections
 from shared.gate.flag import Flag, GateFlag
+from shared.gate.gates import Gates
 from shared.gate.listening import Listener
-from shared.gate.receipts import Receipt, this_node
+from shared.gate.receipts import Receipt, ReceiptTable, this_node
 from shared.gate.waiting import Waiting
 from shared.gate.watch import Watch
-from shared.wiring import gatehouse
+from shared.ids.blob_store import BlobStore
 
 #: Seconds between two looks at the flag.
 POLL_SECONDS: Final = 2.5
@@ -145,9 +146,11 @@ class _Process:
     """What all releases of this process over the same connections share."""
 
     def __init__(self, connections: Connections) -> None:
-        house = gatehouse(connections)
-        self.listener, self.clock = Listener(connections), house.clock
-        self._gates, self._receipts = house.gates, house.receipts
+        # Built here and not in `wiring`: a worker that only waits should not import the whole app.
+        container = connections.blobs.get_container_client("gates")
+        self.listener, self.clock = Listener(connections), SystemClock()
+        self._gates = Gates(lambda name: BlobStore(container, name))
+        self._receipts = ReceiptTable(connections.tables.get_table_client("receipts"))
         self._watches: dict[tuple[str, float | None], tuple[Watch, int]] = {}
         self._recorded: set[tuple[str, int, str]] = set()
         self._lock = threading.Lock()
