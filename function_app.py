@@ -4,10 +4,10 @@ import os
 
 import azure.functions as func
 
-from functions import health, park_dead, process_chunk, release_gate, tick
+from functions import accept_submission, health, park_dead, process_chunk, release_gate, settle_results, tick
 from shared.connections import Connections
 from shared.settings import Settings
-from shared.wiring import gatehouse, works
+from shared.wiring import gatehouse, line, works
 from shared.workloads.registry import Workloads
 
 # Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.
@@ -15,10 +15,13 @@ settings = Settings.parse(os.environ)
 connections = Connections.parse(os.environ)
 gates = gatehouse(connections)
 work = works(connections, Workloads.load(settings.workloads, os.environ))
+stages = line(connections, settings, gates, work)
 
 app = func.FunctionApp()
 app.register_functions(health.blueprint(settings))
 app.register_functions(release_gate.blueprint(gates))
-app.register_functions(tick.blueprint(gates))
+app.register_functions(tick.blueprint(stages))
+app.register_functions(accept_submission.blueprint(stages))
 app.register_functions(process_chunk.blueprint(settings, work))
+app.register_functions(settle_results.blueprint(stages))
 app.register_functions(park_dead.blueprint(work))

@@ -2,7 +2,7 @@
 
 import azure.functions as func
 
-from shared.pipeline.process import Delivery
+from shared.pipeline.deliveries import Delivery
 from shared.settings import Settings
 from shared.wiring import Works
 

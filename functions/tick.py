@@ -2,15 +2,15 @@
 
 import azure.functions as func
 
-from shared.wiring import Gatehouse
+from shared.wiring import Line
 
 
-def blueprint(gates: Gatehouse) -> func.Blueprint:
+def blueprint(line: Line) -> func.Blueprint:
     """Return the blueprint that registers `tick`."""
     functions = func.Blueprint()
 
     @functions.timer_trigger(arg_name="timer", schedule="%SLUICE_TICK_SCHEDULE%")
     def tick(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host binds it by this name
-        gates.tick.run()
+        line.tick.run()
 
     return functions

@@ -5,6 +5,7 @@ SETTINGS is the one list: the sample file, the documentation's table and Bicep a
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Self
 
 #: Azurite's and the official Service Bus emulator's own well-known connection strings: no secrets.
@@ -40,6 +41,13 @@ SETTINGS = (
     Setting(STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True),
     Setting(BUS, "the Service Bus namespace: results and signals", LOCAL_BUS, is_connection=True),
     Setting("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1", default="1"),
+    Setting("SLUICE_CHUNK_ITEMS", "transactions of a chunk, 1 to 100000", "1000", default="1000"),
+    Setting(
+        "SLUICE_CHUNK_OVERDUE_SECONDS",
+        "how long a job may be silent before the tick puts its chunks again, 60 to 86400",
+        "600",
+        default="600",
+    ),
     Setting(
         "SLUICE_WORKLOADS",
         "the workloads that jobs may name, as `module:Class`, separated by commas",
@@ -56,6 +64,8 @@ class Settings:
     """What the app was told."""
 
     work_queues: int
+    chunk_items: int
+    chunk_overdue: timedelta
     #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
     workloads: str
 
@@ -64,9 +74,16 @@ class Settings:
         """Return the settings, or raise one error that names everything wrong with them."""
         problems = [problem for setting in SETTINGS if (problem := _missing(setting, environ))]
         work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
+        chunk_items = _whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000, environ, problems.append)
+        overdue = _whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400, environ, problems.append)
         if problems:
             raise SettingsError("; ".join(problems))
-        return cls(work_queues=work_queues, workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING)
+        return cls(
+            work_queues=work_queues,
+            chunk_items=chunk_items,
+            chunk_overdue=timedelta(seconds=overdue),
+            workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
+        )
 
 
 def _missing(setting: Setting, environ: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ With nothing held and nothing due it makes two requests: one finds no gate that 
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -33,11 +33,14 @@ class GateTick:
         self._gates, self._releaser = gates, releaser
         self._pending, self._signals, self._clock = pending, signals, clock
 
-    def run(self) -> dict[str, Dispatched]:
-        """Serve them and return what was dispatched by gate; one that fails does not keep the others waiting."""
+    def run(self, pointers: Iterable[Pointer] | None = None) -> dict[str, Dispatched]:
+        """Serve them and return what was dispatched by gate; one that fails does not keep the others waiting.
+
+        `pointers`: what is due, where the caller has read it already.
+        """
         now = self._clock.now()
         due: defaultdict[str, list[Pointer]] = defaultdict(list)
-        for pointer in self._pending.due(now):
+        for pointer in self._pending.due(now) if pointers is None else pointers:
             if pointer.kind == POINTER_KIND and is_name(pointer.id):
                 due[pointer.id].append(pointer)
         names = sorted({*due, *filter(is_name, self._releaser.gates())})

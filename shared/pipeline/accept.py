@@ -4,7 +4,6 @@ Every step may be repeated: the job's row is inserted once, its plan depends on 
 that count are those whose reservation was recorded first. Whoever dies in between is followed by the next delivery.
 """
 
-import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,7 +18,7 @@ from shared.gate.state import Reading
 from shared.ledger.decisions import Collision, held, judge, planned
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job, JobState
-from shared.payload import Intake, Limits, Payload, Reason, Submission, fingerprint, open_envelope, refuse
+from shared.payload import Envelope, Intake, Limits, Payload, Reason, Submission, fingerprint, refuse
 from shared.payload.submission import read_submission
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.messages import Dispatch, encode
@@ -83,9 +82,9 @@ class Acceptance:
     #: How long a job may be silent before the tick looks after it.
     overdue: timedelta
 
-    def accept(self, body: bytes, message_id: str) -> Accepted:
+    def accept(self, envelope: Envelope, message_id: str) -> Accepted:
         """Accept one submission; RefusedError is for the publisher, everything else may be tried again."""
-        submission = read_submission(open_envelope(body, self.limits), message_id, self.limits)
+        submission = read_submission(envelope, message_id, self.limits)
         if submission.workload not in self.workloads:
             known = ", ".join(sorted(self.workloads))
             raise refuse(Reason.UNKNOWN_WORKLOAD, f"the workload is {submission.workload!r}, known are: {known}")
@@ -162,8 +161,3 @@ class Acceptance:
             f"could not write job {job.job!r}: others changed it {MOST_ATTEMPTS} times in a row, or it is gone; "
             "the submission is tried again"
         )
-
-
-def content_id(body: bytes) -> str:
-    """Return an id for a submission that names none and came without a usable message id."""
-    return hashlib.sha256(body).hexdigest()[:32]

@@ -4,6 +4,8 @@ There is no look at the gate: an opening is for everything that was held before 
 A chunk that is put twice is worked on twice and counted once.
 """
 
+import random
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +29,9 @@ from shared.pipeline.throttle import Throttle
 CURSOR_EVERY: Final = 100
 #: Settlers write the same row while the job is being dispatched.
 MOST_ATTEMPTS: Final = 50
+#: Seconds between two attempts, the longest and the first.
+LONGEST_PAUSE: Final = 0.25
+FIRST_PAUSE: Final = 0.02
 
 
 class Pause(Protocol):
@@ -35,6 +40,11 @@ class Pause(Protocol):
     def __call__(self, attempt: int) -> None:
         """Wait before the attempt of this number."""
         ...
+
+
+def pause_apart(attempt: int) -> None:
+    """Wait a random while, longer with each attempt up to a quarter of a second."""
+    time.sleep(random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)))  # noqa: S311 - spreads writers, hides nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

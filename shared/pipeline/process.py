@@ -13,14 +13,14 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from shared.clock import Clock
-from shared.errors import RefusedError, StorageUnavailableError
+from shared.errors import RefusedError
 from shared.parked.attempts import Attempts
 from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
 from shared.parked.parking import FailedMessage, Parking, parked_result
 from shared.payload.names import check_job
 from shared.pipeline.chunk_reader import ReadChunk
 from shared.pipeline.chunk_result import ResultStore, StoredResult, result_of
-from shared.pipeline.failure import KILLER_PARKS_AT, NOTED_FROM, KillerError, Mark, killed_its_worker, nature_of, parks
+from shared.pipeline.deliveries import Deliveries, Delivery
 from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode
 from shared.pipeline.send_result import SendResult
 from shared.usage.meter import tallied
@@ -30,27 +30,14 @@ from shared.workloads.run import run
 Work: TypeAlias = Chunk | Finish
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One delivery of a work message by the host."""
-
-    queue: str
-    message_id: str
-    body: bytes
-    #: 1 for the first; it counts what was handed out, not what was worked on.
-    count: int
-
-
 class Finishing(Protocol):
     """What becomes of finish messages."""
 
     def finish(self, message: Finish, /) -> object:
         """Finish the job at this revision."""
-        ...
 
     def halt(self, message: Finish, error: Exception, /) -> None:
         """Pause the job, whose outputs cannot be made for this reason."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +58,7 @@ class Processor:
     """Handles the deliveries of the work queues; safe to call from several threads."""
 
     def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+        self._tools, self._deliveries = tools, Deliveries(tools.attempts)
 
     def handle(self, delivery: Delivery) -> None:
         """Return when the message needs nobody any more; raise to have it delivered again."""
@@ -98,31 +85,12 @@ class Processor:
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
-        """Do the work; a delivery that is late is noted before it and after it."""
-        note, is_noted = f"{work.job}|{_key(work)}", delivery.count >= NOTED_FROM
-        if delivery.count >= KILLER_PARKS_AT and killed_its_worker(self._tools.attempts.of(note), delivery.count):
-            killer = KillerError(f"{delivery.count} deliveries, and the process ended each time before the work did")
-            self._park(work, delivery, killer)
-        else:
-            if is_noted:
-                self._tools.attempts.note(note, delivery.count, Mark.BEGUN)
-            self._do_or_park(work, delivery, note)
-        if is_noted:
-            # What became of the work is stored; a note that stays is never looked at again.
-            with suppress(StorageUnavailableError):
-                self._tools.attempts.forget(note)
-
-    def _do_or_park(self, work: Work, delivery: Delivery, note: str) -> None:
-        try:
-            self._do(work)
-        except Exception as error:
-            if delivery.count >= NOTED_FROM:
-                # An outage may keep this from being noted. One such delivery looks like a death, and one is too few.
-                with suppress(StorageUnavailableError):
-                    self._tools.attempts.note(note, delivery.count, Mark.ENDED)
-            if not parks(nature_of(error), delivery.count):
-                raise
-            self._park(work, delivery, error)
+        self._deliveries.attempt(
+            f"{work.job}|{_key(work)}",
+            delivery.count,
+            lambda: self._do(work),
+            lambda error: self._park(work, delivery, error),
+        )
 
     def _do(self, work: Work) -> None:
         if isinstance(work, Finish):

@@ -12,7 +12,7 @@ from shared.gate.held_work import Holding
 from shared.gate.state import Reading
 from shared.ids import BlobStore, RangeGenerator
 from shared.ledger.memory_ledger import MemoryLedger
-from shared.payload import Intake, Limits, PayloadStore
+from shared.payload import Intake, Limits, PayloadStore, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher
@@ -94,6 +94,11 @@ class Process:
             pause=lambda _attempt: None,
             patience=timedelta(minutes=4),
         )
+
+
+    def accept(self, body, message_id):
+        """Accept a submission as it lies on the queue."""
+        return self.acceptance.accept(open_envelope(body, self.acceptance.limits), message_id)
 
 
 class World:

@@ -17,7 +17,7 @@ DISPATCHES = "submissions"
 
 def test_a_submission_without_a_gate_is_planned_and_sent_on_its_way(world, process):
     """The job has a plan, ids for all its transactions, and one dispatch message."""
-    assert process().acceptance.accept(world.submission(25), "m1") is Accepted.DISPATCHED
+    assert process().accept(world.submission(25), "m1") is Accepted.DISPATCHED
     job = world.ledger.read(world.job)
     assert (job.items, job.state, job.id_base) == (25, JobState.PLANNING, 1)
     assert [message["kind"] for message in world.queues.on(DISPATCHES)] == ["dispatch"]
@@ -25,7 +25,7 @@ def test_a_submission_without_a_gate_is_planned_and_sent_on_its_way(world, proce
 
 def test_a_submission_behind_a_closed_gate_waits(world, process):
     """It is planned before the release, held, and nothing is sent."""
-    assert process().acceptance.accept(world.submission(gate="nightly"), "m1") is Accepted.HELD
+    assert process().accept(world.submission(gate="nightly"), "m1") is Accepted.HELD
     assert world.ledger.read(world.job).state is JobState.HELD
     assert (world.gates.held, world.queues.sent) == ([("nightly", world.job)], [])
 
@@ -33,14 +33,14 @@ def test_a_submission_behind_a_closed_gate_waits(world, process):
 def test_a_gate_that_opens_meanwhile_lets_it_through(world, process):
     """What the gate passes on is dispatched, not held."""
     world.gates.now = Reading(4, is_open=True)
-    assert process().acceptance.accept(world.submission(gate="nightly"), "m1") is Accepted.DISPATCHED
+    assert process().accept(world.submission(gate="nightly"), "m1") is Accepted.DISPATCHED
     assert world.ledger.read(world.job).state is JobState.PLANNING
 
 
 def test_a_job_whose_release_was_lost_on_the_way_is_sent_again(world, process):
     """Held row gone, dispatch message gone: the epoch in the ledger still says that the gate was opened."""
     one = process()
-    one.acceptance.accept(world.submission(gate="nightly"), "m1")
+    one.accept(world.submission(gate="nightly"), "m1")
     world.gates.now = Reading(1, is_open=False)
     assert one.acceptance.pass_on(world.ledger.read(world.job)) is Accepted.DISPATCHED
     assert [message["kind"] for message in world.queues.on(DISPATCHES)] == ["dispatch"]
@@ -49,10 +49,10 @@ def test_a_job_whose_release_was_lost_on_the_way_is_sent_again(world, process):
 def test_the_same_submission_dropped_again_runs_once(world, process):
     """A duplicate of a job that is past its gate changes nothing."""
     one = process()
-    one.acceptance.accept(world.submission(), "m1")
+    one.accept(world.submission(), "m1")
     one.dispatcher.dispatch(world.job)
     before, sent = world.ledger.read(world.job), len(world.queues.sent)
-    assert one.acceptance.accept(world.submission(), "m2") is Accepted.DUPLICATE
+    assert one.accept(world.submission(), "m2") is Accepted.DUPLICATE
     assert (world.ledger.read(world.job), len(world.queues.sent)) == (before, sent)
 
 
@@ -60,7 +60,7 @@ def test_dropped_fifty_times_at_once_it_is_one_job(world, process):
     """Of fifty that accept the same submission side by side, all leave one job, one plan, one id range."""
     processes = [process() for _ in range(5)]
     with ThreadPoolExecutor(10) as pool:
-        done = pool.map(lambda n: processes[n % 5].acceptance.accept(world.submission(), f"m{n}"), range(50))
+        done = pool.map(lambda n: processes[n % 5].accept(world.submission(), f"m{n}"), range(50))
         assert {*done} <= {Accepted.DISPATCHED, Accepted.DUPLICATE}
     job = world.ledger.read(world.job)
     dispatched = {message["job"] for message in world.queues.on(DISPATCHES)}
@@ -70,10 +70,10 @@ def test_dropped_fifty_times_at_once_it_is_one_job(world, process):
 def test_the_same_job_id_with_other_content_is_refused_with_both_hashes(world, process):
     """Never merged: the publisher is told which content has the id and which it sent."""
     one = process()
-    one.acceptance.accept(world.submission(25), "m1")
+    one.accept(world.submission(25), "m1")
     first = world.ledger.read(world.job).content_hash
     with pytest.raises(RefusedError, match="conflict") as error:
-        one.acceptance.accept(world.submission(26), "m2")
+        one.accept(world.submission(26), "m2")
     assert first in error.value.found
     assert world.ledger.read(world.job).items == 25
 
@@ -81,20 +81,20 @@ def test_the_same_job_id_with_other_content_is_refused_with_both_hashes(world, p
 def test_an_unknown_workload_is_refused_before_anything_is_written(world, process):
     """The refusal names what is known, and leaves no trace of a job."""
     with pytest.raises(RefusedError, match="unknown_workload"):
-        process().acceptance.accept(world.submission(workload="baking"), "m1")
+        process().accept(world.submission(workload="baking"), "m1")
     assert world.ledger.read(world.job) is None
 
 
 def test_a_job_that_names_no_id_takes_that_of_its_message(world, process):
     """The least form that a person can type is a job too."""
-    process().acceptance.accept(b'{"sluice": {"items": [{"a": 1}]}}', world.job)
+    process().accept(b'{"sluice": {"items": [{"a": 1}]}}', world.job)
     assert world.ledger.read(world.job).items == 1
 
 
 def test_a_pointer_leads_to_every_job_before_it_exists(world, process):
     """A job that nobody would look after cannot be: the pointer is written first, and due only later."""
     one = process()
-    one.acceptance.accept(world.submission(), "m1")
+    one.accept(world.submission(), "m1")
     world.clock.advance(minutes=11)
     due = [pointer.id for pointer in one.acceptance.pending.due(world.clock.now()) if pointer.kind == JOB_POINTER]
     assert world.job in due
@@ -103,7 +103,7 @@ def test_a_pointer_leads_to_every_job_before_it_exists(world, process):
 def requests_of_an_accept(world, process):
     """Return how many storage requests accepting takes."""
     plan = Plan()
-    process(plan.transport).acceptance.accept(world.submission(), "m1")
+    process(plan.transport).accept(world.submission(), "m1")
     return len(plan.requests)
 
 
@@ -117,10 +117,10 @@ def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(world,
         plan = Plan(at, mode)
         broken = Process(provisioned, fresh, plan.transport)
         with suppress(Crash, StorageUnavailableError):
-            broken.acceptance.accept(fresh.submission(), "m1")
+            broken.accept(fresh.submission(), "m1")
         assert plan.fired
         after = Process(provisioned, fresh)
-        after.acceptance.accept(fresh.submission(), "m1")
+        after.accept(fresh.submission(), "m1")
         job = fresh.ledger.read(fresh.job)
         assert (job.plan is not None, job.items, job.id_base is not None) == (True, 25, True)
         assert fresh.queues.on(DISPATCHES)

@@ -17,7 +17,7 @@ def accepted(world, process, monkeypatch):
     """An accepted job of 250 chunks, and the process that accepted it."""
     monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
     one = process()
-    one.acceptance.accept(world.submission(250), "m1")
+    one.accept(world.submission(250), "m1")
     world.queues.sent.clear()
     return one
 

@@ -48,7 +48,7 @@ def due_later(sweep, world, minutes=11):
 
 def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
     """Progress within the time is a reason to wait; the pointer moves on."""
-    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(), "m1")
     world.clock.advance(minutes=9)
     sweep.process.dispatcher.dispatch(world.job)
     world.queues.sent.clear()
@@ -59,7 +59,7 @@ def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
 
 def test_chunks_lost_with_their_queue_are_put_again(world, sweep):
     """With every work message gone, the ledger alone brings the job back."""
-    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(), "m1")
     sweep.process.dispatcher.dispatch(world.job)
     world.queues.sent.clear()
     assert sweep().put_again == 1
@@ -69,7 +69,7 @@ def test_chunks_lost_with_their_queue_are_put_again(world, sweep):
 
 def test_a_dispatch_message_that_was_lost_is_sent_again(world, sweep):
     """An accepted job whose only message is gone is dispatched all the same."""
-    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(), "m1")
     world.queues.sent.clear()
     sweep()
     assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch"]
@@ -77,7 +77,7 @@ def test_a_dispatch_message_that_was_lost_is_sent_again(world, sweep):
 
 def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
     """Looking after it dispatches nothing before its release."""
-    sweep.process.acceptance.accept(world.submission(gate="nightly"), "m1")
+    sweep.process.accept(world.submission(gate="nightly"), "m1")
     sweep()
     assert world.queues.sent == []
     assert world.ledger.read(world.job).state is JobState.HELD
@@ -85,7 +85,7 @@ def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
 
 def test_a_held_job_whose_release_was_lost_is_dispatched(world, sweep):
     """A pulse of the gate, its held row and its message all gone: the job's own epoch tells."""
-    sweep.process.acceptance.accept(world.submission(gate="nightly"), "m1")
+    sweep.process.accept(world.submission(gate="nightly"), "m1")
     world.gates.now = Reading(1, is_open=False)
     sweep()
     assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch"]
@@ -101,7 +101,7 @@ def test_a_job_that_never_came_to_be_loses_its_pointer(world, sweep):
 
 def test_a_finish_message_that_was_lost_is_sent_again(world, sweep):
     """A job whose chunks have all ended is finished even when the call for it was lost."""
-    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(), "m1")
     sweep.process.dispatcher.dispatch(world.job)
     job = world.ledger.read(world.job)
     world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
@@ -113,7 +113,7 @@ def test_a_finish_message_that_was_lost_is_sent_again(world, sweep):
 
 def test_a_finished_job_is_never_looked_at_again(world, sweep):
     """The cost of the tick does not depend on how many jobs there ever were."""
-    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(), "m1")
     world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.COMPLETE))
     assert sweep().looked_at == 1
     assert sweep().looked_at == 0
@@ -121,7 +121,7 @@ def test_a_finished_job_is_never_looked_at_again(world, sweep):
 
 def test_one_job_that_fails_keeps_its_pointer(world, sweep):
     """Storage that fails in the middle is counted, and the next tick tries again."""
-    sweep.process.acceptance.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(), "m1")
     sweep.process.dispatcher.dispatch(world.job)
     world.queues.refuse_next = 10_000
     assert sweep().failed == 1

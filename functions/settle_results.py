@@ -1,0 +1,27 @@
+"""Credits what the chunks reported to their jobs, many results at a time."""
+
+from typing import List
+
+import azure.functions as func
+
+from shared.pipeline.received import Received
+from shared.wiring import Line
+
+
+def blueprint(line: Line) -> func.Blueprint:
+    """Return the blueprint that registers `settle_results`."""
+    functions = func.Blueprint()
+
+    @functions.service_bus_queue_trigger(
+        arg_name="results",
+        connection="SluiceBus",
+        queue_name="results",
+        cardinality=func.Cardinality.MANY,
+        data_type=func.DataType.BINARY,  # with MANY the host would parse and rewrite bodies of any other type
+    )
+    def settle_results(results: List[func.ServiceBusMessage]) -> None:
+        line.settler.settle(
+            [Received(one.get_body(), one.message_id or "", one.delivery_count or 1) for one in results]
+        )
+
+    return functions

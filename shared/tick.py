@@ -1,0 +1,64 @@
+"""The app's one timer: everything that a lost message would have started, from two requests when nothing waits."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from shared.clock import Clock
+from shared.errors import SluiceError
+from shared.gate.gate_tick import GateTick
+from shared.pending import PendingTable, Pointer
+from shared.pipeline.outbox import OUTBOX_POINTER, Outbox
+from shared.pipeline.sweep import Sweep
+from shared.usage.meter import Cause, because
+
+_LOG: Final = logging.getLogger(__name__)
+#: Minutes between two looks at the hosts' poison queues: what lies there has failed for good, so it may wait.
+POISON_EVERY: Final = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """What one tick does; may run twice, late, or side by side with another."""
+
+    pending: PendingTable
+    gates: GateTick
+    sweep: Sweep
+    outbox: Outbox
+    #: Parks what lies on the poison queues.
+    drain_poison: Callable[[], int]
+    clock: Clock
+
+    def run(self) -> None:
+        """Follow everything that is due; raises the first error after everything was tried."""
+        with because(Cause.SWEEP):
+            due = list(self.pending.due(self.clock.now()))
+            steps: Sequence[Callable[[], object]] = (
+                lambda: self.gates.run(due),
+                lambda: self.sweep.follow(due),
+                lambda: self._tell(due),
+                self._drain,
+            )
+            failures = [error for step in steps if (error := _tried(step))]
+        if failures:
+            raise failures[0]
+
+    def _tell(self, due: Iterable[Pointer]) -> None:
+        for pointer in due:
+            if pointer.kind == OUTBOX_POINTER:
+                self.outbox.follow(pointer)
+
+    def _drain(self) -> None:
+        # By the clock and not by a count: whichever instance ticks, and however often it was restarted.
+        if self.clock.now().minute % POISON_EVERY == 0:
+            self.drain_poison()
+
+
+def _tried(step: Callable[[], object]) -> SluiceError | None:
+    try:
+        step()
+    except SluiceError as error:
+        _LOG.exception("a step of the tick failed")
+        return error
+    return None

@@ -1,0 +1,110 @@
+"""The stages around the work queues."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from shared.clock import Clock, SystemClock
+from shared.connections import Connections
+from shared.ids import BlobStore, RangeGenerator
+from shared.parked.attempts import Attempts
+from shared.parked.drain import drain_poison
+from shared.payload import Intake, Limits, PayloadStore
+from shared.pipeline.accept import Acceptance
+from shared.pipeline.arrivals import Arrivals
+from shared.pipeline.deliveries import Deliveries
+from shared.pipeline.dispatch import Dispatcher, pause_apart
+from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.settle import Settler
+from shared.pipeline.sweep import Sweep
+from shared.settings import Settings
+from shared.tick import Tick
+from shared.topology import POISON_SUFFIX, topology
+from shared.wiring.gates import Gatehouse
+from shared.wiring.stores import outbox, queue_sender, table_ledger
+from shared.wiring.works import Works
+
+#: The sequence that transactions of all jobs are numbered by.
+TRANSACTION_IDS: Final = "transactions"
+#: A dispatch hands over well before the host's functionTimeout of ten minutes.
+DISPATCH_PATIENCE: Final = timedelta(minutes=4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The stages around the work queues: what arrives, what is settled, and the tick that looks after all of it."""
+
+    arrivals: Arrivals
+    settler: Settler
+    tick: Tick
+
+
+def line(
+    connections: Connections, settings: Settings, gates: Gatehouse, work: Works, *, clock: Clock | None = None
+) -> Line:
+    """Return the line that these connections reach; nothing is asked of storage yet."""
+    clock, send, ledger = clock or SystemClock(), queue_sender(connections), table_ledger(connections)
+    finish = FinishCall(send, gates.pending, clock)
+    acceptance = _acceptance(connections, settings, gates, work, clock)
+    dispatcher = Dispatcher(
+        ledger=ledger,
+        plans=acceptance.plans,
+        send=send,
+        finish=lambda job: finish.send(job.job, job.revision),
+        clock=clock,
+        work_queues=settings.work_queues,
+        pause=pause_apart,
+        patience=DISPATCH_PATIENCE,
+    )
+    sweep = Sweep(
+        ledger=ledger,
+        pending=gates.pending,
+        acceptance=acceptance,
+        dispatcher=dispatcher,
+        finish=finish,
+        send=send,
+        clock=clock,
+        overdue=settings.chunk_overdue,
+    )
+    deliveries = Deliveries(Attempts(connections.tables.get_table_client("parked")))
+    return Line(
+        arrivals=Arrivals(acceptance, dispatcher, send, work.parking, deliveries),
+        settler=Settler(ledger, finish, work.parking.table, clock),
+        tick=Tick(
+            pending=gates.pending,
+            gates=gates.tick,
+            sweep=sweep,
+            outbox=outbox(connections, clock),
+            drain_poison=lambda: _drain_poison(connections, settings, work),
+            clock=clock,
+        ),
+    )
+
+
+def _acceptance(
+    connections: Connections, settings: Settings, gates: Gatehouse, work: Works, clock: Clock
+) -> Acceptance:
+    limits, payloads = Limits(), connections.blobs.get_container_client("payloads")
+    # A job takes one block of ids, as large as it is: there is nothing to fetch ahead.
+    ids = RangeGenerator(BlobStore(connections.blobs.get_container_client("ids"), TRANSACTION_IDS), prefetch=False)
+    return Acceptance(
+        ledger=table_ledger(connections),
+        intake=Intake(PayloadStore(payloads, limits), limits),
+        plans=PlanStore(payloads),
+        ids=ids,
+        gates=gates.work,
+        send=queue_sender(connections),
+        pending=gates.pending,
+        clock=clock,
+        workloads=frozenset(work.workloads),
+        limits=limits,
+        chunk_items=settings.chunk_items,
+        overdue=settings.chunk_overdue,
+    )
+
+
+def _drain_poison(connections: Connections, settings: Settings, work: Works) -> int:
+    queues = [name for name in topology(settings.work_queues).queues if name.endswith(POISON_SUFFIX)]
+    clients = [connections.queues.get_queue_client(name) for name in queues]
+    return sum(drain_poison(client, work.parking, work.send) for client in clients)

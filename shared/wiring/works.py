@@ -1,0 +1,77 @@
+"""Everything that works on the work queues, and what it parks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shared.audit import AuditTable
+from shared.clock import Clock, SystemClock
+from shared.connections import Connections
+from shared.parked.attempts import Attempts
+from shared.parked.effects import LedgerEffects
+from shared.parked.operator import ParkedOperator
+from shared.parked.parking import Parking
+from shared.parked.put_back import QueuesPutBack
+from shared.parked.replay import Replayer
+from shared.payload import PayloadStore
+from shared.pipeline.chunk_reader import PayloadReader
+from shared.pipeline.chunk_result import ResultStore
+from shared.pipeline.finish import Finisher, FinishTools
+from shared.pipeline.process import Processor, Tools
+from shared.pipeline.send_result import BusResults, SendResult
+from shared.pipeline.totals import TotalsTable
+from shared.wiring.stores import outbox, parked_table, table_ledger
+from shared.workloads.registry import Workloads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Works:
+    """Everything that works on the work queues of one installation, and what it parks."""
+
+    processor: Processor
+    workloads: Workloads
+    parking: Parking
+    send: BusResults
+
+
+def works(connections: Connections, workloads: Workloads, *, clock: Clock | None = None) -> Works:
+    """Return the works that these connections reach; nothing is asked of storage or of the bus yet."""
+    clock, blobs = clock or SystemClock(), connections.blobs
+    parking = Parking(parked_table(connections), clock)
+    send = BusResults(connections)
+    tools = Tools(
+        workloads=workloads,
+        read=PayloadReader(PayloadStore(blobs.get_container_client("payloads"))),
+        results=ResultStore(blobs.get_container_client("results")),
+        send=send,
+        parking=parking,
+        attempts=Attempts(connections.tables.get_table_client("parked")),
+        finishing=finisher(connections, workloads, clock),
+        clock=clock,
+    )
+    return Works(processor=Processor(tools), workloads=workloads, parking=parking, send=send)
+
+
+def finisher(connections: Connections, workloads: Workloads, clock: Clock) -> Finisher:
+    """Return what finishes jobs."""
+    blobs, tables = connections.blobs, connections.tables
+    return Finisher(
+        FinishTools(
+            ledger=table_ledger(connections),
+            results=blobs.get_container_client("results"),
+            outputs=blobs.get_container_client("outputs"),
+            totals=TotalsTable(tables.get_table_client("totals")),
+            workloads=workloads,
+            outbox=outbox(connections, clock),
+            clock=clock,
+        )
+    )
+
+
+def parked_operator(
+    connections: Connections, send: SendResult, clock: Clock, pause: Callable[[float], object]
+) -> ParkedOperator:
+    """Return what a person replays and discards with."""
+    table = parked_table(connections)
+    put_back = QueuesPutBack(connections.queues, send)
+    replayer = Replayer(table, put_back, LedgerEffects(table_ledger(connections)), clock, pause)
+    return ParkedOperator(table, replayer, AuditTable(connections.tables.get_table_client("audit"), clock))
