@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cli import doctor as examination
-from cli import gate, ids, parked
+from cli import gate, ids, jobs, parked
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from cli.settings_file import NoSettingsError, load
 from cli.submit import submit
@@ -27,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(gate.app, name="gate")
 app.add_typer(parked.app, name="parked")
 app.add_typer(ids.app, name="ids")

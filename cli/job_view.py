@@ -1,0 +1,90 @@
+"""How `sluice jobs` shows jobs: tables for people, one documented JSON shape for programs."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from rich.table import Table
+
+from shared.ledger.forecast import progress
+from shared.ledger.ledger import Listed
+from shared.ledger.records import Job, Tally
+
+
+def job_document(job: Job, now: datetime) -> dict[str, object]:
+    """Return the job as JSON has it, the same in every command."""
+    how_far = progress(job, now)
+    return {
+        "job": job.job,
+        "state": job.state.value,
+        "workload": job.workload,
+        "gate": job.gate,
+        "revision": job.revision,
+        "items": job.items,
+        "chunks": {"all": job.chunks, "done": job.done, "parked": job.parked_chunks},
+        "accepted": _tally(job.totals.accepted),
+        "rejected": _tally(job.totals.rejected),
+        "parked": _tally(job.totals.parked),
+        "declared": {name: str(amount) for name, amount in job.declared.items()},
+        "first_id": job.id_base,
+        "accepted_at": _iso(job.accepted_at),
+        "finished_at": _iso(job.finished_at),
+        "predicted": _iso(how_far.predicted),
+        "deadline": _iso(job.deadline),
+        "late": how_far.is_late,
+        "problem": job.problem,
+        "requests": dict(job.requests),
+        "outputs": f"outputs/{job.job}/{job.revision}/",
+    }
+
+
+def job_table(job: Job, now: datetime) -> Table:
+    """Return everything about one job for a person."""
+    table = Table(title=f"Job {job.job}", show_header=False)
+    totals = job.totals
+    lines: Mapping[str, object] = {
+        "state": f"{job.state.value}{f': {job.problem}' if job.problem else ''}",
+        "workload": job.workload,
+        "gate": job.gate or "none",
+        "transactions": f"{job.items:,}",
+        "chunks": f"{job.done} of {job.chunks} done, {job.parked_chunks} parked",
+        "accepted": _words(totals.accepted),
+        "rejected": _words(totals.rejected),
+        "parked": _words(totals.parked),
+        "ids": "none" if job.id_base is None else f"{job.id_base} to {job.id_base + job.items - 1}",
+        "accepted at": _moment(job.accepted_at),
+        "finished at": _moment(job.finished_at),
+        "predicted end": _moment(progress(job, now).predicted),
+        "outputs": f"container outputs, {job.job}/{job.revision}/",
+    }
+    for name, value in lines.items():
+        table.add_row(name, str(value))
+    return table
+
+
+def list_table(rows: list[tuple[Listed, Job | None]]) -> Table:
+    """Return the list of jobs for a person."""
+    table = Table("job", "state", "workload", "gate", "transactions", "chunks", "accepted at (UTC)", title="Jobs")
+    for listed, job in rows:
+        state = job.state.value if job else "gone"
+        chunks = f"{job.ended_chunks}/{job.chunks}" if job else ""
+        items = f"{job.items:,}" if job else ""
+        table.add_row(listed.job, state, listed.workload, listed.gate or "", items, chunks, _moment(listed.accepted_at))
+    return table
+
+
+def _tally(tally: Tally) -> dict[str, object]:
+    return {"items": tally.items, "sums": {name: str(amount) for name, amount in tally.sums.items()}}
+
+
+def _words(tally: Tally) -> str:
+    sums = ", ".join(f"{name} {amount}" for name, amount in sorted(tally.sums.items()))
+    unknown = f"; the sums of {tally.unknown} chunks cannot be known" if tally.unknown else ""
+    return f"{tally.items:,}{f' ({sums})' if sums else ''}{unknown}"
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
