@@ -1,4 +1,4 @@
-"""`make demo`: starts the whole stack, shows what the app can do so far, and stops everything."""
+"""`make demo`: starts the whole stack, shows what Sluice does, and stops everything."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.doctor import Finding, examine
+from local import demo_jobs
 from local.demo_gate import held_work_is_released
 from local.errors import StackError
 from local.stack import Stack, StackOptions, running
@@ -27,6 +28,7 @@ def main() -> int:
             _step("every queue, container, table and bus entity answers", lambda: _everything_answers(stack))
             _step("the app answers over HTTP", lambda: _the_app_answers(stack))
             _step("a gate holds work and releases it at once", lambda: held_work_is_released(stack))
+            demo_jobs.run(stack, console)
         console.print("everything stopped; `make up` leaves it running for you")
     except StackError as error:
         if os.environ.get("SLUICE_TRACEBACK"):
