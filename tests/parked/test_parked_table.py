@@ -247,3 +247,40 @@ def test_a_finish_has_landed_when_the_job_is_finished(world, parking):
     assert not LedgerEffects(ledger).landed(entry)
     ledger.commit(replace(job, state=JobState.COMPLETE))
     assert LedgerEffects(ledger).landed(entry)
+
+
+def at_site(site, mode):
+    """Return a plan that strikes the first request to a site."""
+
+    class AtSite(Plan):
+        def take(self, request):
+            self.sites.append(request)
+            if self.fired or request != site:
+                return ""
+            self.fired = True
+            return mode
+
+    return AtSite()
+
+
+@pytest.mark.parametrize("mode", ["lost_reply", "busy_after"])
+def test_an_insert_without_an_answer_is_looked_up_and_not_repeated(world, mode):
+    """The row is there although nobody said so: it is known by its nonce, as if the reply had come."""
+    plan = at_site("POST parked", mode)
+    with world.process(plan) as process:
+        entry = Parking(process.parked, world.clock).park(failed(world), WRONG)
+        assert entry.nonce == process.parked.get(world.job, entry.key).nonce
+    assert plan.fired
+    assert plan.sites.count("PUT parked") == 1
+
+
+@pytest.mark.parametrize("mode", ["lost_reply", "busy_after"])
+def test_a_change_without_an_answer_is_known_as_ones_own(world, parking, mode):
+    """The library sends it again and is refused, because the first one took effect: that is no lost race."""
+    entry = parking.park(failed(world), WRONG)
+    plan = at_site("PUT parked", mode)
+    with world.process(plan) as process:
+        changed = process.parked.change(entry, replace(entry, state=EntryState.REPLAYING))
+        assert changed is not None
+        assert changed.etag == process.parked.get(world.job, entry.key).etag
+    assert plan.fired
