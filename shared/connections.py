@@ -5,7 +5,7 @@ the libraries' own defaults wait for minutes.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
@@ -15,6 +15,7 @@ from azure.servicebus import ServiceBusClient
 from azure.storage import blob, queue
 
 from shared.settings import BUS, STORAGE, SettingsError
+from shared.usage.meter import Meter
 
 #: Makes the transport of one client, below its retry policy: each request and each repetition passes it.
 TransportFactory: TypeAlias = Callable[[], HttpTransport[Any, Any]]
@@ -38,6 +39,8 @@ class Connections:
 
     def __init__(self, storage: str, bus: str | None = None, *, transport: TransportFactory | None = None) -> None:
         self._storage, self._bus, self._transport = storage, bus, transport
+        #: Counts every request, unless a transport of the caller's own takes its place.
+        self.meter = Meter()
         self._opened: list[Callable[[], None]] = []
 
     @classmethod
@@ -57,18 +60,20 @@ class Connections:
     def blobs(self) -> blob.BlobServiceClient:
         """The blob service."""
         policy = _quick(blob.LinearRetry)
-        return self._keep(blob.BlobServiceClient.from_connection_string(self._storage, **self._options(policy)))
+        return self._keep(blob.BlobServiceClient.from_connection_string(self._storage, **self._options("blob", policy)))
 
     @cached_property
     def queues(self) -> queue.QueueServiceClient:
         """The queue service; messages pass as they are, nothing is encoded."""
         policy = _quick(queue.LinearRetry)
-        return self._keep(queue.QueueServiceClient.from_connection_string(self._storage, **self._options(policy)))
+        return self._keep(
+            queue.QueueServiceClient.from_connection_string(self._storage, **self._options("queue", policy))
+        )
 
     @cached_property
     def tables(self) -> TableServiceClient:
         """The table service."""
-        options = self._options(None)
+        options = self._options("table", None)
         return self._keep(
             TableServiceClient.from_connection_string(
                 self._storage, retry_total=RETRIES, retry_backoff_factor=PAUSE, **options
@@ -86,13 +91,10 @@ class Connections:
         while self._opened:
             self._opened.pop()()
 
-    def _options(self, policy: object | None) -> dict[str, Any]:
-        options: dict[str, Any] = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
-        if policy is not None:
-            options["retry_policy"] = policy
-        if self._transport is not None:
-            options["transport"] = self._transport()
-        return options
+    def _options(self, service: str, policy: object | None) -> dict[str, Any]:
+        patience = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
+        counted = self._transport or partial(self.meter.transport, service, **patience)
+        return {**patience, "transport": counted(), **({} if policy is None else {"retry_policy": policy})}
 
     def _keep(self, client: _Client) -> _Client:
         self._opened.append(client.close)

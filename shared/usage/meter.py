@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, RequestsTransport
 
@@ -31,6 +31,8 @@ class Cause(StrEnum):
     SWEEP = "sweep"
 
 
+#: Connections that are kept open to a service: as many as a worker process has calls that run, or a dispatch has puts.
+OPEN_CONNECTIONS: Final = 64
 #: What a lost conditional write is answered with.
 CONFLICTS = frozenset({409, 412})
 
@@ -103,6 +105,12 @@ class _CountingTransport(RequestsTransport):  # type: ignore[misc]  # the SDK im
     def __init__(self, tally: Tally, service: str, **options: Any) -> None:
         super().__init__(**options)
         self._tally, self._service = tally, service
+
+    def _init_session(self, session: Any) -> None:
+        super()._init_session(session)
+        for scheme in ("http://", "https://"):
+            # By default ten are kept: whoever is the eleventh connects anew, for each request.
+            session.get_adapter(scheme).init_poolmanager(OPEN_CONNECTIONS, OPEN_CONNECTIONS)
 
     def send(self, request: HttpRequest, **options: Any) -> HttpResponse:
         """Send, and count even what gets no reply: it may have been executed, and it is billed."""

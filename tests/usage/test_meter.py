@@ -1,10 +1,13 @@
 """The meter, on real clients against Azurite."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from azure.core.exceptions import ResourceExistsError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import LinearRetry, QueueServiceClient
 
+from shared.connections import Connections
 from shared.usage.meter import Cause, Meter, because, tallied
 
 
@@ -72,3 +75,26 @@ def test_a_tally_counts_what_is_made_inside_it_and_only_that(meter, queues):
         queue.send_message("x")
     queue.send_message("y")
     assert (outer.total(), inner.total(), meter.tally.total()) == (1, 1, 3)
+
+
+def test_connections_count_what_all_their_clients_ask(azurite):
+    """Blobs, queues and tables are counted by service, in one place."""
+    with Connections(azurite.connection_string) as connections:
+        connections.blobs.create_container("meter-six")
+        connections.queues.create_queue("meter-six")
+        connections.tables.create_table("metersix")
+        counts = connections.meter.tally.counts()
+    assert counts == {
+        ("blob", "PUT", Cause.USEFUL): 1,
+        ("queue", "PUT", Cause.USEFUL): 1,
+        ("table", "POST", Cause.USEFUL): 1,
+    }
+
+
+def test_connections_are_kept_for_all_threads_of_a_worker(azurite, caplog):
+    """Whoever comes when ten others ask already does not connect anew for each request."""
+    with Connections(azurite.connection_string) as connections:
+        connections.queues.create_queue("meter-seven")
+        with ThreadPoolExecutor(32) as pool:
+            list(pool.map(lambda _: connections.queues.get_queue_client("meter-seven").send_message("x"), range(200)))
+    assert "Connection pool is full" not in caplog.text
