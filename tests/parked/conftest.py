@@ -12,9 +12,9 @@ from shared.errors import SluiceError
 from shared.parked.operator import ParkedOperator
 from shared.parked.put_back import QueuesPutBack
 from shared.parked.replay import Replayer
+from shared.pipeline.deliveries import Delivery
 from shared.pipeline.failure import UNKNOWN_PARKS_AT
 from shared.pipeline.messages import decode
-from shared.pipeline.process import Delivery
 from tests.process.faults import Plan
 from tests.process.world import World
 

@@ -18,8 +18,9 @@ from shared.payload.compression import Codec, compress
 from shared.payload.store import PayloadStore
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.chunk_result import ResultStore
+from shared.pipeline.deliveries import Delivery
 from shared.pipeline.messages import Chunk, encode
-from shared.pipeline.process import Delivery, Processor, Tools
+from shared.pipeline.process import Processor, Tools
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.process.faults import Plan
