@@ -27,6 +27,7 @@ SluiceError
 │   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
 │   ├── SettleIncompleteError     some results of a batch could not be credited now; they are delivered again
 │   ├── FinishRefusedError        the outputs of a job cannot be made, however often it is tried
+│   ├── FencedOffError            a newer revision of the job has begun to write its totals
 │   └── PlanLostError             a job's plan is gone or was changed
 └── GateError
     ├── NameRefusedError          a gate or a held entry cannot be called so
@@ -184,6 +185,10 @@ class LedgerCorruptError(LedgerError):
 
 class FinishRefusedError(LedgerError):
     """Raised when a job's outputs cannot be made from what its workload returns."""
+
+
+class FencedOffError(LedgerError):
+    """Raised when a newer revision has begun: whatever is still written for this one counts for nobody."""
 
 
 class SettleIncompleteError(LedgerError):

@@ -21,20 +21,21 @@ from typing import Final
 from azure.storage.blob import ContainerClient
 
 from shared.clock import Clock
-from shared.errors import ContentionError, LedgerError, SignalNotSentError, StorageUnavailableError
+from shared.errors import ContentionError, FencedOffError, LedgerError, SignalNotSentError, StorageUnavailableError
 from shared.ledger.balance import Balance, balance
 from shared.ledger.decisions import finished, halted
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.pending import Pointer
+from shared.pipeline.calling import items_of
 from shared.pipeline.failure import Nature, nature_of
 from shared.pipeline.manifest import manifest_of
 from shared.pipeline.merge import CHECKPOINT_EVERY, Merged, Merger
 from shared.pipeline.messages import Finish
 from shared.pipeline.outbox import Outbox, event_of
 from shared.pipeline.outputs import Outputs, PartWriter
-from shared.pipeline.totals import FencedOffError, TotalsTable, TotalsWriter
-from shared.workloads import Line, Total
+from shared.pipeline.totals import TotalsTable, TotalsWriter
+from shared.workloads import Total
 from shared.workloads.registry import Workloads
 
 _LOG: Final = logging.getLogger(__name__)
@@ -115,10 +116,10 @@ class Finisher:
     def _publish(self, job: Job, found: Balance, outputs: Outputs, merged: Merged) -> None:
         lines = PartWriter(outputs, "output")
         totals = TotalsWriter(self._tools.totals, job.job, job.revision)
-        for item in self._tools.workloads.named(job.workload).finish(merged.partial):
+        for item in items_of(self._tools.workloads.named(job.workload), merged.partial):
             if isinstance(item, Total):
                 totals.write(item)
-            elif isinstance(item, Line):
+            else:
                 lines.write(item.content)
         lines.close()
         totals.close()

@@ -20,6 +20,7 @@ from msgspec import Raw, Struct
 from shared.answers import expecting_an_answer
 from shared.errors import ResultRefusedError
 from shared.ledger.records import ChunkRow, ChunkState, Totals
+from shared.pipeline.calling import calling
 from shared.pipeline.chunk_result import ChunkResult, read_partial, read_result
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.workloads.workload import AnyWorkload
@@ -67,7 +68,8 @@ class Merger:
         # A job of few chunks has no checkpoints, so there is nothing to look for.
         start = self._last_checkpoint() if chunks > self._every else None
         merged = 0 if start is None else start.merged
-        partial = self._workload.combine([]) if start is None else self._decoded(start)
+        with calling(self._workload, "combine"):
+            partial = self._workload.combine([]) if start is None else self._decoded(start)
         for number, segment in enumerate(_slices(self._done(rows), self._every)):
             before = number * self._every
             if before + len(segment) <= merged:
@@ -87,7 +89,9 @@ class Merger:
         # Named by its segment, so that a finisher that begins at a checkpoint writes the same names.
         rejected = PartWriter(self._outputs, f"rejected-{number:06}")
         for result in self._read_all(segment):
-            partial = self._workload.merge(partial, read_partial(result, self._workload.partial))
+            found = read_partial(result, self._workload.partial)
+            with calling(self._workload, "merge"):
+                partial = self._workload.merge(partial, found)
             for rejection in result.rejections:
                 rejected.write(rejection)
         rejected.close()

@@ -16,7 +16,7 @@ from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 
 from shared.answers import expecting_an_answer
-from shared.errors import ContentionError, FinishRefusedError
+from shared.errors import ContentionError, FencedOffError, FinishRefusedError
 from shared.ledger.entities import Entity, entity_size, guarded
 from shared.ledger.ledger import MOST_ROWS
 from shared.ledger.table_ledger import LOST_RACE, MOST_TRANSACTION_BYTES, error_code
@@ -58,10 +58,6 @@ def _escaped(character: str) -> str:
     return "".join(f"_{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
-class FencedOffError(Exception):
-    """Raised when a newer revision has taken the fence: whatever is still written for this one counts for nobody."""
-
-
 class TotalsTable:
     """The rows of all jobs; those count whose revision is the job's own."""
 
@@ -75,7 +71,7 @@ class TotalsTable:
             if found is not None and found.revision == revision:
                 return found
             if found is not None and found.revision > revision:
-                raise FencedOffError
+                raise FencedOffError(f"job {job!r} has a newer revision than {revision}: this one ends here")
             if (taken := self._moved(job, found, Fence(revision, 0), [])) is not None:
                 return taken
         raise ContentionError(f"could not take the totals of job {job!r}: others took them {_ATTEMPTS} times in a row")
@@ -87,7 +83,7 @@ class TotalsTable:
             return moved
         found = self._read(job)
         if found is None or found.revision != fence.revision:
-            raise FencedOffError
+            raise FencedOffError(f"job {job!r} has a newer revision than {fence.revision}: this one ends here")
         return found
 
     def _moved(self, job: str, before: Fence | None, after: Fence, rows: Sequence[Entity]) -> Fence | None:

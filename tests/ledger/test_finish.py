@@ -4,14 +4,22 @@ from decimal import Decimal
 
 import pytest
 
-from shared.errors import ResultRefusedError, SignalNotSentError, StorageUnavailableError
+from shared.connections import Connections
+from shared.errors import (
+    FencedOffError,
+    FinishRefusedError,
+    ResultRefusedError,
+    SignalNotSentError,
+    StorageUnavailableError,
+)
 from shared.ledger import JobState
+from shared.ledger.decisions import resumed
 from shared.pipeline.finish import Ending
 from shared.pipeline.messages import Completed, Finish
-from shared.pipeline.outbox import OUTBOX_POINTER
+from shared.pipeline.outbox import OUTBOX_POINTER, BusAnnouncements
 from shared.pipeline.outputs import Outputs, PartWriter
-from shared.pipeline.totals import FencedOffError, TotalsTable, TotalsWriter, account_key
-from shared.workloads import Total
+from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
+from shared.workloads import Line, Total
 from tests.ledger.builders import NOON
 from tests.ledger.world import AMOUNT, PER_CHUNK, Summing, World
 
@@ -233,6 +241,7 @@ def test_a_result_that_is_not_the_settled_one_pauses_the_job(world, spoil):
     [
         ([Total("a", {"x": 1}), Total("a", {"x": 2})], "two totals for account 'a'"),
         ([Total("a", {"revision": 1})], "cannot be called so"),
+        ([("a", 1)], "yielded a tuple"),
         ([Total("a", {"two words": 1})], "cannot be called so"),
         ([Total("a", {"x": 2**63})], "no table holds exactly"),
         ([Total("a", {"x": "y" * 40_000})], "more than 32767 characters"),
@@ -251,6 +260,43 @@ def test_totals_that_no_table_takes_pause_the_job(world, totals, words):
         world.finish()
     assert words in world.job().problem
     assert world.job().state is JobState.PAUSED
+
+
+@pytest.mark.parametrize("call", ["combine", "merge", "finish"])
+def test_a_workload_that_fails_pauses_the_job(world, call):
+    """The same partials fail the same way every time, so a person reads what failed instead of a message that circles."""
+
+    class Fails(Summing):
+        def fails(self, *arguments):
+            raise ZeroDivisionError("by a bug of the workload")
+
+    settled(world)
+    world.workload = Fails()
+    setattr(world.workload, call, world.workload.fails)
+    with pytest.raises(FinishRefusedError, match="ZeroDivisionError"):
+        world.finish()
+    found = world.check()
+    assert found.state is JobState.PAUSED
+    assert f"workload 'summing' failed in its {call}" in found.problem
+    assert world.finish() is Ending.NOTHING_TO_DO
+
+
+def test_a_resumed_job_is_finished_as_a_new_revision(world):
+    """After the workload was corrected, nothing of the failed attempt is taken over."""
+
+    class Fails(Summing):
+        def finish(self, partial):
+            yield Line({"wrong": "line"})
+            raise ZeroDivisionError
+
+    world.workload = Fails()
+    settled(world)
+    with pytest.raises(FinishRefusedError):
+        world.finish()
+    world.workload = Summing()
+    world.ledger.commit(resumed(world.job(), NOON))
+    assert world.finish(2) is Ending.FINISHED
+    assert world.check().state is JobState.COMPLETE
 
 
 def test_an_event_that_nobody_takes_stays_in_the_outbox(world):
@@ -343,3 +389,14 @@ def test_parts_are_bounded_and_the_same_lines_make_the_same_parts(world):
         "nightly/1/manifest.json",
         *(f"nightly/1/output-{n:06}.ndjson.zst" for n in range(3)),
     ]
+
+
+def test_the_bus_takes_an_event_and_its_absence_is_no_failure_of_the_job(stack_settings):
+    """An event is one message on the topic; without a bus the error says where the event is."""
+    event = Completed(job="nightly", revision=1, workload="summing", state="complete")
+    with Connections.parse(stack_settings) as connections:
+        BusAnnouncements(connections)(event)
+    gone = stack_settings["SluiceBus"].replace("sb://", "sb://no-such-host.invalid/")
+    without_a_bus = Connections(stack_settings["SluiceStorage"], gone)
+    with without_a_bus as connections, pytest.raises(SignalNotSentError, match="stays in the outbox"):
+        BusAnnouncements(connections)(event)

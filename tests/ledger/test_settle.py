@@ -5,9 +5,11 @@ import time
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.errors import ContentionError, LedgerCorruptError, SettleIncompleteError, StorageUnavailableError
-from shared.ledger import ChunkState, JobState, PlanBlob, Totals
+from shared.ledger import ChunkState, JobState, MemoryLedger, PlanBlob, Totals
 from shared.ledger.decisions import buried
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.messages import Finish, decode, encode
@@ -286,3 +288,24 @@ def test_a_job_without_a_plan_refuses_results_and_takes_them_later(ledger):
     ledger.commit(replace(ledger.read("nightly"), plan=PlanBlob("p", "e"), state=JobState.RUNNING))
     assert stage.settle(result(0)).credited == 1
     assert check(ledger).totals.items == ITEMS
+
+
+@given(data=st.data())
+def test_any_batches_any_duplicates_and_any_outages_end_in_the_same_totals(data):
+    """Results come in any order, some twice, through a ledger that fails now and then: the end is always the same."""
+    ledger = MemoryLedger()
+    ledger.insert(job(chunks=5))
+    faults = data.draw(st.lists(st.sampled_from([None, None, "before", "after"]), max_size=30))
+    stage = Stage(OutagesLedger(ledger, faults))
+    results = [result(0), result(1), parked(2), result(2), result(3), parked(4), result(4)]
+    waiting = data.draw(st.permutations(results + data.draw(st.lists(st.sampled_from(results), max_size=8))))
+    while waiting:
+        size = data.draw(st.integers(1, len(waiting)))
+        stage.settle(*waiting[:size], deliveries=data.draw(st.integers(1, 2)))
+        waiting = waiting[size:]
+        check(ledger)
+    found = check(ledger)
+    assert (found.done, found.parked_chunks, found.totals.accepted.items) == (5, 0, 5 * ITEMS)
+    assert found.state is JobState.FINISHING
+    assert Finish(job="nightly", revision=found.revision) in [decode(message) for _, message in stage.sent]
+    assert stage.parked.entries == {}
