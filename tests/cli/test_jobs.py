@@ -1,0 +1,77 @@
+"""`sluice jobs`, against a real ledger without the app."""
+
+import itertools
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from shared.connections import Connections
+from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
+from shared.wiring import table_ledger
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def job_in(stack_settings):
+    """Write a job of its own into the ledger, in some state, and return its id."""
+    with Connections.parse(stack_settings) as connections:
+        ledger = table_ledger(connections)
+
+        def make(state, **fields):
+            name = f"cli-job-{next(_numbers)}"
+            known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": datetime.now(UTC)}
+            plan = PlanBlob(f"{name}/plan", "e")
+            ledger.insert(Job(job=name, state=state, items=10, chunks=2, plan=plan, id_base=100, **known | fields))
+            return name
+
+        yield make
+
+
+def test_a_finished_job_shows_its_totals(sluice, job_in):
+    """Counts, exact sums, ids and where the outputs are, for programs and for people."""
+    totals = Totals(accepted=Tally(9, {"amount": Decimal("12.30")}), rejected=Tally(1))
+    name = job_in(JobState.COMPLETE, done=2, totals=totals, finished_at=datetime.now(UTC))
+    said = json.loads(sluice("jobs", "show", name, "--json").stdout)
+    assert (said["state"], said["accepted"]["sums"], said["rejected"]["items"]) == ("complete", {"amount": "12.30"}, 1)
+    assert said["outputs"] == f"outputs/{name}/1/"
+    shown = sluice("jobs", "show", name).stdout
+    assert "100 to 109" in shown
+    assert "12.30" in shown
+
+
+def test_the_newest_job_is_listed_first(sluice, job_in):
+    """Who asks wants the last ones, and the states are those of the ledger."""
+    older, newer = job_in(JobState.RUNNING), job_in(JobState.HELD, gate="nightly")
+    listed = [job["job"] for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]]
+    assert listed.index(newer) < listed.index(older)
+    assert sluice("jobs", "list").returncode == 0
+
+
+def test_a_job_nobody_knows_is_a_problem(sluice):
+    """A misspelt id is said to be one."""
+    done = sluice("jobs", "show", "no-such-job")
+    assert (done.returncode, "there is no job 'no-such-job'" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [(JobState.COMPLETE, 0), (JobState.COMPLETED_WITH_PARKED, 1), (JobState.UNBALANCED, 1), (JobState.PAUSED, 1)],
+)
+def test_watching_ends_with_the_job_and_says_how(sluice, job_in, state, status):
+    """Only a complete job is status 0, so that a script can rely on it."""
+    assert sluice("jobs", "watch", job_in(state, finished_at=datetime.now(UTC))).returncode == status
+
+
+def test_watching_a_job_that_does_not_end_is_bounded(sluice, job_in):
+    """`--timeout` ends the wait with a status of its own, and the job as it is."""
+    done = sluice("jobs", "watch", job_in(JobState.RUNNING), "--timeout", "0", "--json")
+    assert (done.returncode, json.loads(done.stdout)["state"]) == (3, "running")
+
+
+def test_watching_a_job_that_never_comes_is_bounded_too(sluice):
+    """A job that nobody accepts is not waited for longer than asked."""
+    done = sluice("jobs", "watch", "never-dropped", "--timeout", "0")
+    assert (done.returncode, "check the id" in done.stderr) == (1, True)
