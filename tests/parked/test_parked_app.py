@@ -1,0 +1,81 @@
+"""Parked under a whole app: a payload damaged behind a gate, parked after the release, repaired, replayed, complete."""
+
+import json
+import time
+from decimal import Decimal
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app as command
+from local.stack import StackOptions, start_host
+from shared.connections import Connections
+from shared.ledger.records import JobState
+from shared.wiring import parked_table, table_ledger
+
+#: Seconds; a generous end for a busy machine.
+DEADLINE = 90
+#: More than fits into a message, so that the payload is a blob.
+ITEMS = 12_000
+
+
+@pytest.fixture(scope="module")
+def app(stack_settings):
+    """The app with one instance."""
+    host = start_host(StackOptions(instances=1), stack_settings)
+    yield host
+    host.stop()
+
+
+def until(look):
+    """Return what the look finds, as soon as it finds something."""
+    end = time.monotonic() + DEADLINE
+    while not (found := look()):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    return found
+
+
+@pytest.fixture
+def sluice(stack_settings):
+    """Run a command and return what it prints as JSON."""
+
+    def run(*arguments):
+        done = CliRunner().invoke(command, [*arguments, "--json"], env=stack_settings | {"COLUMNS": "200"})
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+    return run
+
+
+@pytest.mark.usefixtures("app")
+def test_a_damaged_chunk_is_parked_and_counted_after_its_repair(sluice, provisioned, tmp_path):
+    """The job ends with parked items, then the replay brings them in, once, and the job is complete and balanced."""
+    file = tmp_path / "usage.ndjson"
+    lines = [
+        {"account": f"a-{n % 977}", "plan": "basic", "quantity": str(n), "id": f"{n:x}" * 9}
+        for n in range(1, ITEMS + 1)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    job = sluice("submit", str(file), "--gate", "repair", "--sum", "quantity")["job"]
+    with Connections(provisioned.connection_string) as connections:
+        ledger, parked = table_ledger(connections), parked_table(connections)
+        until(lambda: (found := ledger.read(job)) and found.state is JobState.HELD)
+        # Beside it lies the job's plan, which is small.
+        blobs = connections.blobs.get_container_client("payloads").list_blobs(name_starts_with=f"{job}/")
+        blob = max(blobs, key=lambda one: one.size)
+        payload = connections.blobs.get_blob_client("payloads", blob.name)
+        content = payload.download_blob().readall()
+        payload.upload_blob(bytes([content[0] ^ 1]) + content[1:], overwrite=True)
+        sluice("gate", "open", "repair", "--yes")
+        until(lambda: ledger.read(job).state is JobState.COMPLETED_WITH_PARKED)
+        (entry,) = parked.entries(job)
+        assert entry.reason == "hash_mismatch"
+        assert ledger.read(job).totals.parked.items > 0
+        payload.upload_blob(content, overwrite=True)
+        assert sluice("parked", "replay", "--job", job, "--yes")["result"] == "1 done"
+        until(lambda: ledger.read(job).state is JobState.COMPLETE)
+        totals = ledger.read(job).totals
+        assert list(parked.entries(job)) == []
+    assert (totals.accepted.items, totals.parked.items) == (ITEMS, 0)
+    assert totals.accepted.sums == {"quantity": Decimal(ITEMS * (ITEMS + 1) // 2)}
