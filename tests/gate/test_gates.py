@@ -273,6 +273,77 @@ def test_a_row_that_is_newer_than_the_reading_is_not_believed_open(house, gate, 
     assert bodies(queue) == []
 
 
+def test_a_row_that_was_written_again_survives_the_end_of_an_older_dispatch(house, gate, queue, house_under):
+    """Work that is held again under its id, after another releaser dispatched it, waits for its own opening."""
+    house.work.hold(gate, "a", queue.queue_name, "m")
+    house.operator.open(gate, by="ann")
+
+    class ServedAndHeldAgainBeforeTheDelete(Plan):
+        def take(self, request):
+            if request.method == "DELETE" and not self.fired:
+                self.fired = True
+                house.work.release(gate)
+                house.operator.close(gate, by="ann")
+                assert house.work.hold(gate, "a", queue.queue_name, "m") is Holding.HELD
+            return ""
+
+    house_under(ServedAndHeldAgainBeforeTheDelete()).work.release(gate)
+    assert [entry.epoch for page in house.held.pages(gate) for entry in page] == [1]
+
+
+def test_a_tick_between_pointer_and_plan_loses_no_plan(house, gate, clock, house_under):
+    """A writer that stood still until its plan was due points anew after the tick has dropped its pointer."""
+
+    class TickBeforeTheState(Plan):
+        def take(self, request):
+            if request.method == "PUT" and request.url.endswith(f"gates/{gate}") and not self.fired:
+                self.fired = True
+                clock.advance(hours=2)
+                house.tick.run()
+                assert list(house.pending.due(clock.now())) == []
+            return ""
+
+    house_under(TickBeforeTheState()).operator.schedule(gate, NOON + timedelta(hours=1), by="ann")
+    assert not house.gates.read(gate).is_open
+    house.tick.run()
+    assert house.gates.read(gate).is_open
+
+
+def test_a_pointer_that_was_written_again_survives_the_tick_that_drops_it(house, gate, house_under):
+    """A gate that is opened for once while a tick drops its old pointer is closed by the next tick."""
+    house.operator.open(gate, by="ann", once=True)
+    house.operator.close(gate, by="ann")
+
+    class OpenBeforeThePointerGoes(Plan):
+        def take(self, request):
+            if request.method == "DELETE" and "/pending" in request.url and not self.fired:
+                self.fired = True
+                house.operator.open(gate, by="ann", once=True)
+            return ""
+
+    house_under(OpenBeforeThePointerGoes()).tick.run()
+    assert house.gates.read(gate).is_open
+    house.tick.run()
+    assert not house.gates.read(gate).is_open
+
+
+def test_a_write_whose_reply_was_lost_is_known_after_somebody_else_has_written(house, gate, house_under):
+    """An opening that took effect and was closed by somebody else since is not made a second time."""
+
+    class CloseBehindALostReply(Plan):
+        def take(self, request):
+            if request.method == "PUT" and request.url.endswith(f"gates/{gate}") and not self.fired:
+                self.fired = True
+                return "lost_reply"
+            if self.fired and request.method == "PUT":
+                house.operator.close(gate, by="bob")
+            return ""
+
+    outcome = house_under(CloseBehindALostReply()).operator.open(gate, by="ann")
+    assert (outcome.is_changed, outcome.after.epoch) == (True, 1)
+    assert [line.what.value for line in house.gates.read(gate).changes] == ["close", "open"]
+
+
 def test_many_openers_at_once_make_one_epoch(house, gate, signals):
     """Eight people who open the same gate open it once, and one signal goes out."""
     with ThreadPoolExecutor(8) as pool:

@@ -146,8 +146,9 @@ def test_one_look_serves_everybody_who_waited_before_it():
 
 
 @pytest.fixture
-def both(stack_settings):
-    """Connections to storage and the bus."""
+def both(stack_settings, monkeypatch):
+    """Connections to storage and the bus; a listener ends within a fraction of a second, not within one."""
+    monkeypatch.setattr("shared.gate.listening.RECEIVE_SECONDS", 0.1)
     with Connections.parse(stack_settings) as connections:
         yield connections
 
@@ -256,12 +257,15 @@ def test_a_dead_bus_leaves_polling(provisioned, gate, caplog):
     assert "polling only" in caplog.text
 
 
+def all_free(connections):
+    """Lease every subscription that is free."""
+    container = connections.blobs.get_container_client("gates")
+    return list(iter(lambda: lease_one(container), None))
+
+
 def test_a_taken_pool_leaves_polling(both, gate):
     """The seventeenth process polls, and says why."""
-    container = both.blobs.get_container_client("gates")
-    leases = []
-    while lease := lease_one(container):
-        leases.append(lease)
+    leases = all_free(both)
     try:
         assert len({one.subscription for one in leases}) == 16
         with Release(both, gate) as release:
@@ -274,9 +278,14 @@ def test_a_taken_pool_leaves_polling(both, gate):
 
 def test_a_subscription_is_free_again_after_its_listener_ended(both, gate):
     """A process that ends well leaves its subscription to the next one at once."""
-    for _ in range(2):
-        with Release(both, gate) as release:
-            until(lambda release=release: release.mode == BOTH)
+    with Release(both, gate) as release:
+        until(lambda: release.mode == BOTH)
+        leases = all_free(both)
+        assert len(leases) == 15
+    leases += all_free(both)
+    assert len(leases) == 16
+    for one in leases:
+        one.release()
 
 
 def test_the_flag_of_presence_is_what_the_seed_has(connections):

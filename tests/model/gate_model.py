@@ -111,17 +111,19 @@ def opener_steps(rules, scope, state, index):
     if not script:
         return
     change = after_open if script[0] == "open" else after_close
-    if what == READ:
-        is_done = change(state.gate) == state.gate
-        yield going_on(state, READ, script[1:]) if is_done else going_on(state, CAS, script, state.gate)
-    elif what == SIGNAL:
+    if what == SIGNAL:
         yield going_on(state._replace(signals=min(state.signals + 1, 2)), READ, script[1:])
         yield going_on(state._replace(signals=2), READ, script[1:])
-    elif rules.writes_conditionally and seen[0] != state.gate:
-        yield going_on(state, READ, script)
+    elif what == READ and change(state.gate) == state.gate:
+        yield going_on(state, READ, script[1:])
+    elif what == READ and not rules.writes_conditionally:
+        yield going_on(state, CAS, script, state.gate)
     else:
-        after = change(seen[0])
-        after = after if rules.opening_makes_an_epoch else Reading(seen[0].epoch, after.is_open)
+        # A conditional write that succeeds replaces what its writer has read, and one that fails changes nothing and
+        # is tried again: so reading and writing count as one step.
+        before = seen[0] if seen else state.gate
+        after = change(before)
+        after = after if rules.opening_makes_an_epoch else Reading(before.epoch, after.is_open)
         signals = scope.by_signal and after.is_open
         yield going_on(written(state, after), SIGNAL if signals else READ, script if signals else script[1:])
 
@@ -339,11 +341,12 @@ def search(scope, rules=Rules()):
                 return Found(len(came_from), "stuck", _way(came_from, state))
             if scope.by_signal and is_slow(state):
                 return Found(len(came_from), "slow", _way(came_from, state))
-            following = [canonical(rules, after) for after in successors(rules, scope, state)]
+            following = set(successors(rules, scope, state))
         except EarlyError:
             return Found(len(came_from), "early", _way(came_from, state))
-        for after in following:
-            if after not in came_from:
+        for found in following:
+            # Most are known already as they are, which is quicker to see than to name them anew.
+            if found not in came_from and (after := canonical(rules, found)) not in came_from:
                 came_from[after] = state
                 waiting.append(after)
     return Found(len(came_from))
