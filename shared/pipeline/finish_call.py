@@ -61,10 +61,10 @@ class FinishCall:
         self._pending.remove(pointer)
 
     def _may_still_come(self, pointer: Pointer, job: Job) -> bool:
-        revision = int(pointer.id.rpartition(":")[2])
-        if job.state is JobState.BURIED:
+        number = pointer.id.rpartition(":")[2]
+        if job.state is JobState.BURIED or not number.isdecimal():
             return False
-        return revision > job.revision or (revision == job.revision and not job.has_ended)
+        return int(number) > job.revision or (int(number) == job.revision and not job.has_ended)
 
 
 def _id(job: str, revision: int) -> str:

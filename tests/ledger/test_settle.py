@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from shared.errors import ContentionError, LedgerCorruptError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger import ChunkState, JobState, MemoryLedger, PlanBlob, Totals
 from shared.ledger.decisions import buried
+from shared.pending import Pointer
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.messages import Finish, decode, encode
 from shared.pipeline.settle import Settled, Settler
-from tests.ledger.builders import ITEMS, job, parked, result
+from tests.ledger.builders import ITEMS, NOON, job, parked, result
 from tests.ledger.stage import ManualClock, MemoryParked, MemoryPending, Stage, delivered
 
 
@@ -238,6 +239,7 @@ def test_a_pointer_to_a_revision_that_is_over_sends_nothing(stage):
     over = job(state=JobState.COMPLETE, done=3)
     for known in (over, job(state=JobState.FINISHING, revision=2, done=3), job(state=JobState.BURIED), None):
         call.repeat(call.point("nightly", 1), known)
+    call.repeat(stage.pending.add(Pointer(FINISH_POINTER, NOON, "written by hand")), job())
     assert (stage.sent, stage.pending.rows) == ([], {})
 
 
