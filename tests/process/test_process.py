@@ -2,6 +2,7 @@
 
 import base64
 import os
+import warnings
 from decimal import Decimal
 
 import msgspec
@@ -252,7 +253,10 @@ class Outage(Plan):
 
 def exit_status_of(act):
     """Run something in a process of its own and return how that ended."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Python warns of threads that other tests have left; the child asks nothing of them.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         try:
             act()
