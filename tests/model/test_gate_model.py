@@ -39,15 +39,15 @@ def test_no_interleaving_starts_work_early_or_leaves_it_behind():
     """Two openers, three keepers, two releasers that begin and end at any time: every state is searched."""
     found = search(WHOLE)
     assert (found.violation, found.way) == ("", ())
-    # A search that reaches little proves little; the number is exact, so a change of the machine shows.
-    assert found.states > 100_000
+    # A search that reaches little proves little; docs/gate.md says how much this one reaches.
+    assert found.states > 150_000
 
 
 def test_with_every_signal_nothing_waits_for_the_tick():
     """Where nobody ends early and each signal comes once or twice, the release is complete without a tick."""
     found = search(BY_SIGNAL)
     assert found.violation == ""
-    assert found.states > 5_000
+    assert found.states > 8_000
 
 
 @pytest.mark.parametrize("bug", BUGS)
