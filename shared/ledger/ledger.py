@@ -56,7 +56,8 @@ class Ledger(Protocol):
     def commit(self, job: Job, rows: Sequence[ChunkRow] = (), event: Event | None = None) -> Job | None:
         """Write the job over the version whose ETag it carries, with rows and event, all or nothing.
 
-        A row without an ETag is inserted and must not exist; one with an ETag replaces that version.
+        A row without an ETag is inserted and must not exist; one with an ETag replaces that version. The job that is
+        returned has no ETag where it was proven by its rows that the write took effect and others have written since.
         """
         ...
 

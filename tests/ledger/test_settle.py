@@ -255,7 +255,7 @@ def test_a_pointer_whose_state_may_still_come_is_put_off(stage, known):
 
 def test_eight_settlers_on_one_job_stay_within_a_bounded_number_of_races(table_ledger):
     """Each settler loses some races, none starves, and every chunk counts once, duplicates included."""
-    settlers, batches, size = 8, 6, 20
+    settlers, batches, size = 8, 4, 20
     chunks = settlers * batches * size
     table_ledger.insert(job(chunks=chunks))
     outcomes, sent = [], []
