@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusReceiveMode, ServiceBusReceiver
-from azure.servicebus.exceptions import ServiceBusError
 
 from shared.connections import Connections
 from shared.gate.lease import RENEW_SECONDS, SubscriptionLease, lease_one
@@ -79,7 +77,7 @@ class Listener:
         while not stop.is_set():
             try:
                 self._listen_once(stop)
-            except (ServiceBusError, AzureError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - without this thread nobody would say that there is no push
                 self._give_up_for_now(f"the bus or its lease does not answer ({type(error).__name__})")
             stop.wait(RETRY_SECONDS)
 

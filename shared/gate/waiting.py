@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from shared.clock import Clock
-from shared.errors import ReleaseExpiredError, SluiceError, StorageUnavailableError
+from shared.errors import ReleaseExpiredError, StorageUnavailableError
 from shared.gate.decisions import is_released
 from shared.gate.flag import Look
 from shared.gate.receipts import Receipt, SeenBy
@@ -114,7 +114,7 @@ class _Judge:
 
     def hear(self, sight: Sight) -> None:
         """Weigh a sight; what no further look can mend is raised."""
-        if isinstance(sight.found, SluiceError):
+        if isinstance(sight.found, Exception):
             raise sight.found
         self._weigh(sight.found, sight.how)
 

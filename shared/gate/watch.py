@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
-from shared.errors import SluiceError, StorageUnavailableError
+from shared.errors import StorageUnavailableError
 from shared.gate.flag import Flag, Look
 from shared.gate.receipts import SeenBy
 
@@ -17,7 +17,7 @@ _LOG: Final = logging.getLogger(__name__)
 class Sight(NamedTuple):
     """What a look found, or why there is no use in looking again, and what made this process look."""
 
-    found: Look | SluiceError
+    found: Look | Exception
     how: SeenBy
 
 
@@ -96,14 +96,14 @@ class Watch:
             inboxes = list(self._inboxes)
         if not inboxes:
             return
-        found: Look | SluiceError
+        found: Look | Exception
         try:
             found = self._flag.look()
         except StorageUnavailableError:
             # An outage of seconds is no reason to end a wait of hours.
             _LOG.warning("flag not read, will look again", extra={"gate": self._flag.name})
             return
-        except SluiceError as error:
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it: this thread's end would be silence
             found = error
         for inbox in inboxes:
             inbox(Sight(found, how))
