@@ -1,0 +1,93 @@
+"""One run: prepare, act under a fault, come to rest without faults, look for breaches."""
+
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.errors import SluiceError
+from tests.faults.invariants import breaches
+from tests.faults.journal import FileJournal, Journal
+from tests.faults.plan import KilledError, Plan
+from tests.faults.scenarios import come_to_rest
+from tests.faults.world import World
+
+KILLED = 137
+
+
+@dataclass
+class Outcome:
+    """What came of one run."""
+
+    #: (stage, site) of each request of the act, in order.
+    sites: list = field(default_factory=list)
+    #: (stage, site, mode) of the faults that happened.
+    fired: list = field(default_factory=list)
+    breaches: list = field(default_factory=list)
+
+
+def run(scenario, storages, faults=()):
+    """Run a scenario with these faults in a namespace of its own."""
+    storage = storages.fresh()
+    path = Path(tempfile.mkstemp(prefix="sluice-faults-")[1]) if storage.is_real else None
+    world = World(storage, FileJournal(path) if path else Journal())
+    try:
+        return _run(scenario, world, faults)
+    finally:
+        world.close()
+        if path:
+            path.unlink()
+
+
+def _run(scenario, world, faults):
+    with world.app() as app:
+        scenario.prepare(world, app)
+    before = len(world.journal.entries())
+    if world.storage.is_real:
+        _in_child(scenario, world, faults)
+    else:
+        _act(scenario, world, Plan(faults, note=world.journal.note))
+    acted = [entry[1:] for entry in world.journal.entries()[before:] if entry[0] == "request"]
+    outcome = Outcome([(stage, site) for stage, site, _ in acted])
+    outcome.fired = [(stage, site, details["fault"]) for stage, site, details in acted if "fault" in details]
+    outcome.breaches = _recovered(scenario, world)
+    return outcome
+
+
+def _act(scenario, world, plan):
+    # What a fault does to whoever asked is theirs to repeat; the checks say whether that was enough.
+    with suppress(KilledError, SluiceError), world.app(plan) as app:
+        scenario.act(world, app)
+
+
+def _in_child(scenario, world, faults):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            _act(scenario, world, Plan(faults, note=world.journal.note, die=lambda: os._exit(KILLED)))
+            status = 0
+        finally:
+            os._exit(status)
+    _, ended = os.waitpid(child, 0)
+    status = os.waitstatus_to_exitcode(ended)
+    if status not in {0, KILLED}:
+        world.journal.note("crashed", status)
+
+
+def _recovered(scenario, world):
+    found = [f"the act ended with status {status}" for (status,) in world.journal.entries("crashed")]
+    try:
+        if scenario.forgets:
+            world.lose_messages()
+        world.clock.advance(hours=1)
+        with world.app() as app:
+            scenario.then(world, app)
+            come_to_rest(world, app)
+            # A bus may deliver again what was completed long ago.
+            world.bus.repeat()
+            come_to_rest(world, app)
+    except (AssertionError, SluiceError) as error:
+        found.append(f"stuck: {type(error).__name__}: {error}")
+    return found + list(breaches(world, scenario))

@@ -1,0 +1,136 @@
+"""Plays the Functions host in one process, by its rules: deliver, count, delete after success, poison after too many."""
+
+from contextlib import suppress
+
+from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
+from azure.servicebus.exceptions import ServiceBusError
+
+from shared.parked.drain import park_dead_result
+from shared.pipeline.deliveries import Delivery
+from shared.pipeline.received import Received
+
+#: Seconds for which a delivered message is hidden; on a real storage a run waits them out.
+HIDDEN = 1
+#: Rounds after which a host that is still busy is stuck.
+MOST_ROUNDS = 400
+STAGES = {"submissions": "accept", "work-00": "process"}
+
+
+class StuckError(AssertionError):
+    """Raised when there is no end to the work."""
+
+
+class Host:
+    """Delivers what waits to one process of the app."""
+
+    def __init__(self, app, *, most_deliveries=100, hold_back=()):
+        self._app, self._plan, self._world = app, app.plan, app.world
+        self._most, self._hold_back = most_deliveries, set(hold_back)
+        self._queues = {
+            name: app.connections.queues.get_queue_client(name) for name in STAGES if name not in self._hold_back
+        }
+
+    def run(self):
+        """Deliver until nothing waits that this host does not hold back."""
+        for _ in range(MOST_ROUNDS):
+            if not self._round() and self._is_idle():
+                return
+        raise StuckError(f"after {MOST_ROUNDS} rounds there is still work: {self._world.depths()}")
+
+    def _round(self):
+        worked = [self._deliver(name, queue) for name, queue in self._queues.items()]
+        worked += [self._settle(), self._signal()]
+        return any(worked)
+
+    def _is_idle(self):
+        if not any(self._world.depths(self._queues).values()):
+            return True
+        # Something is hidden: it was delivered to a process that ended, or whose reply was lost.
+        self._world.storage.wait(0.5)
+        return False
+
+    def _deliver(self, name, queue):
+        self._plan.stage = "host"
+        try:
+            found = list(queue.receive_messages(max_messages=1, visibility_timeout=HIDDEN))
+        except AzureError:
+            return True
+        for message in found:
+            if message.dequeue_count > self._most:
+                self._poison(name, queue, message)
+            else:
+                self._handle(name, queue, message)
+        return bool(found)
+
+    def _handle(self, name, queue, message):
+        body = message.content.encode()
+        handle = self._app.line.arrivals.handle if name == "submissions" else self._app.work.processor.handle
+        self._plan.stage = STAGES[name] if b'"kind":"finish"' not in body else "finish"
+        try:
+            handle(Delivery(queue=name, message_id=message.id, body=body, count=message.dequeue_count))
+        except Exception as error:
+            self._world.journal.note("raised", self._plan.stage, type(error).__name__)
+            self._failed(name, queue, message)
+        else:
+            self._plan.stage = "host"
+            with suppress(AzureError):
+                self._delete(queue, message)
+
+    def _failed(self, name, queue, message):
+        self._plan.stage = "host"
+        if message.dequeue_count >= self._most:
+            self._poison(name, queue, message)
+            return
+        self._world.clock.advance(seconds=30)
+        with suppress(AzureError):
+            queue.update_message(message, visibility_timeout=0)
+
+    def _poison(self, name, queue, message):
+        # The copy first, as the host does; it has the host's own time to live, which nobody can set.
+        with suppress(AzureError):
+            poison = self._app.connections.queues.get_queue_client(f"{name}-poison")
+            poison.send_message(message.content, time_to_live=self._world.host_ttl)
+            self._delete(queue, message)
+
+    def _delete(self, queue, message):
+        # A repetition after a lost reply finds nothing to delete.
+        with suppress(ResourceNotFoundError, ResourceExistsError):
+            queue.delete_message(message)
+
+    def _settle(self):
+        letters = [] if "results" in self._hold_back else self._world.bus.waiting("results")[:8]
+        if not letters:
+            return False
+        self._world.bus.deliver(letters)
+        self._plan.stage = "settle"
+        received = [Received(one.body.encode(), one.id, one.deliveries) for one in letters]
+        try:
+            self._app.line.settler.settle(received)
+        except Exception as error:
+            self._world.journal.note("raised", "settle", type(error).__name__)
+            return True
+        self._complete(letters)
+        return True
+
+    def _signal(self):
+        letters = self._world.bus.waiting("signals")
+        if "signals" in self._hold_back or not letters:
+            return False
+        self._world.bus.deliver(letters)
+        self._plan.stage = "release"
+        for letter in letters:
+            if letter.kind == "release":
+                self._app.gates.releaser.on_signal(letter.subject)
+        self._complete(letters)
+        return True
+
+    def _complete(self, letters):
+        self._plan.stage = "host"
+        with suppress(ServiceBusError):
+            self._plan.around("COMPLETE", lambda: self._world.bus.complete(letters))
+
+
+def bury_dead_letter(app, body):
+    """Park one message from the dead letters of the bus, as `park_dead` does."""
+    park_dead_result(app.work.parking, body, "dead", "MaxDeliveryCountExceeded")
+

@@ -1,0 +1,167 @@
+"""What must hold when everything has come to rest, whatever happened on the way; each breach is one sentence."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+
+import zstandard
+
+from shared.ledger.records import ChunkState, JobState, Totals
+from shared.parked.entry import EntryState
+from shared.pipeline.totals import FENCE_KEY
+from shared.wiring import parked_table, table_ledger
+
+
+def breaches(world, scenario) -> Iterator[str]:
+    """Yield everything that is wrong."""
+    connections = world.observer()
+    ledger = table_ledger(connections)
+    for name, published in world.published.items():
+        yield from _job(connections, ledger, name, published, scenario, world)
+    yield from _ids(world, ledger)
+    yield from _parked(connections, scenario)
+    yield from _left_over(world)
+    yield from _trace(world, scenario)
+
+
+def _job(connections, ledger, name, published, scenario, world):
+    job = ledger.read(name)
+    if job is None:
+        yield f"lost: there is no job {name}"
+        return
+    if job.state is not JobState.COMPLETE:
+        yield f"stuck: {name} is {job.state}: {job.problem}"
+        return
+    low, high = scenario.revisions.get(name, (1, 1))
+    if not low <= job.revision <= high:
+        yield f"{name} ended at revision {job.revision}, expected {low} to {high}"
+    rows = list(ledger.rows(name))
+    yield from _rows(connections, job, rows, published)
+    yield from _outputs(connections, job, published)
+    told = Counter(json.loads(body)["sluice"]["revision"] for body in world.bus.told("completed") if f'"{name}"' in body)
+    if not told[job.revision]:
+        yield f"nobody was told that revision {job.revision} of {name} is complete"
+    if set(told) - set(range(1, job.revision + 1)):
+        yield f"{name} was said to be complete at revisions {sorted(told)}"
+    if ledger.events(name):
+        yield f"an event of {name} was never sent"
+
+
+def _rows(connections, job, rows, published):
+    added = sum((row.totals for row in rows), Totals())
+    if [row.chunk for row in rows] != list(range(job.chunks)):
+        yield f"{job.job} has rows {[row.chunk for row in rows]} of {job.chunks} chunks"
+    if added != job.totals:
+        yield f"the totals of {job.job} are not the sum of its rows"
+    if any(row.state is not ChunkState.DONE for row in rows):
+        yield f"{job.job} has a chunk that is not done"
+    good = [sale for sale in published if sale["shop"]]
+    bad = [sale for sale in published if not sale["shop"]]
+    found = job.totals.accepted.items, job.totals.rejected.items, job.totals.parked.items
+    if found != (len(good), len(bad), 0):
+        yield f"counted wrong: {job.job} has {found}, expected {(len(good), len(bad), 0)}"
+    sums = job.totals.accepted.sums.get("amount", Decimal())
+    if sums != _sum(good):
+        yield f"counted wrong: {job.job} has {sums}, expected {_sum(good)}"
+    blobs = connections.blobs.get_container_client("results")
+    for row in rows:
+        if not row.blob or _hash(blobs, row.blob) != row.hash:
+            yield f"the result of chunk {row.chunk} of {job.job} is not there"
+    payloads = connections.blobs.get_container_client("payloads")
+    if job.plan is None or _hash(payloads, job.plan.name) != job.plan.name.rpartition("/")[2]:
+        yield f"the plan of {job.job} is not there"
+
+
+def _outputs(connections, job, published):
+    container, folder = connections.blobs.get_container_client("outputs"), f"{job.job}/{job.revision}/"
+    names = set(container.list_blob_names(name_starts_with=folder))
+    if f"{folder}manifest.json" not in names:
+        yield f"{job.job} has no manifest of revision {job.revision}"
+        return
+    manifest = json.loads(container.download_blob(f"{folder}manifest.json").readall())
+    lines = [
+        json.loads(line)
+        for part in manifest["parts"]
+        if part["name"].startswith("output")
+        for line in _unpacked(container.download_blob(folder + part["name"]).readall()).splitlines()
+    ]
+    wanted = {job.id_base + n: sale for n, sale in enumerate(published) if sale["shop"]}
+    if len({line["id"] for line in lines}) != len(lines):
+        yield f"an id is twice in the output of {job.job}"
+    if {line["id"]: {"shop": line["shop"], "amount": line["amount"]} for line in lines} != wanted:
+        yield f"the output of {job.job} is not what was published"
+    query = connections.tables.get_table_client("totals").query_entities(
+        "PartitionKey eq @job", parameters={"job": job.job}
+    )
+    rows = {row["RowKey"]: row for row in query}
+    fence = rows.pop(FENCE_KEY, None)
+    by_shop = {shop: _sum([s for s in wanted.values() if s["shop"] == shop]) for shop in {s["shop"] for s in wanted.values()}}
+    found = {row["account"]: Decimal(row["amount"]) for row in rows.values() if row["revision"] == job.revision}
+    if found != by_shop:
+        yield f"the totals by shop of {job.job} are {found}, expected {by_shop}"
+    if fence is None or fence["revision"] != job.revision:
+        yield f"the fence of {job.job} is not at its revision"
+
+
+def _ids(world, ledger):
+    taken = sorted(
+        (job.id_base, job.id_base + job.items, name)
+        for name in world.published
+        if (job := ledger.read(name)) is not None and job.id_base is not None
+    )
+    for (_, end, one), (begin, _, other) in zip(taken, taken[1:], strict=False):
+        if begin < end:
+            yield f"{one} and {other} have ids in common"
+    with world.app() as app:
+        following = app.next_id()
+    if taken and following < max(end for _, end, _ in taken):
+        yield "the sequence would give ids again that jobs have"
+
+
+def _parked(connections, scenario):
+    table, wanted = parked_table(connections), Counter(scenario.parked)
+    for entry in table.entries(closed=True):
+        if hashlib.sha256(table.body(entry)).hexdigest() != entry.sha256:
+            yield f"the bytes of parked {entry.key} are not those that were parked"
+        if entry.state is EntryState.DONE:
+            continue
+        if not wanted[entry.stage.value, entry.reason]:
+            yield f"wrongly parked: {entry.job} {entry.key} ({entry.reason}, {entry.state})"
+        wanted[entry.stage.value, entry.reason] -= 1
+    for (stage, reason), count in wanted.items():
+        if count > 0:
+            yield f"lost: nothing is parked in {stage} for {reason}"
+
+
+def _left_over(world):
+    yield from (f"stuck: {what}" for what in world.unfinished())
+    yield from (f"{count} messages are left on {name}" for name, count in world.depths().items() if count)
+
+
+def _trace(world, scenario):
+    is_open = not scenario.is_gated
+    for kind, *entry in world.journal.entries():
+        is_open = is_open or kind == "opening"
+        if kind != "request":
+            continue
+        _, site, details = entry
+        is_put = site.startswith("POST") and site.endswith("/messages")
+        if is_put and "-poison" not in site and details["ttl"] != "-1":
+            yield f"a message on {site} expires after {details['ttl']} s"
+        if is_put and "work-00" in site and not is_open:
+            yield "a chunk was dispatched before its gate was opened"
+
+
+def _sum(found):
+    return sum((Decimal(sale["amount"]) for sale in found), Decimal())
+
+
+def _hash(container, name):
+    blob = container.get_blob_client(name)
+    return hashlib.sha256(blob.download_blob().readall()).hexdigest() if blob.exists() else None
+
+
+def _unpacked(content):
+    return zstandard.ZstdDecompressor().decompressobj().decompress(content)

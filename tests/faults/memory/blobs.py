@@ -1,0 +1,118 @@
+"""The blob service, as far as Sluice uses it."""
+
+import re
+from dataclasses import dataclass, replace
+from xml.sax.saxutils import escape
+
+from tests.faults.memory.reply import Reply, http_date, refusal
+
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+@dataclass(frozen=True)
+class _Blob:
+    content: bytes
+    metadata: dict
+    type: str
+    etag: str
+    changed: str
+
+
+class Blobs:
+    """Containers with block blobs."""
+
+    def __init__(self, storage, containers):
+        self._storage = storage
+        self._containers = {name: {} for name in containers}
+
+    def answer(self, asked):
+        """Answer one request."""
+        container, _, name = asked.path.partition("/")
+        blobs = self._containers.get(container)
+        if blobs is None:
+            return refusal(404, "ContainerNotFound")
+        if not name:
+            return _listed(container, blobs, asked.query)
+        refused = _condition(blobs.get(name), asked)
+        return refused or getattr(self, f"_{asked.method.lower()}")(blobs, name, asked)
+
+    def _put(self, blobs, name, asked):
+        found = blobs.get(name)
+        if asked.query.get("comp") == "metadata":
+            if found is None:
+                return refusal(404, "BlobNotFound")
+            blobs[name] = replace(found, metadata=_metadata(asked), **self._version())
+            return Reply(200, headers=_headers(blobs[name]))
+        if "comp" in asked.query:
+            raise NotImplementedError(asked.query)
+        kind = asked.headers.get("x-ms-blob-content-type", "application/octet-stream")
+        blobs[name] = _Blob(asked.body, _metadata(asked), kind, **self._version())
+        return Reply(201, headers=_headers(blobs[name]))
+
+    def _head(self, blobs, name, _asked):
+        found = blobs.get(name)
+        if found is None:
+            return replace(refusal(404, "BlobNotFound"), body=b"")
+        return Reply(200, headers={**_headers(found), "Content-Length": str(len(found.content))})
+
+    def _get(self, blobs, name, asked):
+        found = blobs.get(name)
+        if found is None:
+            return refusal(404, "BlobNotFound")
+        wanted = _RANGE.fullmatch(asked.headers.get("x-ms-range") or asked.headers.get("range") or "")
+        if not wanted:
+            return Reply(200, found.content, _headers(found))
+        first, last = int(wanted[1]), int(wanted[2] or len(found.content) - 1)
+        if first >= len(found.content):
+            return refusal(416, "InvalidRange")
+        part = found.content[first : last + 1]
+        place = f"bytes {first}-{first + len(part) - 1}/{len(found.content)}"
+        return Reply(206, part, {**_headers(found), "Content-Range": place})
+
+    def _delete(self, blobs, name, _asked):
+        return Reply(202) if blobs.pop(name, None) else refusal(404, "BlobNotFound")
+
+    def _version(self):
+        return {"etag": f'"0x{self._storage.version():X}"', "changed": http_date(self._storage.now)}
+
+
+def _condition(found, asked):
+    unless, only = asked.headers.get("If-None-Match"), asked.headers.get("If-Match")
+    if unless == "*" and found is not None:
+        return refusal(409, "BlobAlreadyExists")
+    if only is not None and asked.method == "GET" and found is None:
+        return refusal(404, "BlobNotFound")
+    if only is not None and (found is None or only not in {"*", found.etag}):
+        return refusal(412, "ConditionNotMet")
+    return None
+
+
+def _headers(found):
+    metadata = {f"x-ms-meta-{name}": value for name, value in found.metadata.items()}
+    fixed = {"ETag": found.etag, "Last-Modified": found.changed, "Content-Type": found.type, "x-ms-blob-type": "BlockBlob"}
+    return {**fixed, **metadata}
+
+
+def _metadata(asked):
+    prefix = "x-ms-meta-"
+    return {name[len(prefix) :]: value for name, value in asked.headers.items() if name.lower().startswith(prefix)}
+
+
+def _listed(container, blobs, query):
+    if query.get("comp") != "list":
+        return Reply(201)
+    prefix = query.get("prefix", "")
+    entries = "".join(
+        f"<Blob><Name>{escape(name)}</Name><Properties><Last-Modified>{blob.changed}</Last-Modified>"
+        f"<Etag>{escape(blob.etag)}</Etag><Content-Length>{len(blob.content)}</Content-Length>"
+        f"<Content-Type>{escape(blob.type)}</Content-Type><BlobType>BlockBlob</BlobType></Properties><Metadata>"
+        + "".join(f"<{key}>{escape(value)}</{key}>" for key, value in blob.metadata.items())
+        + "</Metadata></Blob>"
+        for name, blob in sorted(blobs.items())
+        if name.startswith(prefix)
+    )
+    text = (
+        f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults ContainerName="{container}"><Prefix>{escape(prefix)}'
+        f"</Prefix><Blobs>{entries}</Blobs><NextMarker /></EnumerationResults>"
+    )
+    return Reply(200, text.encode(), {"Content-Type": "application/xml"})

@@ -1,0 +1,131 @@
+"""Storage in memory below the real libraries: their transports call it instead of a network."""
+
+import itertools
+import threading
+import urllib.parse
+from datetime import UTC, datetime, timedelta
+
+import requests
+from azure.core.pipeline.transport import RequestsTransportResponse
+from azure.core.rest import HttpRequest
+from azure.core.rest._requests_basic import RestRequestsTransportResponse
+from requests.structures import CaseInsensitiveDict
+
+from shared.connections import Connections
+from shared.topology import topology
+from tests.faults.memory.blobs import Blobs
+from tests.faults.memory.queues import Queues
+from tests.faults.memory.reply import Asked
+from tests.faults.memory.tables import Tables
+from tests.faults.plan import FaultyTransport, Plan
+
+_ENDPOINTS = "".join(f"{service}Endpoint=http://{service.lower()}.memory/sim;" for service in ("Blob", "Queue", "Table"))
+CONNECTION_STRING = f"DefaultEndpointsProtocol=http;AccountName=sim;AccountKey=c2lt;{_ENDPOINTS}"
+
+
+class MemoryStorages:
+    """Gives each run storage of its own."""
+
+    def fresh(self):
+        """Return a storage that nobody has used."""
+        return MemoryStorage()
+
+
+class MemoryStorage:
+    """One account, with a time of its own that only waiting moves."""
+
+    is_real = False
+    connection_string = CONNECTION_STRING
+
+    def __init__(self):
+        self._now, self._lock = datetime(2026, 11, 20, 12, tzinfo=UTC), threading.Lock()
+        self._versions = itertools.count(1)
+        whole = topology()
+        self._services = {
+            "blob": Blobs(self, whole.containers),
+            "queue": Queues(self, whole.queues),
+            "table": Tables(self, whole.tables),
+        }
+
+    @property
+    def now(self):
+        """The time of this account."""
+        return self._now
+
+    def version(self):
+        """Return a number that no other change has."""
+        return next(self._versions)
+
+    def connections(self):
+        """Return connections without faults."""
+        return Connections(CONNECTION_STRING, transport=lambda: self.transport(Plan()))
+
+    def transport(self, plan):
+        """Return a transport with the faults of the plan."""
+        return MemoryTransport(plan, self)
+
+    def wait(self, seconds):
+        """Let time pass."""
+        self._now += timedelta(seconds=seconds)
+
+    def answer(self, request):
+        """Have a request take effect and return its reply."""
+        url = urllib.parse.urlsplit(request.url)
+        asked = Asked(
+            request.method,
+            urllib.parse.unquote(url.path.split("/", 2)[2]),
+            {name: values[0] for name, values in urllib.parse.parse_qs(url.query, keep_blank_values=True).items()},
+            CaseInsensitiveDict(request.headers),
+            _body(request),
+        )
+        with self._lock:
+            return self._services[url.hostname.partition(".")[0]].answer(asked)
+
+
+class MemoryTransport(FaultyTransport):
+    """A transport without a network."""
+
+    def __init__(self, plan, storage):
+        super().__init__(plan)
+        self._storage = storage
+
+    def deliver(self, request, **options):
+        """Have the request take effect and return the response as the library's own transport would."""
+        reply = self._storage.answer(request)
+        made = requests.Response()
+        made.status_code, made.reason, made.url = reply.status, reply.reason, request.url
+        made.headers = CaseInsensitiveDict({"x-ms-version": "2025-07-05", "x-ms-request-id": "sim", **reply.headers})
+        made.headers.setdefault("Content-Length", str(len(reply.body)))
+        if options.get("stream"):
+            made.raw = _Raw(reply.body)
+        else:
+            made._content, made._content_consumed = reply.body, True
+        if not isinstance(request, HttpRequest):
+            return RequestsTransportResponse(request, made)
+        response = RestRequestsTransportResponse(request=request, internal_response=made)
+        if not options.get("stream"):
+            response.read()
+        return response
+
+
+class _Raw:
+    """A body that is read as from a connection."""
+
+    def __init__(self, body):
+        self._body = body
+
+    def stream(self, _amount, decode_content=None):
+        """Yield it."""
+        yield self._body
+
+    def close(self):
+        """Nothing to close."""
+
+    def release_conn(self):
+        """Nothing to give back."""
+
+
+def _body(request):
+    body = request.data if request.data is not None else getattr(request, "content", None)
+    body = body.read() if hasattr(body, "read") else body
+    return body.encode() if isinstance(body, str) else bytes(body or b"")

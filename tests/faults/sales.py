@@ -1,0 +1,59 @@
+"""The jobs of these runs: sales by shop, with a switch that breaks the workload as a bad deployment would."""
+
+from decimal import Decimal
+
+import msgspec
+
+from shared.errors import RefusedError
+from shared.workloads import Line, Rejected, Total
+
+
+class Sale(msgspec.Struct, frozen=True):
+    """A transaction."""
+
+    shop: str
+    amount: Decimal
+
+
+class Sold(msgspec.Struct, frozen=True):
+    """A sale with its id."""
+
+    shop: str
+    amount: Decimal
+    id: int
+
+
+class Sales:
+    """Keeps every sale with its id, so that a check can name what is missing or there twice."""
+
+    name, transaction, partial, sums = "sales", Sale, list[Sold], ("amount",)
+
+    def __init__(self):
+        self.breaks_at = {}
+
+    def map(self, sale, number):
+        """Reject what has no shop; fail as this deployment does."""
+        if sale.shop in self.breaks_at:
+            raise self.breaks_at[sale.shop]
+        return Sold(sale.shop, sale.amount, number) if sale.shop else Rejected("no_shop", "the shop is empty")
+
+    def combine(self, mapped):
+        """Keep all."""
+        return list(mapped)
+
+    def merge(self, left, right):
+        """Keep all of both."""
+        return left + right
+
+    def finish(self, partial):
+        """Yield a line a sale and a total a shop."""
+        shops = {}
+        for sale in partial:
+            shops[sale.shop] = shops.get(sale.shop, Decimal()) + sale.amount
+            yield Line({"id": sale.id, "shop": sale.shop, "amount": str(sale.amount)})
+        yield from (Total(shop, {"amount": str(amount)}) for shop, amount in sorted(shops.items()))
+
+
+#: What a deployment can break: a failure of a known and permanent kind, and one of a kind that nobody knows.
+PERMANENT = RefusedError("bad_sale", "this deployment cannot read it", "deploy the one before, then replay")
+UNKNOWN = ValueError("this deployment has a bug")

@@ -1,0 +1,182 @@
+"""What outlasts every process of a run: storage, bus, clock and journal; and the processes that work on them."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from shared.ids import BlobStore, RangeGenerator
+from shared.payload import Limits
+from shared.publish.publisher import Publisher
+from shared.settings import Settings
+from shared.wiring import gatehouse, line, parked_operator, works
+from shared.workloads.registry import Workloads
+from tests.faults.bus import Bus, BusConnections
+from tests.faults.host import Host
+from tests.faults.plan import Plan
+from tests.faults.sales import Sales
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SETTINGS = Settings(work_queues=1, chunk_items=2, chunk_overdue=timedelta(minutes=10), workloads="")
+#: Two transactions a frame, and a message so small that a payload needs a blob.
+SMALL = Limits(frame_items=2, message_bytes=500)
+INLINE = Limits(frame_items=2)
+QUEUES = ("submissions", "work-00", "submissions-poison", "work-00-poison")
+#: Ticks that recovery may take.
+MOST_TICKS = 8
+GATE = "nightly"
+
+
+class ManualClock:
+    """A clock that a run moves."""
+
+    def __init__(self):
+        self.at = NOON
+
+    def now(self):
+        """Return the time that was set."""
+        return self.at
+
+    def monotonic(self):
+        """Return the same in seconds."""
+        return self.at.timestamp()
+
+    def advance(self, **duration):
+        """Move it."""
+        self.at += timedelta(**duration)
+
+
+class World:
+    """One installation and its jobs."""
+
+    def __init__(self, storage, journal):
+        self.storage, self.journal, self.clock = storage, journal, ManualClock()
+        self.bus, self.sales = Bus(journal), Sales()
+        self.workloads = Workloads([self.sales])
+        self.published, self.expected_parked, self.revisions = {}, set(), {}
+        self.host_ttl = None
+        self._observer = storage.connections()
+
+    def app(self, plan=None):
+        """Return a process of the app."""
+        return App(self, plan or Plan(note=self.journal.note))
+
+    def depths(self, queues=QUEUES):
+        """Return how many messages each queue has, hidden ones included."""
+        return {
+            name: self._observer.queues.get_queue_client(name).get_queue_properties().approximate_message_count
+            for name in queues
+        }
+
+    def lose_messages(self):
+        """Lose what is on the work queue, every dispatch message, and the whole bus; publishers' messages stay."""
+        self._observer.queues.get_queue_client("work-00").clear_messages()
+        queue = self._observer.queues.get_queue_client("submissions")
+        while self.depths(["submissions"])["submissions"] and (found := self._all_of(queue)):
+            for message in found:
+                queue.delete_message(message)
+                if '"dispatch"' not in message.content:
+                    self.journal.note("kept", message.content)
+        for (content,) in self.journal.entries("kept"):
+            queue.send_message(content, time_to_live=-1)
+        self.bus.lose()
+
+    def _all_of(self, queue):
+        for _ in range(30):
+            if found := list(queue.receive_messages(max_messages=32, visibility_timeout=30)):
+                return found
+            self.storage.wait(0.1)
+        return []
+
+    def unfinished(self):
+        """Name everything that still waits for somebody: pointers, held rows, messages on the bus."""
+        tables = self._observer.tables
+        pending = [f"{row['PartitionKey']} {row['RowKey']}" for row in tables.get_table_client("pending").list_entities()]
+        held = [f"held {row['RowKey']}" for row in tables.get_table_client("held").list_entities()]
+        return pending + held + [f"letter to {one.entity}" for name in ("results", "signals") for one in self._waiting(name)]
+
+    def _waiting(self, entity):
+        return [letter for letter in self.bus.waiting(entity) if letter.kind != "completed"]
+
+    def observer(self):
+        """Return connections without faults for the checks."""
+        return self._observer
+
+    def close(self):
+        """Close what is open."""
+        self._observer.close()
+        self.journal.close()
+
+
+class App:
+    """One process of the app, with everything that its functions call."""
+
+    def __init__(self, world, plan):
+        self.world, self.plan = world, plan
+        storage = world.storage
+        self.connections = BusConnections(
+            storage.connection_string, world.bus, plan, transport=lambda: storage.transport(plan)
+        )
+        self.gates = gatehouse(self.connections, clock=world.clock, parallel=1)
+        self.work = works(self.connections, world.workloads, clock=world.clock)
+        self.line = line(self.connections, SETTINGS, self.gates, self.work, clock=world.clock)
+
+    def host(self, **options):
+        """Return the host of this process."""
+        return Host(self, **options)
+
+    def submit(self, job, sales, *, gate=None, limits=SMALL):
+        """Publish as a publisher does."""
+        self.plan.stage = "submit"
+        # Known before it is sent: whatever becomes of the sending, it may count once and never twice.
+        self.world.published[job] = sales
+        publisher = Publisher(
+            self.connections.queues.get_queue_client("submissions"),
+            self.connections.blobs.get_container_client("payloads"),
+            limits=limits,
+        )
+        publisher.submit(job=job, transactions=sales, workload="sales", gate=gate, sums=("amount",))
+
+    def open_gate(self):
+        """Open the gate as an operator does, again if it was not said to be open."""
+        self.plan.stage = "release"
+        self.world.journal.note("opening")
+        self.gates.operator.open(GATE, by="ann")
+
+    def tick(self):
+        """Run the timer once."""
+        self.plan.stage = "tick"
+        self.line.tick.run()
+
+    def replay(self, **pace):
+        """Replay what is parked, as a person does."""
+        self.plan.stage = "replay"
+        send = self.work.send
+        return parked_operator(self.connections, send, self.world.clock, lambda _: self._let_work())
+
+    def _let_work(self):
+        self.world.clock.advance(seconds=1)
+        stage = self.plan.stage
+        self.host().run()
+        self.plan.stage = stage
+
+    def next_id(self):
+        """Return the next id of the sequence that transactions are numbered by."""
+        store = BlobStore(self.connections.blobs.get_container_client("ids"), "transactions")
+        with RangeGenerator(store, prefetch=False) as ids:
+            return ids.next_ids(1).start
+
+    def close(self):
+        """Let what hung take effect at last, then close."""
+        self.plan.catch_up()
+        self.work.send.close()
+        self.connections.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def sales(*shops):
+    """Return one sale a shop name, with amounts that tell them apart."""
+    return [{"shop": shop, "amount": str(Decimal(n + 1) + Decimal("0.10"))} for n, shop in enumerate(shops)]
