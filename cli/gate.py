@@ -1,8 +1,6 @@
 """`sluice gate`: open and close gates, look at them, wait for them. It needs storage only; the app may be down."""
 
-import getpass
 import json
-import socket
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,7 +8,7 @@ import typer
 from rich.console import Console
 
 from cli import gate_view as view
-from cli.options import WRONG_CALL, JsonOption, SettingsOption, connected
+from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate.held import HeldSummary
 from shared.gate.operator import Outcome
@@ -36,14 +34,7 @@ def _checked(name: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
-def _user() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
 GateArgument = Annotated[str, typer.Argument(help="The gate, for instance nightly.", metavar="NAME", callback=_checked)]
-WhyOption = Annotated[str, typer.Option(help="Kept in the gate's history and in the audit.", metavar="TEXT")]
-ByOption = Annotated[str, typer.Option(help="Who does it, for the audit.", default_factory=_user)]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def _moment(text: str) -> datetime:

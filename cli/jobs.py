@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cli import job_view as view
-from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from shared.audit import AuditTable, Command
+from shared.clock import SystemClock
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
-from shared.wiring import table_ledger
+from shared.wiring import resume, table_ledger
 
 #: Seconds between two looks of `watch`: each is a request that somebody pays for.
 LOOK_EVERY = 1.0
@@ -82,6 +84,28 @@ def watch(
         Console().print(view.job_table(found, now))
     if found.state not in GOOD:
         raise typer.Exit(PROBLEM_FOUND if found.state in STOPS else NOT_ENDED)
+
+
+@app.command("resume")
+def resume_job(
+    job: JobArgument,
+    by: ByOption,
+    why: WhyOption = "",
+    settings: SettingsOption = None,
+    *,
+    yes: YesOption = False,
+) -> None:
+    """Let a paused job go on: what is parked so far does not pause it again."""
+    with connected(settings) as connections:
+        found = _find(table_ledger(connections), job)
+        if not yes:
+            problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
+            typer.confirm(f"job {job} is {found.state.value} ({problem}): let it go on?", abort=True)
+        audit = AuditTable(connections.tables.get_table_client("audit"), SystemClock())
+        with audit.recorded(Command(by, "job resume", job, why)) as command:
+            resumed = resume(connections).resume(job)
+            command.result = resumed.state.value
+    typer.echo(f"job {job} is {resumed.state.value}: `sluice jobs watch {job}`")
 
 
 def _watched(ledger: Ledger, job: str, timeout: float | None, *, is_shown: bool) -> Job | None:

@@ -1,5 +1,7 @@
 """What every command shares: its common options, its exit statuses, its connections."""
 
+import getpass
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,17 @@ SettingsOption = Annotated[
     Path | None, typer.Option("--settings", help="A settings file to read instead of the ones looked for.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
+
+
+def _user() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+WhyOption = Annotated[
+    str, typer.Option(help="Kept in the audit, and in the history where there is one.", metavar="TEXT")
+]
+ByOption = Annotated[str, typer.Option(help="Who does it, for the audit.", default_factory=_user)]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @contextmanager

@@ -12,8 +12,7 @@ import typer
 from rich.console import Console
 
 from cli import parked_view as view
-from cli.gate import ByOption, YesOption
-from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
 from shared.clock import SystemClock
 from shared.parked.entry import Entry
 from shared.parked.grouping import grouped, waves

@@ -52,6 +52,11 @@ class Reason(StrEnum):
         "this installation has no such workload",
         "name one that it has, or deploy it",
     )
+    UNKNOWN_SUM = (
+        "unknown_sum",
+        "a sum is declared over a field that the workload does not add up",
+        "declare sums over the workload's own fields, or none",
+    )
     UNKNOWN_JOB = (
         "unknown_job",
         "there is no such job",

@@ -4,7 +4,7 @@ Every step may be repeated: the job's row is inserted once, its plan depends on 
 that count are those whose reservation was recorded first. Whoever dies in between is followed by the next delivery.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
@@ -76,7 +76,8 @@ class Acceptance:
     send: Callable[[str, str], None]
     pending: PendingTable
     clock: Clock
-    workloads: Collection[str]
+    #: The workloads of this installation, each with the fields whose sums it proves.
+    sums: Mapping[str, Collection[str]]
     limits: Limits
     chunk_items: int
     #: How long a job may be silent before the tick looks after it.
@@ -85,14 +86,24 @@ class Acceptance:
     def accept(self, envelope: Envelope, message_id: str) -> Accepted:
         """Accept one submission; RefusedError is for the publisher, everything else may be tried again."""
         submission = read_submission(envelope, message_id, self.limits)
-        if submission.workload not in self.workloads:
-            known = ", ".join(sorted(self.workloads))
-            raise refuse(Reason.UNKNOWN_WORKLOAD, f"the workload is {submission.workload!r}, known are: {known}")
+        self._check(submission)
         payload = self.intake.take(submission)
         job, is_new = self._insert(submission, fingerprint(submission, payload))
         if not is_new and job.state not in _UNDECIDED:
             return Accepted.DUPLICATE
         return self.pass_on(self._planned(job, submission, payload))
+
+    def _check(self, submission: Submission) -> None:
+        """Refuse what could never be balanced: nobody would add up its transactions or its sums."""
+        if submission.workload not in self.sums:
+            known = ", ".join(sorted(self.sums))
+            raise refuse(Reason.UNKNOWN_WORKLOAD, f"the workload is {submission.workload!r}, known are: {known}")
+        proven = self.sums[submission.workload]
+        if strange := sorted(set(submission.declared.sums) - set(proven)):
+            found = (
+                f"declared are {', '.join(strange)[:200]}; {submission.workload} adds up: {', '.join(proven) or 'none'}"
+            )
+            raise refuse(Reason.UNKNOWN_SUM, found)
 
     def _insert(self, submission: Submission, content_hash: str) -> tuple[Job, bool]:
         now = self.clock.now()

@@ -10,12 +10,14 @@ from shared.ids import BlobStore, RangeGenerator
 from shared.parked.attempts import Attempts
 from shared.parked.drain import drain_poison
 from shared.payload import Intake, Limits, PayloadStore
+from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals
 from shared.pipeline.deliveries import Deliveries
 from shared.pipeline.dispatch import Dispatcher, pause_apart
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.resume import Resume
 from shared.pipeline.settle import Settler
 from shared.pipeline.sweep import Sweep
 from shared.settings import Settings
@@ -97,7 +99,7 @@ def _acceptance(
         send=queue_sender(connections),
         pending=gates.pending,
         clock=clock,
-        workloads=frozenset(work.workloads),
+        sums={name: work.workloads.named(name).sums for name in work.workloads},
         limits=limits,
         chunk_items=settings.chunk_items,
         overdue=settings.chunk_overdue,
@@ -108,3 +110,11 @@ def _drain_poison(connections: Connections, settings: Settings, work: Works) -> 
     queues = [name for name in topology(settings.work_queues).queues if name.endswith(POISON_SUFFIX)]
     clients = [connections.queues.get_queue_client(name) for name in queues]
     return sum(drain_poison(client, work.parking, work.send) for client in clients)
+
+
+def resume(connections: Connections, *, clock: Clock | None = None) -> Resume:
+    """Return what lets a paused job go on."""
+    clock, send = clock or SystemClock(), queue_sender(connections)
+    pending = PendingTable(connections.tables.get_table_client("pending"))
+    finish = FinishCall(send, pending, clock)
+    return Resume(ledger=table_ledger(connections), finish=finish, send=send, clock=clock)

@@ -75,3 +75,22 @@ def test_watching_a_job_that_never_comes_is_bounded_too(sluice):
     """A job that nobody accepts is not waited for longer than asked."""
     done = sluice("jobs", "watch", "never-dropped", "--timeout", "0")
     assert (done.returncode, "check the id" in done.stderr) == (1, True)
+
+
+def test_a_paused_job_is_resumed_and_audited(sluice, job_in, stack_settings):
+    """It goes on where it stopped, with a dispatch message, and who wanted it is in the audit."""
+    name = job_in(JobState.PAUSED, parked_chunks=1, done=0, problem="too many chunks are parked")
+    done = sluice("jobs", "resume", name, "--yes", "--why", "seen")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(sluice("jobs", "show", name, "--json").stdout)["state"] == "dispatching"
+    with Connections.parse(stack_settings) as connections:
+        rows = connections.tables.get_table_client("audit").query_entities(f"target eq '{name}'")
+        assert [(row["what"], row["why"], row["result"]) for row in rows] == [("job resume", "seen", "dispatching")]
+        queue = connections.queues.get_queue_client("submissions")
+        assert name in "".join(message.content for message in queue.receive_messages(max_messages=32))
+
+
+def test_a_job_that_is_not_paused_cannot_be_resumed(sluice, job_in):
+    """The refusal says how the job is."""
+    done = sluice("jobs", "resume", job_in(JobState.RUNNING), "--yes")
+    assert (done.returncode, "it is running, expected paused" in done.stderr) == (1, True)

@@ -79,7 +79,7 @@ class Process:
             send=world.queues.send,
             pending=PendingTable(self.connections.tables.get_table_client("pending")),
             clock=world.clock,
-            workloads={"billing"},
+            sums={"billing": ("quantity",)},
             limits=limits,
             chunk_items=CHUNK_ITEMS,
             overdue=timedelta(minutes=10),

@@ -85,6 +85,14 @@ def test_an_unknown_workload_is_refused_before_anything_is_written(world, proces
     assert world.ledger.read(world.job) is None
 
 
+def test_a_sum_that_nobody_would_prove_is_refused_before_anything_is_written(world, process):
+    """A declared sum over a field that the workload does not add up could only end unbalanced."""
+    with pytest.raises(RefusedError, match="unknown_sum") as error:
+        process().accept(world.submission(declared={"sums": {"weight": "3"}}), "m1")
+    assert "billing adds up: quantity" in error.value.found
+    assert world.ledger.read(world.job) is None
+
+
 def test_a_job_that_names_no_id_takes_that_of_its_message(world, process):
     """The least form that a person can type is a job too."""
     process().accept(b'{"sluice": {"items": [{"a": 1}]}}', world.job)
