@@ -1,0 +1,75 @@
+"""The whole tick of the app, as it is wired: what it costs when nothing waits, and that one failure hides no other."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from shared.connections import Connections
+from shared.errors import StorageUnavailableError
+from shared.settings import Settings
+from shared.tick import Tick
+from shared.wiring import gatehouse, line, works
+from shared.workloads.registry import Workloads
+from tests.gate.conftest import ManualClock
+from tests.gate.faults import Plan
+
+QUIET, QUARTER = datetime(2020, 1, 1, 12, 1, tzinfo=UTC), datetime(2020, 1, 1, 12, 15, tzinfo=UTC)
+
+
+@pytest.fixture
+def tick_at(stack_settings, provisioned):
+    """Run one tick of the wired app at a time when nothing that tests left behind is due; return its requests."""
+    with Connections.parse(stack_settings) as cleaning:
+        held = cleaning.tables.get_table_client("held")
+        for row in held.list_entities():
+            held.delete_entity(row)
+
+    def run(now):
+        plan = Plan()
+        with Connections(provisioned.connection_string, transport=plan.transport) as connections:
+            settings, clock = Settings.parse(stack_settings), ManualClock(now)
+            gates = gatehouse(connections, clock=clock)
+            work = works(connections, Workloads.load(settings.workloads, stack_settings), clock=clock)
+            line(connections, settings, gates, work, clock=clock).tick.run()
+        return plan.requests
+
+    return run
+
+
+def test_an_idle_tick_makes_two_requests(tick_at):
+    """One finds no gate that holds something, one finds nothing due: that is what idle costs."""
+    assert [(method, path.split("(")[0]) for _service, method, path in tick_at(QUIET)] == [
+        ("GET", "pending"),
+        ("GET", "held"),
+    ]
+
+
+def test_every_quarter_of_an_hour_the_poison_queues_are_looked_at(tick_at):
+    """Each of them once: what the host gave up on is not left there."""
+    looked = [path for service, _method, path in tick_at(QUARTER) if service == "queue"]
+    assert sorted(looked) == ["submissions-poison/messages", "work-00-poison/messages"]
+
+
+class Step:
+    """A part of the tick that a test makes fail."""
+
+    def __init__(self, error=None):
+        self.runs, self.error = 0, error
+
+    def __call__(self, *_given):
+        """Run, or fail."""
+        self.runs += 1
+        if self.error:
+            raise self.error
+        return []
+
+    run = follow = due = __call__
+
+
+def test_a_step_that_fails_does_not_keep_the_others_from_running():
+    """Everything is tried, and the first error is what the host logs."""
+    gates, sweep, drain = Step(StorageUnavailableError("gates")), Step(StorageUnavailableError("sweep")), Step()
+    tick = Tick(pending=Step(), gates=gates, sweep=sweep, outbox=Step(), drain_poison=drain, clock=ManualClock(QUARTER))
+    with pytest.raises(StorageUnavailableError, match="gates"):
+        tick.run()
+    assert (gates.runs, sweep.runs, drain.runs) == (1, 1, 1)
