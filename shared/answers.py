@@ -2,10 +2,51 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
 
-from azure.core.exceptions import AzureError
+from azure.core.exceptions import AzureError, IncompleteReadError, ServiceResponseError
+from azure.core.pipeline.transport import HttpTransport
 
 from shared.errors import StorageUnavailableError
+
+
+class WholeReplies(HttpTransport[Any, Any]):
+    """Passes on to a transport; a reply that ends in its middle is one that did not come.
+
+    The table library takes such an error for a refusal, looks for the reply that it has not, and fails with an
+    AttributeError, which nobody who handles its errors expects.
+    """
+
+    def __init__(self, transport: HttpTransport[Any, Any]) -> None:
+        self._transport = transport
+
+    def send(self, request: Any, **options: Any) -> Any:
+        """Send, and return a reply that is whole or still to be read."""
+        try:
+            return self._transport.send(request, **options)
+        except IncompleteReadError as error:
+            raise ServiceResponseError(f"the reply to {request.method} ended in its middle", error=error) from error
+
+    def open(self) -> None:
+        """Open the connections."""
+        self._transport.open()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        self._transport.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self._transport.__exit__(kind, error, trace)
 
 
 @contextmanager

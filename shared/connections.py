@@ -14,6 +14,7 @@ from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient
 from azure.storage import blob, queue
 
+from shared.answers import WholeReplies
 from shared.settings import BUS, STORAGE, SettingsError
 from shared.usage.meter import Meter
 
@@ -94,7 +95,7 @@ class Connections:
     def _options(self, service: str, policy: object | None) -> dict[str, Any]:
         patience = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
         counted = self._transport or partial(self.meter.transport, service, **patience)
-        return {**patience, "transport": counted(), **({} if policy is None else {"retry_policy": policy})}
+        return {**patience, "transport": WholeReplies(counted()), **({} if policy is None else {"retry_policy": policy})}
 
     def _keep(self, client: _Client) -> _Client:
         self._opened.append(client.close)
