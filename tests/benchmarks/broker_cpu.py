@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ def _client(connection_string: str, share: int) -> None:
                     left -= 1
 
 
-def main() -> int:
+def main(_arguments: Sequence[str] = ()) -> int:
     """Run and print the table; the exit status is 1 where the broker takes half or more."""
     with Broker.start() as broker:
         pid = broker.pid or 0

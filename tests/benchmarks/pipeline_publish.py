@@ -1,0 +1,32 @@
+"""Publishes one file as one job, in a process whose time and memory are its own.
+
+python -m tests.benchmarks.pipeline_publish STORAGE FILE JOB
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from shared.connections import Connections
+from shared.publish import Publisher
+from shared.publish.source import read_file
+
+
+def main() -> None:
+    """Publish, and print when it began, and the CPU seconds and the memory it took."""
+    storage, path, job = sys.argv[1:]
+    with Connections(storage) as connections, Path(path).open("rb") as file:
+        publisher = Publisher(
+            connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
+        )
+        used, began = time.process_time(), time.time()
+        publisher.submit_lines(job=job, lines=read_file(file), workload="billing", sums=["quantity"])
+        cpu, sent = time.process_time() - used, time.time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    sys.stdout.write(json.dumps({"began": began, "sent": sent, "cpu": cpu, "peak": peak}))
+
+
+if __name__ == "__main__":
+    main()

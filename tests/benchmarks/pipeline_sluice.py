@@ -1,0 +1,98 @@
+"""Sluice end to end on the local stack: submit, ids, dispatch, process, ledger, results, totals, finish."""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from local.host.launcher import Host
+from local.paths import ROOT
+from local.stack import Stack, StackOptions, running
+from shared.connections import Connections
+from shared.ledger.records import FINISHED, Job
+from shared.wiring import table_ledger
+from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, peak_of
+
+#: Peers ask as often; at the sample's two seconds most of the time of a short run would be waiting.
+POLLING = {"AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.100"}
+LOOK_EVERY = 0.05
+PATIENCE = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SluiceRun:
+    """One job, and what it took in detail."""
+
+    run: Run
+    job: Job
+    #: Seconds from the first line read to the message sent.
+    publishing: float
+    by_kind: Counter[str]
+    #: Requests that the host made for itself, which `by_kind` holds too.
+    by_host: Counter[str]
+    peaks: Mapping[str, int]
+
+
+@contextmanager
+def sluice(chunk_items: int) -> Iterator["Sluice"]:
+    """Run the stack with two worker processes and chunks of this size."""
+    settings = {**POLLING, "SLUICE_CHUNK_ITEMS": str(chunk_items)}
+    with (
+        running(StackOptions(instances=2, counts_requests=True, settings=settings)) as stack,
+        Connections.parse(stack.settings) as connections,
+    ):
+        yield Sluice(stack, connections, chunk_items)
+
+
+class Sluice:
+    """A running stack that jobs are given to, one after the other."""
+
+    def __init__(self, stack: Stack, connections: Connections, chunk_items: int) -> None:
+        self._stack, self._ledger, self._chunk_items = stack, table_ledger(connections), chunk_items
+        assert isinstance(stack.host, Host), "only the project's own host counts its requests"
+        self._host, self._jobs = stack.host, 0
+        self._looks = connections.meter.tally
+
+    def run(self, items: int) -> SluiceRun:
+        """Submit a file and wait until its outputs are there."""
+        path = file_of(items)
+        pids = [self._host.process.pid, *self._host.instance_pids().values()]
+        own, log, used = self._asked(), RequestLog(self._stack.azurite), cpu_of(pids)
+        looked, before = self._looks.total(), time.monotonic()
+        self._jobs += 1
+        command = [sys.executable, "-m", "tests.benchmarks.pipeline_publish", self._stack.settings["SluiceStorage"]]
+        name = f"bench-{self._jobs}"
+        published = json.loads(subprocess.check_output([*command, str(path), name], cwd=ROOT))
+        job = self._ended(name, before + PATIENCE)
+        seconds = time.time() - published["began"]
+        cpu = cpu_of(pids) - used + published["cpu"]
+        by_kind, looks = log.by_kind(), self._looks.total() - looked
+        by_kind["GET jobs"] -= looks
+        peaks = {name: peak_of(pid) for name, pid in self._host.instance_pids().items()}
+        return SluiceRun(
+            run=Run(f"Sluice, chunks of {self._chunk_items:,}", items, seconds, by_kind.total(), cpu),
+            job=job,
+            publishing=published["sent"] - published["began"],
+            by_kind=by_kind,
+            by_host=self._asked() - own,
+            peaks={**peaks, "publisher": published["peak"]},
+        )
+
+    def _ended(self, name: str, end: float) -> Job:
+        while time.monotonic() < end:
+            job = self._ledger.read(name)
+            if job is not None and job.state in FINISHED:
+                if job.totals.accepted.items != job.items:
+                    raise AssertionError(f"{name} is {job.state} and says {job.problem}: {job.totals}")
+                return job
+            time.sleep(LOOK_EVERY)
+        raise TimeoutError(f"{name} did not end in {PATIENCE:g} s: {self._ledger.read(name)}")
+
+    def _asked(self) -> Counter[str]:
+        return Counter(
+            {f"{requester}: {method} {service}": n for (requester, service, method), n in self._host.requests().items()}
+        )
