@@ -43,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
         "--drain-seconds", type=float, default=30.0, metavar="S", help="what runs may take after a stop"
     )
     parser.add_argument(
+        "--longest-pause",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="before an instance that keeps dying young is started again",
+    )
+    parser.add_argument(
         "--run-folder", type=Path, help="where the processes leave their state (default: a temporary one)"
     )
     parser.add_argument("--verbose", action="store_true", help="show tracebacks of start errors")
@@ -85,6 +92,7 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
         timer_lease=given.timer_lease,
         timer_retry=given.timer_retry,
         drain_seconds=given.drain_seconds,
+        longest_pause=given.longest_pause,
         is_verbose=given.verbose,
     )
     listening = _listen(given.port)

@@ -34,6 +34,7 @@ class HostArguments:
     timer_lease: float | None = None
     timer_retry: float | None = None
     drain_seconds: float = 30.0
+    longest_pause: float = 30.0
     is_verbose: bool = False
 
 

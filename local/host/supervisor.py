@@ -18,7 +18,7 @@ from local.host.run_folder import RunFolder, read, write
 from local.paths import ROOT
 
 #: An instance that lives at least this long is replaced at once; one that dies sooner waits, doubling each time.
-_STABLE_SECONDS, _LONGEST_PAUSE = 10.0, 30.0
+_STABLE_SECONDS = 10.0
 #: What an instance gets beyond the drain limit to close its connections.
 _CLOSE_SECONDS = 10.0
 _REASONS = {
@@ -102,7 +102,8 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             lived = time.monotonic() - started
-            pause = 0.0 if lived >= _STABLE_SECONDS or is_first_start else min(max(1.0, pause * 2), _LONGEST_PAUSE)
+            is_stable = lived >= _STABLE_SECONDS or is_first_start
+            pause = 0.0 if is_stable else min(max(1.0, pause * 2), self._arguments.longest_pause)
             is_first_start = False
             HOST_LOG.warning("instance %s ended: %s; it is started again in %g s", arguments.name, _reason(code), pause)
             with suppress(TimeoutError):
