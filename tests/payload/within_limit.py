@@ -13,6 +13,7 @@ from azure.storage.blob import ContainerClient
 
 from shared.errors import RefusedError
 from shared.payload import Intake, Limits, PayloadStore, open_envelope, read_submission, read_transactions
+from tests import memory
 from tests.payload.hostile import MESSAGE_ID, Case, Stage, cases
 
 LIMITS = Limits()
@@ -31,8 +32,7 @@ def main() -> None:
         # Only what comes on top of the interpreter and its libraries is the payload's doing.
         resource.setrlimit(resource.RLIMIT_AS, (int(most), int(most)))
         outcomes = [outcome(case, container) for case in cases()]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    sys.stdout.write(json.dumps({"outcomes": outcomes, "peak": peak}))
+    sys.stdout.write(json.dumps({"outcomes": outcomes, "peak": memory.peak()}))
 
 
 def outcome(case: Case, container: ContainerClient) -> dict[str, object]:

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import msgspec
 from azure.storage.blob import BlobServiceClient
@@ -15,6 +14,7 @@ from azure.storage.queue import QueueServiceClient
 
 from shared.payload import Intake, Limits, PayloadStore, open_envelope, read_submission, read_transactions, total
 from shared.publish import Publisher
+from tests.memory import peak
 
 LIMITS = Limits()
 
@@ -46,15 +46,6 @@ def usages(count):
             "EUR",
             f"2026-11-{mixed % 28 + 1:02}T{mixed % 24:02}:{mixed % 60:02}:00Z",
         )
-
-
-def peak() -> int:
-    """Return the most memory that this process held, in bytes.
-
-    Not getrusage: its maximum outlives the exec, so it would tell of the process that started this one.
-    """
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) * 1024
 
 
 def main() -> None:
