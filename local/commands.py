@@ -104,7 +104,7 @@ def _python(*arguments: str) -> int:
 #: Tests of one file share what they started; most of their time they wait.
 SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
 #: Their own `--help` tells more than this entry knows.
-PASSING_HELP_ON = {"demo", "up", "test", "bench"}
+PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults"}
 COMMANDS = (
     ("demo", _in_venv("-m", "local.demo"), "start the stack, show what Sluice does, stop the stack"),
     (
@@ -115,6 +115,11 @@ COMMANDS = (
     ("test", _in_venv("-m", "pytest", *SIDE_BY_SIDE), "run the tests; what follows goes to pytest"),
     ("check", _check, "lint and check types"),
     ("bench", _in_venv("-m", "tests.benchmarks"), "run the benchmarks and write their tables into the docs"),
+    (
+        "faults",
+        _in_venv("-m", "tests.faults"),
+        "break every storage request in every way, check what is left, and write docs/faults.md (about an hour)",
+    ),
     ("docs", _in_venv("-m", "local.docs"), "write the tables of the documentation that come from the code"),
     ("lock", _lock, "make requirements.txt and requirements-dev.txt from pyproject.toml (--upgrade: newest versions)"),
     ("setup", _setup, "install everything into .venv and .stack; every other command does this by itself"),

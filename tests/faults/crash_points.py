@@ -48,7 +48,7 @@ def _run(scenario, world, faults):
     if world.storage.is_real:
         _in_child(scenario, world, faults)
     else:
-        _act(scenario, world, Plan(faults, note=world.journal.note))
+        _in_turns(scenario, world, Plan(faults, note=world.journal.note))
     acted = [entry[1:] for entry in world.journal.entries()[before:] if entry[0] == "request"]
     outcome = Outcome([(stage, site) for stage, site, _ in acted])
     outcome.fired = [(stage, site, details["fault"]) for stage, site, details in acted if "fault" in details]
@@ -60,6 +60,16 @@ def _act(scenario, world, plan):
     # What a fault does to whoever asked is theirs to repeat; the checks say whether that was enough.
     with suppress(KilledError, SluiceError), world.app(plan) as app:
         scenario.act(world, app)
+
+
+def _in_turns(scenario, world, plan):
+    """Act; where the process ends and faults are left, let another process go on under them."""
+    _act(scenario, world, plan)
+    while plan.is_dead and len(plan.fired) < len(plan.faults):
+        plan = plan.after_death()
+        with suppress(KilledError, SluiceError, AssertionError), world.app(plan) as app:
+            scenario.then(world, app)
+            come_to_rest(world, app)
 
 
 def _in_child(scenario, world, faults):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
@@ -69,13 +69,17 @@ class Plan:
 
     def __post_init__(self):
         self._modes = {fault.at: fault for fault in self.faults}
-        self._lock, self._is_dead = RLock(), False
+        self._lock, self.is_dead = RLock(), False
         self._late: list[Callable[[], Any]] = []
+
+    def after_death(self):
+        """Return the plan of the process that follows, which counts on."""
+        return replace(self, stage="-", count=self.count)
 
     def take(self, site, **details):
         """Count a request and return what befalls it."""
         with self._lock:
-            if self._is_dead:
+            if self.is_dead:
                 raise KilledError
             self.count += 1
             fault = self._modes.get(self.count)
@@ -89,7 +93,7 @@ class Plan:
 
     def end(self):
         """End the process: nothing that still runs in it sends anything any more."""
-        self._is_dead = True
+        self.is_dead = True
         self.die()
 
     def put_off(self, act):

@@ -159,6 +159,21 @@ def gave_up(world, app):
     app.host(most_deliveries=3).run()
 
 
+def given_up(world, app):
+    """Have a submission that the host gave up."""
+    submitted(world, app)
+    queues = world.observer().queues
+    (message,) = queues.get_queue_client("submissions").receive_messages(max_messages=1)
+    queues.get_queue_client("submissions-poison").send_message(message.content)
+    queues.get_queue_client("submissions").delete_message(message)
+
+
+def drain(world, app):
+    """Run the timer at a quarter of an hour."""
+    quarter(world)
+    app.tick()
+
+
 def after_poison(world, app):
     """Let the same host go on, and drain again."""
     for _ in range(3):
@@ -262,6 +277,7 @@ SCENARIOS = (
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),
     Scenario("host gives up, drain", broken, gave_up, after_poison, revisions={A: (1, 3)}),
+    Scenario("drain a submission", given_up, drain, replay_again),
     Scenario("tick after all was lost", forgotten, tick),
     Scenario("tick after nobody was told", untold, tick),
     Scenario(

@@ -10,7 +10,7 @@ from shared.settings import Settings
 from shared.wiring import gatehouse, line, parked_operator, works
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
-from tests.faults.host import Host
+from tests.faults.host import HIDDEN, Host
 from tests.faults.plan import Plan
 from tests.faults.sales import Sales
 
@@ -91,7 +91,11 @@ class World:
         tables = self._observer.tables
         pending = [f"{row['PartitionKey']} {row['RowKey']}" for row in tables.get_table_client("pending").list_entities()]
         held = [f"held {row['RowKey']}" for row in tables.get_table_client("held").list_entities()]
-        return pending + held + [f"letter to {one.entity}" for name in ("results", "signals") for one in self._waiting(name)]
+        poison = [name for name, count in self.depths(QUEUES[2:]).items() if count]
+        if poison:
+            # Whoever took it may have ended; it comes back when nobody hides it any more.
+            self.storage.wait(HIDDEN)
+        return pending + held + poison + [f"letter to {one.entity}" for name in ("results", "signals") for one in self._waiting(name)]
 
     def _waiting(self, entity):
         return [letter for letter in self.bus.waiting(entity) if letter.kind != "completed"]

@@ -44,7 +44,10 @@ class Tables:
         key = entity["PartitionKey"], entity["RowKey"]
         if key in table:
             return _refusal(409, "EntityAlreadyExists")
-        return self._stored(table, key, entity)
+        stored = self._stored(table, key, entity)
+        if "no-content" in asked.headers.get("Prefer", ""):
+            return stored
+        return Reply(201, json.dumps(table[key]).encode(), {**_JSON, **stored.headers})
 
     def _write(self, table, key, asked):
         only, found = asked.headers.get("If-Match"), table.get(key)
