@@ -55,16 +55,16 @@ def _ran(sites, found, where):
     began = time.monotonic()
     tallies = campaign.collect(_shown(found), sites)
     took = time.monotonic() - began
-    print(f"{where}: {sum(tally.runs for tally in tallies.values()):,} runs in {took:.0f} s")
+    print(f"{where}: {sum(tally.runs for tally in tallies.values()):,} runs in {took:.0f} s")  # noqa: T201 - a command prints
     return tallies, took
 
 
 def _shown(found):
     for number, (task, outcome) in enumerate(found, 1):
         if outcome.breaches:
-            print(f"--replay {task[0]!r} {' '.join(map(str, task[1]))}: {'; '.join(outcome.breaches)}", flush=True)
+            print(f"--replay {task[0]!r} {' '.join(map(str, task[1]))}: {'; '.join(outcome.breaches)}", flush=True)  # noqa: T201 - a command prints
         if number % 200 == 0:
-            print(f"{number:,} runs", flush=True)
+            print(f"{number:,} runs", flush=True)  # noqa: T201 - a command prints
         yield task, outcome
 
 
@@ -87,8 +87,6 @@ def _two_faults(options):
 
 def _mutants(_options):
     found = mutants.hunt()
-    for row in found:
-        print(" | ".join(row))
     return {"mutants": report.mutants(found)}, sum(row[1] == "nothing" for row in found)
 
 
@@ -98,9 +96,9 @@ def _replay(words):
     made = [Fault(int(at), mode) for mode, at in (fault.split("@") for fault in faults)]
     outcome = campaign.run(campaign.BY_NAME[name], campaign.MemoryStorages(), made)
     for number, site in enumerate(outcome.sites, 1):
-        print(f"{number:4} {site[0]:8} {site[1]}")
-    print("fired:", outcome.fired)
-    print("breaches:", outcome.breaches or "none")
+        print(f"{number:4} {site[0]:8} {site[1]}")  # noqa: T201 - a command prints
+    print("fired:", outcome.fired)  # noqa: T201 - a command prints
+    print("breaches:", outcome.breaches or "none")  # noqa: T201 - a command prints
     return 1 if outcome.breaches else 0
 
 

@@ -68,7 +68,7 @@ class Host:
         self._plan.stage = STAGES[name] if b'"kind":"finish"' not in body else "finish"
         try:
             handle(Delivery(queue=name, message_id=message.id, body=body, count=message.dequeue_count))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the host knows no kinds of failure
             self._world.journal.note("raised", self._plan.stage, type(error).__name__)
             self._failed(name, queue, message)
         else:
@@ -106,7 +106,7 @@ class Host:
         received = [Received(one.body.encode(), one.id, one.deliveries) for one in letters]
         try:
             self._app.line.settler.settle(received)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - same reason
             self._world.journal.note("raised", "settle", type(error).__name__)
             return True
         self._complete(letters)
@@ -133,4 +133,3 @@ class Host:
 def bury_dead_letter(app, body):
     """Park one message from the dead letters of the bus, as `park_dead` does."""
     park_dead_result(app.work.parking, body, "dead", "MaxDeliveryCountExceeded")
-

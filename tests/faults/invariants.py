@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import pairwise
 
 import zstandard
 
@@ -18,15 +19,16 @@ def breaches(world, scenario) -> Iterator[str]:
     """Yield everything that is wrong."""
     connections = world.observer()
     ledger = table_ledger(connections)
-    for name, published in world.published.items():
-        yield from _job(connections, ledger, name, published, scenario, world)
+    for name in world.published:
+        yield from _job(ledger, name, scenario, world)
     yield from _ids(world, ledger)
     yield from _parked(connections, scenario)
     yield from _left_over(world)
     yield from _trace(world, scenario)
 
 
-def _job(connections, ledger, name, published, scenario, world):
+def _job(ledger, name, scenario, world):
+    connections, published = world.observer(), world.published[name]
     job = ledger.read(name)
     if job is None:
         yield f"lost: there is no job {name}"
@@ -38,9 +40,13 @@ def _job(connections, ledger, name, published, scenario, world):
     if not low <= job.revision <= high:
         yield f"{name} ended at revision {job.revision}, expected {low} to {high}"
     rows = list(ledger.rows(name))
-    yield from _rows(connections, job, rows, published)
+    yield from _rows(job, rows)
+    yield from _counts(job, published)
+    yield from _kept(connections, job, rows)
     yield from _outputs(connections, job, published)
-    told = Counter(json.loads(body)["sluice"]["revision"] for body in world.bus.told("completed") if f'"{name}"' in body)
+    told = Counter(
+        json.loads(body)["sluice"]["revision"] for body in world.bus.told("completed") if f'"{name}"' in body
+    )
     if not told[job.revision]:
         yield f"nobody was told that revision {job.revision} of {name} is complete"
     if set(told) - set(range(1, job.revision + 1)):
@@ -49,7 +55,7 @@ def _job(connections, ledger, name, published, scenario, world):
         yield f"an event of {name} was never sent"
 
 
-def _rows(connections, job, rows, published):
+def _rows(job, rows):
     added = sum((row.totals for row in rows), Totals())
     if [row.chunk for row in rows] != list(range(job.chunks)):
         yield f"{job.job} has rows {[row.chunk for row in rows]} of {job.chunks} chunks"
@@ -57,6 +63,9 @@ def _rows(connections, job, rows, published):
         yield f"the totals of {job.job} are not the sum of its rows"
     if any(row.state is not ChunkState.DONE for row in rows):
         yield f"{job.job} has a chunk that is not done"
+
+
+def _counts(job, published):
     good = [sale for sale in published if sale["shop"]]
     bad = [sale for sale in published if not sale["shop"]]
     found = job.totals.accepted.items, job.totals.rejected.items, job.totals.parked.items
@@ -65,6 +74,9 @@ def _rows(connections, job, rows, published):
     sums = job.totals.accepted.sums.get("amount", Decimal())
     if sums != _sum(good):
         yield f"counted wrong: {job.job} has {sums}, expected {_sum(good)}"
+
+
+def _kept(connections, job, rows):
     blobs = connections.blobs.get_container_client("results")
     for row in rows:
         if not row.blob or _hash(blobs, row.blob) != row.hash:
@@ -97,7 +109,9 @@ def _outputs(connections, job, published):
     )
     rows = {row["RowKey"]: row for row in query}
     fence = rows.pop(FENCE_KEY, None)
-    by_shop = {shop: _sum([s for s in wanted.values() if s["shop"] == shop]) for shop in {s["shop"] for s in wanted.values()}}
+    by_shop = {
+        shop: _sum([s for s in wanted.values() if s["shop"] == shop]) for shop in {s["shop"] for s in wanted.values()}
+    }
     found = {row["account"]: Decimal(row["amount"]) for row in rows.values() if row["revision"] == job.revision}
     if found != by_shop:
         yield f"the totals by shop of {job.job} are {found}, expected {by_shop}"
@@ -111,7 +125,7 @@ def _ids(world, ledger):
         for name in world.published
         if (job := ledger.read(name)) is not None and job.id_base is not None
     )
-    for (_, end, one), (begin, _, other) in zip(taken, taken[1:], strict=False):
+    for (_, end, one), (begin, _, other) in pairwise(taken):
         if begin < end:
             yield f"{one} and {other} have ids in common"
     with world.app() as app:

@@ -90,12 +90,6 @@ def _swallow(self, note, count, work, park):
         work()
 
 
-def _take_for_lost(self, mine, rows, error):
-    if table_ledger.error_code(error) in table_ledger.LOST_RACE:
-        return None
-    raise error
-
-
 #: What is wrong, what replaces what, and the scenarios in which it should show.
 MUTANTS = {
     "an event is deleted before it is sent": (Outbox, "flush", _remove_before_sending, ("settle and finish",)),
@@ -149,7 +143,7 @@ MUTANTS = {
 def hunt(names=tuple(MUTANTS)):
     """Return a row for each mistake: what it is, the run that found it, and what that run said."""
     campaign.quick()
-    return [(name, *_found(name)) for name in names]
+    return [_told((name, *_found(name))) for name in names]
 
 
 def _found(mutant):
@@ -171,3 +165,8 @@ def _found(mutant):
 
 def _patched(owner, name, wrong):
     return patch(f"{owner}.{name}", wrong) if isinstance(owner, str) else patch.object(owner, name, wrong)
+
+
+def _told(row):
+    print(" | ".join(row), flush=True)  # noqa: T201 - a command's progress
+    return row

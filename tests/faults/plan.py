@@ -144,7 +144,11 @@ class FaultyTransport(RequestsTransport):
             self._plan.put_off(lambda: self._late(request, options))
             raise ServiceResponseTimeoutError("nothing was heard of the request")
         response = self.deliver(request, **options)
-        return self._spoilt(mode, request, response, is_stream=bool(options.get("stream"))) if mode else self._on_time(response)
+        return (
+            self._spoilt(mode, request, response, is_stream=bool(options.get("stream")))
+            if mode
+            else self._on_time(response)
+        )
 
     def _on_time(self, response):
         self._plan.catch_up()

@@ -271,7 +271,9 @@ def come_to_rest(world, app):
 SCENARIOS = (
     Scenario("submit", nothing, submit, submit_again),
     Scenario("accept, gate open", submitted, accept),
-    Scenario("accept, gate closed, release", lambda w, a: submitted(w, a, GATE), hold_and_release, open_again, is_gated=True),
+    Scenario(
+        "accept, gate closed, release", lambda w, a: submitted(w, a, GATE), hold_and_release, open_again, is_gated=True
+    ),
     Scenario("process", accepted, process),
     Scenario("settle and finish", processed, everything),
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
@@ -289,7 +291,14 @@ SCENARIOS = (
     Scenario("bury a dead letter", dead_letter, bury, bury_again, parked=(("settle", "dead_lettered"),)),
     Scenario("the whole way", nothing, whole, whole_again, is_gated=True),
     Scenario("accept, then all is lost", submitted, accept, forgets=True),
-    Scenario("release, then all is lost", lambda w, a: submitted(w, a, GATE), hold_and_release, open_again, forgets=True, is_gated=True),
+    Scenario(
+        "release, then all is lost",
+        lambda w, a: submitted(w, a, GATE),
+        hold_and_release,
+        open_again,
+        forgets=True,
+        is_gated=True,
+    ),
     Scenario("settle and finish, then all is lost", processed, everything, forgets=True),
     Scenario("replay, then all is lost", mended_with_parked, replay, replay_again, forgets=True, revisions={A: (2, 3)}),
 )

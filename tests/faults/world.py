@@ -89,13 +89,20 @@ class World:
     def unfinished(self):
         """Name everything that still waits for somebody: pointers, held rows, messages on the bus."""
         tables = self._observer.tables
-        pending = [f"{row['PartitionKey']} {row['RowKey']}" for row in tables.get_table_client("pending").list_entities()]
+        pending = [
+            f"{row['PartitionKey']} {row['RowKey']}" for row in tables.get_table_client("pending").list_entities()
+        ]
         held = [f"held {row['RowKey']}" for row in tables.get_table_client("held").list_entities()]
         poison = [name for name, count in self.depths(QUEUES[2:]).items() if count]
         if poison:
             # Whoever took it may have ended; it comes back when nobody hides it any more.
             self.storage.wait(HIDDEN)
-        return pending + held + poison + [f"letter to {one.entity}" for name in ("results", "signals") for one in self._waiting(name)]
+        return (
+            pending
+            + held
+            + poison
+            + [f"letter to {one.entity}" for name in ("results", "signals") for one in self._waiting(name)]
+        )
 
     def _waiting(self, entity):
         return [letter for letter in self.bus.waiting(entity) if letter.kind != "completed"]

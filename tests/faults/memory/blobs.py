@@ -89,7 +89,12 @@ def _condition(found, asked):
 
 def _headers(found):
     metadata = {f"x-ms-meta-{name}": value for name, value in found.metadata.items()}
-    fixed = {"ETag": found.etag, "Last-Modified": found.changed, "Content-Type": found.type, "x-ms-blob-type": "BlockBlob"}
+    fixed = {
+        "ETag": found.etag,
+        "Last-Modified": found.changed,
+        "Content-Type": found.type,
+        "x-ms-blob-type": "BlockBlob",
+    }
     return {**fixed, **metadata}
 
 

@@ -92,8 +92,10 @@ class Queues:
 
 
 def _entry(message, *, is_sent):
-    content = "" if is_sent else (
-        f"<DequeueCount>{message.deliveries}</DequeueCount><MessageText>{escape(message.text)}</MessageText>"
+    content = (
+        ""
+        if is_sent
+        else (f"<DequeueCount>{message.deliveries}</DequeueCount><MessageText>{escape(message.text)}</MessageText>")
     )
     return (
         f"<QueueMessage><MessageId>{message.id}</MessageId><InsertionTime>{http_date(message.put_at)}</InsertionTime>"

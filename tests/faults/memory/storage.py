@@ -19,7 +19,9 @@ from tests.faults.memory.reply import Asked
 from tests.faults.memory.tables import Tables
 from tests.faults.plan import FaultyTransport, Plan
 
-_ENDPOINTS = "".join(f"{service}Endpoint=http://{service.lower()}.memory/sim;" for service in ("Blob", "Queue", "Table"))
+_ENDPOINTS = "".join(
+    f"{service}Endpoint=http://{service.lower()}.memory/sim;" for service in ("Blob", "Queue", "Table")
+)
 CONNECTION_STRING = f"DefaultEndpointsProtocol=http;AccountName=sim;AccountKey=c2lt;{_ENDPOINTS}"
 
 
