@@ -23,6 +23,7 @@ SluiceError
 │   └── ClockWentBackError        the time of day is too far behind the ids already given
 ├── LedgerError
 │   ├── JobStateError             a job is not in a state in which this can happen to it
+│   ├── JobFailedError            a job did not end well; observers are told by it
 │   ├── RowTooLargeError          a row of the ledger would be larger than a table takes
 │   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
 │   ├── SettleIncompleteError     some results of a batch could not be credited now; they are delivered again
@@ -173,6 +174,10 @@ class LedgerError(SluiceError):
 
 class JobStateError(LedgerError):
     """Raised when something is asked of a job that its state does not allow."""
+
+
+class JobFailedError(LedgerError):
+    """Tells the observers of a job that it did not end well."""
 
 
 class RowTooLargeError(LedgerError):
