@@ -48,7 +48,7 @@ class Arrivals:
             self._dispatch(envelope.body)
             return
         outcome = self._acceptance.accept(envelope, delivery.message_id)
-        _LOG.info("submission accepted", extra={"message": delivery.message_id, "outcome": outcome.value})
+        _LOG.info("submission accepted", extra={"message_id": delivery.message_id, "outcome": outcome.value})
 
     def _dispatch(self, body: bytes) -> None:
         try:
