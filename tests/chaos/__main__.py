@@ -1,0 +1,76 @@
+"""`python -m tests.chaos`: treats the running app badly, and writes down what came of it."""
+
+import argparse
+import platform
+import re
+import sys
+import tempfile
+import time
+
+from local.docs import markdown
+from local.paths import ROOT
+from tests.chaos import scenes
+from tests.chaos.corpus import sendable
+from tests.chaos.stack import running
+
+DOCUMENT = ROOT / "docs" / "chaos.md"
+
+
+def main(arguments=None):
+    """Run what was asked for; the status says whether anything was found that should not be."""
+    options = _parser().parse_args(arguments)
+    is_bad = False
+    for name in options.scenes or SCENES:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="sluice-chaos-") as folder:
+            rows = SCENES[name](folder, options)
+        table = markdown(("what", "how many", "result"), [row.cells() for row in rows])
+        said = f"{time.monotonic() - began:.0f} s on Python {platform.python_version()}, {platform.machine()}."
+        is_bad = is_bad or any(row.found for row in rows)
+        if not options.dry:
+            _write(name, f"{table}\n\n{said}")
+    return 1 if is_bad else 0
+
+
+def _kills(folder, options):
+    return scenes.kills(folder, least=options.kills)
+
+
+def _losses(folder, _):
+    return scenes.losses(folder)
+
+
+def _outages(folder, options):
+    return scenes.outages(folder, bus_seconds=options.bus_seconds, storage_seconds=options.storage_seconds)
+
+
+def _submissions(folder, _):
+    with running(folder, instances=2) as stack:
+        return [*scenes.collisions(stack), *scenes.hostile(stack, sendable())]
+
+
+SCENES = {"kills": _kills, "losses": _losses, "outages": _outages, "submissions": _submissions}
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("scenes", nargs="*", choices=[*SCENES, []], help="what to run; all of it if nothing is named")
+    parser.add_argument("--kills", type=int, default=150, help="at least, two seconds apart")
+    parser.add_argument("--bus-seconds", type=int, default=600, help="how long `results` is away")
+    parser.add_argument("--storage-seconds", type=int, default=60, help="how long storage answers 503")
+    parser.add_argument("--dry", action="store_true", help="leave docs/chaos.md as it is")
+    return parser
+
+
+def _write(name, table):
+    text = DOCUMENT.read_text()
+    begin, end = f"<!-- made by `python -m tests.chaos`: {name} -->", "<!-- end -->"
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    text, count = pattern.subn(lambda _: f"{begin}\n\n{table}\n\n{end}", text)
+    if count != 1:
+        raise ValueError(f"{DOCUMENT.name} has {count} places for {name}, expected 1")
+    DOCUMENT.write_text(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""The jobs of the chaos runs, and what must come out of each: made from a seed, so that both sides know it."""
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from decimal import Decimal
+
+from shared.ledger.records import FINISHED
+from shared.payload import Limits
+from shared.publish import Publisher
+from shared.wiring import table_ledger
+from tests.chaos.stack import FRAME_ITEMS, wait_until
+
+#: One in so many names a plan that does not exist.
+BAD_EVERY = 50
+
+
+def usages(seed, count):
+    """Yield usage transactions."""
+    dice = random.Random(seed)
+    for number in range(count):
+        plan = "no-such-plan" if number % BAD_EVERY == 7 else "basic"
+        quantity = f"{dice.randrange(1, 900)}.{dice.randrange(1000):03}"
+        yield {"account": f"account-{dice.randrange(60)}", "plan": plan, "quantity": quantity}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A job that was submitted."""
+
+    job: str
+    seed: int
+    items: int
+
+    def by_account(self):
+        """Return items and quantity of each account."""
+        found = defaultdict(lambda: (0, Decimal()))
+        for usage in usages(self.seed, self.items):
+            if usage["plan"] == "basic":
+                items, quantity = found[usage["account"]]
+                found[usage["account"]] = (items + 1, quantity + Decimal(usage["quantity"]))
+        return dict(found)
+
+    def rejected(self):
+        """Return the places of the transactions that are rejected."""
+        return {number for number in range(self.items) if number % BAD_EVERY == 7}
+
+    def declared(self):
+        """Return the sum over all transactions."""
+        return sum((Decimal(usage["quantity"]) for usage in usages(self.seed, self.items)), Decimal())
+
+
+def publisher(connections):
+    """Return a publisher of small frames."""
+    return Publisher(
+        connections.queues.get_queue_client("submissions"),
+        connections.blobs.get_container_client("payloads"),
+        limits=Limits(frame_items=FRAME_ITEMS),
+    )
+
+
+def submit(connections, job, seed, items, gate=None):
+    """Submit a job and return what is expected of it."""
+    transactions = usages(seed, items)
+    publisher(connections).submit(job=job, workload="billing", sums=["quantity"], transactions=transactions, gate=gate)
+    return Expected(job, seed, items)
+
+
+def wait_finished(connections, expected, seconds):
+    """Wait until every job is finished."""
+    ledger, left = table_ledger(connections), {one.job for one in expected}
+
+    def is_done():
+        left.difference_update(
+            [job for job in left if (found := ledger.read(job)) is not None and found.state in FINISHED]
+        )
+        return not left
+
+    def said():
+        rows = [(job, ledger.read(job)) for job in sorted(left)]
+        return "not finished: " + ", ".join(
+            f"{job} ({found and (found.state.value, found.ended_chunks, found.chunks)})" for job, found in rows
+        )
+
+    wait_until(is_done, seconds, said)
