@@ -49,6 +49,13 @@ SETTINGS = (
         default="600",
     ),
     Setting(
+        # Not below 8: what the host leaves on a poison queue lives for 7, and is parked from there.
+        "SLUICE_RETENTION_DAYS",
+        "how long a finished job keeps its payload, results and chunk rows, 8 to 3650",
+        "30",
+        default="30",
+    ),
+    Setting(
         "SLUICE_WORKLOADS",
         "the workloads that jobs may name, as `module:Class`, separated by commas",
         BILLING,
@@ -66,6 +73,7 @@ class Settings:
     work_queues: int
     chunk_items: int
     chunk_overdue: timedelta
+    retention: timedelta
     #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
     workloads: str
 
@@ -76,12 +84,14 @@ class Settings:
         work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
         chunk_items = _whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000, environ, problems.append)
         overdue = _whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400, environ, problems.append)
+        retention = _whole_number("SLUICE_RETENTION_DAYS", 8, 3650, environ, problems.append)
         if problems:
             raise SettingsError("; ".join(problems))
         return cls(
             work_queues=work_queues,
             chunk_items=chunk_items,
             chunk_overdue=timedelta(seconds=overdue),
+            retention=timedelta(days=retention),
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )
 

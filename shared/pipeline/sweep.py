@@ -21,6 +21,7 @@ from shared.pipeline.accept import JOB_POINTER, SUBMISSIONS, Acceptance
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.messages import Dispatch, encode
+from shared.pipeline.retention import RETENTION_POINTER, Retention
 
 _LOG: Final = logging.getLogger(__name__)
 #: Nothing happens to these by itself any more.
@@ -50,6 +51,7 @@ class Sweep:
     dispatcher: Dispatcher
     finish: FinishCall
     send: Callable[[str, str], None]
+    retention: Retention
     clock: Clock
     overdue: timedelta
 
@@ -58,7 +60,7 @@ class Sweep:
         return sum((self._tried(one) for one in self._mine(pointers)), Swept())
 
     def _mine(self, pointers: Iterable[Pointer]) -> Iterator[Pointer]:
-        return (one for one in pointers if one.kind in {JOB_POINTER, FINISH_POINTER})
+        return (one for one in pointers if one.kind in {JOB_POINTER, FINISH_POINTER, RETENTION_POINTER})
 
     def _tried(self, pointer: Pointer) -> Swept:
         try:
@@ -71,7 +73,12 @@ class Sweep:
         if pointer.kind == FINISH_POINTER:
             self.finish.repeat(pointer, self.ledger.read(pointer.id.rpartition(":")[0]))
             return 0
+        if pointer.kind == RETENTION_POINTER:
+            self.retention.follow(pointer)
+            return 0
         job = self.ledger.read(pointer.id)
+        if job is not None and job.state in FINISHED:
+            self.retention.begin(job)
         if job is None or job.state in _SETTLED:
             # A row that was to follow the pointer never came, or needs nobody any more.
             self.pending.remove(pointer)

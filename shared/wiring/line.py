@@ -18,6 +18,7 @@ from shared.pipeline.dispatch import Dispatcher, pause_apart
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.resume import Resume
+from shared.pipeline.retention import Retention
 from shared.pipeline.settle import Settler
 from shared.pipeline.sweep import Sweep
 from shared.settings import Settings
@@ -66,6 +67,14 @@ def line(
         dispatcher=dispatcher,
         finish=finish,
         send=send,
+        retention=Retention(
+            ledger=ledger,
+            parked=work.parking.table,
+            pending=gates.pending,
+            containers=[connections.blobs.get_container_client(name) for name in ("payloads", "results")],
+            clock=clock,
+            period=settings.retention,
+        ),
         clock=clock,
         overdue=settings.chunk_overdue,
     )

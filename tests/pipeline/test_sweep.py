@@ -10,6 +10,7 @@ from shared.ledger.records import JobState
 from shared.pending import Pointer
 from shared.pipeline.accept import JOB_POINTER
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
+from shared.pipeline.retention import Retention
 from shared.pipeline.sweep import Sweep
 
 OVERDUE = timedelta(minutes=10)
@@ -27,6 +28,14 @@ def sweep(world, process):
         dispatcher=one.dispatcher,
         finish=FinishCall(world.queues.send, acceptance.pending, world.clock),
         send=world.queues.send,
+        retention=Retention(
+            ledger=world.ledger,
+            parked=None,
+            pending=acceptance.pending,
+            containers=[],
+            clock=world.clock,
+            period=timedelta(days=30),
+        ),
         clock=world.clock,
         overdue=OVERDUE,
     )
