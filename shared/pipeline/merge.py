@@ -5,8 +5,9 @@ the way, since they are as many as the transactions may be.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -27,8 +28,9 @@ from shared.workloads.workload import AnyWorkload
 
 #: Chunks between two checkpoints: what a finisher that follows another one reads again at most.
 CHECKPOINT_EVERY: Final = 256
-#: Chunks that are read at a time.
+#: Results that are held or on their way, and how many are read at a time.
 WINDOW: Final = 16
+READERS: Final = 8
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
 _Item = TypeVar("_Item")
 
@@ -98,12 +100,16 @@ class Merger:
         return partial
 
     def _read_all(self, segment: list[ChunkRow]) -> Iterator[ChunkResult]:
-        with ThreadPoolExecutor(min(WINDOW, 8)) as pool:
-            for window in _slices(segment, WINDOW):
+        coming: deque[Future[ChunkResult]] = deque()
+        with ThreadPoolExecutor(READERS) as pool:
+            for row in segment:
                 # Each in a copy of this context: requests are counted for whoever asks for them.
-                yield from [
-                    task.result() for task in [pool.submit(copy_context().run, self._read, row) for row in window]
-                ]
+                coming.append(pool.submit(copy_context().run, self._read, row))
+                # The others are on their way while this one is merged.
+                if len(coming) == WINDOW:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
 
     def _read(self, row: ChunkRow) -> ChunkResult:
         name = row.blob or ""

@@ -1,5 +1,8 @@
 """Sends the short message about a chunk that ended; the ledger learns of it from nothing else."""
 
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -14,6 +17,8 @@ from shared.pipeline.messages import Result, encode
 QUEUE: Final = "results"
 #: What a result message may have: a settler holds a thousand of them, and the row keeps the same fields.
 MOST_BYTES: Final = 1024
+#: Results in one transfer, well under what a message of the cheapest tier may have.
+MOST_AT_ONCE: Final = 100
 #: Once on the connection that is there, which may have been idle for too long, and once on a new one.
 _ATTEMPTS: Final = 2
 
@@ -37,31 +42,57 @@ def result_body(result: Result) -> bytes:
     return body
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A result on its way, for the thread that must not return before it has arrived."""
+
+    result: Result
+    message: ServiceBusMessage
+    is_sent: bool = False
+    failure: Exception | None = None
+
+
 class BusResults:
-    """SendResult over Service Bus, on one connection that is kept; close it when done."""
+    """SendResult over Service Bus, on one connection that is kept; close it when done.
+
+    Threads that come while others send wait for one thread that sends for all of them: one transfer and one
+    acknowledgement for as many results as there are.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._open: tuple[ServiceBusClient, ServiceBusSender] | None = None
+        self._waiting: deque[_Waiting] = deque()
         # The library's senders are not safe to share between threads, and opening one takes longer than sending.
         self._lock = Lock()
 
     def __call__(self, result: Result, /) -> None:
         """Send the result, on a new connection where the one that is there is broken."""
-        body = result_body(result)
+        own = _Waiting(result, _message(result, result_body(result)))
+        self._waiting.append(own)
         with self._lock:
-            for attempt in range(_ATTEMPTS):
-                try:
-                    self._sender().send_messages(_message(result, body))
-                except (ServiceBusError, OSError, ValueError) as error:
-                    self._forget()
-                    if attempt + 1 == _ATTEMPTS:
-                        raise ResultNotSentError(
-                            f"the result of chunk {result.chunk} of job {result.job!r} was not sent "
-                            f"({type(error).__name__}): it is sent again at the next delivery of the chunk"
-                        ) from error
-                else:
-                    return
+            # Whoever had the lock may have sent this one, or failed to; those before it may be more than go at once.
+            while not own.is_sent and own.failure is None:
+                self._send([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))])
+        if own.failure is not None:
+            raise ResultNotSentError(
+                f"the result of chunk {result.chunk} of job {result.job!r} was not sent "
+                f"({type(own.failure).__name__}): it is sent again at the next delivery of the chunk"
+            ) from own.failure
+
+    def _send(self, batch: Sequence[_Waiting]) -> None:
+        failure: Exception | None = None
+        for _ in range(_ATTEMPTS):
+            try:
+                self._sender().send_messages([one.message for one in batch])
+            except (ServiceBusError, OSError, ValueError) as error:
+                self._forget()
+                failure = error
+            else:
+                failure = None
+                break
+        for one in batch:
+            one.is_sent, one.failure = failure is None, failure
 
     def close(self) -> None:
         """Close the connection; the next result opens another."""

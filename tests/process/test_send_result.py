@@ -1,5 +1,6 @@
 """Sending results over the bus, and the dead letters of their queue, on a broker of the tests' own."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -59,6 +60,38 @@ def test_several_threads_share_one_connection(bus, send):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda chunk: send(result(chunk)), range(40)))
     assert sorted(decode(body).chunk for body in received(bus, 40)) == list(range(40))
+
+
+def waiting_together(send, count):
+    """Return the tasks of threads that all came to send while another one did."""
+    with ThreadPoolExecutor(count) as pool, send._lock:
+        tasks = [pool.submit(send, result(chunk)) for chunk in range(count)]
+        while len(send._waiting) < count:
+            assert not any(task.done() for task in tasks)
+            time.sleep(0.001)
+    return tasks
+
+
+def test_what_waits_together_goes_together(bus, send, monkeypatch):
+    """Five threads that waited for a sixth are served by one transfer, and each result arrives."""
+    send(result(99))
+    sender, transfers = send._open[1], []
+    original = sender.send_messages
+    monkeypatch.setattr(sender, "send_messages", lambda messages: transfers.append(len(messages)) or original(messages))
+    for task in waiting_together(send, 5):
+        task.result()
+    assert transfers == [5]
+    assert sorted(decode(body).chunk for body in received(bus, 6)) == [0, 1, 2, 3, 4, 99]
+
+
+def test_what_failed_together_is_known_to_each():
+    """No thread believes that its result has arrived because another one tried to send it."""
+    stopped = Broker.start()
+    stopped.stop()
+    connections = Connections("UseDevelopmentStorage=true", stopped.connection_string)
+    with connections, BusResults(connections) as send:
+        failures = [str(task.exception()) for task in waiting_together(send, 3)]
+    assert [f"chunk {chunk} of" in failure for chunk, failure in enumerate(failures)] == [True] * 3
 
 
 def test_a_broken_connection_is_replaced(bus, send):
