@@ -111,6 +111,8 @@ class _CountingTransport(RequestsTransport):  # type: ignore[misc]  # the SDK im
         for scheme in ("http://", "https://"):
             # By default ten are kept: whoever is the eleventh connects anew, for each request.
             session.get_adapter(scheme).init_poolmanager(OPEN_CONNECTIONS, OPEN_CONNECTIONS)
+        # Without one of its own it looks for a .netrc file at each request; the SDK has signed the request before.
+        session.auth = _unchanged
 
     def send(self, request: HttpRequest, **options: Any) -> HttpResponse:
         """Send, and count even what gets no reply: it may have been executed, and it is billed."""
@@ -129,3 +131,7 @@ class _CountingTransport(RequestsTransport):  # type: ignore[misc]  # the SDK im
     def _count(self, request: HttpRequest, cause: Cause) -> None:
         for tally in (self._tally, *_tallies.get()):
             tally.add(self._service, request.method, cause)
+
+
+def _unchanged(request: Any) -> Any:
+    return request
