@@ -33,15 +33,16 @@ def main(arguments=None):
 
 
 def _kills(folder, options):
-    return scenes.kills(folder, least=options.kills)
+    return scenes.kills(folder, least=options.kills, items=options.items)
 
 
-def _losses(folder, _):
-    return scenes.losses(folder)
+def _losses(folder, options):
+    return scenes.losses(folder, items=options.items)
 
 
 def _outages(folder, options):
-    return scenes.outages(folder, bus_seconds=options.bus_seconds, storage_seconds=options.storage_seconds)
+    away = {"bus_seconds": options.bus_seconds, "storage_seconds": options.storage_seconds}
+    return scenes.outages(folder, items=options.items, **away)
 
 
 def _submissions(folder, _):
@@ -56,6 +57,7 @@ def _parser():
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("scenes", nargs="*", choices=[*SCENES, []], help="what to run; all of it if nothing is named")
     parser.add_argument("--kills", type=int, default=150, help="at least, two seconds apart")
+    parser.add_argument("--items", type=int, default=10_000, help="transactions of a job")
     parser.add_argument("--bus-seconds", type=int, default=600, help="how long `results` is away")
     parser.add_argument("--storage-seconds", type=int, default=60, help="how long storage answers 503")
     parser.add_argument("--dry", action="store_true", help="leave docs/chaos.md as it is")

@@ -43,7 +43,7 @@ def kills(folder, *, jobs=20, items=10_000, least=150, mean=2.0, instances=3):
                 wait_until(lambda due=number * least // jobs: killer.kills >= due, PATIENCE, lambda: "too few kills")
                 expected.append(submit(stack.connections, f"kills-{number}", number, items))
             wait_until(lambda: killer.kills >= least, PATIENCE, lambda: f"{killer.kills} kills")
-            wait_finished(stack.connections, expected, PATIENCE)
+        wait_finished(stack.connections, expected, PATIENCE)
         _at_rest(stack)
         found = list(breaches(stack, expected))
         sent = [int(words[2]) for words in stack.notes() if words[0] == "sent"]

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from azure.servicebus import ServiceBusMessage, ServiceBusSender
 from azure.storage.queue import QueueClient
 
+from shared.pipeline.send_result import QUEUE as RESULTS
 from shared.workloads.billing import Billing
 
 #: Settings of the chaos runs: a file of notes, the share of messages that is sent twice, seconds that results are late.
@@ -60,14 +61,18 @@ def _unsettle(notes, share, late):
         notes.write("sent", self.queue_name, count)
         return [send_message(self, *arguments, **options) for _ in range(count)][-1]
 
-    def send_to_bus(self, message, **options):
-        count = copies() if isinstance(message, ServiceBusMessage) else 1
-        notes.write("sent", self.entity_name, count)
-        for _ in range(count):
-            if late:
-                # Each copy at a time of its own: results overtake each other.
-                message.scheduled_enqueue_time_utc = datetime.now(UTC) + timedelta(seconds=dice.uniform(0, late))
-            send_messages(self, message, **options)
+    def send_to_bus(self, messages, **options):
+        each = messages if isinstance(messages, list) else [messages]
+        if not all(isinstance(one, ServiceBusMessage) for one in each):
+            raise TypeError("the app sends batches now: let them come twice as well")
+        for one in each:
+            count = copies()
+            notes.write("sent", self.entity_name, count)
+            for _ in range(count):
+                if late and self.entity_name == RESULTS:
+                    # Each copy at a time of its own: results overtake each other.
+                    one.scheduled_enqueue_time_utc = datetime.now(UTC) + timedelta(seconds=dice.uniform(0, late))
+                send_messages(self, one, **options)
 
     QueueClient.send_message = send_to_queue
     ServiceBusSender.send_messages = send_to_bus
