@@ -106,8 +106,16 @@ class _Sender(_Closing):
         self._bus, self._plan, self._entity = bus, plan, entity
 
     def send_messages(self, message):
-        """Send one message of the real library."""
-        kind = str((message.application_properties or {}).get("kind", "result"))
-        body = b"".join(message.body).decode()
-        subject = message.subject or ""
-        self._plan.around(f"SEND {self._entity} {kind}", lambda: self._bus.send(self._entity, kind, body, subject))
+        """Send one message of the real library, or several, which arrive together or not at all."""
+        letters = [_letter(one) for one in (message if isinstance(message, list) else [message])]
+        kinds = "+".join(sorted({kind for kind, _, _ in letters}))
+        self._plan.around(f"SEND {self._entity} {kinds}", lambda: self._take(letters))
+
+    def _take(self, letters):
+        for kind, body, subject in letters:
+            self._bus.send(self._entity, kind, body, subject)
+
+
+def _letter(message):
+    kind = str((message.application_properties or {}).get("kind", "result"))
+    return kind, b"".join(message.body).decode(), message.subject or ""

@@ -34,16 +34,15 @@ def run(scenario, storages, faults=()):
     path = Path(tempfile.mkstemp(prefix="sluice-faults-")[1]) if storage.is_real else None
     world = World(storage, FileJournal(path) if path else Journal())
     try:
-        return _run(scenario, world, faults)
+        return _run(scenario, world, storages, faults)
     finally:
         world.close()
         if path:
             path.unlink()
 
 
-def _run(scenario, world, faults):
-    with world.app() as app:
-        scenario.prepare(world, app)
+def _run(scenario, world, storages, faults):
+    _prepare(scenario, world, storages)
     before = len(world.journal.entries())
     if world.storage.is_real:
         _in_child(scenario, world, faults)
@@ -54,6 +53,19 @@ def _run(scenario, world, faults):
     outcome.fired = [(stage, site, details["fault"]) for stage, site, details in acted if "fault" in details]
     outcome.breaches = _recovered(scenario, world)
     return outcome
+
+
+def _prepare(scenario, world, storages):
+    if world.storage.is_real:
+        with world.app() as app:
+            scenario.prepare(world, app)
+        return
+    if scenario.name not in storages.prepared:
+        with world.app() as app:
+            scenario.prepare(world, app)
+        storages.prepared[scenario.name] = world.save()
+    else:
+        world.restore(storages.prepared[scenario.name])
 
 
 def _act(scenario, world, plan):

@@ -86,10 +86,10 @@ class Host:
             queue.update_message(message, visibility_timeout=0)
 
     def _poison(self, name, queue, message):
-        # The copy first, as the host does; it has the host's own time to live, which nobody can set.
+        # The copy first, as the host does, and with the library's own time to live, as the host does too.
         with suppress(AzureError):
             poison = self._app.connections.queues.get_queue_client(f"{name}-poison")
-            poison.send_message(message.content, time_to_live=self._world.host_ttl)
+            poison.send_message(message.content)
             self._delete(queue, message)
 
     def _delete(self, queue, message):

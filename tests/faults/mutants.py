@@ -1,9 +1,9 @@
 """Mistakes that somebody could make, put into the real code: the runs must object to each, or they prove nothing."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from unittest.mock import patch
 
-from azure.core.exceptions import AzureError
 from azure.data.tables import UpdateMode
 
 from shared.answers import expecting_an_answer
@@ -18,7 +18,7 @@ from shared.pipeline.outbox import Outbox
 from shared.pipeline.settle import Settler
 from shared.tick import Tick
 from tests.faults import campaign
-from tests.faults.plan import MODES, Fault
+from tests.faults.plan import Fault
 
 
 def _remove_before_sending(self, job, pointer=None):
@@ -90,83 +90,82 @@ def _swallow(self, note, count, work, park):
         work()
 
 
-#: What is wrong, what replaces what, and the scenarios in which it should show.
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: what is replaced by what, and the run that should object, with a fault at the first such request."""
+
+    owner: object
+    name: str
+    wrong: object
+    scenario: str
+    mode: str = ""
+    #: Stage and beginning of the site, as they are without the mistake.
+    site: tuple = ()
+
+
+LINE = "shared.wiring.line"
+ACCEPT, RELEASE, SETTLE = "accept, gate open", "accept, gate closed, release", "settle and finish"
+POST_JOB = ("accept", "POST jobs")
 MUTANTS = {
-    "an event is deleted before it is sent": (Outbox, "flush", _remove_before_sending, ("settle and finish",)),
-    "chunk rows are overwritten instead of inserted": (
-        table_ledger,
-        "_operations",
-        _upserting,
-        ("settle and finish",),
+    # Where the mistake changes the order, its request stands where another one stood.
+    "an event is deleted before it is sent": Mutant(
+        Outbox, "flush", _remove_before_sending, SETTLE, "kill_after", ("finish", "SEND signals completed")
     ),
-    "the pointer is written after the state": (
-        Settler,
-        "_written",
-        _point_after_commit,
-        ("settle and finish, then all is lost", "replay, then all is lost"),
+    "chunk rows are overwritten instead of inserted": Mutant(table_ledger, "_operations", _upserting, SETTLE),
+    "the pointer is written after the state": Mutant(
+        Settler, "_written", _point_after_commit, "replay, then all is lost", "kill_after", ("settle", "PUT pending")
     ),
-    "the outbox is sent inline only": (Tick, "_tell", lambda *_: None, ("settle and finish",)),
-    "messages have the default time to live": (
-        "shared.wiring.line",
-        "queue_sender",
-        _expiring_sender,
-        ("accept, gate open",),
+    "the outbox is sent inline only": Mutant(
+        Tick, "_tell", lambda *_: None, SETTLE, "reset_before", ("finish", "SEND signals completed")
     ),
-    "poison is deleted without a record": (
-        "shared.wiring.line",
-        "drain_poison",
-        _throw_away,
-        ("drain a submission",),
+    "messages have the default time to live": Mutant(LINE, "queue_sender", _expiring_sender, ACCEPT),
+    "poison is deleted without a record": Mutant(LINE, "drain_poison", _throw_away, "drain a submission"),
+    "a drain deletes before it parks": Mutant(
+        LINE, "drain_poison", _delete_before_parking, "drain a submission", "kill_after", ("tick", "PUT parked")
     ),
-    "a drain deletes before it parks": (
-        "shared.wiring.line",
-        "drain_poison",
-        _delete_before_parking,
-        ("drain a submission",),
+    "a 409 is read as a failure": Mutant(TableLedger, "insert", _insert_once, ACCEPT, "reset_after", POST_JOB),
+    "an error is swallowed, so that the host deletes": Mutant(
+        Deliveries, "_do_or_park", _swallow, ACCEPT, "reset_before", POST_JOB
     ),
-    "a 409 is read as a failure": (TableLedger, "insert", _insert_once, ("accept, gate open",)),
-    "an error is swallowed, so that the host deletes": (
-        Deliveries,
-        "_do_or_park",
-        _swallow,
-        ("accept, gate open",),
-    ),
-    "a reply that ends in its middle is not handled": (
+    "a reply that ends in its middle is not handled": Mutant(
         "shared.connections",
         "WholeReplies",
         lambda transport: transport,
-        ("accept, gate open", "accept, gate closed, release"),
+        RELEASE,
+        "truncated_reply",
+        ("release", "POST receipts"),
     ),
 }
 
 
-def hunt(names=tuple(MUTANTS)):
+def hunt():
     """Return a row for each mistake: what it is, the run that found it, and what that run said."""
     campaign.quick()
-    return [_told((name, *_found(name))) for name in names]
+    return [(name, *found(mutant)) for name, mutant in MUTANTS.items()]
 
 
-def _found(mutant):
-    owner, name, wrong, scenarios = MUTANTS[mutant]
-    storages = campaign.MemoryStorages()
-    for scenario in scenarios:
-        sites = campaign.run(campaign.BY_NAME[scenario], storages).sites
-        with _patched(owner, name, wrong):
-            for faults in [(), *((Fault(at, mode),) for at in range(1, len(sites) + 1) for mode in MODES)]:
-                try:
-                    breaches = campaign.run(campaign.BY_NAME[scenario], storages, faults).breaches
-                except (AttributeError, AzureError) as error:
-                    breaches = [f"the process ended with {type(error).__name__}"]
-                if breaches:
-                    told = f"{scenario}: {', '.join(map(str, faults)) or 'no fault needed'}"
-                    return told, breaches[0][:160].replace("|", " ")
-    return "nothing", ""
+def found(mutant):
+    """Return the run that found it and what it said, or "nothing"; the same run without the mistake says nothing."""
+    storages, scenario = campaign.MemoryStorages(), campaign.BY_NAME[mutant.scenario]
+    sites = campaign.run(scenario, storages).sites
+    faults = [Fault(_first(sites, mutant.site), mutant.mode)] if mutant.mode else []
+    told = f"{scenario}: {', '.join(map(str, faults)) or 'no fault needed'}"
+    if breaches := campaign.run(scenario, storages, faults).breaches:
+        raise AssertionError(f"without the mistake: {told}: {breaches}")
+    with _patched(mutant):
+        try:
+            breaches = campaign.run(scenario, storages, faults).breaches
+        except AttributeError as error:
+            breaches = [f"the process ended with {type(error).__name__}: {error}"]
+    return (told, breaches[0][:160].replace("|", " ")) if breaches else ("nothing", "")
 
 
-def _patched(owner, name, wrong):
-    return patch(f"{owner}.{name}", wrong) if isinstance(owner, str) else patch.object(owner, name, wrong)
+def _first(sites, wanted):
+    stage, begin = wanted
+    return next(at for at, (where, site) in enumerate(sites, 1) if where == stage and site.startswith(begin))
 
 
-def _told(row):
-    print(" | ".join(row), flush=True)  # noqa: T201 - a command's progress
-    return row
+def _patched(mutant):
+    if isinstance(mutant.owner, str):
+        return patch(f"{mutant.owner}.{mutant.name}", mutant.wrong)
+    return patch.object(mutant.owner, mutant.name, mutant.wrong)

@@ -10,7 +10,7 @@ from tests.faults.azurite_storage import start
 from tests.faults.plan import MODES, Fault
 
 #: Runs on Azurite, single faults in memory, and histories with two faults in memory.
-ON_AZURITE, IN_MEMORY, WITH_TWO = 16, 64, 48
+ON_AZURITE, IN_MEMORY, WITH_TWO = 16, 48, 32
 CHOSEN = ("accept, gate closed, release", "settle and finish", "host gives up, drain", "replay, then all is lost")
 
 

@@ -8,7 +8,7 @@ from azure.data.tables import UpdateMode
 from shared.ledger.entities import chunk_key
 from shared.wiring import table_ledger
 from tests.faults import crash_points
-from tests.faults.campaign import BY_NAME, quick
+from tests.faults.campaign import BY_NAME
 from tests.faults.invariants import breaches
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
@@ -21,7 +21,6 @@ WAY = BY_NAME["the whole way"]
 @pytest.fixture
 def world():
     """A world in which one job has gone the whole way."""
-    quick()
     made = World(MemoryStorage(), Journal())
     crash_points._act(WAY, made, crash_points.Plan(note=made.journal.note))
     assert crash_points._recovered(WAY, made) == []

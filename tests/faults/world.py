@@ -6,7 +6,7 @@ from decimal import Decimal
 from shared.ids import BlobStore, RangeGenerator
 from shared.payload import Limits
 from shared.publish.publisher import Publisher
-from shared.settings import Settings
+from shared.settings import BUS, STORAGE, Settings
 from shared.wiring import gatehouse, line, parked_operator, works
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
@@ -15,7 +15,9 @@ from tests.faults.plan import Plan
 from tests.faults.sales import Sales
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-SETTINGS = Settings(work_queues=1, chunk_items=2, chunk_overdue=timedelta(minutes=10), workloads="")
+SETTINGS = Settings.parse(
+    {STORAGE: "this run's", BUS: "this run's", "SLUICE_TICK_SCHEDULE": "by hand", "SLUICE_CHUNK_ITEMS": "2"}
+)
 #: Two transactions a frame, and a message so small that a payload needs a blob.
 SMALL = Limits(frame_items=2, message_bytes=500)
 INLINE = Limits(frame_items=2)
@@ -51,8 +53,7 @@ class World:
         self.storage, self.journal, self.clock = storage, journal, ManualClock()
         self.bus, self.sales = Bus(journal), Sales()
         self.workloads = Workloads([self.sales])
-        self.published, self.expected_parked, self.revisions = {}, set(), {}
-        self.host_ttl = None
+        self.published, self.letter = {}, b""
         self._observer = storage.connections()
 
     def app(self, plan=None):
@@ -110,6 +111,19 @@ class World:
     def observer(self):
         """Return connections without faults for the checks."""
         return self._observer
+
+    def save(self):
+        """Return everything, to be restored in another world."""
+        told = self.journal.entries(), self.clock.at, dict(self.published), dict(self.sales.breaks_at), self.letter
+        return self.storage.save(), told
+
+    def restore(self, saved):
+        """Take over everything."""
+        content, (entries, self.clock.at, published, breaks_at, self.letter) = saved
+        self.storage.restore(content)
+        for entry in entries:
+            self.journal.note(*entry)
+        self.published, self.sales.breaks_at = dict(published), dict(breaks_at)
 
     def close(self):
         """Close what is open."""

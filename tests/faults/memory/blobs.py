@@ -23,12 +23,12 @@ class Blobs:
 
     def __init__(self, storage, containers):
         self._storage = storage
-        self._containers = {name: {} for name in containers}
+        self.content = {name: {} for name in containers}
 
     def answer(self, asked):
         """Answer one request."""
         container, _, name = asked.path.partition("/")
-        blobs = self._containers.get(container)
+        blobs = self.content.get(container)
         if blobs is None:
             return refusal(404, "ContainerNotFound")
         if not name:

@@ -23,12 +23,12 @@ class Queues:
 
     def __init__(self, storage, queues):
         self._storage = storage
-        self._queues = {name: {} for name in queues}
+        self.content = {name: {} for name in queues}
 
     def answer(self, asked):
         """Answer one request."""
         name, _, rest = asked.path.partition("/")
-        queue = self._queues.get(name)
+        queue = self.content.get(name)
         if queue is None:
             return refusal(404, "QueueNotFound")
         if asked.query.get("comp") == "metadata":

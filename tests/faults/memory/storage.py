@@ -1,6 +1,7 @@
 """Storage in memory below the real libraries: their transports call it instead of a network."""
 
 import itertools
+import pickle
 import threading
 import urllib.parse
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,10 @@ CONNECTION_STRING = f"DefaultEndpointsProtocol=http;AccountName=sim;AccountKey=c
 
 class MemoryStorages:
     """Gives each run storage of its own."""
+
+    def __init__(self):
+        #: What a run began with, by scenario: preparing it again would lead to the same.
+        self.prepared = {}
 
     def fresh(self):
         """Return a storage that nobody has used."""
@@ -65,6 +70,18 @@ class MemoryStorage:
     def transport(self, plan):
         """Return a transport with the faults of the plan."""
         return MemoryTransport(plan, self)
+
+    def save(self):
+        """Return the content, to be restored in another storage."""
+        versions = next(self._versions)
+        return pickle.dumps((self._now, versions, {name: each.content for name, each in self._services.items()}))
+
+    def restore(self, saved):
+        """Take over a content."""
+        self._now, version, contents = pickle.loads(saved)
+        self._versions = itertools.count(version)
+        for name, content in contents.items():
+            self._services[name].content = content
 
     def wait(self, seconds):
         """Let time pass."""

@@ -20,7 +20,7 @@ class Tables:
 
     def __init__(self, storage, tables):
         self._storage = storage
-        self._tables = {name: {} for name in tables}
+        self.content = {name: {} for name in tables}
 
     def answer(self, asked):
         """Answer one request."""
@@ -28,12 +28,12 @@ class Tables:
             return self._batch(asked)
         entity = _ENTITY.fullmatch(asked.path)
         if entity:
-            table = self._tables[entity[1]]
+            table = self.content[entity[1]]
             key = entity[2].replace("''", "'"), entity[3].replace("''", "'")
             if asked.method == "GET":
                 return self._get(table, key)
             return self._write(table, key, asked)
-        table = self._tables[asked.path.removesuffix("()")]
+        table = self.content[asked.path.removesuffix("()")]
         return self._insert(table, asked) if asked.method == "POST" else _queried(table, asked.query)
 
     def _get(self, table, key):
@@ -70,13 +70,13 @@ class Tables:
         return Reply(204, headers={"ETag": etag})
 
     def _batch(self, asked):
-        before = {name: dict(rows) for name, rows in self._tables.items()}
+        before = {name: dict(rows) for name, rows in self.content.items()}
         replies = []
         for number, (method, path, headers, body) in enumerate(_parts(asked.body)):
             reply = self.answer(Asked(method, path, {}, headers, body))
             if reply.status >= 400:
-                self._tables.clear()
-                self._tables.update(before)
+                self.content.clear()
+                self.content.update(before)
                 code = json.loads(reply.body)["odata.error"]["code"]
                 return _multipart([_refusal(reply.status, code, f"{number}:{code}")])
             replies.append(reply)
