@@ -67,14 +67,15 @@ class Found:
 def main(arguments: Sequence[str] = ()) -> int:
     """Measure, print, write; return 0 when every goal is reached."""
     found = Found(_scale(arguments))
-    _loops(found)
-    _sluice(found)
-    _peers(found)
-    _celery(found)
+    for part in (_loops, _sluice, _peers, _celery):
+        part(found)
+        # It takes many minutes: what was measured is kept when something stops it.
+        _save(found)
     reached = goals(found.contenders, found.loops, found.sizes, found.scale.whole)
     tables = "\n\n".join([_about(found.scale), _goal_table(reached), _contender_table(found), _size_table(found)])
     print(tables)  # noqa: T201 - commands print
-    _write(found, reached, tables)
+    _save(found, reached)
+    _write(tables)
     return 0 if all(is_met for *_, is_met in reached) else 1
 
 
@@ -186,12 +187,15 @@ def _size_table(found: Found) -> str:
     return markdown((*heads, "of them counted on the job", "CPU µs each", "most memory of a process"), rows)
 
 
-def _write(found: Found, reached: Sequence[tuple[str, str, bool]], tables: str) -> None:
+def _save(found: Found, reached: Sequence[tuple[str, str, bool]] = ()) -> None:
     sizes = {items: [_plain(run) for run in runs] for items, runs in found.sizes.items()}
     raw = {who: one.raw() for who, one in found.contenders.items()}
     figures = {"contenders": raw, "absent": found.absent, "loops": found.loops, "sizes": sizes, "goals": reached}
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps(figures, indent=1))
+
+
+def _write(tables: str) -> None:
     text = DOCUMENT.read_text()
     DOCUMENT.write_text(_PLACE.sub(lambda place: f"{place[1]}\n{tables}\n\n{place[2]}", text))
 

@@ -9,7 +9,6 @@ from tests.benchmarks.pipeline_sluice import SluiceRun
 MOST_MEMORY = 256 * 2**20
 #: How far the sizes may be apart and still count as flat.
 FLAT = 0.15
-#: The smallest size that the goal of CPU and of flatness speaks of.
 _MIB = 2**20
 
 

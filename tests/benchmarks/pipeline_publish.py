@@ -1,9 +1,10 @@
 """Publishes one file as one job, in a process whose time and memory are its own.
 
-python -m tests.benchmarks.pipeline_publish STORAGE FILE JOB
+python -m tests.benchmarks.pipeline_publish FILE JOB        (the storage account is named by SluiceStorage)
 """
 
 import json
+import os
 import resource
 import sys
 import time
@@ -16,8 +17,8 @@ from shared.publish.source import read_file
 
 def main() -> None:
     """Publish, and print when it began, and the CPU seconds and the memory it took."""
-    storage, path, job = sys.argv[1:]
-    with Connections(storage) as connections, Path(path).open("rb") as file:
+    path, job = sys.argv[1:]
+    with Connections.parse(os.environ) as connections, Path(path).open("rb") as file:
         publisher = Publisher(
             connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
         )

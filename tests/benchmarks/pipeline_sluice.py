@@ -1,6 +1,7 @@
 """Sluice end to end on the local stack: submit, ids, dispatch, process, ledger, results, totals, finish."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -64,9 +65,10 @@ class Sluice:
         own, log, used = self._asked(), RequestLog(self._stack.azurite), cpu_of(pids)
         looked, before = self._looks.total(), time.monotonic()
         self._jobs += 1
-        command = [sys.executable, "-m", "tests.benchmarks.pipeline_publish", self._stack.settings["SluiceStorage"]]
         name = f"bench-{self._jobs}"
-        published = json.loads(subprocess.check_output([*command, str(path), name], cwd=ROOT))
+        command = [sys.executable, "-m", "tests.benchmarks.pipeline_publish", str(path), name]
+        environment = {**os.environ, **self._stack.settings}
+        published = json.loads(subprocess.check_output(command, cwd=ROOT, env=environment))
         job = self._ended(name, before + PATIENCE)
         seconds = time.time() - published["began"]
         cpu = cpu_of(pids) - used + published["cpu"]
