@@ -19,6 +19,7 @@ from shared.answers import expecting_an_answer
 #: Due whenever somebody looks.
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AFTER_EVERY_ID: Final = "~"
+PARTITION: Final = "pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,15 @@ class Pointer:
     @property
     def row_key(self) -> str:
         """The key by which due rows come first; whole seconds, so compare what it points to by them too."""
-        return f"{_due_text(self.due)}|{self.id}"
+        return f"{_due_text(self.due)}|{self.kind}|{self.id}"
 
 
 class PendingTable:
-    """The index in a table, one partition a kind."""
+    """The index in a table, all of it in one partition.
+
+    A range of one partition is read from its start, however many pointers are due in the future; one partition for
+    each kind would cost a request for each, and a range over all partitions the reading of the whole table.
+    """
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
@@ -47,25 +52,26 @@ class PendingTable:
 
         Returns the pointer as its own writer may remove it.
         """
-        row = {"PartitionKey": pointer.kind, "RowKey": pointer.row_key}
+        row = {"PartitionKey": PARTITION, "RowKey": pointer.row_key}
         with expecting_an_answer(f"note that {pointer.kind} {pointer.id!r} is due"):
             written = self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
         return replace(pointer, etag=str(written["etag"]))
 
     def due(self, now: datetime) -> Iterator[Pointer]:
-        """Yield what is due, of every kind, the oldest of each kind first."""
+        """Yield what is due, of every kind, the oldest first."""
         limit = _due_text(now) + _AFTER_EVERY_ID
         with expecting_an_answer("read what is due"):
-            for row in self._table.query_entities("RowKey lt @limit", parameters={"limit": limit}):
-                due, _, name = row["RowKey"].partition("|")
-                yield Pointer(row["PartitionKey"], datetime.fromisoformat(due), name, str(row.metadata["etag"]))
+            known = {"partition": PARTITION, "limit": limit}
+            for row in self._table.query_entities("PartitionKey eq @partition and RowKey lt @limit", parameters=known):
+                due, kind, name = row["RowKey"].split("|", 2)
+                yield Pointer(kind, datetime.fromisoformat(due), name, str(row.metadata["etag"]))
 
     def remove(self, pointer: Pointer) -> None:
         """Remove the row as it was seen; one that was written again since stays."""
         # A refusal means that somebody pointed there again after this row was read, and needs it.
         with expecting_an_answer(f"forget that {pointer.kind} {pointer.id!r} was due"), suppress(ResourceModifiedError):
             self._table.delete_entity(
-                pointer.kind, pointer.row_key, etag=pointer.etag, match_condition=MatchConditions.IfNotModified
+                PARTITION, pointer.row_key, etag=pointer.etag, match_condition=MatchConditions.IfNotModified
             )
 
 
