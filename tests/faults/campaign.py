@@ -97,7 +97,7 @@ def recorded(names, where=None):
         if outcome.breaches:
             raise AssertionError(f"{name} without a fault: {outcome.breaches}")
         sites[name] = outcome.sites
-    return sites
+    return {name: sites[name] for name in names}
 
 
 def points(sites, modes):

@@ -151,6 +151,7 @@ def _parked(connections, scenario):
 
 def _left_over(world):
     yield from (f"stuck: {what}" for what in world.unfinished())
+    yield from (f"the bytes of {name} would stay for ever" for name in world.published.keys() - world.retained())
     yield from (f"{count} messages are left on {name}" for name, count in world.depths().items() if count)
 
 

@@ -5,6 +5,8 @@ from decimal import Decimal
 
 from shared.ids import BlobStore, RangeGenerator
 from shared.payload import Limits
+from shared.pending import PendingTable
+from shared.pipeline.retention import RETENTION_POINTER
 from shared.publish.publisher import Publisher
 from shared.settings import BUS, STORAGE, Settings
 from shared.wiring import gatehouse, line, parked_operator, works
@@ -22,6 +24,8 @@ SETTINGS = Settings.parse(
 SMALL = Limits(frame_items=2, message_bytes=500)
 INLINE = Limits(frame_items=2)
 QUEUES = ("submissions", "work-00", "submissions-poison", "work-00-poison")
+#: No pointer is due later than that.
+FURTHEST = timedelta(days=10_000)
 #: Ticks that recovery may take.
 MOST_TICKS = 8
 GATE = "nightly"
@@ -89,11 +93,8 @@ class World:
 
     def unfinished(self):
         """Name everything that still waits for somebody: pointers, held rows, messages on the bus."""
-        tables = self._observer.tables
-        pending = [
-            f"{row['PartitionKey']} {row['RowKey']}" for row in tables.get_table_client("pending").list_entities()
-        ]
-        held = [f"held {row['RowKey']}" for row in tables.get_table_client("held").list_entities()]
+        pending = [f"{one.kind} {one.row_key}" for one in self._pointers() if one.kind != RETENTION_POINTER]
+        held = [f"held {row['RowKey']}" for row in self._observer.tables.get_table_client("held").list_entities()]
         poison = [name for name, count in self.depths(QUEUES[2:]).items() if count]
         if poison:
             # Whoever took it may have ended; it comes back when nobody hides it any more.
@@ -107,6 +108,13 @@ class World:
 
     def _waiting(self, entity):
         return [letter for letter in self.bus.waiting(entity) if letter.kind != "completed"]
+
+    def retained(self):
+        """Return the jobs whose bytes are kept until their retention is over."""
+        return {pointer.id for pointer in self._pointers() if pointer.kind == RETENTION_POINTER}
+
+    def _pointers(self):
+        return list(PendingTable(self._observer.tables.get_table_client("pending")).due(self.clock.now() + FURTHEST))
 
     def observer(self):
         """Return connections without faults for the checks."""
