@@ -12,7 +12,7 @@ from tests.chaos.jobs import publisher, submit, usages, wait_finished
 from tests.chaos.stack import Killer, running, wait_until
 
 #: How long jobs may take after the trouble is over.
-PATIENCE = 240
+PATIENCE = 600
 #: What is overdue by any setting.
 LATER = timedelta(hours=1)
 

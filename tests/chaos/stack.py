@@ -21,7 +21,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.unsteady import LATE, NOTES, TWICE
 
 #: What a killed process held comes back after this long, instead of the minutes that Azure takes.
-LEASE_SECONDS = 5
+LEASE_SECONDS = 10
 #: Small chunks, so that there are many to lose.
 FRAME_ITEMS = 100
 
