@@ -18,14 +18,17 @@ DOCUMENT = ROOT / "docs" / "chaos.md"
 
 def main(arguments=None):
     """Run what was asked for; the status says whether anything was found that should not be."""
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(words)
+    shortened = [word for word in words if word not in {*SCENES, "--dry"}]
     is_bad = False
     for name in options.scenes or SCENES:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="sluice-chaos-") as folder:
             rows = SCENES[name](folder, options)
         table = markdown(("what", "how many", "result"), [row.cells() for row in rows])
-        said = f"{time.monotonic() - began:.0f} s on Python {platform.python_version()}, {platform.machine()}."
+        size = f"Shortened: `{' '.join(shortened)}`; " if shortened else ""
+        said = f"{size}{time.monotonic() - began:.0f} s on Python {platform.python_version()}, {platform.machine()}."
         is_bad = is_bad or any(row.found for row in rows)
         if not options.dry:
             _write(name, f"{table}\n\n{said}")
