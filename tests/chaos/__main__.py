@@ -29,6 +29,7 @@ def main(arguments=None):
         table = markdown(("what", "how many", "result"), [row.cells() for row in rows])
         size = f"Shortened: `{' '.join(shortened)}`; " if shortened else ""
         said = f"{size}{time.monotonic() - began:.0f} s on Python {platform.python_version()}, {platform.machine()}."
+        sys.stdout.write(f"{table}\n\n{said}\n\n")
         is_bad = is_bad or any(row.found for row in rows)
         if not options.dry:
             _write(name, f"{table}\n\n{said}")
