@@ -6,6 +6,7 @@ import pytest
 from azure.data.tables import UpdateMode
 
 from shared.ledger.entities import chunk_key
+from shared.pending import PendingTable, Pointer
 from shared.wiring import table_ledger
 from tests.faults import crash_points
 from tests.faults.campaign import BY_NAME
@@ -57,7 +58,7 @@ def without_a_manifest(world):
 
 def still_pending(world):
     """Leave a pointer."""
-    world.observer().tables.get_table_client("pending").upsert_entity({"PartitionKey": "job", "RowKey": "2026|x"})
+    PendingTable(world.observer().tables.get_table_client("pending")).add(Pointer("job", world.clock.now(), "job-x"))
 
 
 def still_on_a_queue(world):
