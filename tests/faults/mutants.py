@@ -101,6 +101,8 @@ class Mutant:
     mode: str = ""
     #: Stage and beginning of the site, as they are without the mistake.
     site: tuple = ()
+    #: Whether the last such request is meant.
+    is_last: bool = False
 
 
 LINE = "shared.wiring.line"
@@ -111,9 +113,17 @@ MUTANTS = {
     "an event is deleted before it is sent": Mutant(
         Outbox, "flush", _remove_before_sending, SETTLE, "kill_after", ("finish", "SEND signals completed")
     ),
-    "chunk rows are overwritten instead of inserted": Mutant(table_ledger, "_operations", _upserting, SETTLE),
+    "chunk rows are overwritten instead of inserted": Mutant(
+        table_ledger, "_operations", _upserting, "process", "kill_after", ("process", "SEND results")
+    ),
     "the pointer is written after the state": Mutant(
-        Settler, "_written", _point_after_commit, "replay, then all is lost", "kill_after", ("settle", "PUT pending")
+        Settler,
+        "_written",
+        _point_after_commit,
+        "replay, then all is lost",
+        "kill_before",
+        ("settle", "PUT pending"),
+        is_last=True,
     ),
     "the outbox is sent inline only": Mutant(
         Tick, "_tell", lambda *_: None, SETTLE, "reset_before", ("finish", "SEND signals completed")
@@ -148,7 +158,7 @@ def found(mutant):
     """Return the run that found it and what it said, or "nothing"; the same run without the mistake says nothing."""
     storages, scenario = campaign.MemoryStorages(), campaign.BY_NAME[mutant.scenario]
     sites = campaign.run(scenario, storages).sites
-    faults = [Fault(_first(sites, mutant.site), mutant.mode)] if mutant.mode else []
+    faults = [Fault(_place(sites, mutant), mutant.mode)] if mutant.mode else []
     told = f"{scenario}: {', '.join(map(str, faults)) or 'no fault needed'}"
     if breaches := campaign.run(scenario, storages, faults).breaches:
         raise AssertionError(f"without the mistake: {told}: {breaches}")
@@ -160,9 +170,10 @@ def found(mutant):
     return (told, breaches[0][:160].replace("|", " ")) if breaches else ("nothing", "")
 
 
-def _first(sites, wanted):
-    stage, begin = wanted
-    return next(at for at, (where, site) in enumerate(sites, 1) if where == stage and site.startswith(begin))
+def _place(sites, mutant):
+    stage, begin = mutant.site
+    places = [at for at, (where, site) in enumerate(sites, 1) if where == stage and site.startswith(begin)]
+    return places[-1 if mutant.is_last else 0]
 
 
 def _patched(mutant):
