@@ -107,5 +107,7 @@ def queue(connections):
 
 
 def bodies(queue):
-    """Return what is on a queue, and take it."""
-    return sorted(message.content for message in queue.receive_messages(messages_per_page=32))
+    """Return what is on a queue, and take it for good: what is only received comes back after half a minute."""
+    found = sorted(message.content for message in queue.receive_messages(messages_per_page=32))
+    queue.clear_messages()
+    return found
