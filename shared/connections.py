@@ -95,7 +95,11 @@ class Connections:
     def _options(self, service: str, policy: object | None) -> dict[str, Any]:
         patience = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
         counted = self._transport or partial(self.meter.transport, service, **patience)
-        return {**patience, "transport": WholeReplies(counted()), **({} if policy is None else {"retry_policy": policy})}
+        return {
+            **patience,
+            "transport": WholeReplies(counted()),
+            **({} if policy is None else {"retry_policy": policy}),
+        }
 
     def _keep(self, client: _Client) -> _Client:
         self._opened.append(client.close)

@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from shared.payload.names import NAME
+
 #: Stands for the job where a message does not say one; no job can be called so.
 NO_JOB: Final = "~none"
 #: The partition beside the entries in which deliveries are noted; no job can be called so either.
@@ -125,7 +127,9 @@ def submission_key(body: bytes) -> str:
     """Return the key of a submission within its job: by its content, the same when a replay says the job's id."""
     try:
         content = msgspec.json.decode(body)
-        content["sluice"].pop("job", None)
+        # A name that no job can have stays: by it alone, two publishers' submissions may differ.
+        if NAME.fullmatch(content["sluice"]["job"]):
+            del content["sluice"]["job"]
         body = msgspec.json.encode(content, order="deterministic")
     except (msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError):
         # Whatever it is: its bytes are its name.

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from azure.data.tables import UpdateMode
 
 from shared.answers import expecting_an_answer
-from shared.errors import SluiceError, StorageUnavailableError
+from shared.errors import SluiceError
 from shared.ledger import table_ledger
 from shared.ledger.index import index_entity
 from shared.ledger.table_ledger import TableLedger
@@ -15,7 +15,6 @@ from shared.parked.drain import described
 from shared.pipeline.deliveries import Deliveries
 from shared.pipeline.messages import decode
 from shared.pipeline.outbox import Outbox
-from shared.pipeline.settle import Settler
 from shared.tick import Tick
 from tests.faults import campaign
 from tests.faults.plan import Fault
@@ -37,17 +36,6 @@ _operations = table_ledger._operations
 def _upserting(job, rows, event):
     made = _operations(job, rows, event)
     return [("upsert", one[1], {"mode": UpdateMode.REPLACE}) if one[0] == "create" else one for one in made]
-
-
-def _point_after_commit(self, group, made):
-    try:
-        is_written = self._ledger.commit(made.job, made.rows) is not None
-    except StorageUnavailableError:
-        group.is_unsure = True
-        raise
-    if is_written and made.finish_due:
-        self._point(group, made.job)
-    return is_written
 
 
 def _expiring_sender(connections):
@@ -101,8 +89,6 @@ class Mutant:
     mode: str = ""
     #: Stage and beginning of the site, as they are without the mistake.
     site: tuple = ()
-    #: Whether the last such request is meant.
-    is_last: bool = False
 
 
 LINE = "shared.wiring.line"
@@ -114,16 +100,7 @@ MUTANTS = {
         Outbox, "flush", _remove_before_sending, SETTLE, "kill_after", ("finish", "SEND signals completed")
     ),
     "chunk rows are overwritten instead of inserted": Mutant(
-        table_ledger, "_operations", _upserting, "process", "kill_after", ("process", "SEND results")
-    ),
-    "the pointer is written after the state": Mutant(
-        Settler,
-        "_written",
-        _point_after_commit,
-        "replay, then all is lost",
-        "kill_before",
-        ("settle", "PUT pending"),
-        is_last=True,
+        table_ledger, "_operations", _upserting, "process", "reset_after", ("process", "SEND results")
     ),
     "the outbox is sent inline only": Mutant(
         Tick, "_tell", lambda *_: None, SETTLE, "reset_before", ("finish", "SEND signals completed")
@@ -173,7 +150,7 @@ def found(mutant):
 def _place(sites, mutant):
     stage, begin = mutant.site
     places = [at for at, (where, site) in enumerate(sites, 1) if where == stage and site.startswith(begin)]
-    return places[-1 if mutant.is_last else 0]
+    return places[0]
 
 
 def _patched(mutant):

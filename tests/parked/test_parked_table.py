@@ -200,6 +200,13 @@ def test_a_submission_is_known_by_its_job_and_content():
     assert submission_key(b"no json") == described("submissions", b"no json", "m1").key
 
 
+def test_submissions_that_differ_in_an_impossible_job_id_are_two_entries():
+    """Both are parked without a job: under one key, the bytes of the second would be kept nowhere."""
+    first, second = (b'{"sluice":{"job":"%s","items":[{"a":1}]}}' % job for job in (b"A/1", b"A/2"))
+    assert described("submissions", first, "m1").job == described("submissions", second, "m2").job == NO_JOB
+    assert submission_key(first) != submission_key(second)
+
+
 @pytest.mark.parametrize(
     ("body", "job", "sent"),
     [

@@ -95,7 +95,6 @@ class Process:
             patience=timedelta(minutes=4),
         )
 
-
     def accept(self, body, message_id):
         """Accept a submission as it lies on the queue."""
         return self.acceptance.accept(open_envelope(body, self.acceptance.limits), message_id)
