@@ -128,7 +128,7 @@ def submission_key(body: bytes) -> str:
     try:
         content = msgspec.json.decode(body)
         # A name that no job can have stays: by it alone, two publishers' submissions may differ.
-        if NAME.fullmatch(content["sluice"]["job"]):
+        if NAME.fullmatch(content["sluice"].get("job", "")):
             del content["sluice"]["job"]
         body = msgspec.json.encode(content, order="deterministic")
     except (msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError):

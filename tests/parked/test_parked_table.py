@@ -195,7 +195,7 @@ def test_a_dead_result_is_parked_beside_its_chunk(world, parking, process):
 
 def test_a_submission_is_known_by_its_job_and_content():
     """The one that a replay names is the one that was parked; another content of the same job is another entry."""
-    bare, other = b'{"sluice":{"items":[{"a":1}]}}', b'{"sluice":{"items":[{"a":2}]}}'
+    bare, other = b'{"sluice": {"items": [{"a": 1}]}}', b'{"sluice": {"items": [{"a": 2}]}}'
     assert submission_key(named(bare, "job-7")) == submission_key(bare) != submission_key(other)
     assert submission_key(b"no json") == described("submissions", b"no json", "m1").key
 
