@@ -81,6 +81,9 @@ class BusResults:
             ) from own.failure
 
     def _send(self, batch: Sequence[_Waiting]) -> None:
+        # Should the sending end in any other way than below, nobody else would be left to settle the batch's fate.
+        for one in batch:
+            one.failure = ConnectionError("the sending was interrupted")
         failure: Exception | None = None
         for _ in range(_ATTEMPTS):
             try:

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from azure.servicebus import ServiceBusClient
@@ -92,6 +93,30 @@ def test_what_failed_together_is_known_to_each():
     with connections, BusResults(connections) as send:
         failures = [str(task.exception()) for task in waiting_together(send, 3)]
     assert [f"chunk {chunk} of" in failure for chunk, failure in enumerate(failures)] == [True] * 3
+
+
+def test_a_sender_that_ends_in_an_unexpected_way_leaves_nobody_waiting(send, monkeypatch):
+    """Whatever is raised in the thread that sends for others, each of them is told, and none waits for ever."""
+    together = Barrier(4)
+
+    class Broken:
+        """Fails as no sender should."""
+
+        def send_messages(self, _messages):
+            """Fail once more have queued up behind this thread."""
+            time.sleep(0.2)
+            raise RuntimeError("a mistake of the library's")
+
+    monkeypatch.setattr(send, "_sender", Broken)
+
+    def attempt(number):
+        together.wait()
+        with pytest.raises((ResultNotSentError, RuntimeError)):
+            send(result(number))
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(attempt, range(4), timeout=30)) == [True] * 4
 
 
 def test_a_broken_connection_is_replaced(bus, send):
