@@ -9,6 +9,9 @@ from typing import Final
 
 import msgspec
 
+from shared.errors import RefusedError
+from shared.payload import strict_json
+from shared.payload.limits import Limits
 from shared.payload.names import NAME
 
 #: Stands for the job where a message does not say one; no job can be called so.
@@ -126,12 +129,14 @@ def finish_key(revision: int) -> str:
 def submission_key(body: bytes) -> str:
     """Return the key of a submission within its job: by its content, the same when a replay says the job's id."""
     try:
+        # What two readers could read differently, a key twice for one, is known by its bytes alone.
+        strict_json.read(body, Limits().depth)
         content = msgspec.json.decode(body)
         # A name that no job can have stays: by it alone, two publishers' submissions may differ.
         if NAME.fullmatch(content["sluice"].get("job", "")):
             del content["sluice"]["job"]
         body = msgspec.json.encode(content, order="deterministic")
-    except (msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError):
+    except (RefusedError, msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError):
         # Whatever it is: its bytes are its name.
         pass
     return content_key(Stage.ACCEPT, body)

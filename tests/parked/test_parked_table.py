@@ -291,3 +291,10 @@ def test_a_change_without_an_answer_is_known_as_ones_own(world, parking, mode):
         assert changed is not None
         assert changed.etag == process.parked.get(world.job, entry.key).etag
     assert plan.fired
+
+
+def test_two_spellings_that_a_reader_may_take_for_one_are_two_entries():
+    """A key that stands twice, plainly or escaped: what one reader drops must not cost the other its bytes."""
+    plain = b'{"sluice": {"job": "j", "items": [{"a": 1}], "items": [{"a": 2}]}}'
+    escaped = b'{"sluice": {"job": "j", "items": [{"a": 1}], "\\u0069tems": [{"a": 2}]}}'
+    assert submission_key(plain) != submission_key(escaped)
