@@ -9,7 +9,6 @@ import gzip
 import io
 import json
 import platform
-import re
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from shared.payload import Codec, FrameIndex, Limits, read_frames, read_transact
 from shared.payload.compression import compress, expand_frame
 from shared.payload.form import most_inline_items
 from shared.payload.framing import Framing, write_frames
+from tests.benchmarks import document
 from tests.publish.million import Usage, usages
 
 ITEMS, TURNS, REPEATS = 1_000, 7, 20
@@ -29,7 +29,6 @@ LIMITS = Limits()
 #: What a message of the library has around an inline payload of one frame.
 AROUND = 365
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
-_PLACE = re.compile(r"(<!-- made by `make bench`: codec -->\n).*?(<!-- end -->)", re.DOTALL)
 
 STRUCTS = list(usages(ITEMS))
 DICTS = [msgspec.to_builtins(one) for one in STRUCTS]
@@ -52,8 +51,7 @@ def main(_arguments: Sequence[str] = ()) -> int:
         ]
     )
     print(tables)  # noqa: T201 - commands print
-    text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(_PLACE.sub(lambda place: f"{place[1]}\n{tables}\n\n{place[2]}", text), encoding="utf-8")
+    document.write(DOCUMENT, "codec", tables)
     return 0
 
 

@@ -10,6 +10,7 @@ import zstandard
 
 from shared.clock import SystemClock
 from shared.ledger.records import FINISHED, JobState, Totals
+from shared.pipeline.retention import RETENTION_POINTER
 from shared.pipeline.sweep import JOB_POINTER
 from shared.settings import Settings
 from shared.wiring import gatehouse, line, parked_table, table_ledger, works
@@ -106,13 +107,13 @@ def _ids(jobs):
 
 
 def _left_over(stack, others):
-    # Pointers to finished jobs go when they are due; a day later nothing may be left but what waits for a person.
+    # Pointers to finished jobs turn into those of their retention; a day later nothing else may be left but what waits
+    # for a person.
     tick_later(stack, timedelta(days=1))
-    left = list(stack.connections.tables.get_table_client("pending").list_entities())
-    for row in left:
-        name = row["RowKey"].partition("|")[2]
-        if row["PartitionKey"] != JOB_POINTER or name not in others:
-            yield f"pending still points to {row['PartitionKey']} {name}"
+    for row in stack.connections.tables.get_table_client("pending").list_entities():
+        _, kind, name = row["RowKey"].split("|", 2)
+        if kind != RETENTION_POINTER and (kind != JOB_POINTER or name not in others):
+            yield f"pending still points to {kind} {name}"
 
 
 def computed_again(stack, expected):
