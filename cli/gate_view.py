@@ -72,11 +72,12 @@ def status_document(status: Status) -> dict[str, object]:
 
 def overview_document(rows: Iterable[Overview]) -> dict[str, object]:
     """Return all gates as JSON has them."""
-    return {
-        "gates": [
-            {**gate_document(row.gate, row.state, row.held), "never_opened": row.state.epoch == 0} for row in rows
-        ]
-    }
+    return {"gates": [_overview_fields(row) for row in rows]}
+
+
+def _overview_fields(row: Overview) -> dict[str, object]:
+    fields = {**gate_document(row.gate, row.state, row.held), "never_opened": row.state.epoch == 0}
+    return {**fields, "state": "unreadable", "problem": row.problem} if row.problem else fields
 
 
 def _spread_fields(found: Spread) -> dict[str, object]:
@@ -88,9 +89,12 @@ def show_overview(console: Console, rows: list[Overview], now: datetime) -> None
     table = Table("gate", "state", "epoch", "opens at (UTC)", "held", "the oldest waits", title="Gates")
     for row in rows:
         waits = age(row.held.oldest, now)
-        table.add_row(row.gate, state_words(row.state), str(row.state.epoch), plan_words(row.state), *held(row), waits)
+        state = "unreadable" if row.problem else state_words(row.state)
+        table.add_row(row.gate, state, str(row.state.epoch), plan_words(row.state), *held(row), waits)
     console.print(table)
     for row in rows:
+        if row.problem:
+            console.print(row.problem, markup=False)
         if row.holds_in_silence:
             console.print(
                 f"{row.held.count} held behind {row.gate} for {age(row.held.oldest, now)}, and nobody ever opened it: "

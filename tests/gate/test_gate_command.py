@@ -126,6 +126,18 @@ def test_list_names_what_waits_in_silence(sluice, house, gate):
     assert f"sluice gate open {gate}" in text
 
 
+def test_list_shows_the_other_gates_beside_a_broken_one(sluice, house, gate, connections):
+    """Whoever looks for the gate that is broken finds it in the list, with what to do."""
+    house.operator.open(f"{gate}-z", by="ann")
+    blob = connections.blobs.get_blob_client("gates", gate)
+    blob.upload_blob(b"Set")
+    listed, rows = sluice("list"), json.loads(sluice("list", "--json").stdout)["gates"]
+    blob.delete_blob()
+    assert f"the blob of gate '{gate}' is not a gate" in " ".join(listed.stdout.split())
+    states = {row["gate"]: row["state"] for row in rows}
+    assert (states[gate], states[f"{gate}-z"]) == ("unreadable", "open")
+
+
 def test_status_shows_receipts_and_stragglers(sluice, house, gate):
     """p50 and p99 by push and by poll, who is late, who is missing, and the history."""
     house.operator.open(gate, by="ann", why="x")

@@ -243,6 +243,7 @@ def test_a_corrupt_gate_opens_nothing_and_keeps_no_other_waiting(house, gate, qu
     with pytest.raises(DispatchIncompleteError, match=f"the blob of gate '{gate}' is not a gate"):
         house.tick.run()
     assert bodies(queue) == ["other"]
+    blob.delete_blob()
 
 
 def test_a_gate_whose_blob_was_deleted_and_opened_anew_releases_its_old_rows(house, gate, queue, connections):
