@@ -44,6 +44,8 @@ class EntryState(StrEnum):
     DISCARDED = "discarded"
 
 
+#: Keeps numbers as they are written: two that a double cannot tell apart are two amounts.
+AS_WRITTEN: Final = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode()))
 #: Nobody needs the bytes of these any more.
 CLOSED: Final = frozenset({EntryState.DONE, EntryState.DISCARDED})
 #: A delivery of the same message that comes late changes nothing about these.
@@ -131,7 +133,7 @@ def submission_key(body: bytes) -> str:
     try:
         # What two readers could read differently, a key twice for one, is known by its bytes alone.
         strict_json.read(body, Limits().depth)
-        content = msgspec.json.decode(body)
+        content = AS_WRITTEN.decode(body)
         # A name that no job can have stays: by it alone, two publishers' submissions may differ.
         if NAME.fullmatch(content["sluice"].get("job", "")):
             del content["sluice"]["job"]

@@ -9,7 +9,7 @@ from azure.storage.queue import QueueServiceClient
 
 from shared.answers import expecting_an_answer
 from shared.errors import NotParkedError
-from shared.parked.entry import NO_JOB, Entry, Stage
+from shared.parked.entry import AS_WRITTEN, NO_JOB, Entry, Stage
 from shared.pipeline.messages import Result, decode
 from shared.pipeline.send_result import SendResult
 
@@ -46,7 +46,7 @@ def named(body: bytes, job: str) -> bytes:
     if job == NO_JOB:
         return body
     with suppress(msgspec.DecodeError, RecursionError):
-        content: Any = msgspec.json.decode(body)
+        content: Any = AS_WRITTEN.decode(body)
         if isinstance(content, dict) and isinstance(inner := content.get("sluice"), dict) and "job" not in inner:
             return msgspec.json.encode({**content, "sluice": {**inner, "job": job}})
     return body

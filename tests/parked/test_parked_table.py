@@ -298,3 +298,10 @@ def test_two_spellings_that_a_reader_may_take_for_one_are_two_entries():
     plain = b'{"sluice": {"job": "j", "items": [{"a": 1}], "items": [{"a": 2}]}}'
     escaped = b'{"sluice": {"job": "j", "items": [{"a": 1}], "\\u0069tems": [{"a": 2}]}}'
     assert submission_key(plain) != submission_key(escaped)
+
+
+def test_amounts_that_a_double_cannot_tell_apart_are_two_entries_and_stay_as_they_are():
+    """A sum is exact: rounded by the key or by a replay, a submission would be another one."""
+    first, second = (b'{"sluice": {"items": [{"amount": 1.%s}]}}' % digits for digits in (b"0" * 20, b"0" * 19 + b"1"))
+    assert submission_key(first) != submission_key(second)
+    assert b"1." + b"0" * 19 + b"1" in named(second, "job-7")
