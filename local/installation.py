@@ -25,7 +25,8 @@ COMPILERS = ("cc", "gcc", "clang")
 
 def ensure() -> None:
     """Make the virtual environment and Azurite if they are not there as the project's files want them."""
-    _step("virtual environment", VENV / ".sluice-stamp", _venv_stamp(), _make_venv)
+    if not VENV.is_symlink():  # a link to another checkout's, which is that one's to make: it would be emptied here
+        _step("virtual environment", VENV / ".sluice-stamp", _venv_stamp(), _make_venv)
     _step("Azurite", AZURITE / ".sluice-stamp", _azurite_stamp(), _install_azurite)
 
 

@@ -29,6 +29,17 @@ def test_a_missing_compiler_is_named_before_anything_is_installed(tmp_path):
     assert "install gcc or clang" in installation.compiler_problem(lambda _: None, tmp_path, "gcc -pthread")
 
 
+def test_a_linked_environment_is_left_as_it_is(tmp_path, monkeypatch):
+    """A second worktree may share the first one's; making it anew would empty it under those who work with it."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "kept").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    monkeypatch.setattr(installation, "VENV", tmp_path / "link")
+    monkeypatch.setattr(installation, "_step", lambda what, *_: pytest.fail(what) if "virtual" in what else None)
+    installation.ensure()
+    assert (tmp_path / "theirs" / "kept").exists()
+
+
 def test_missing_headers_are_named(tmp_path):
     """A compiler without Python's headers would fail deep inside pip; it is said here."""
     assert "python3-dev" in installation.compiler_problem(lambda _: "/usr/bin/gcc", tmp_path, "gcc")
