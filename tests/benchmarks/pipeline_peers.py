@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import islice
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 from typing import Any, Final, TypeAlias
@@ -76,7 +75,8 @@ class OneEach:
         """Take a page, rate and delete what is on it, until everybody is done."""
         with ThreadPoolExecutor(THREADS) as pool:
             while not tally.stop.is_set():
-                page = list(islice(self.queue.receive_messages(messages_per_page=PAGE), PAGE))
+                # Without `max_messages` a short page is followed by another, and what goes beyond PAGE waits for 30 s.
+                page = list(self.queue.receive_messages(messages_per_page=PAGE, max_messages=PAGE))
                 list(pool.map(lambda message: self._finish(message, tally), page))
                 if not page:
                     time.sleep(POLL_EVERY)

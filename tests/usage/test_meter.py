@@ -1,9 +1,11 @@
 """The meter, on real clients against Azurite."""
 
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
-from azure.core.exceptions import ResourceExistsError, ServiceResponseError
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import LinearRetry, QueueServiceClient
 
@@ -31,6 +33,45 @@ def test_each_request_is_counted_once_by_service_and_method(meter, queues):
     """Making a queue and sending to it are two requests."""
     queues.create_queue("meter-one").send_message("x")
     assert meter.tally.counts() == {("queue", "PUT", Cause.USEFUL): 1, ("queue", "POST", Cause.USEFUL): 1}
+
+
+@pytest.fixture
+def proxy():
+    """A server that says what it was asked for, as a proxy is asked."""
+    asked = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        server.asked = asked
+        yield server
+        server.shutdown()
+
+
+def test_a_proxy_of_the_environment_is_asked(meter, proxy, monkeypatch):
+    """The environment is read once, and what it says still counts, hosts that pass it by included."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
+    monkeypatch.setenv("no_proxy", "elsewhere.test")
+    connection = "AccountName=a;AccountKey=YQ==;QueueEndpoint=http://far-away.test/a"
+    with (
+        QueueServiceClient.from_connection_string(connection, transport=meter.transport("queue")) as client,
+        pytest.raises(ResourceNotFoundError),
+    ):
+        client.get_queue_client("q").get_queue_properties()
+    assert proxy.asked[0].startswith("http://far-away.test/a/q?")
+
+
+def test_certificates_of_the_environment_are_the_ones_that_count(meter, monkeypatch, tmp_path):
+    """A company's own authority is named there."""
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path))
+    assert meter.transport("queue").connection_config.verify == str(tmp_path)
 
 
 def test_the_caller_says_what_only_it_can_know(meter, queues):
