@@ -39,7 +39,7 @@ class Setting:
 
 SETTINGS = (
     Setting(STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True),
-    Setting(BUS, "the Service Bus namespace: results and signals", LOCAL_BUS, is_connection=True),
+    Setting(BUS, "the Service Bus namespace: results, signals, events of jobs", LOCAL_BUS, is_connection=True),
     Setting("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1", default="1"),
     Setting("SLUICE_CHUNK_ITEMS", "transactions of a chunk, 1 to 100000", "1000", default="1000"),
     Setting(

@@ -117,6 +117,15 @@ def _signals() -> Topic:
     )
 
 
+def _job_events() -> Topic:
+    """A topic of their own: events are kept while a listener is away, and must not take the room of the signals."""
+    kept = Delivery(time_to_live=timedelta(days=14))
+    # An event is sent at least once; within the window, it also arrives once.
+    return Topic(
+        "job-events", (Subscription("completed", (_kind("completed"),), kept),), duplicate_window=timedelta(minutes=10)
+    )
+
+
 def topology(work_queues: int = 1) -> Topology:
     """Return every entity of an installation with this many work queues."""
     if not 1 <= work_queues <= 100:
@@ -131,6 +140,6 @@ def topology(work_queues: int = 1) -> Topology:
             # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the count
             # is only the last guard.
             queues=(BusQueue("results", Delivery(lock=timedelta(minutes=5), max_delivery_count=1000)),),
-            topics=(_signals(),),
+            topics=(_signals(), _job_events()),
         ),
     )

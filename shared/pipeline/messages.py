@@ -80,7 +80,7 @@ class Finish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finish", 
 
 
 class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="completed", omit_defaults=True):
-    """On the topic `signals`: a revision of a job is finished; may come more than once."""
+    """On the topic `job-events`: a revision of a job is finished; may come more than once."""
 
     job: str
     revision: Count

@@ -19,7 +19,7 @@ from shared.pipeline.messages import Completed, Outcome, decode, encode
 
 #: The kind of the pointers that lead to jobs with events that may not have been sent.
 OUTBOX_POINTER: Final = "outbox"
-TOPIC: Final = "signals"
+TOPIC: Final = "job-events"
 #: What subscriptions filter by.
 KIND: Final = "completed"
 #: Longer than any finisher takes between its pointer and its event.

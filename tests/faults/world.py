@@ -103,11 +103,8 @@ class World:
             pending
             + held
             + poison
-            + [f"letter to {one.entity}" for name in ("results", "signals") for one in self._waiting(name)]
+            + [f"letter to {one.entity}" for name in ("results", "signals") for one in self.bus.waiting(name)]
         )
-
-    def _waiting(self, entity):
-        return [letter for letter in self.bus.waiting(entity) if letter.kind != "completed"]
 
     def retained(self):
         """Return the jobs whose bytes are kept until their retention is over."""

