@@ -9,6 +9,8 @@ SluiceError
 ├── UnknownWorkloadError          there is no workload of that name in this installation
 ├── ResultRefusedError            a result is not what was stored under its name, or does not fit its message
 ├── ResultNotSentError            the bus did not take a result
+├── RulesRefusedError             the rules of concurrency make no sense, or somebody else wrote newer ones
+├── NoSlotError                   a process had no slot for a message in time; it is delivered again, perhaps elsewhere
 ├── ParkedError
 │   ├── NotParkedError            nothing is parked under that key
 │   └── ParkedTamperedError       the bytes of something parked are not those that were parked
@@ -154,6 +156,14 @@ class ResultRefusedError(SluiceError):
 
 class ResultNotSentError(SluiceError):
     """Raised when the bus did not take a result; the chunk is delivered again and sends the stored one."""
+
+
+class RulesRefusedError(SluiceError):
+    """Raised when the rules of concurrency cannot be read or put; those in force stay."""
+
+
+class NoSlotError(SluiceError):
+    """Raised when a process works on as much as it may and a message has waited long enough for its turn."""
 
 
 class ParkedError(SluiceError):

@@ -1,0 +1,131 @@
+"""How many tasks an operator wants for what is observed: the first rule whose conditions all hold; pure.
+
+`rules_text` reads them from the text that an operator writes.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from shared.concurrency.observation import Metric, Observation
+
+#: The tasks that rules may ask for at most; beyond it one installation is not the answer.
+MOST_TASKS: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Holds while the metric is known, not below `at_least`, and below `below`."""
+
+    metric: Metric
+    at_least: float | None = None
+    below: float | None = None
+
+    def holds(self, observation: Observation) -> bool:
+        """Whether it holds now."""
+        value = observation.value(self.metric)
+        if value is None:
+            return False
+        reached = self.at_least is None or value >= self.at_least
+        under = self.below is None or value < self.below
+        # From 22 to 6 goes over midnight: it holds on either side.
+        return (reached or under) if self.is_over_midnight else (reached and under)
+
+    @property
+    def is_over_midnight(self) -> bool:
+        """Whether it is a span of hours that begins in the evening and ends in the morning."""
+        both = self.at_least is not None and self.below is not None
+        return both and self.metric is Metric.HOUR and (self.at_least or 0) > (self.below or 0)
+
+
+class Asked(NamedTuple):
+    """What a rule asks for, and how it came to it."""
+
+    tasks: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """So many tasks."""
+
+    tasks: int
+
+    def ask(self, _observation: Observation) -> Asked:
+        """Return the number."""
+        return Asked(self.tasks, f"{self.tasks} tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """One task for so many messages."""
+
+    messages_each: int
+
+    def ask(self, observation: Observation) -> Asked:
+        """Return the tasks for what lies there."""
+        tasks = math.ceil(observation.depth / self.messages_each)
+        return Asked(tasks, f"one task for {self.messages_each} of {observation.depth} messages")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeToDrain:
+    """As many tasks as empty the queues within this many seconds, by what a message takes and what still arrives."""
+
+    seconds: float
+    #: Tasks until it is known what a message takes.
+    until_known: int
+
+    def ask(self, observation: Observation) -> Asked:
+        """Return the tasks for what lies there and what comes meanwhile."""
+        if observation.latency is None:
+            return Asked(self.until_known, f"{self.until_known} tasks until it is known what a message takes")
+        rate = observation.depth / self.seconds + (observation.arrival_rate or 0.0)
+        return Asked(
+            math.ceil(rate * observation.latency),
+            f"{rate:.3g} messages/s at {observation.latency:.3g} s each, to be empty within {self.seconds:g} s",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A name, when it applies, and what it then asks for."""
+
+    name: str
+    conditions: tuple[Condition, ...]
+    target: Step | Ratio | TimeToDrain
+
+    def applies(self, observation: Observation) -> bool:
+        """Whether every condition holds."""
+        return all(condition.holds(observation) for condition in self.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """An operator's rules, in their order."""
+
+    version: int
+    rules: tuple[Rule, ...]
+    #: No rule asks for more, and with work there never are fewer.
+    most: int = 100
+    least: int = 1
+
+    def ask(self, observation: Observation) -> Asked:
+        """Return the tasks wanted: none for empty queues, never more than there are messages."""
+        if observation.depth <= 0:
+            return Asked(0, "the queues are empty")
+        rule = next((one for one in self.rules if one.applies(observation)), None)
+        asked = rule.target.ask(observation) if rule else Asked(self.least, "no rule applies")
+        tasks = min(max(asked.tasks, self.least), self.most, observation.depth)
+        name = f"rule {rule.name!r}: " if rule else ""
+        return Asked(tasks, f"{name}{asked.why}{_bounded(tasks, asked.tasks, observation.depth)}")
+
+
+def _bounded(tasks: int, asked: int, depth: int) -> str:
+    if tasks == asked:
+        return ""
+    return f", with {depth} messages there" if tasks == depth else f", within the rules' bounds {tasks}"
+
+
+#: What applies where no operator wrote rules: a task for each message, so that only the bounds hold it back.
+BUILT_IN: Final = Rules(0, (Rule("built-in", (), Ratio(1)),))
