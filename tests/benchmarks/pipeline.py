@@ -9,18 +9,18 @@ import argparse
 import json
 import os
 import platform
-import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import msgspec
 
+from local.paths import ROOT
 from shared.workloads.billing import Billing, Usage
 from tests.benchmarks import pipeline_celery
+from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_celery import CeleryUnavailableError
 from tests.benchmarks.pipeline_goals import goals, markdown
 from tests.benchmarks.pipeline_measure import FOLDER, Measured, Run, file_of
@@ -28,8 +28,7 @@ from tests.benchmarks.pipeline_peers import Ideal, Naive, OneEach, OneEachAio, r
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
 
 OUTPUT = FOLDER / "pipeline.json"
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
-_PLACE = re.compile(r"(<!-- made by `make bench`: pipeline -->\n).*?(<!-- end -->)", re.DOTALL)
+DOCUMENT = ROOT / "docs" / "performance.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,13 @@ class Scale:
 
     whole: int
     each: int
+    busy: int
     sizes: Sequence[int]
     runs: int
 
 
-FULL = Scale(whole=400_000, each=1_000, sizes=(10_000, 100_000, 1_000_000), runs=3)
-QUICK = Scale(whole=100_000, each=200, sizes=(10_000, 100_000), runs=1)
+FULL = Scale(whole=400_000, each=1_000, busy=40_000, sizes=(10_000, 100_000, 1_000_000), runs=3)
+QUICK = Scale(whole=100_000, each=200, busy=10_000, sizes=(10_000, 100_000), runs=1)
 
 
 @dataclass(slots=True)
@@ -56,6 +56,8 @@ class Found:
     absent: dict[str, str] = field(default_factory=dict)
     sizes: dict[int, list[SluiceRun]] = field(default_factory=dict)
     loops: dict[str, float] = field(default_factory=dict)
+    #: A workload that computes, by the number of worker processes.
+    busy: dict[int, Measured] = field(default_factory=dict)
 
     def keep(self, *runs: Run) -> None:
         """Add one contender's runs, and say so."""
@@ -67,15 +69,15 @@ class Found:
 def main(arguments: Sequence[str] = ()) -> int:
     """Measure, print, write; return 0 when every goal is reached."""
     found = Found(_scale(arguments))
-    for part in (_loops, _sluice, _peers, _celery):
+    for part in (_loops, _sluice, _busy, _peers, _celery):
         part(found)
         # It takes many minutes: what was measured is kept when something stops it.
         _save(found)
-    reached = goals(found.contenders, found.loops, found.sizes, found.scale.whole)
+    reached = goals(found.contenders, found.loops, found.sizes, found.busy, found.scale.whole)
     tables = "\n\n".join([_about(found.scale), _goal_table(reached), _contender_table(found), _size_table(found)])
     print(tables)  # noqa: T201 - commands print
     _save(found, reached)
-    _write(tables)
+    write(DOCUMENT, "pipeline", tables)
     return 0 if all(is_met for *_, is_met in reached) else 1
 
 
@@ -85,7 +87,7 @@ def _scale(arguments: Sequence[str]) -> Scale:
     parser.add_argument("--runs", type=int, help="how often the short ones are run")
     options = parser.parse_args(arguments)
     scale = QUICK if options.quick else FULL
-    return Scale(scale.whole, scale.each, scale.sizes, options.runs or scale.runs)
+    return replace(scale, runs=options.runs or scale.runs)
 
 
 def _loops(found: Found) -> None:
@@ -117,6 +119,15 @@ def _sluice(found: Found) -> None:
     with sluice(4_000) as running:
         running.run(10_000)
         found.keep(*(running.run(scale.whole).run for _ in range(scale.runs)))
+
+
+def _busy(found: Found) -> None:
+    for instances in (1, 2):
+        with sluice(500, instances=instances) as running:
+            running.run(10_000)
+            found.busy[instances] = Measured(
+                tuple(running.run(found.scale.busy, "busy").run for _ in range(found.scale.runs))
+            )
 
 
 def _peers(found: Found) -> None:
@@ -159,12 +170,17 @@ def _contender_table(found: Found) -> str:
             one.spread(lambda run: run.rate),
             f"{one.middle(lambda run: run.requests_each):.4f}",
             f"{one.middle(lambda run: run.cpu_each):,.1f}",
+            f"{one.middle(lambda run: run.own_cpu_each):,.1f}",
         )
         for who, one in found.contenders.items()
     ]
-    rows += [(f"plain loop, {name}", "100,000", "", "0", f"{cpu:.1f}") for name, cpu in found.loops.items()]
-    rows += [(who, "", f"not run: {why}", "", "") for who, why in found.absent.items()]
-    return markdown(("who", "transactions", "transactions/s", "requests each", "CPU µs each"), rows)
+    rows += [
+        (f"plain loop, {name}", "100,000", "", "0", f"{cpu:.1f}", f"{cpu:.1f}") for name, cpu in found.loops.items()
+    ]
+    rows += [(who, "", f"not run: {why}", "", "", "") for who, why in found.absent.items()]
+    return markdown(
+        ("who", "transactions", "transactions/s", "requests each", "CPU µs each", "without the local host"), rows
+    )
 
 
 def _size_table(found: Found) -> str:
@@ -193,11 +209,6 @@ def _save(found: Found, reached: Sequence[tuple[str, str, bool]] = ()) -> None:
     figures = {"contenders": raw, "absent": found.absent, "loops": found.loops, "sizes": sizes, "goals": reached}
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps(figures, indent=1))
-
-
-def _write(tables: str) -> None:
-    text = DOCUMENT.read_text()
-    DOCUMENT.write_text(_PLACE.sub(lambda place: f"{place[1]}\n{tables}\n\n{place[2]}", text))
 
 
 def _plain(run: SluiceRun) -> dict[str, object]:

@@ -28,6 +28,8 @@ class Run:
     requests: int
     #: CPU seconds of every process but Azurite and the local broker.
     cpu: float
+    #: Of these, what the local host took, whose place on Azure another program has.
+    host_cpu: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -43,6 +45,11 @@ class Run:
     def cpu_each(self) -> float:
         """Microseconds of CPU a transaction."""
         return self.cpu / self.items * 1e6
+
+    @property
+    def own_cpu_each(self) -> float:
+        """Microseconds of CPU a transaction without those of the local host."""
+        return (self.cpu - self.host_cpu) / self.items * 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +123,13 @@ def cpu_of(pids: Iterable[int]) -> float:
     return sum(_cpu_of(pid) for pid in pids)
 
 
-def _cpu_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+def main_thread_cpu_of(pids: Iterable[int]) -> float:
+    """Return the CPU seconds of the main threads: in an instance of the local host they serve, and others run the app."""
+    return sum(_cpu_of(f"{pid}/task/{pid}") for pid in pids)
+
+
+def _cpu_of(process: int | str) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     return sum(map(int, fields[11:15])) / _TICKS
 
 

@@ -1,6 +1,6 @@
 """Publishes one file as one job, in a process whose time and memory are its own.
 
-python -m tests.benchmarks.pipeline_publish FILE JOB        (the storage account is named by SluiceStorage)
+python -m tests.benchmarks.pipeline_publish FILE JOB WORKLOAD        (the storage account is named by SluiceStorage)
 """
 
 import json
@@ -17,13 +17,13 @@ from shared.publish.source import read_file
 
 def main() -> None:
     """Publish, and print when it began, and the CPU seconds and the memory it took."""
-    path, job = sys.argv[1:]
+    path, job, workload = sys.argv[1:]
     with Connections.parse(os.environ) as connections, Path(path).open("rb") as file:
         publisher = Publisher(
             connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
         )
         used, began = time.process_time(), time.time()
-        publisher.submit_lines(job=job, lines=read_file(file), workload="billing", sums=["quantity"])
+        publisher.submit_lines(job=job, lines=read_file(file), workload=workload, sums=["quantity"])
         cpu, sent = time.process_time() - used, time.time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     sys.stdout.write(json.dumps({"began": began, "sent": sent, "cpu": cpu, "peak": peak}))

@@ -15,8 +15,9 @@ from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
 from shared.connections import Connections
 from shared.ledger.records import FINISHED, Job
+from shared.settings import BILLING
 from shared.wiring import table_ledger
-from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, peak_of
+from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, main_thread_cpu_of, peak_of
 
 #: Peers ask as often; at the sample's two seconds most of the time of a short run would be waiting.
 POLLING = {"AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.100"}
@@ -39,11 +40,12 @@ class SluiceRun:
 
 
 @contextmanager
-def sluice(chunk_items: int) -> Iterator["Sluice"]:
-    """Run the stack with two worker processes and chunks of this size."""
-    settings = {**POLLING, "SLUICE_CHUNK_ITEMS": str(chunk_items)}
+def sluice(chunk_items: int, *, instances: int = 2) -> Iterator["Sluice"]:
+    """Run the stack with worker processes and chunks of this size."""
+    workloads = {"SLUICE_WORKLOADS": f"{BILLING},tests.benchmarks.busy:Busy"}
+    settings = {**POLLING, "SLUICE_CHUNK_ITEMS": str(chunk_items), **workloads}
     with (
-        running(StackOptions(instances=2, counts_requests=True, settings=settings)) as stack,
+        running(StackOptions(instances=instances, counts_requests=True, settings=settings)) as stack,
         Connections.parse(stack.settings) as connections,
     ):
         yield Sluice(stack, connections, chunk_items)
@@ -58,25 +60,28 @@ class Sluice:
         self._host, self._jobs = stack.host, 0
         self._looks = connections.meter.tally
 
-    def run(self, items: int) -> SluiceRun:
+    def run(self, items: int, workload: str = "billing") -> SluiceRun:
         """Submit a file and wait until its outputs are there."""
         path = file_of(items)
-        pids = [self._host.process.pid, *self._host.instance_pids().values()]
+        instances, supervisor = list(self._host.instance_pids().values()), self._host.process.pid
+        pids = [supervisor, *instances]
         own, log, used = self._asked(), RequestLog(self._stack.azurite), cpu_of(pids)
+        serving = main_thread_cpu_of(instances) + cpu_of([supervisor])
         looked, before = self._looks.total(), time.monotonic()
         self._jobs += 1
         name = f"bench-{self._jobs}"
-        command = [sys.executable, "-m", "tests.benchmarks.pipeline_publish", str(path), name]
+        command = [sys.executable, "-m", "tests.benchmarks.pipeline_publish", str(path), name, workload]
         environment = {**os.environ, **self._stack.settings}
         published = json.loads(subprocess.check_output(command, cwd=ROOT, env=environment))
         job = self._ended(name, before + PATIENCE)
         seconds = time.time() - published["began"]
         cpu = cpu_of(pids) - used + published["cpu"]
+        host_cpu = main_thread_cpu_of(instances) + cpu_of([supervisor]) - serving
         by_kind, looks = log.by_kind(), self._looks.total() - looked
         by_kind["GET jobs"] -= looks
         peaks = {name: peak_of(pid) for name, pid in self._host.instance_pids().items()}
         return SluiceRun(
-            run=Run(f"Sluice, chunks of {self._chunk_items:,}", items, seconds, by_kind.total(), cpu),
+            run=Run(f"Sluice, chunks of {self._chunk_items:,}", items, seconds, by_kind.total(), cpu, host_cpu),
             job=job,
             publishing=published["sent"] - published["began"],
             by_kind=by_kind,
