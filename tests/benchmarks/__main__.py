@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 #: The shortest first.
 BENCHMARKS = ("codec", "broker_cpu", "gate", "ids", "ids_chaos", "pipeline")
-#: Those whose tables are written only when they are told to.
-_WRITING = {"gate": ["--write-docs"], "ids": ["--write-docs"], "ids_chaos": ["--write-docs"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def run(name: str, arguments: Sequence[str]) -> Ended:
     print(f"== {name}", flush=True)  # noqa: T201 - commands print
     began, problem = time.monotonic(), ""
     try:
-        status = importlib.import_module(f"tests.benchmarks.{name}").main([*_WRITING.get(name, []), *arguments])
+        status = importlib.import_module(f"tests.benchmarks.{name}").main(arguments)
         problem = "missed a goal" if status else ""
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are to run
         traceback.print_exc()

@@ -1,20 +1,19 @@
 """How late waiters are for a gate: 200 of them in 8 processes against the local stack, with lost pushes and no bus.
 
-`python -m tests.benchmarks.gate` prints the table and fails when a promise is broken; with --write-docs it puts the
-table into docs/gate.md.
+`make bench ARGS="--only gate"` prints the table, puts it into docs/gate.md, and fails when a promise is broken.
 """
 
 import json
-import re
 import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 from local.azurite.launcher import Azurite
+from local.paths import ROOT
 from local.provision import provision
 from local.servicebus.launcher import Broker
 from shared.connections import Connections
@@ -22,10 +21,10 @@ from shared.gate.receipts import percentile
 from shared.gate.release import POLL_SECONDS
 from shared.topology import topology
 from shared.wiring import Gatehouse, gatehouse
+from tests.benchmarks.document import write
 from tests.benchmarks.gate_worker import Shift
 
-DOCUMENT = Path("docs/gate.md")
-_PLACE = re.compile(r"(<!-- made by tests\.benchmarks\.gate -->\n).*?(<!-- end -->)", re.DOTALL)
+DOCUMENT = ROOT / "docs" / "gate.md"
 #: Seconds until every process has started and its listener is attached.
 WARM_UP = 12.0
 
@@ -140,15 +139,14 @@ SCENARIOS = (
 )
 
 
-def main(arguments: list[str]) -> int:
+def main(_arguments: Sequence[str] = ()) -> int:
     """Run every scenario, print the table, and say what is broken."""
     reports = [run(scenario) for scenario in SCENARIOS]
     table = markdown(reports)
     sys.stdout.write(f"{table}\n")
     problems = [f"{report.scenario.name}: {one}" for report in reports for one in (*report.problems(), *slow(report))]
     sys.stdout.write("\n".join(problems))
-    if "--write-docs" in arguments:
-        DOCUMENT.write_text(_PLACE.sub(lambda place: f"{place[1]}\n{table}\n\n{place[2]}", DOCUMENT.read_text()))
+    write(DOCUMENT, "gate", table)
     return bool(problems)
 
 
@@ -175,4 +173,4 @@ def markdown(reports: list[Report]) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

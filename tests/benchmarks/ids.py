@@ -1,7 +1,6 @@
 """What the ids cost, beside the seed's generator and a bare locked counter: `python -m tests.benchmarks.ids`.
 
-Prints the tables, writes .stack/bench/ids.json, and with --write-docs puts the tables into docs/ids.md. Fails when a
-goal is missed.
+Prints the tables, writes .stack/bench/ids.json, and puts the tables into docs/ids.md. Fails when a goal is missed.
 """
 
 import json
@@ -10,18 +9,20 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from local.azurite.launcher import Azurite
+from local.paths import ROOT
 from shared.ids import BlobStore, MemoryStore, RangeGenerator, Sizing, connect, read_sequence
-from tests.benchmarks import ids_docs
+from tests.benchmarks.document import write
 from tests.benchmarks.ids_paced import Cost, Paced, cost_of
 from tests.ids.losing_transport import LosingTransport, counted
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 
 OUTPUT = Path(".stack/bench/ids.json")
+DOCUMENT = ROOT / "docs" / "ids.md"
 SECONDS = 15.0
 RUNS = [
     Paced("seed", 1, SECONDS),
@@ -157,7 +158,7 @@ def goal_table(reached: list[tuple[str, str, bool]]) -> str:
     )
 
 
-def main(arguments: list[str]) -> int:
+def main(_arguments: Sequence[str] = ()) -> int:
     """Measure, print, write; return 0 when every goal is reached."""
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     measured = rates()
@@ -173,10 +174,9 @@ def main(arguments: list[str]) -> int:
     print(tables)  # noqa: T201  # commands print
     figures = [{**asdict(run), **asdict(cost)} for run, cost in costs.items()]
     OUTPUT.write_text(json.dumps({"rates": measured, "alone": alone, "paced": figures, "goals": reached}, indent=1))
-    if "--write-docs" in arguments:
-        ids_docs.write("benchmark", tables)
+    write(DOCUMENT, "ids", tables)
     return 0 if all(is_met for *_, is_met in reached) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,21 +1,24 @@
 """The full proof of the ids: `python -m tests.benchmarks.ids_chaos`.
 
 Eight processes draw a million ids from one blob while they are killed and replies are lost; then the seed's generator
-under the same. Prints one table, writes .stack/bench/ids_chaos.json, and fails when a promise is broken.
+under the same. Prints one table, puts it into docs/ids.md, writes .stack/bench/ids_chaos.json, and fails when a promise is broken.
 """
 
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from local.azurite.launcher import Azurite
-from tests.benchmarks import ids_docs
+from local.paths import ROOT
+from tests.benchmarks.document import write
 from tests.ids.chaos import Account, Chaos, run
 
 FULL = Chaos(processes=8, ids=125_000, kills=110, loss=0.25, range_size=300)
 OUTPUT = Path(".stack/bench/ids_chaos.json")
+DOCUMENT = ROOT / "docs" / "ids.md"
 
 
 def run_in_a_folder(chaos: Chaos, connection: str) -> Account:
@@ -35,7 +38,7 @@ def table(columns: dict[str, Account]) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: list[str]) -> int:
+def main(_arguments: Sequence[str] = ()) -> int:
     """Run both, print the table, and return 0 when every promise is kept."""
     with Azurite.start() as azurite:
         ours = run_in_a_folder(FULL, azurite.connection_string)
@@ -46,11 +49,10 @@ def main(arguments: list[str]) -> int:
     fates = ", ".join(f"{fate}: {count:,}" for fate, count in ours.gaps_by_fate.items())
     text = f"{table(columns)}\n\nThe gaps, by what the log says of them: {fates}."
     print(text)  # noqa: T201  # commands print
-    if "--write-docs" in arguments:
-        ids_docs.write("chaos", text)
+    write(DOCUMENT, "ids_chaos", text)
     is_kept = (ours.ids, ours.duplicates, ours.unexplained) == (8 * 125_000, 0, 0)
     return 0 if is_kept and ours.kills >= 100 and ours.lost_replies >= 1000 and seed.duplicates > 0 else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
