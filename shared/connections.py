@@ -41,7 +41,7 @@ class Connections:
     def __init__(self, storage: str, bus: str | None = None, *, transport: TransportFactory | None = None) -> None:
         self._storage, self._bus, self._transport = storage, bus, transport
         #: Counts every request, unless a transport of the caller's own takes its place.
-        self.meter = Meter()
+        self.meter = Meter(_namespace(bus))
         self._opened: list[Callable[[], None]] = []
 
     @classmethod
@@ -112,6 +112,11 @@ class Connections:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _namespace(bus: str | None) -> str:
+    host = (bus or "").partition("://")[2].partition(";")[0]
+    return host.partition(".")[0].partition(":")[0].rstrip("/")
 
 
 def _quick(policy: Callable[..., Any]) -> Any:

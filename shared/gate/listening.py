@@ -13,6 +13,7 @@ from azure.servicebus import ServiceBusReceiveMode, ServiceBusReceiver
 from shared.connections import Connections
 from shared.gate.lease import RENEW_SECONDS, SubscriptionLease, lease_one
 from shared.gate.signals import TOPIC
+from shared.usage.meter import BusOperation
 
 _LOG: Final = logging.getLogger(__name__)
 #: Seconds that one receive waits; the listener ends and renews its lease between two of them.
@@ -111,6 +112,8 @@ class Listener:
 
     def _hear(self, receiver: ServiceBusReceiver) -> None:
         heard = receiver.receive_messages(max_message_count=100, max_wait_time=RECEIVE_SECONDS)
+        received = BusOperation.RECEIVE if heard else BusOperation.RECEIVE_EMPTY
+        self._connections.meter.count_bus(received, TOPIC, max(1, len(heard)))
         for gate in {str(message.subject) for message in heard}:
             self._ring(gate)
 

@@ -9,6 +9,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from shared.connections import Connections
 from shared.errors import SignalNotSentError
+from shared.usage.meter import BusOperation
 
 TOPIC: Final = "signals"
 KIND: Final = "release"
@@ -34,6 +35,7 @@ class BusSignals:
         """Send the hint, or raise SignalNotSentError."""
         try:
             with self._connections.bus_client() as bus, bus.get_topic_sender(TOPIC) as sender:
+                self._connections.meter.count_bus(BusOperation.SEND, TOPIC)
                 sender.send_messages(release_message(gate, epoch))
         except (ServiceBusError, OSError) as error:
             raise SignalNotSentError(

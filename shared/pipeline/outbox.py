@@ -16,6 +16,7 @@ from shared.ledger.records import Job, JobState
 from shared.pending import Pointer
 from shared.pipeline.finish_call import Pending
 from shared.pipeline.messages import Completed, Outcome, decode, encode
+from shared.usage.meter import BusOperation
 
 #: The kind of the pointers that lead to jobs with events that may not have been sent.
 OUTBOX_POINTER: Final = "outbox"
@@ -95,6 +96,7 @@ class BusAnnouncements:
         )
         try:
             with self._connections.bus_client() as bus, bus.get_topic_sender(TOPIC) as sender:
+                self._connections.meter.count_bus(BusOperation.SEND, TOPIC)
                 sender.send_messages(message)
         except (ServiceBusError, OSError) as error:
             raise SignalNotSentError(

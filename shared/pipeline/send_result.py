@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
@@ -13,6 +14,7 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.pipeline.messages import Result, encode
+from shared.usage.meter import BusOperation, Cause, because
 
 QUEUE: Final = "results"
 #: What a result message may have: a settler holds a thousand of them, and the row keeps the same fields.
@@ -85,9 +87,9 @@ class BusResults:
         for one in batch:
             one.failure = ConnectionError("the sending was interrupted")
         failure: Exception | None = None
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             try:
-                self._sender().send_messages([one.message for one in batch])
+                self._send_once(batch, is_again=attempt > 0)
             except (ServiceBusError, OSError, ValueError) as error:
                 self._forget()
                 failure = error
@@ -96,6 +98,12 @@ class BusResults:
                 break
         for one in batch:
             one.is_sent, one.failure = failure is None, failure
+
+    def _send_once(self, batch: Sequence[_Waiting], *, is_again: bool) -> None:
+        sender = self._sender()
+        with because(Cause.RETRY) if is_again else nullcontext():
+            self._connections.meter.count_bus(BusOperation.SEND, QUEUE, len(batch))
+        sender.send_messages([one.message for one in batch])
 
     def close(self) -> None:
         """Close the connection; the next result opens another."""

@@ -1,36 +1,21 @@
-"""Counts every storage request below the SDK's retry policy, by service, operation and cause.
+"""Counts every storage request below the SDK's retry policy and every bus operation: of which kind, and why.
 
 A retry and a lost race are requests on the bill like any other, so the count sits in the transport, the last place
 that every attempt passes. What the caller alone can know, that a request was idle or part of a sweep, it says with
-`because`; retries and conflicts are seen here.
+`because` or `looking`; retries and conflicts are seen here. The bus has no such place, so whoever sends, receives or
+settles there says so with `count_bus`.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from enum import StrEnum
-from threading import Lock
 from typing import Any, Final
 
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, RequestsTransport
 from requests import Session
 
+from shared.usage.requests import BUS, Kind, identify
+from shared.usage.tally import Cause, Tally, because, count, current_cause, looking, tallied
 
-class Cause(StrEnum):
-    """Why a request was made."""
-
-    #: It moved a job on.
-    USEFUL = "useful"
-    #: It found nothing to do.
-    IDLE = "idle"
-    #: The SDK sent it again after a failure.
-    RETRY = "retry"
-    #: It lost a conditional write to somebody else.
-    CONFLICT = "conflict"
-    #: The tick looked for what was left behind.
-    SWEEP = "sweep"
-
+__all__ = ["BusOperation", "Cause", "Meter", "Tally", "because", "current_cause", "looking", "tallied"]
 
 #: Connections that are kept open to a service: as many as a worker process has calls that run, or a dispatch has puts.
 OPEN_CONNECTIONS: Final = 64
@@ -39,69 +24,36 @@ _ANYWHERE: Final = "https://storage.invalid"
 #: What a lost conditional write is answered with.
 CONFLICTS = frozenset({409, 412})
 
-_cause: ContextVar[Cause] = ContextVar("cause", default=Cause.USEFUL)
-_tallies: ContextVar[tuple["Tally", ...]] = ContextVar("tallies", default=())
 
+class BusOperation(StrEnum):
+    """What is billed on the bus: each message once for each of these, whatever transfer it travelled in."""
 
-class Tally:
-    """Requests by (service, method, cause); safe from several threads."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str, Cause]] = Counter()
-        self._lock = Lock()
-
-    def add(self, service: str, method: str, cause: Cause) -> None:
-        """Count one request."""
-        with self._lock:
-            self._counts[service, method, cause] += 1
-
-    def counts(self) -> Counter[tuple[str, str, Cause]]:
-        """Return what was counted so far."""
-        with self._lock:
-            return Counter(self._counts)
-
-    def by_cause(self) -> dict[str, int]:
-        """Return the requests of each cause."""
-        causes: Counter[str] = Counter()
-        for (_, _, cause), count in self.counts().items():
-            causes[cause.value] += count
-        return dict(causes)
-
-    def total(self) -> int:
-        """Return how many requests there were."""
-        return self.counts().total()
-
-
-@contextmanager
-def because(cause: Cause) -> Iterator[None]:
-    """Say why the requests made inside are made; threads need their caller's context (`copy_context().run`)."""
-    token = _cause.set(cause)
-    try:
-        yield
-    finally:
-        _cause.reset(token)
-
-
-@contextmanager
-def tallied() -> Iterator[Tally]:
-    """Count the requests made inside, besides the meter's own count; may be nested."""
-    tally = Tally()
-    token = _tallies.set((*_tallies.get(), tally))
-    try:
-        yield tally
-    finally:
-        _tallies.reset(token)
+    SEND = "send"
+    RECEIVE = "receive"
+    #: A receive that ended without a message.
+    RECEIVE_EMPTY = "receive-empty"
+    COMPLETE = "complete"
+    ABANDON = "abandon"
+    DEAD_LETTER = "dead-letter"
+    RENEW = "renew"
+    PEEK = "peek"
 
 
 class Meter:
     """The count of one process; `transport` is given to every storage client."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str = "") -> None:
         self.tally = Tally()
+        self._namespace = namespace
 
     def transport(self, service: str, **options: Any) -> RequestsTransport:
         """Return the transport of one client of this service."""
         return _CountingTransport(self.tally, service, **options)
+
+    def count_bus(self, operation: BusOperation, entity: str, number: int = 1) -> None:
+        """Count operations on a queue or a topic of the bus, one for each message; say it before they are tried."""
+        cause = Cause.IDLE if operation is BusOperation.RECEIVE_EMPTY else current_cause()
+        count(self.tally, Kind(self._namespace, BUS, entity, operation.value), cause, number)
 
 
 class _CountingTransport(RequestsTransport):  # type: ignore[misc]  # the SDK imports it lazily, untyped
@@ -125,20 +77,17 @@ class _CountingTransport(RequestsTransport):  # type: ignore[misc]  # the SDK im
     def send(self, request: HttpRequest, **options: Any) -> HttpResponse:
         """Send, and count even what gets no reply: it may have been executed, and it is billed."""
         # The retry policy sends the very same object again.
-        cause = Cause.RETRY if getattr(request, "was_sent", False) else _cause.get()
+        cause = Cause.RETRY if getattr(request, "was_sent", False) else current_cause()
         request.was_sent = True  # type: ignore[attr-defined]  # a mark of our own on the SDK's object
+        kind = identify(self._service, request.method, request.url, getattr(request, "body", None))
         try:
             response: HttpResponse = super().send(request, **options)
         except BaseException:
-            self._count(request, cause)
+            count(self._tally, kind, cause)
             raise
         lost = response.status_code in CONFLICTS and cause is not Cause.RETRY
-        self._count(request, Cause.CONFLICT if lost else cause)
+        count(self._tally, kind, Cause.CONFLICT if lost else cause)
         return response
-
-    def _count(self, request: HttpRequest, cause: Cause) -> None:
-        for tally in (self._tally, *_tallies.get()):
-            tally.add(self._service, request.method, cause)
 
 
 def _unchanged(request: Any) -> Any:

@@ -10,7 +10,9 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import LinearRetry, QueueServiceClient
 
 from shared.connections import Connections
-from shared.usage.meter import Cause, Meter, because, tallied
+from shared.usage.meter import BusOperation, Cause, Meter, because, looking, tallied
+from shared.usage.requests import Kind
+from shared.usage.tally import Counted
 
 
 @pytest.fixture
@@ -29,10 +31,18 @@ def queues(meter, azurite):
         yield client
 
 
-def test_each_request_is_counted_once_by_service_and_method(meter, queues):
-    """Making a queue and sending to it are two requests."""
+def useful(*kind):
+    """What a useful request of this kind is counted under."""
+    return Counted(Kind(*kind), Cause.USEFUL)
+
+
+def test_each_request_is_counted_once_by_queue_and_operation(meter, queues):
+    """Making a queue and sending to it are two requests to that queue."""
     queues.create_queue("meter-one").send_message("x")
-    assert meter.tally.counts() == {("queue", "PUT", Cause.USEFUL): 1, ("queue", "POST", Cause.USEFUL): 1}
+    assert meter.tally.counts() == {
+        useful(queues.account_name, "queue", "meter-one", "CreateQueue"): 1,
+        useful(queues.account_name, "queue", "meter-one", "PutMessage"): 1,
+    }
 
 
 @pytest.fixture
@@ -84,6 +94,37 @@ def test_the_caller_says_what_only_it_can_know(meter, queues):
     assert meter.tally.by_cause() == {"useful": 1, "idle": 1, "sweep": 1}
 
 
+def test_a_look_is_idle_when_it_found_nothing(meter, queues):
+    """Only who asked knows whether there was work: the request is counted when that is known."""
+    queue = queues.create_queue("meter-eight")
+    with tallied() as asked, looking() as look:
+        look.has_found = queue.receive_message() is not None
+    assert asked.by_cause() == {"idle": 1}
+    queue.send_message("x")
+    with looking() as look:
+        look.has_found = queue.receive_message() is not None
+    assert meter.tally.by_cause() == {"useful": 3, "idle": 1}
+
+
+def test_a_look_that_fails_is_counted_too(meter, queues):
+    """A refused receive is on the bill."""
+    with pytest.raises(ResourceNotFoundError), looking():
+        queues.get_queue_client("meter-none").receive_message()
+    assert meter.tally.by_cause() == {"idle": 1}
+
+
+def test_each_message_is_an_operation_of_the_bus(meter):
+    """A batch is billed by its messages; a receive without any is idle whatever it was for."""
+    meter.count_bus(BusOperation.SEND, "results", 100)
+    with because(Cause.RETRY):
+        meter.count_bus(BusOperation.SEND, "results")
+    with tallied() as asked:
+        meter.count_bus(BusOperation.RECEIVE_EMPTY, "signals")
+    assert asked.by_cause() == {"idle": 1}
+    assert meter.tally.counts()[useful("", "bus", "results", "send")] == 100
+    assert meter.tally.by_cause() == {"useful": 100, "retry": 1, "idle": 1}
+
+
 def test_a_lost_conditional_write_is_a_conflict(meter, queues):
     """Somebody else was first: the request is on the bill all the same, under its own cause."""
     queues.create_queue("meter-three", metadata={"a": "1"})
@@ -126,9 +167,9 @@ def test_connections_count_what_all_their_clients_ask(azurite):
         connections.tables.create_table("metersix")
         counts = connections.meter.tally.counts()
     assert counts == {
-        ("blob", "PUT", Cause.USEFUL): 1,
-        ("queue", "PUT", Cause.USEFUL): 1,
-        ("table", "POST", Cause.USEFUL): 1,
+        useful(azurite.account.name, "blob", "meter-six", "CreateContainer"): 1,
+        useful(azurite.account.name, "queue", "meter-six", "CreateQueue"): 1,
+        useful(azurite.account.name, "table", "", "CreateTable"): 1,
     }
 
 
