@@ -1,0 +1,50 @@
+"""Whoever subscribed to a listener."""
+
+import logging
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from shared.dequeue.listening import Observer
+from shared.pipeline.deliveries import Delivery
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Observers:
+    """Tells all of them; one that fails is logged and keeps neither the others nor the work from going on."""
+
+    def __init__(self) -> None:
+        self._observers: list[Observer] = []
+        self._lock = Lock()
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        """Tell this one too from now on; returns what ends it."""
+        with self._lock:
+            self._observers.append(observer)
+        return lambda: self._unsubscribe(observer)
+
+    def on_next(self, delivery: Delivery) -> None:
+        """Tell of a message that was handled."""
+        self._tell(lambda one: one.on_next(delivery))
+
+    def on_error(self, error: BaseException) -> None:
+        """Tell of a handler that failed, or of a queue that did not answer."""
+        self._tell(lambda one: one.on_error(error))
+
+    def on_completed(self) -> None:
+        """Tell that a task ended."""
+        self._tell(lambda one: one.on_completed())
+
+    def _unsubscribe(self, observer: Observer) -> None:
+        with self._lock:
+            self._observers = [one for one in self._observers if one is not observer]
+
+    def _tell(self, tell: Callable[[Observer], None]) -> None:
+        with self._lock:
+            observers = list(self._observers)
+        for one in observers:
+            try:
+                tell(one)
+            except Exception:  # noqa: BLE001 - it is somebody else's code
+                _LOG.exception("an observer of a queue listener failed")

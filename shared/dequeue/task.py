@@ -1,0 +1,149 @@
+"""One dequeue task: receive a share of what waits, handle it message by message, end when it is agreed that it may."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Final
+
+from shared.clock import Clock
+from shared.dequeue.counting import TaskCount
+from shared.dequeue.depth import DepthSample
+from shared.dequeue.listening import Listening
+from shared.dequeue.observers import Observers
+from shared.dequeue.partitions import Partitions
+from shared.dequeue.renewal import Renewals
+from shared.dequeue.sizing import Pace, receive_size
+from shared.dequeue.work_queue import Held, Source
+from shared.errors import StorageUnavailableError
+from shared.pipeline.deliveries import Delivery
+from shared.usage.meter import Cause, because
+
+#: A task ends after so many receives in a row that failed, unless it is the one that stays.
+MOST_FAILURES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """What the tasks of one listener share."""
+
+    listening: Listening
+    sources: Mapping[str, Source]
+    handle: Callable[[Delivery], object]
+    clock: Clock
+    partitions: Partitions
+    depth: DepthSample
+    observers: Observers
+    renewals: Renewals
+    count: TaskCount
+    pace: Pace
+    stopping: Event
+    #: A random number in a range.
+    uniform: Callable[[float, float], float]
+    #: Waits so many seconds, or until the listener stops.
+    pause: Callable[[float], object]
+    #: Starts the tasks that the depth calls for.
+    grow: Callable[[], object]
+
+
+class DequeueTask:
+    """A task; `run` returns when it has left the count."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        #: Empty receives since the last rest, rests since the last message, failures since the last answer.
+        self._misses = self._empties = self._failures = 0
+        self._was_idle = True
+
+    def run(self) -> None:
+        """Receive and handle until this task may end."""
+        while not self._is_surplus() and self._goes_on():
+            pass
+
+    def _is_surplus(self) -> bool:
+        crew = self._crew
+        # Whoever stays although all are to end would never end; whoever ends above the cap leaves the cap's number.
+        return crew.count.leave(0 if self._is_over() else crew.listening.most())
+
+    def _is_over(self) -> bool:
+        crew = self._crew
+        return crew.stopping.is_set() or crew.clock.monotonic() >= crew.listening.until
+
+    def _goes_on(self) -> bool:
+        crew = self._crew
+        name = crew.partitions.next()
+        if name is None:
+            return not crew.count.leave(0)
+        size = self._size()
+        try:
+            with because(Cause.IDLE if self._empties else Cause.USEFUL):
+                found = crew.sources[name].receive(size)
+        except StorageUnavailableError as error:
+            return self._failed(error)
+        self._failures = 0
+        return self._worked(found, is_full=len(found) == size) if found else self._missed(name)
+
+    def _size(self) -> int:
+        crew = self._crew
+        left = crew.listening.until - crew.clock.monotonic()
+        # In half of the time that messages are hidden: the ordinary message is never renewed.
+        seconds = min(crew.listening.visibility / 2, left)
+        tasks = crew.listening.sharing(crew.count.active)
+        return receive_size(crew.depth.last, tasks, pace=crew.pace.seconds, seconds=seconds)
+
+    def _failed(self, error: StorageUnavailableError) -> bool:
+        crew = self._crew
+        crew.observers.on_error(error)
+        self._failures += 1
+        if self._failures >= MOST_FAILURES and crew.count.leave(crew.listening.least):
+            return False
+        crew.pause(crew.listening.backoff.delay(self._failures, crew.uniform))
+        return True
+
+    def _missed(self, name: str) -> bool:
+        crew = self._crew
+        self._misses += 1
+        if not crew.partitions.found_empty(name, self._misses):
+            return True
+        self._misses, self._empties, self._was_idle = 0, self._empties + 1, True
+        crew.depth.found_empty()
+        rest = crew.listening.on_queue_empty(self._empties)
+        if rest.stop and crew.count.leave(crew.listening.least):
+            return False
+        crew.pause(rest.delay)
+        return True
+
+    def _worked(self, found: Sequence[Held], *, is_full: bool) -> bool:
+        crew = self._crew
+        if self._was_idle:
+            crew.listening.on_work_detected()
+        self._misses, self._empties, self._was_idle = 0, 0, False
+        for held in found:
+            crew.renewals.keep(held)
+        try:
+            if is_full:
+                # Less than was asked for is all there was: nobody else would find any.
+                crew.grow()
+            for held in found:
+                self._handle(held)
+        finally:
+            for held in found:
+                crew.renewals.drop(held)
+        return True
+
+    def _handle(self, held: Held) -> None:
+        crew = self._crew
+        if self._is_over():
+            held.show_in(0)
+            return
+        if held.is_lost:
+            return
+        began = crew.clock.monotonic()
+        try:
+            crew.handle(held.delivery)
+        except Exception as error:  # noqa: BLE001 - one bad message must not end the others
+            crew.observers.on_error(error)
+            held.show_in(crew.listening.visibility)
+        else:
+            held.delete()
+            crew.observers.on_next(held.delivery)
+        crew.pace.note(crew.clock.monotonic() - began)
