@@ -54,6 +54,7 @@ def job_table(job: Job, now: datetime) -> Table:
         "accepted at": _moment(job.accepted_at),
         "finished at": _moment(job.finished_at),
         "predicted end": _moment(progress(job, now).predicted),
+        "storage requests": _requests(job),
         "outputs": f"container outputs, {job.job}/{job.revision}/",
     }
     for name, value in lines.items():
@@ -80,6 +81,12 @@ def _words(tally: Tally) -> str:
     sums = ", ".join(f"{name} {amount}" for name, amount in sorted(tally.sums.items()))
     unknown = f"; the sums of {tally.unknown} chunks cannot be known" if tally.unknown else ""
     return f"{tally.items:,}{f' ({sums})' if sums else ''}{unknown}"
+
+
+def _requests(job: Job) -> str:
+    by_cause = ", ".join(f"{count:,} {cause}" for cause, count in sorted(job.requests.items()))
+    total = sum(job.requests.values())
+    return f"{total:,} ({by_cause}), {total / job.items:.4f} a transaction" if total and job.items else "none yet"
 
 
 def _iso(moment: datetime | None) -> str | None:

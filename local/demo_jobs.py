@@ -135,8 +135,9 @@ def _print_requests(jobs: list[Job], console: Console) -> None:
     items = sum(job.items for job in jobs)
     by_cause = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items())) or "none were reported"
     console.print(
-        f"Storage requests that the chunks made: {by_cause}: {causes.total() / items:.4f} a transaction; one message for "
-        f"each transaction costs at least {REQUESTS_OF_A_MESSAGE} ({REQUESTS_OF_A_MESSAGE * items:,} here)."
+        f"Storage requests of all stages, from accepting to finishing: {by_cause}: {causes.total() / items:.4f} a "
+        "transaction, besides the host's own (a receive and a delete a message); one message for each transaction costs "
+        f"at least {REQUESTS_OF_A_MESSAGE} ({REQUESTS_OF_A_MESSAGE * items:,} here)."
     )
 
 

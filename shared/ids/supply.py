@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 from shared.clock import Clock
@@ -91,7 +92,8 @@ class Supply:
 
     def _fly(self) -> Flight:
         if self._flight is None or self._flight.done():
-            self._flight = self._worker.submit(self._refill)
+            # In a copy of this context: its requests are counted for the caller who needed the numbers.
+            self._flight = self._worker.submit(copy_context().run, self._refill)
         return self._flight
 
     def _refill(self) -> SluiceError | None:

@@ -160,7 +160,7 @@ class Job:
     forgiven: int = 0
     #: What did not add up, for a person.
     problem: str | None = None
-    #: Milliseconds of work and storage requests by cause, as the chunks reported them.
+    #: Milliseconds of work as the chunks reported them, and the storage requests of all stages by cause.
     milliseconds: int = 0
     requests: Mapping[str, int] = field(default_factory=_no_counts)
     nonce: str = ""
@@ -175,6 +175,12 @@ class Job:
     def has_ended(self) -> bool:
         """Whether every chunk of its plan has ended."""
         return self.plan is not None and self.ended_chunks == self.chunks
+
+    def charged(self, requests: Mapping[str, int]) -> "Job":
+        """Return it with more requests made for it."""
+        names = sorted({*self.requests, *requests})
+        added = {name: self.requests.get(name, 0) + requests.get(name, 0) for name in names}
+        return replace(self, requests=MappingProxyType(added))
 
     def stamped(self, nonce: str) -> "Job":
         """Return it as the write with this nonce leaves it."""

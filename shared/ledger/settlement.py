@@ -7,7 +7,6 @@ decides, and a done row outranks a parked one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final
 
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
@@ -135,18 +134,12 @@ def credited(job: Job, row: ChunkRow, known: ChunkRow | None, requests: Mapping[
     is_done = row.state is ChunkState.DONE
     totals = job.totals if known is None else job.totals - known.totals
     return replace(
-        job,
+        job.charged(requests),
         totals=totals + row.totals,
         done=job.done + is_done,
         parked_chunks=job.parked_chunks + (not is_done) - before,
         milliseconds=job.milliseconds + row.milliseconds,
-        requests=_added(job.requests, requests),
     )
-
-
-def _added(left: Mapping[str, int], right: Mapping[str, int]) -> Mapping[str, int]:
-    names = sorted({*left, *right})
-    return MappingProxyType({name: left.get(name, 0) + right.get(name, 0) for name in names})
 
 
 def _has_room(job: Job) -> bool:

@@ -15,6 +15,7 @@ from shared.errors import ContentionError
 from shared.gate.decisions import must_dispatch
 from shared.gate.held_work import Holding
 from shared.gate.state import Reading
+from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import Collision, held, judge, planned
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job, JobState
@@ -87,11 +88,12 @@ class Acceptance:
         """Accept one submission; RefusedError is for the publisher, everything else may be tried again."""
         submission = read_submission(envelope, message_id, self.limits)
         self._check(submission)
-        payload = self.intake.take(submission)
-        job, is_new = self._insert(submission, fingerprint(submission, payload))
-        if not is_new and job.state not in _UNDECIDED:
-            return Accepted.DUPLICATE
-        return self.pass_on(self._planned(job, submission, payload))
+        with counting():
+            payload = self.intake.take(submission)
+            job, is_new = self._insert(submission, fingerprint(submission, payload))
+            if not is_new and job.state not in _UNDECIDED:
+                return Accepted.DUPLICATE
+            return self.pass_on(self._planned(job, submission, payload))
 
     def _check(self, submission: Submission) -> None:
         """Refuse what could never be balanced: nobody would add up its transactions or its sums."""
@@ -164,7 +166,7 @@ class Acceptance:
             decided = decide(current)
             if decided is current:
                 return current
-            written = self.ledger.commit(decided)
+            written = commit(self.ledger, decided)
             if written is not None:
                 return written
             current = self.ledger.read(job.job)

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from shared.clock import Clock
 from shared.errors import ContentionError, StorageUnavailableError
+from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import dispatched, may_dispatch
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job, JobState
@@ -63,12 +65,13 @@ class Dispatcher:
 
     def dispatch(self, job_id: str) -> bool:
         """Put what was not put yet; False: the time was up, and the message must be sent again."""
-        job = self.ledger.read(job_id)
-        if job is None:
-            raise refuse(Reason.UNKNOWN_JOB, f"a dispatch message names job {job_id[:120]!r}")
-        if not may_dispatch(job) or job.plan is None:
-            return True
-        return self._dispatch(job, self.plans.read(job.job, job.plan))
+        with counting():
+            job = self.ledger.read(job_id)
+            if job is None:
+                raise refuse(Reason.UNKNOWN_JOB, f"a dispatch message names job {job_id[:120]!r}")
+            if not may_dispatch(job) or job.plan is None:
+                return True
+            return self._dispatch(job, self.plans.read(job.job, job.plan))
 
     def put_again(self, job: Job, chunks: Iterable[int]) -> int:
         """Put chunks that were not heard of for too long; returns how many."""
@@ -99,11 +102,9 @@ class Dispatcher:
         left = list(numbers)
         while left:
             with ThreadPoolExecutor(throttle.limit) as pool:
-                refused = [
-                    number
-                    for number in pool.map(lambda one: self._refused(job, plan, one, again=again), left)
-                    if number >= 0
-                ]
+                # Each in a copy of this context: requests are counted for whoever asks for them.
+                put = [pool.submit(copy_context().run, self._refused, job, plan, one, again) for one in left]
+                refused = [number for one in put if (number := one.result()) >= 0]
             throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
             if len(refused) == len(left):
                 raise StorageUnavailableError(
@@ -113,7 +114,7 @@ class Dispatcher:
             left = refused
         return throttle
 
-    def _refused(self, job: Job, plan: Plan, number: int, *, again: bool) -> int:
+    def _refused(self, job: Job, plan: Plan, number: int, again: bool) -> int:  # noqa: FBT001 - by place, for the pool
         """Put one chunk; return its number if storage did not take it, else -1."""
         message: Chunk = replace(plan.message(number, job.id_base or 0, job.revision), again=again)
         try:
@@ -125,7 +126,7 @@ class Dispatcher:
     def _note(self, job: Job, cursor: int) -> Job:
         for attempt in range(MOST_ATTEMPTS):
             decided = dispatched(job, cursor, self.clock.now())
-            written = self.ledger.commit(decided) if decided is not job else job
+            written = commit(self.ledger, decided) if decided is not job else job
             if written is not None:
                 return written
             self.pause(attempt)

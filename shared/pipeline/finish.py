@@ -23,6 +23,7 @@ from azure.storage.blob import ContainerClient
 from shared.clock import Clock
 from shared.errors import ContentionError, FencedOffError, LedgerError, SignalNotSentError, StorageUnavailableError
 from shared.ledger.balance import Balance, balance
+from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import finished, halted
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
@@ -77,17 +78,18 @@ class Finisher:
 
         What fails the same way every time pauses the job with the problem, until a person resumes it.
         """
-        job = self._tools.ledger.read(message.job)
-        if job is None or job.revision != message.revision or job.state is not JobState.FINISHING:
-            return self._nothing_to_do(job, message)
-        try:
-            return self._finish(job)
-        except FencedOffError:
-            return Ending.NOTHING_TO_DO
-        except Exception as error:
-            if nature_of(error) is Nature.PERMANENT or isinstance(error, LedgerError):
-                self.halt(message, error)
-            raise
+        with counting():
+            job = self._tools.ledger.read(message.job)
+            if job is None or job.revision != message.revision or job.state is not JobState.FINISHING:
+                return self._nothing_to_do(job, message)
+            try:
+                return self._finish(job)
+            except FencedOffError:
+                return Ending.NOTHING_TO_DO
+            except Exception as error:
+                if nature_of(error) is Nature.PERMANENT or isinstance(error, LedgerError):
+                    self.halt(message, error)
+                raise
 
     def halt(self, message: Finish, error: Exception) -> None:
         """Pause a job whose outputs cannot be made, with the problem for a person to read."""
@@ -143,7 +145,7 @@ class Finisher:
             if decided is job:
                 return job
             event = event_of(decided) if decided.state in FINISHED else None
-            if (written := self._tools.ledger.commit(decided, event=event)) is not None:
+            if (written := commit(self._tools.ledger, decided, event=event)) is not None:
                 return written
         raise ContentionError(f"could not write job {name!r}: others changed it {_ATTEMPTS} times in a row")
 

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import LedgerError, SettleIncompleteError, SluiceError, StorageUnavailableError
+from shared.ledger.counting import commit, counting
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import ChunkRow, Job, JobState
 from shared.ledger.settlement import DEFAULT_LIMIT, ParkLimit, Settlement, settle
@@ -114,7 +115,11 @@ class Settler:
         return outcome
 
     def _settle_group(self, arrived: Sequence[Arrived], patience: Patience) -> Settled:
-        group = _Group(arrived, is_unsure=any(one.message.deliveries > 1 for one in arrived))
+        with counting():
+            return self._credit(_Group(arrived, any(one.message.deliveries > 1 for one in arrived)), patience)
+
+    def _credit(self, group: _Group, patience: Patience) -> Settled:
+        arrived = group.arrived
         tried = f"settle {len(arrived)} results of job {group.job!r}"
         try:
             patience.until_done(lambda number: self._attempt(group, number), tried)
@@ -149,7 +154,7 @@ class Settler:
         if made.finish_due:
             self._point(group, made.job)
         try:
-            return self._ledger.commit(made.job, made.rows) is not None
+            return commit(self._ledger, made.job, made.rows) is not None
         except StorageUnavailableError:
             group.is_unsure = True
             raise

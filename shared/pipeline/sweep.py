@@ -12,6 +12,7 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.errors import SluiceError
+from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import may_dispatch, nudged
 from shared.ledger.forecast import is_overdue, overdue
 from shared.ledger.ledger import Ledger
@@ -83,7 +84,8 @@ class Sweep:
             # A row that was to follow the pointer never came, or needs nobody any more.
             self.pending.remove(pointer)
             return 0
-        put = self._look_after(job, self.clock.now())
+        with counting():
+            put = self._look_after(job, self.clock.now())
         # The new pointer before the old one goes: a job that nobody would look after must not exist.
         self.pending.add(Pointer(JOB_POINTER, self.clock.now() + self.overdue, job.job))
         self.pending.remove(pointer)
@@ -104,7 +106,7 @@ class Sweep:
         put = self.dispatcher.put_again(job, overdue(job, ended, now, self.overdue))
         if may_dispatch(job):
             self.send(SUBMISSIONS, encode(Dispatch(job=job.job)).decode())
-        if self.ledger.commit(nudged(job, now)) is None:
+        if commit(self.ledger, nudged(job, now)) is None:
             # Somebody made progress meanwhile, which says more than our note would have.
             _LOG.info("job moved while it was nudged", extra={"job": job.job})
         return put

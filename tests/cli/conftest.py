@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from local.paths import ROOT
+
 SLUICE = Path(sys.executable).parent / "sluice"
 
 
@@ -16,7 +18,8 @@ def sluice(stack_settings, tmp_path):
 
     def run(*arguments, settings=None):
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        environment = kept | (stack_settings if settings is None else settings)
+        # The command of this working tree, also where the environment has another one's installed.
+        environment = kept | {"PYTHONPATH": str(ROOT)} | (stack_settings if settings is None else settings)
         return subprocess.run(
             [SLUICE, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90
         )

@@ -33,13 +33,16 @@ def job_in(stack_settings):
 def test_a_finished_job_shows_its_totals(sluice, job_in):
     """Counts, exact sums, ids and where the outputs are, for programs and for people."""
     totals = Totals(accepted=Tally(9, {"amount": Decimal("12.30")}), rejected=Tally(1))
-    name = job_in(JobState.COMPLETE, done=2, totals=totals, finished_at=datetime.now(UTC))
+    requests = {"useful": 19, "conflict": 1}
+    name = job_in(JobState.COMPLETE, done=2, totals=totals, finished_at=datetime.now(UTC), requests=requests)
     said = json.loads(sluice("jobs", "show", name, "--json").stdout)
     assert (said["state"], said["accepted"]["sums"], said["rejected"]["items"]) == ("complete", {"amount": "12.30"}, 1)
     assert said["outputs"] == f"outputs/{name}/1/"
     shown = sluice("jobs", "show", name).stdout
     assert "100 to 109" in shown
     assert "12.30" in shown
+    assert "20 (1 conflict, 19 useful), 2.0000 a transaction" in shown
+    assert said["requests"] == requests
 
 
 def test_the_newest_job_is_listed_first(sluice, job_in):
