@@ -3,6 +3,7 @@
 import azure.functions as func
 
 from shared.pipeline.deliveries import Delivery
+from shared.telemetry.failure import discreet
 from shared.wiring import Line
 
 
@@ -19,6 +20,7 @@ def blueprint(line: Line) -> func.Blueprint:
     def accept_submission(message: func.QueueMessage) -> None:
         count = message.dequeue_count or 1
         body, name = message.get_body(), message.id or ""
-        line.arrivals.handle(Delivery(queue="submissions", message_id=name, body=body, count=count))
+        with discreet():
+            line.arrivals.handle(Delivery(queue="submissions", message_id=name, body=body, count=count))
 
     return functions

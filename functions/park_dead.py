@@ -3,6 +3,7 @@
 import azure.functions as func
 
 from shared.parked.drain import park_dead_result
+from shared.telemetry.failure import discreet
 from shared.wiring import Works
 
 
@@ -18,6 +19,7 @@ def blueprint(works: Works) -> func.Blueprint:
     )
     def park_dead(letter: func.ServiceBusMessage) -> None:
         why = letter.application_properties.get("DeadLetterReason") or "no reason is given"
-        park_dead_result(works.parking, letter.get_body(), letter.message_id or "", str(why))
+        with discreet():
+            park_dead_result(works.parking, letter.get_body(), letter.message_id or "", str(why))
 
     return functions

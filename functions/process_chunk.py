@@ -4,6 +4,7 @@ import azure.functions as func
 
 from shared.pipeline.deliveries import Delivery
 from shared.settings import Settings
+from shared.telemetry.failure import discreet
 from shared.wiring import Works
 
 
@@ -24,4 +25,6 @@ def _register(functions: func.Blueprint, number: int, works: Works) -> None:
     def process_chunk(message: func.QueueMessage) -> None:
         # Not `async`: the worker runs it in a thread, so that what one chunk computes holds up nothing else.
         count = message.dequeue_count or 1
-        works.processor.handle(Delivery(queue=queue, message_id=message.id or "", body=message.get_body(), count=count))
+        body, name = message.get_body(), message.id or ""
+        with discreet():
+            works.processor.handle(Delivery(queue=queue, message_id=name, body=body, count=count))

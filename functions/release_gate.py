@@ -2,6 +2,7 @@
 
 import azure.functions as func
 
+from shared.telemetry.failure import discreet
 from shared.wiring import Gatehouse
 
 
@@ -17,6 +18,7 @@ def blueprint(gates: Gatehouse) -> func.Blueprint:
         data_type=func.DataType.BINARY,  # so that the host leaves the body alone
     )
     def release_gate(signal: func.ServiceBusMessage) -> None:
-        gates.releaser.on_signal(signal.subject or "")
+        with discreet():
+            gates.releaser.on_signal(signal.subject or "")
 
     return functions

@@ -5,6 +5,7 @@ from typing import List
 import azure.functions as func
 
 from shared.pipeline.received import Received
+from shared.telemetry.failure import discreet
 from shared.wiring import Line
 
 
@@ -20,8 +21,8 @@ def blueprint(line: Line) -> func.Blueprint:
         data_type=func.DataType.BINARY,  # with MANY the host would parse and rewrite bodies of any other type
     )
     def settle_results(results: List[func.ServiceBusMessage]) -> None:
-        line.settler.settle(
-            [Received(one.get_body(), one.message_id or "", one.delivery_count or 1) for one in results]
-        )
+        received = [Received(one.get_body(), one.message_id or "", one.delivery_count or 1) for one in results]
+        with discreet():
+            line.settler.settle(received)
 
     return functions

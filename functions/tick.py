@@ -2,6 +2,7 @@
 
 import azure.functions as func
 
+from shared.telemetry.failure import discreet
 from shared.wiring import Line
 
 
@@ -11,6 +12,7 @@ def blueprint(line: Line) -> func.Blueprint:
 
     @functions.timer_trigger(arg_name="timer", schedule="%SLUICE_TICK_SCHEDULE%")
     def tick(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host binds it by this name
-        line.tick.run()
+        with discreet():
+            line.tick.run()
 
     return functions

@@ -6,6 +6,7 @@ A marked place looks like this, and everything between its two lines is replaced
     <!-- end -->
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from local.paths import ROOT
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
 from shared.settings import SETTINGS
+from shared.telemetry.events import EVENTS
 from shared.topology import CorrelationFilter, Delivery, Subscription, topology
 
 #: What a publisher has to know of the bounds.
@@ -117,8 +119,27 @@ def _limits() -> str:
     return markdown(("bound", "at most"), rows)
 
 
+def _alerts() -> str:
+    alerts = [(event, event.alert) for event in EVENTS if event.alert]
+    rows = [
+        (f"`{event.name}`", event.meaning, f"`{alert.where}`" if alert.where else "every one", event.remedy)
+        for event, alert in sorted(alerts, key=lambda one: one[1].severity)
+    ]
+    return markdown(("event", "what happened", "calls for", "what to do"), rows)
+
+
+def _events() -> str:
+    rows = [
+        (f"`{event.name}`", logging.getLevelName(event.level).lower(), event.meaning, ", ".join(event.fields))
+        for event in EVENTS
+    ]
+    return markdown(("event", "level", "what happened", "fields"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
+    "alerts": _alerts,
+    "events": _events,
     "storage": _storage,
     "bus": _bus,
     "reasons": _reasons,

@@ -9,6 +9,7 @@ SluiceError
 ├── UnknownWorkloadError          there is no workload of that name in this installation
 ├── ResultRefusedError            a result is not what was stored under its name, or does not fit its message
 ├── ResultNotSentError            the bus did not take a result
+├── AttemptFailedError            an invocation failed; what the host may log of it
 ├── RulesRefusedError             the rules of concurrency make no sense, or somebody else wrote newer ones
 ├── NoSlotError                   a process had no slot for a message in time; it is delivered again, perhaps elsewhere
 ├── ParkedError
@@ -43,9 +44,14 @@ SluiceError
     └── ReleaseExpiredError       the gate was not opened within the caller's deadline
 """
 
+from typing import ClassVar
+
 
 class SluiceError(Exception):
     """The root: whatever Sluice raises on purpose can be caught as this."""
+
+    #: Whether its words are Sluice's own; False where they may quote what somebody sent, which no log may show.
+    quotes_nobody: ClassVar[bool] = True
 
 
 class StorageUnavailableError(SluiceError):
@@ -58,6 +64,8 @@ class ContentionError(SluiceError):
 
 class RefusedError(SluiceError):
     """Raised when what somebody sent cannot be accepted, however often it is tried."""
+
+    quotes_nobody = False
 
     def __init__(self, reason: str, found: str, instead: str) -> None:
         super().__init__(f"{reason}: {found}; {instead}")
@@ -153,9 +161,15 @@ class UnknownWorkloadError(SluiceError):
 class ResultRefusedError(SluiceError):
     """Raised when a stored result cannot be read, or a result message is larger than it may be."""
 
+    quotes_nobody = False
+
 
 class ResultNotSentError(SluiceError):
     """Raised when the bus did not take a result; the chunk is delivered again and sends the stored one."""
+
+
+class AttemptFailedError(SluiceError):
+    """Raised in the place of whatever an invocation failed with, in words that a log may show."""
 
 
 class RulesRefusedError(SluiceError):
@@ -200,6 +214,8 @@ class LedgerCorruptError(LedgerError):
 
 class FinishRefusedError(LedgerError):
     """Raised when a job's outputs cannot be made from what its workload returns."""
+
+    quotes_nobody = False
 
 
 class FencedOffError(LedgerError):

@@ -1,6 +1,5 @@
 """The app's one timer: everything that a lost message would have started, from two requests when nothing waits."""
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,9 +10,11 @@ from shared.gate.gate_tick import GateTick
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.outbox import OUTBOX_POINTER, Outbox
 from shared.pipeline.sweep import Sweep
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 from shared.usage.meter import Cause, because
 
-_LOG: Final = logging.getLogger(__name__)
 #: Minutes between two looks at the hosts' poison queues: what lies there has failed for good, so it may wait.
 POISON_EVERY: Final = 15
 
@@ -47,6 +48,8 @@ class Tick:
     def _tell(self, due: Iterable[Pointer]) -> None:
         for pointer in due:
             if pointer.kind == OUTBOX_POINTER:
+                late = self.clock.now() - pointer.due
+                tell(events.OUTBOX_LATE, job=pointer.id, late_seconds=round(late.total_seconds()))
                 self.outbox.follow(pointer)
 
     def _drain(self) -> None:
@@ -59,6 +62,6 @@ def _tried(step: Callable[[], object]) -> SluiceError | None:
     try:
         step()
     except SluiceError as error:
-        _LOG.exception("a step of the tick failed")
+        tell(events.TICK_FAILED, error=told(error), at=place(error))
         return error
     return None

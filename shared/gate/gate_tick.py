@@ -3,11 +3,10 @@
 With nothing held and nothing due it makes two requests: one finds no gate that holds something, one finds nothing due.
 """
 
-import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -22,8 +21,12 @@ from shared.gate.releaser import Releaser
 from shared.gate.signals import Signals
 from shared.gate.state import is_name
 from shared.pending import PendingTable, Pointer
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 
-_LOG: Final = logging.getLogger(__name__)
+#: Minutes between two lines about a gate that holds work.
+HOLDING_TOLD_EVERY: Final = 15
 
 
 class GateTick:
@@ -43,9 +46,12 @@ class GateTick:
         for pointer in self._pending.due(now) if pointers is None else pointers:
             if pointer.kind == POINTER_KIND and is_name(pointer.id):
                 due[pointer.id].append(pointer)
-        names = sorted({*due, *filter(is_name, self._releaser.gates())})
+        waiting = {gate: since for gate, since in self._releaser.waiting() if is_name(gate)}
+        names = sorted({*due, *waiting})
         problems: list[str] = []
         done = {gate: self._tried(partial(self._serve, gate, due[gate], now), gate, problems) for gate in names}
+        if now.minute % HOLDING_TOLD_EVERY == 0:
+            _tell_holding({gate: now - since for gate, since in waiting.items() if not done[gate].put})
         if problems:
             raise DispatchIncompleteError(f"held work stays for the next tick: {'; '.join(problems)}")
         return done
@@ -54,7 +60,7 @@ class GateTick:
         try:
             done = serve()
         except SluiceError as error:
-            _LOG.exception("gate not served", extra={"gate": gate})
+            tell(events.GATE_UNSERVED, gate=gate, error=told(error), at=place(error))
             problems.append(f"gate {gate!r}: {error}")
             return Dispatched()
         if done.failed:
@@ -88,3 +94,9 @@ class GateTick:
         fenced = self._gates.change(gate, lambda found: found if needs_pointer(found, pointer.due) else replace(found))
         if fenced.before is not fenced.after:
             self._pending.remove(pointer)
+
+
+def _tell_holding(waits: Mapping[str, timedelta]) -> None:
+    for gate, wait in waits.items():
+        if (hours := int(wait / timedelta(hours=1))) > 0:
+            tell(events.GATE_HOLDING, gate=gate, hours=hours)

@@ -103,11 +103,15 @@ class HeldTable:
 
     def gates(self) -> Iterator[str]:
         """Yield every gate that holds something, with one request a gate and one more."""
+        return (gate for gate, _ in self.waiting())
+
+    def waiting(self) -> Iterator[tuple[str, datetime]]:
+        """Yield the same gates, each with a time since when something waits there; the oldest may wait for longer."""
         after = ""
         with expecting_an_answer("find the gates that hold something"):
-            while gate := self._first_after(after):
-                yield gate
-                after = gate
+            while found := self._first_after(after):
+                yield found
+                after, _ = found
 
     def delete(self, entry: HeldEntry) -> None:
         """Remove the row as it was read; one that is gone or was written again since is somebody else's matter."""
@@ -116,12 +120,12 @@ class HeldTable:
                 entry.gate, entry.id, etag=entry.etag, match_condition=MatchConditions.IfNotModified
             )
 
-    def _first_after(self, gate: str) -> str | None:
+    def _first_after(self, gate: str) -> tuple[str, datetime] | None:
         rows = self._table.query_entities(
-            "PartitionKey gt @gate", parameters={"gate": gate}, select=["PartitionKey"], results_per_page=1
+            "PartitionKey gt @gate", parameters={"gate": gate}, select=["PartitionKey", "held_at"], results_per_page=1
         )
         row = next(iter(rows), None)
-        return None if row is None else str(row["PartitionKey"])
+        return None if row is None else (row["PartitionKey"], row["held_at"])
 
 
 def _row(entry: HeldEntry) -> dict[str, Any]:

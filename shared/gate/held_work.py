@@ -10,11 +10,11 @@ puts the message, deletes the row
 """
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Final
 
@@ -27,8 +27,10 @@ from shared.gate.decisions import must_dispatch
 from shared.gate.gates import Gates
 from shared.gate.held import HeldEntry, HeldTable, check_message
 from shared.gate.state import GateState, Reading, checked_name
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 
-_LOG: Final = logging.getLogger(__name__)
 #: Rows dispatched at a time, below the ten connections that the library keeps for one service.
 PARALLEL: Final = 8
 #: Azure drops a queue message after seven days unless it is told never to.
@@ -96,9 +98,9 @@ class HeldWork:
         """Return the gate's epoch and whether it is open."""
         return self._gates.read(gate).reading
 
-    def gates(self) -> Iterator[str]:
-        """Yield every gate that something is held behind."""
-        return self._table.gates()
+    def waiting(self) -> Iterator[tuple[str, datetime]]:
+        """Yield every gate that something is held behind, and a time since when."""
+        return self._table.waiting()
 
     def release(self, gate: str) -> Dispatched:
         """Dispatch everything behind the gate that may start now; the flag decides, not whoever calls.
@@ -135,10 +137,7 @@ class HeldWork:
         try:
             self._dispatch(entry)
         except StorageUnavailableError as error:
-            _LOG.warning(
-                "held entry stays for the next tick",
-                extra={"gate": entry.gate, "entry": entry.id, "queue": entry.queue, "reason": type(error).__name__},
-            )
+            tell(events.HELD_UNDISPATCHED, gate=entry.gate, entry=entry.id, queue=entry.queue, error=told(error))
             return False
         return True
 

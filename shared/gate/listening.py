@@ -1,6 +1,5 @@
 """The one listener of a process: hears signals on a leased subscription and rings for everybody who waits here."""
 
-import logging
 import threading
 import time
 from collections import defaultdict
@@ -13,9 +12,10 @@ from azure.servicebus import ServiceBusReceiveMode, ServiceBusReceiver
 from shared.connections import Connections
 from shared.gate.lease import RENEW_SECONDS, SubscriptionLease, lease_one
 from shared.gate.signals import TOPIC
+from shared.telemetry import events
+from shared.telemetry.event import tell
 from shared.usage.meter import BusOperation
 
-_LOG: Final = logging.getLogger(__name__)
 #: Seconds that one receive waits; the listener ends and renews its lease between two of them.
 RECEIVE_SECONDS: Final = 1.0
 #: Seconds until the listener tries again after the bus went away, or when every subscription is taken.
@@ -131,5 +131,5 @@ class Listener:
 
     def _give_up_for_now(self, problem: str) -> None:
         if problem != self._problem:
-            _LOG.warning("releases are found by polling only", extra={"reason": problem})
+            tell(events.LISTENER_POLLING, reason=problem)
         self._problem = problem

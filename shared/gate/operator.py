@@ -1,6 +1,5 @@
 """What a person does to a gate: audited before the effect, signalled after it."""
 
-import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,8 +13,9 @@ from shared.gate.gates import Changed, Gates
 from shared.gate.signals import Signals
 from shared.gate.state import GateState, Opening, checked_name, timestamp
 from shared.pending import AT_ONCE, PendingTable, Pointer
+from shared.telemetry import events
+from shared.telemetry.event import tell
 
-_LOG: Final = logging.getLogger(__name__)
 #: The kind of a gate's rows among everything that is pending.
 POINTER_KIND: Final = "gate"
 #: A plan further ahead is a typing error in the year.
@@ -86,7 +86,7 @@ def signal(signals: Signals, gate: str, state: GateState) -> str:
     try:
         signals.send(gate, state.epoch)
     except SignalNotSentError as error:
-        _LOG.warning("signal not sent", extra={"gate": gate, "epoch": state.epoch})
+        tell(events.SIGNAL_UNSENT, gate=gate, epoch=state.epoch)
         return str(error)
     return ""
 

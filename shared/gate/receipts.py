@@ -1,6 +1,5 @@
 """Who saw which epoch of a gate, how, and how late."""
 
-import logging
 import os
 import socket
 from collections.abc import Iterable, Sequence
@@ -15,8 +14,9 @@ from azure.data.tables import TableClient
 
 from shared.answers import expecting_an_answer
 from shared.errors import StorageUnavailableError
+from shared.telemetry import events
+from shared.telemetry.event import tell
 
-_LOG: Final = logging.getLogger(__name__)
 #: What a node may be later than its own poll interval before it counts as a straggler.
 GRACE: Final = timedelta(seconds=1)
 
@@ -67,7 +67,7 @@ class ReceiptTable:
             with expecting_an_answer(f"write the receipt of {receipt.node!r}"), suppress(ResourceExistsError):
                 self._table.create_entity(_row(receipt))
         except StorageUnavailableError:
-            _LOG.warning("receipt not written", extra={"gate": receipt.gate, "epoch": receipt.epoch})
+            tell(events.RECEIPT_UNWRITTEN, gate=receipt.gate, epoch=receipt.epoch)
 
     def of_epochs(self, gate: str, first: int) -> list[Receipt]:
         """Return the receipts of a gate from an epoch on."""

@@ -1,17 +1,16 @@
 """One look at a flag for all who wait for it in this process: at an interval, and whenever a bell rings."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from shared.errors import StorageUnavailableError
 from shared.gate.flag import Flag, Look
 from shared.gate.receipts import SeenBy
-
-_LOG: Final = logging.getLogger(__name__)
+from shared.telemetry import events
+from shared.telemetry.event import tell
 
 
 class Sight(NamedTuple):
@@ -101,7 +100,7 @@ class Watch:
             found = self._flag.look()
         except StorageUnavailableError:
             # An outage of seconds is no reason to end a wait of hours.
-            _LOG.warning("flag not read, will look again", extra={"gate": self._flag.name})
+            tell(events.FLAG_UNREAD, gate=self._flag.name)
             return
         except Exception as error:  # noqa: BLE001 - whoever waits must hear of it: this thread's end would be silence
             found = error

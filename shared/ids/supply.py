@@ -1,6 +1,5 @@
 """The numbers a process holds, and the one thread that fetches more before they run out."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +15,10 @@ from shared.ids.pool import Pool
 from shared.ids.reservations import Reservations
 from shared.ids.sizing import Demand, Sizing, low_mark, next_size
 from shared.ids.waiting import Flight
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 
-_log = logging.getLogger("sluice.ids")
 _Taken = TypeVar("_Taken")
 #: Part of a range that is lent at a time: at each one it is decided whether to fetch the next range.
 _LOANS: Final = 8
@@ -88,7 +89,7 @@ class Supply:
             self._reservations.close(unused, self._pool.take_left(), Patience(_CLOSE_ATTEMPTS, time.sleep))
         except SluiceError as error:
             # These numbers are gaps now, which the log explains as held by this node; an end must not fail for that.
-            _log.warning("ids.close.failed", extra={"node": self._reservations.node, "reason": str(error)})
+            tell(events.IDS_CLOSE_FAILED, node=self._reservations.node, error=told(error))
 
     def _fly(self) -> Flight:
         if self._flight is None or self._flight.done():
@@ -103,7 +104,7 @@ class Supply:
         except SluiceError as error:
             # A refill that a close cut short is no failure.
             if not self._closing.is_set():
-                _log.warning("ids.refill.failed", extra={"node": self._reservations.node, "reason": str(error)})
+                tell(events.IDS_REFILL_FAILED, node=self._reservations.node, error=told(error))
             return error
         with self._lock:
             self._pool.add(reserved.numbers)

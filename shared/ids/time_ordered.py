@@ -5,7 +5,6 @@ evenly spaced and a block of them is a `range`, even across milliseconds.
 """
 
 import asyncio
-import logging
 import secrets
 import threading
 import time
@@ -25,8 +24,10 @@ from shared.ids.node_lease import NODES, Lease, LeaseTable
 from shared.ids.range_generator import node_name
 from shared.ids.store import OptimisticStore
 from shared.ids.waiting import Flight, take, take_async
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 
-_log = logging.getLogger("sluice.ids")
 EPOCH: Final = datetime(2025, 1, 1, tzinfo=UTC)
 #: Ids of one node in one millisecond.
 TICKS: Final = 4096
@@ -116,7 +117,7 @@ class TimeOrderedGenerator:
             self._book.amend(self._release, Patience(5, time.sleep))
         except SluiceError as error:
             # The lease ends by itself.
-            _log.warning("ids.release.failed", extra={"holder": self.holder, "reason": str(error)})
+            tell(events.IDS_RELEASE_FAILED, node=self.holder, error=told(error))
 
     async def aclose(self) -> None:
         """End as `close` does, without blocking the event loop."""
@@ -183,7 +184,7 @@ class TimeOrderedGenerator:
         try:
             table = self._book.amend(change, self._patience)
         except SluiceError as error:
-            _log.warning("ids.lease.failed", extra={"holder": self.holder, "reason": str(error)})
+            tell(events.IDS_LEASE_FAILED, node=self.holder, error=told(error))
             return error
         with self._lock:
             self._lease = table.held_by(self.holder)

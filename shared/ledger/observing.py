@@ -4,7 +4,6 @@ The ledger is the source: what it says was settled, once a chunk, whatever was d
 at, not pushed: one request a look while nothing changes, and the rows only when something did.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,8 +14,10 @@ from shared.clock import Clock, SystemClock
 from shared.errors import JobFailedError, LedgerError
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import ChunkRow, Job, JobState
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 
-_LOG: Final = logging.getLogger(__name__)
 #: Seconds between two looks.
 LOOK_EVERY: Final = 2.5
 _WELL: Final = frozenset({JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED})
@@ -103,8 +104,8 @@ class ObservedJob:
         for observer in tuple(self._observers):
             try:
                 what(observer)
-            except Exception:  # noqa: BLE001 - whatever a subscriber raises is its own, and is logged
-                _LOG.exception("an observer of a job failed and is told nothing more", extra={"job": self._job})
+            except Exception as error:  # noqa: BLE001 - whatever a subscriber raises is its own, and is logged
+                tell(events.OBSERVER_FAILED, job=self._job, error=told(error), at=place(error))
                 self._drop(observer)
 
     def _drop(self, observer: Observer) -> None:

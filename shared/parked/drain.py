@@ -13,6 +13,8 @@ from shared.parked.parking import FailedMessage, Parking, parked_result
 from shared.payload.names import NAME
 from shared.pipeline.messages import Chunk, Finish, Internal, Result, decode
 from shared.pipeline.send_result import SendResult
+from shared.telemetry import events
+from shared.telemetry.event import tell
 from shared.topology import POISON_SUFFIX
 
 SUBMISSIONS: Final = "submissions"
@@ -38,6 +40,8 @@ def drain_poison(queue: QueueClient, parking: Parking, send: SendResult, most: i
                 drained += 1
             if not page:
                 break
+    if drained:
+        tell(events.POISON_DRAINED, queue=queue.queue_name, messages=drained)
     return drained
 
 

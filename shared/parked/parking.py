@@ -1,6 +1,5 @@
 """Parks a failed message: the one way into the store, whatever stage it failed in."""
 
-import logging
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -11,8 +10,9 @@ from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, RESUME, Entry, Stage
 from shared.parked.parked_table import ParkedTable
 from shared.pipeline.failure import fingerprint_of, reason_of
 from shared.pipeline.messages import Chunk, Outcome, Result
+from shared.telemetry import events
+from shared.telemetry.event import tell
 
-_LOG: Final = logging.getLogger(__name__)
 #: A result message has one kibibyte.
 LONGEST_REASON: Final = 200
 
@@ -42,8 +42,14 @@ class Parking:
     def park(self, failed: FailedMessage, error: BaseException) -> Entry:
         """Keep the message with the reason that the error gives."""
         parked = self.table.park(self._entry(failed, error), failed.body)
-        names = {"job": failed.job, "key": failed.key, "stage": failed.stage.value}
-        _LOG.warning("message parked", extra={**names, "reason": parked.reason, "fingerprint": parked.fingerprint})
+        tell(
+            events.MESSAGE_PARKED,
+            job=failed.job,
+            key=failed.key,
+            stage=failed.stage.value,
+            reason=parked.reason,
+            fingerprint=parked.fingerprint,
+        )
         return parked
 
     def _entry(self, failed: FailedMessage, error: BaseException) -> Entry:

@@ -1,6 +1,5 @@
 """What arrives on `submissions`: submissions of publishers, and the app's own dispatch messages."""
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -13,8 +12,9 @@ from shared.pipeline.accept import SUBMISSIONS, Acceptance
 from shared.pipeline.deliveries import Deliveries, Delivery
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.messages import Dispatch, decode, encode
+from shared.telemetry import events
+from shared.telemetry.event import tell
 
-_LOG: Final = logging.getLogger(__name__)
 DISPATCH: Final = "dispatch"
 
 
@@ -48,7 +48,7 @@ class Arrivals:
             self._dispatch(envelope.body)
             return
         outcome = self._acceptance.accept(envelope, delivery.message_id)
-        _LOG.info("submission accepted", extra={"message_id": delivery.message_id, "outcome": outcome.value})
+        tell(events.SUBMISSION_ACCEPTED, message_id=delivery.message_id, outcome=outcome.value)
 
     def _dispatch(self, body: bytes) -> None:
         try:

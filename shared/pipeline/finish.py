@@ -12,7 +12,6 @@ Every write is either made once under a name of its own (outputs, checkpoints), 
 job's ETag (the end), so that any number of finishers may run, stop and follow each other.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -36,10 +35,12 @@ from shared.pipeline.messages import Finish
 from shared.pipeline.outbox import Outbox, event_of
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 from shared.workloads import Total
 from shared.workloads.registry import Workloads
 
-_LOG: Final = logging.getLogger(__name__)
 #: Only settlers of replays and people write a job that is being finished.
 _ATTEMPTS: Final = 20
 
@@ -94,11 +95,13 @@ class Finisher:
     def halt(self, message: Finish, error: Exception) -> None:
         """Pause a job whose outputs cannot be made, with the problem for a person to read."""
         problem = f"revision {message.revision} cannot be finished: {type(error).__name__}: {error}"
-        self._decide(message.job, lambda job: halted(job, message.revision, problem))
+        job = self._decide(message.job, lambda job: halted(job, message.revision, problem))
+        if job is not None and job.state is JobState.PAUSED:
+            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=told(error))
 
     def _nothing_to_do(self, job: Job | None, message: Finish) -> Ending:
-        names = {"job": message.job, "revision": message.revision, "state": None if job is None else job.state.value}
-        _LOG.info("finish message without effect", extra=names)
+        state = None if job is None else job.state.value
+        tell(events.FINISH_IGNORED, job=message.job, revision=message.revision, state=state)
         if job is not None and job.state in FINISHED:
             # Whoever finished it may have ended before it told anybody.
             self._tell(job.job)
@@ -132,6 +135,7 @@ class Finisher:
         ended = self._decide(job.job, lambda current: finished(current, job.revision, found, self._tools.clock.now()))
         if ended is None or ended.state not in FINISHED or ended.revision != job.revision:
             return Ending.NOTHING_TO_DO
+        _tell_finished(ended)
         self._tell(job.job, pointer)
         return Ending.FINISHED
 
@@ -152,6 +156,26 @@ class Finisher:
     def _tell(self, job: str, pointer: Pointer | None = None) -> None:
         try:
             self._tools.outbox.flush(job, pointer)
-        except (SignalNotSentError, StorageUnavailableError):
+        except (SignalNotSentError, StorageUnavailableError) as error:
             # The job is finished all the same; the pointer leads the tick to its event.
-            _LOG.warning("event not sent, it stays in the outbox", extra={"job": job}, exc_info=True)
+            tell(events.OUTBOX_UNSENT, job=job, error=told(error))
+
+
+def _tell_finished(job: Job) -> None:
+    began, ended = job.started_at or job.accepted_at, job.finished_at or job.accepted_at
+    tell(
+        events.JOB_FINISHED,
+        job=job.job,
+        revision=job.revision,
+        state=job.state.value,
+        workload=job.workload,
+        accepted=job.totals.accepted.items,
+        rejected=job.totals.rejected.items,
+        parked=job.totals.parked.items,
+        waited_seconds=round((began - job.accepted_at).total_seconds(), 3),
+        ran_seconds=round((ended - began).total_seconds(), 3),
+        work_ms=job.milliseconds,
+        requests=dict(job.requests),
+    )
+    if job.state is JobState.UNBALANCED:
+        tell(events.JOB_UNBALANCED, job=job.job, revision=job.revision)

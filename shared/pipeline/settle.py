@@ -11,12 +11,11 @@ A lost reply is the same case: what was written is there when the rows are read.
 that was read before.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import sleep
-from typing import Final, Protocol
+from typing import Protocol
 
 from shared.clock import Clock
 from shared.errors import LedgerError, SettleIncompleteError, SluiceError, StorageUnavailableError
@@ -29,8 +28,9 @@ from shared.pending import Pointer
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.patience import Patience
 from shared.pipeline.received import Arrived, Reason, Received, Unsettled, entry_of, sort
-
-_LOG: Final = logging.getLogger(__name__)
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 
 
 class ParkStore(Protocol):
@@ -125,7 +125,7 @@ class Settler:
             patience.until_done(lambda number: self._attempt(group, number), tried)
         except LedgerError as error:
             # This job's rows are unreadable or full: nobody can credit to it, and other jobs must not wait for it.
-            _LOG.exception("results not credited", extra={"job": group.job, "results": len(arrived)})
+            tell(events.RESULTS_UNCREDITED, job=group.job, results=len(arrived), error=told(error), at=place(error))
             return self._park([_unsettled(one, Reason.LEDGER_UNREADABLE, str(error)) for one in arrived], patience)
         return group.outcome or Settled()
 
@@ -171,6 +171,9 @@ class Settler:
             self._call.send(made.job.job, made.job.revision)
             if group.pointer is not None:
                 self._call.made(group.pointer)
+        if made.job.state is JobState.PAUSED and before.state is not JobState.PAUSED:
+            reason = f"{made.job.parked_chunks} of {made.job.chunks} chunks are parked"
+            tell(events.JOB_PAUSED, job=made.job.job, revision=made.job.revision, reason=reason)
         messages = {id(one.result): one for one in group.arrived}
         for refused in made.refused:
             self._keep(_unsettled(messages[id(refused.result)], Reason.REFUSED, refused.reason))
@@ -178,7 +181,7 @@ class Settler:
 
     def _without_job(self, group: _Group, job: Job | None) -> Settled:
         if job is not None:
-            _LOG.info("results of a buried job dropped", extra={"job": group.job, "results": len(group.arrived)})
+            tell(events.RESULTS_DROPPED, job=group.job, results=len(group.arrived))
             return Settled(duplicates=len(group.arrived))
         for one in group.arrived:
             self._keep(_unsettled(one, Reason.UNKNOWN_JOB, f"there is no job {group.job!r}"))
@@ -190,7 +193,8 @@ class Settler:
         return Settled(parked=len(unsettled))
 
     def _keep(self, bad: Unsettled) -> bool:
-        _LOG.warning("result parked", extra={"reason": bad.reason.value, "message_id": bad.message.id})
+        job = None if bad.result is None else bad.result.job
+        tell(events.RESULT_PARKED, job=job, reason=bad.reason.value, message_id=bad.message.id)
         self._parked.park(entry_of(bad, self._clock.now()), bad.message.body)
         return True
 

@@ -4,7 +4,6 @@ Any message may be lost, whole queues even: the ledger knows what is missing, an
 Its cost follows the jobs that are not finished; a finished one loses its pointer and is never looked at again.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,8 +22,10 @@ from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.messages import Dispatch, encode
 from shared.pipeline.retention import RETENTION_POINTER, Retention
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 
-_LOG: Final = logging.getLogger(__name__)
 #: Nothing happens to these by itself any more.
 _SETTLED: Final = FINISHED | {JobState.BURIED}
 _WAITING: Final = frozenset({JobState.PLANNING, JobState.HELD})
@@ -67,7 +68,7 @@ class Sweep:
         try:
             return Swept(looked_at=1, put_again=self._follow(pointer))
         except SluiceError as error:
-            _LOG.exception("job not looked after", extra={"pointer": pointer.id, "reason": type(error).__name__})
+            tell(events.JOB_NEGLECTED, pointer=pointer.id, error=told(error), at=place(error))
             return Swept(looked_at=1, failed=1)
 
     def _follow(self, pointer: Pointer) -> int:
@@ -104,9 +105,11 @@ class Sweep:
     def _put_again(self, job: Job, now: datetime) -> int:
         ended = {row.chunk for row in self.ledger.rows(job.job)}
         put = self.dispatcher.put_again(job, overdue(job, ended, now, self.overdue))
+        silent = now - (job.progressed_at or job.accepted_at)
+        tell(events.JOB_OVERDUE, job=job.job, chunks=put, silent_seconds=round(silent.total_seconds()))
         if may_dispatch(job):
             self.send(SUBMISSIONS, encode(Dispatch(job=job.job)).decode())
         if commit(self.ledger, nudged(job, now)) is None:
             # Somebody made progress meanwhile, which says more than our note would have.
-            _LOG.info("job moved while it was nudged", extra={"job": job.job})
+            tell(events.JOB_MOVED, job=job.job)
         return put

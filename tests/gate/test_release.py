@@ -256,7 +256,7 @@ def test_a_dead_bus_leaves_polling(provisioned, gate, caplog):
         assert release.mode == POLLING
         gatehouse(dead, clock=SystemClock()).operator.open(gate, by="ann")
         assert release.wait(SOON).epoch == 1
-    assert "polling only" in caplog.text
+    assert "sluice.listener.polling" in caplog.text
 
 
 def all_free(connections):

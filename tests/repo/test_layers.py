@@ -17,6 +17,8 @@ ALLOWED = {
 #: Runs before anything is installed.
 STANDARD_LIBRARY_ONLY = ("__init__", "__main__", "commands", "errors", "installation", "lock", "paths", "verify_clone")
 MOST_LINES = 250
+#: Lists: one entry after the other, however many there are.
+CATALOGUES = {"shared/telemetry/events.py"}
 
 
 def modules(package):
@@ -106,4 +108,4 @@ def test_modules_stay_small_enough_to_read():
         for module in every_module()
         if (lines := len(module.read_text().splitlines())) > MOST_LINES
     }
-    assert long == {}
+    assert set(long) <= CATALOGUES, long

@@ -1,0 +1,258 @@
+"""The catalogue of events: every name that a log, an alert or a saved query may say.
+
+An event whose remedy is empty heals by itself. `docs/operating.md` shows this list as a table, and the alerts in
+`infra/` are made from it.
+"""
+
+from logging import ERROR, INFO, WARNING
+from typing import Final
+
+from shared.telemetry.event import Alert, Event, Severity
+
+#: A gate that is opened once a day holds its work for less; anything older was forgotten or misspelt.
+HELD_TOO_LONG_HOURS: Final = 26
+
+# --- jobs ---
+
+SUBMISSION_ACCEPTED: Final = Event(
+    name="sluice.submission.accepted",
+    level=INFO,
+    fields=("message_id", "outcome"),
+    meaning="a submission was accepted: its job is dispatched, held behind its gate, or known already",
+)
+JOB_OVERDUE: Final = Event(
+    name="sluice.job.overdue",
+    level=WARNING,
+    fields=("job", "chunks", "silent_seconds"),
+    meaning="a job made no progress for too long, and so many of its chunks were put on the work queues again",
+    remedy="once is a lost message; again for the same job: look for failing instances, and at `sluice jobs show JOB`",
+    alert=Alert(severity=Severity.WARNING),
+)
+JOB_NEGLECTED: Final = Event(
+    name="sluice.job.neglected",
+    level=ERROR,
+    fields=("pointer", "error", "at"),
+    meaning="the tick could not look after a job; the next one tries again",
+    remedy="look at the error: storage that is away, or a row of the ledger that cannot be read",
+    alert=Alert(severity=Severity.WARNING),
+)
+JOB_MOVED: Final = Event(
+    name="sluice.job.moved",
+    level=INFO,
+    fields=("job",),
+    meaning="a job made progress while the tick was about to note that it did not",
+)
+JOB_PAUSED: Final = Event(
+    name="sluice.job.paused",
+    level=ERROR,
+    fields=("job", "revision", "reason"),
+    meaning="a job stands still until a person resumes it: too many chunks are parked, or its outputs cannot be made",
+    remedy="`sluice jobs show JOB` says why; correct the cause, replay what is parked, then `sluice jobs resume JOB`",
+    alert=Alert(severity=Severity.ERROR),
+)
+JOB_FINISHED: Final = Event(
+    name="sluice.job.finished",
+    level=INFO,
+    fields=(
+        "job",
+        "revision",
+        "state",
+        "workload",
+        "accepted",
+        "rejected",
+        "parked",
+        "waited_seconds",
+        "ran_seconds",
+        "work_ms",
+        "requests",
+    ),
+    meaning="a revision of a job is finished: its items by how they ended, its time, and its chunks' work and requests by cause",
+)
+JOB_UNBALANCED: Final = Event(
+    name="sluice.job.unbalanced",
+    level=ERROR,
+    fields=("job", "revision"),
+    meaning="what came out of a job is not what was declared to go in, so no outputs were written",
+    remedy="`sluice jobs show JOB` says what differs: ask the publisher whether the declared counts and sums are right",
+    alert=Alert(severity=Severity.ERROR),
+)
+FINISH_IGNORED: Final = Event(
+    name="sluice.finish.ignored",
+    level=INFO,
+    fields=("job", "revision", "state"),
+    meaning="a finish message came too late or twice",
+)
+
+# --- results ---
+
+RESULT_PARKED: Final = Event(
+    name="sluice.result.parked",
+    level=WARNING,
+    fields=("job", "reason", "message_id"),
+    meaning="a result message that can never be credited was parked",
+    remedy="find out who else sends to the queue of results; `sluice parked list` shows it",
+    alert=Alert(severity=Severity.WARNING),
+)
+RESULTS_UNCREDITED: Final = Event(
+    name="sluice.results.uncredited",
+    level=ERROR,
+    fields=("job", "results", "error", "at"),
+    meaning="the rows of a job cannot be read or take no more, so its results were parked",
+    remedy="restore the job's rows, then `sluice parked replay`",
+    alert=Alert(severity=Severity.ERROR),
+)
+RESULTS_DROPPED: Final = Event(
+    name="sluice.results.dropped",
+    level=INFO,
+    fields=("job", "results"),
+    meaning="results came for a job whose retention is over",
+)
+
+# --- parked ---
+
+MESSAGE_PARKED: Final = Event(
+    name="sluice.message.parked",
+    level=WARNING,
+    fields=("job", "key", "stage", "reason", "fingerprint"),
+    meaning="a message failed for good and is kept with its reason",
+    remedy="`sluice parked list` groups by cause; correct it, then `sluice parked replay FINGERPRINT` or `discard`",
+    alert=Alert(severity=Severity.WARNING),
+)
+POISON_DRAINED: Final = Event(
+    name="sluice.poison.drained",
+    level=ERROR,
+    fields=("queue", "messages"),
+    meaning="the host gave up on messages before the app did; they are parked now",
+    remedy="find in the log why instances end or time out, then `sluice parked replay`",
+    alert=Alert(severity=Severity.ERROR),
+)
+
+# --- gates ---
+
+GATE_RELEASED: Final = Event(
+    name="sluice.gate.released",
+    level=INFO,
+    fields=("gate", "epoch", "put", "seen_by", "lag_seconds"),
+    meaning="work that was held behind a gate was put on its queue",
+)
+GATE_HOLDING: Final = Event(
+    name="sluice.gate.holding",
+    level=INFO,
+    fields=("gate", "hours"),
+    meaning="work waits behind a gate, for at least so many hours; told every quarter of an hour",
+    remedy="`sluice gate list`: open it, or find out who misspelt its name",
+    alert=Alert(severity=Severity.WARNING, where=f"todouble(fields.hours) >= {HELD_TOO_LONG_HOURS}"),
+)
+GATE_UNSERVED: Final = Event(
+    name="sluice.gate.unserved",
+    level=ERROR,
+    fields=("gate", "error", "at"),
+    meaning="the tick could not look after a gate; the next one tries again",
+    remedy="look at the error: storage that is away, or `sluice gate status GATE` says that its blob cannot be read",
+    alert=Alert(severity=Severity.ERROR),
+)
+HELD_UNDISPATCHED: Final = Event(
+    name="sluice.held.undispatched",
+    level=WARNING,
+    fields=("gate", "entry", "queue", "error"),
+    meaning="held work that may start could not be put on its queue; the next tick tries again",
+)
+SIGNAL_REFUSED: Final = Event(
+    name="sluice.signal.refused",
+    level=WARNING,
+    fields=(),
+    meaning="a signal on the bus names no gate",
+    remedy="find out who else sends to the topic of signals",
+)
+SIGNAL_UNSERVED: Final = Event(
+    name="sluice.signal.unserved",
+    level=WARNING,
+    fields=("gate", "error"),
+    meaning="a release could not be served at its signal; the tick does it",
+)
+SIGNAL_UNSENT: Final = Event(
+    name="sluice.signal.unsent",
+    level=WARNING,
+    fields=("gate", "epoch"),
+    meaning="a gate was opened and nobody could be told; everybody finds it by polling",
+)
+LISTENER_POLLING: Final = Event(
+    name="sluice.listener.polling",
+    level=WARNING,
+    fields=("reason",),
+    meaning="a worker finds releases by polling only",
+    remedy="look at the reason: no bus, no free subscription, or no answer",
+)
+FLAG_UNREAD: Final = Event(
+    name="sluice.flag.unread",
+    level=WARNING,
+    fields=("gate",),
+    meaning="a worker that waits for a gate could not read it and will look again",
+)
+RECEIPT_UNWRITTEN: Final = Event(
+    name="sluice.receipt.unwritten",
+    level=WARNING,
+    fields=("gate", "epoch"),
+    meaning="a release has no receipt; nobody waits for one",
+)
+
+# --- the tick and the outbox ---
+
+TICK_FAILED: Final = Event(
+    name="sluice.tick.failed",
+    level=ERROR,
+    fields=("error", "at"),
+    meaning="a step of the tick failed; the others were done, and the next tick does all of them",
+    remedy="look at the error; again and again: what was lost on the way stays lost until it is gone",
+    alert=Alert(severity=Severity.ERROR),
+)
+OUTBOX_UNSENT: Final = Event(
+    name="sluice.outbox.unsent",
+    level=WARNING,
+    fields=("job", "error"),
+    meaning="a job is finished and nobody could be told; the tick sends it",
+)
+OUTBOX_LATE: Final = Event(
+    name="sluice.outbox.late",
+    level=WARNING,
+    fields=("job", "late_seconds"),
+    meaning="the tick found an announcement that should have been sent, and sends it",
+    remedy="again for the same job: look whether Service Bus answers (`sluice doctor`)",
+    alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 600"),
+)
+OBSERVER_FAILED: Final = Event(
+    name="sluice.observer.failed",
+    level=ERROR,
+    fields=("job", "error", "at"),
+    meaning="an observer of a job raised an error and is told nothing more",
+    remedy="correct the observer",
+)
+
+# --- ids ---
+
+IDS_REFILL_FAILED: Final = Event(
+    name="sluice.ids.refill.failed",
+    level=WARNING,
+    fields=("node", "error"),
+    meaning="the next block of ids could not be reserved; it is tried again",
+)
+IDS_CLOSE_FAILED: Final = Event(
+    name="sluice.ids.close.failed",
+    level=WARNING,
+    fields=("node", "error"),
+    meaning="ids that were not used could not be given back: they are a gap",
+)
+IDS_LEASE_FAILED: Final = Event(
+    name="sluice.ids.lease.failed",
+    level=WARNING,
+    fields=("node", "error"),
+    meaning="the lease of a node number could not be renewed; ids stop before it ends",
+)
+IDS_RELEASE_FAILED: Final = Event(
+    name="sluice.ids.release.failed",
+    level=WARNING,
+    fields=("node", "error"),
+    meaning="the lease of a node number could not be given back; it ends by itself",
+)
+
+EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, Event))
