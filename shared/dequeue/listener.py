@@ -4,13 +4,12 @@ Pull: one task stays, polls ever less often, and grows to the rule when it finds
 starts the first task, and all end when the queues are empty (0, rule, 0).
 """
 
-import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from shared.clock import Clock, SystemClock
 from shared.dequeue.counting import TaskCount
@@ -23,8 +22,9 @@ from shared.dequeue.sizing import Pace
 from shared.dequeue.task import Crew, DequeueTask
 from shared.dequeue.work_queue import Source
 from shared.pipeline.deliveries import Delivery
-
-_LOG: Final = logging.getLogger(__name__)
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class QueueListener:
         try:
             self.start(self._crew.listening.wanted(self._crew.depth.depth()))
         except RuntimeError:
-            _LOG.warning("no thread left for another dequeue task", extra={"active": self._crew.count.active})
+            tell(events.TASK_REFUSED, active=self._crew.count.active)
 
     def _start_one(self) -> None:
         thread = Thread(target=self._main, name="dequeue-task", daemon=True)
@@ -137,7 +137,7 @@ class QueueListener:
         try:
             DequeueTask(self._crew).run()
         except BaseException as error:  # noqa: BLE001 - a workload may end its thread in any way
-            _LOG.exception("a dequeue task failed; another takes its place")
+            tell(events.TASK_FAILED, error=told(error), at=place(error))
             self._crew.observers.on_error(error)
             return False
         return True

@@ -1,14 +1,13 @@
 """Whoever subscribed to a listener."""
 
-import logging
 from collections.abc import Callable
 from threading import Lock
-from typing import Final
 
 from shared.dequeue.listening import Observer
 from shared.pipeline.deliveries import Delivery
-
-_LOG: Final = logging.getLogger(__name__)
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 
 
 class Observers:
@@ -40,11 +39,11 @@ class Observers:
         with self._lock:
             self._observers = [one for one in self._observers if one is not observer]
 
-    def _tell(self, tell: Callable[[Observer], None]) -> None:
+    def _tell(self, call: Callable[[Observer], None]) -> None:
         with self._lock:
             observers = list(self._observers)
         for one in observers:
             try:
-                tell(one)
-            except Exception:  # noqa: BLE001 - it is somebody else's code
-                _LOG.exception("an observer of a queue listener failed")
+                call(one)
+            except Exception as error:  # noqa: BLE001 - it is somebody else's code
+                tell(events.LISTENER_OBSERVER_FAILED, error=told(error), at=place(error))

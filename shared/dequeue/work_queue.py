@@ -1,6 +1,5 @@
 """One work queue as a listener sees it: receive, ask its depth, and hold what was received by its own receipt."""
 
-import logging
 from collections.abc import Sequence
 from math import inf
 from threading import Lock
@@ -12,8 +11,10 @@ from azure.storage.queue import QueueClient, QueueMessage
 from shared.answers import expecting_an_answer
 from shared.clock import Clock
 from shared.pipeline.deliveries import Delivery
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 
-_LOG: Final = logging.getLogger(__name__)
 #: Answers that say: the message is gone, or was received by somebody else since.
 _LOST: Final = frozenset({400, 404})
 
@@ -152,8 +153,8 @@ class HeldMessage:
         return str(self._queue.update_message(self._id, self._receipt, visibility_timeout=seconds).pop_receipt)
 
     def _tell(self, what: str, error: AzureError) -> None:
-        known = {"queue": self.delivery.queue, "message_id": self._id, "reason": type(error).__name__}
-        _LOG.warning("message %s; it may be delivered once more", what, extra=known)
+        queue, name = self.delivery.queue, self._id
+        tell(events.MESSAGE_UNSETTLED, queue=queue, message_id=name, what=what, error=told(error))
 
 
 def _is_lost(error: AzureError) -> bool:

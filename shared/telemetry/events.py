@@ -228,6 +228,36 @@ OBSERVER_FAILED: Final = Event(
     remedy="correct the observer",
 )
 
+# --- the listener of work queues ---
+
+MESSAGE_UNSETTLED: Final = Event(
+    name="sluice.message.unsettled",
+    level=WARNING,
+    fields=("queue", "message_id", "what", "error"),
+    meaning="a message could not be deleted, kept hidden or given back, so it may be delivered once more",
+)
+TASK_FAILED: Final = Event(
+    name="sluice.task.failed",
+    level=ERROR,
+    fields=("error", "at"),
+    meaning="a dequeue task ended by an error that is not one message's; another takes its place",
+    remedy="look at the error: storage that is away, or a workload that ends its thread",
+)
+TASK_REFUSED: Final = Event(
+    name="sluice.task.refused",
+    level=WARNING,
+    fields=("active",),
+    meaning="the process has no thread left for another dequeue task; those that run go on",
+    remedy="lower the rules' tasks for one process, or give it more memory",
+)
+LISTENER_OBSERVER_FAILED: Final = Event(
+    name="sluice.listener.observer.failed",
+    level=ERROR,
+    fields=("error", "at"),
+    meaning="an observer of a queue listener raised an error",
+    remedy="correct the observer",
+)
+
 # --- ids ---
 
 IDS_REFILL_FAILED: Final = Event(
