@@ -12,6 +12,7 @@ SluiceError
 ├── AttemptFailedError            an invocation failed; what the host may log of it
 ├── RulesRefusedError             the rules of concurrency make no sense, or somebody else wrote newer ones
 ├── NoSlotError                   a process had no slot for a message in time; it is delivered again, perhaps elsewhere
+├── PricesError                   a table of prices cannot be read, or is none
 ├── ParkedError
 │   ├── NotParkedError            nothing is parked under that key
 │   └── ParkedTamperedError       the bytes of something parked are not those that were parked
@@ -178,6 +179,10 @@ class RulesRefusedError(SluiceError):
 
 class NoSlotError(SluiceError):
     """Raised when a process works on as much as it may and a message has waited long enough for its turn."""
+
+
+class PricesError(SluiceError):
+    """Raised when a table of prices cannot be used; the message says where to get one that can."""
 
 
 class ParkedError(SluiceError):

@@ -1,0 +1,75 @@
+"""The bill of one job, beside what the same work costs with one message for each transaction."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from shared.ledger.records import Job
+from shared.usage.bill import Bill, Charge, Usage, price, useful
+from shared.usage.prices import Prices
+
+#: Put, get and delete: what one message costs at least; and when 32 are taken with one request.
+REQUESTS_OF_A_MESSAGE: Final = 3
+TAKEN_AT_ONCE: Final = 32
+#: How many messages the host takes with one request; host.json says so.
+HOST_TAKES: Final = 16
+#: Submission, dispatch and finish travel as a message each, beside the chunks.
+OTHER_MESSAGES: Final = 3
+#: A result is received and completed by the host, a message each.
+BUS_OPERATIONS_OF_A_RESULT: Final = 2
+#: GB of an instance, for the time that the chunks took.
+INSTANCE_GB: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class JobBill:
+    """What a job cost: what its stages counted, and what the host did for it, which nobody but Azure counts."""
+
+    job: Job
+    prices: Prices
+    metered: Bill
+    #: Taking its messages off the queues and the bus: from their number, not counted.
+    taken: Bill
+
+    @property
+    def total(self) -> Decimal:
+        """The price of all requests."""
+        return self.metered.total + self.taken.total
+
+    @property
+    def requests(self) -> int:
+        """Every request, counted or calculated."""
+        return self.metered.requests + self.taken.requests
+
+    @property
+    def each(self) -> Decimal:
+        """Requests for one transaction."""
+        return Decimal(self.requests) / max(1, self.job.items)
+
+    @property
+    def computing(self) -> Decimal:
+        """The price of the chunks' time, as if an instance ran one at a time: more is never paid for them."""
+        seconds = Decimal(self.job.milliseconds) / 1000
+        return seconds * INSTANCE_GB * self.prices.functions.gb_second
+
+    @property
+    def one_by_one(self) -> Bill:
+        """What queue requests would cost with a message for each transaction."""
+        return price(useful(queue=REQUESTS_OF_A_MESSAGE * self.job.items), self.prices)
+
+
+def bill_of(job: Job, prices: Prices) -> JobBill:
+    """Return the bill of a job as its row stands."""
+    return JobBill(job, prices, price(metered(job), prices), price(taken(job.done + job.parked_chunks), prices))
+
+
+def metered(job: Job) -> Usage:
+    """Return what the job's stages counted."""
+    return {Charge.parse(text): number for text, number in job.requests.items()}
+
+
+def taken(chunks: int) -> Usage:
+    """Return what it takes to take the messages of so many chunks off the queues and the bus."""
+    messages = chunks + OTHER_MESSAGES
+    gets = -(-chunks // HOST_TAKES) + OTHER_MESSAGES
+    return useful(queue=messages + gets, bus=chunks * BUS_OPERATIONS_OF_A_RESULT)
