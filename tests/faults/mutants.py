@@ -97,13 +97,13 @@ POST_JOB = ("accept", "POST jobs")
 MUTANTS = {
     # Where the mistake changes the order, its request stands where another one stood.
     "an event is deleted before it is sent": Mutant(
-        Outbox, "flush", _remove_before_sending, SETTLE, "kill_after", ("finish", "SEND signals completed")
+        Outbox, "flush", _remove_before_sending, SETTLE, "kill_after", ("finish", "SEND job-events completed")
     ),
     "chunk rows are overwritten instead of inserted": Mutant(
         table_ledger, "_operations", _upserting, "process", "reset_after", ("process", "SEND results")
     ),
     "the outbox is sent inline only": Mutant(
-        Tick, "_tell", lambda *_: None, SETTLE, "reset_before", ("finish", "SEND signals completed")
+        Tick, "_tell", lambda *_: None, SETTLE, "reset_before", ("finish", "SEND job-events completed")
     ),
     "messages have the default time to live": Mutant(LINE, "queue_sender", _expiring_sender, ACCEPT),
     "poison is deleted without a record": Mutant(LINE, "drain_poison", _throw_away, "drain a submission"),
