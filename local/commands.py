@@ -66,6 +66,7 @@ def _check(_options: argparse.Namespace, _rest: list[str]) -> int:
         _python("-m", "ruff", "check", "."),
         _python("-m", "ruff", "format", "--check", "."),
         _python("-m", "mypy"),
+        _python("-m", "local.infra"),
     ]
     return max(statuses)
 
@@ -113,14 +114,18 @@ COMMANDS = (
         "run the stack in the foreground until Ctrl-C, so that publishers can drop messages",
     ),
     ("test", _in_venv("-m", "pytest", *SIDE_BY_SIDE), "run the tests; what follows goes to pytest"),
-    ("check", _check, "lint and check types"),
+    ("check", _check, "lint, check types, and check what would be deployed"),
     ("bench", _in_venv("-m", "tests.benchmarks"), "run the benchmarks and write their tables into the docs"),
     (
         "faults",
         _in_venv("-m", "tests.faults"),
         "break every storage request in every way, check what is left, and write docs/faults.md (about an hour)",
     ),
-    ("docs", _in_venv("-m", "local.docs"), "write the tables of the documentation that come from the code"),
+    (
+        "docs",
+        _in_venv("-m", "local.docs"),
+        "write what comes from the code: tables of the documentation, files of infra/",
+    ),
     ("lock", _lock, "make requirements.txt and requirements-dev.txt from pyproject.toml (--upgrade: newest versions)"),
     ("setup", _setup, "install everything into .venv and .stack; every other command does this by itself"),
     ("verify-clone", _verify_clone, "prove that a fresh clone with an empty HOME and no system Node tests and demos"),

@@ -1,4 +1,6 @@
-"""Writes the tables of the documentation that come from the code, between their markers; a test finds drift.
+"""Writes what comes from the code: tables of the documentation, between their markers, and files that Bicep reads.
+
+A test finds drift.
 
 A marked place looks like this, and everything between its two lines is replaced:
 
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from local.errors import StackError
+from local.infra import entities
 from local.paths import ROOT
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
@@ -44,6 +47,10 @@ def main() -> int:
         if made != text:
             document.write_text(made)
             print(f"wrote {document.relative_to(ROOT)}")
+    for file, make in FILES.items():
+        if not file.exists() or file.read_text() != make():
+            file.write_text(make())
+            print(f"wrote {file.relative_to(ROOT)}")
     return 0
 
 
@@ -145,6 +152,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "reasons": _reasons,
     "limits": _limits,
 }
+
+#: Whole files that come from the code.
+FILES: dict[Path, Callable[[], str]] = {entities.FILE: entities.text}
 
 
 if __name__ == "__main__":

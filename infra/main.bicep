@@ -1,0 +1,224 @@
+// One Sluice: a resource group with everything in it. `azd up` deploys it; docs/deploy.md says what each part costs.
+targetScope = 'subscription'
+
+@description('Name of the environment: part of every name, and the value of the tag azd-env-name.')
+@minLength(1)
+@maxLength(64)
+param environmentName string
+
+@description('Region of every resource.')
+@metadata({ azd: { type: 'location' } })
+param location string
+
+@description('Object id of who deploys, who becomes an operator and a publisher; empty: nobody does.')
+param principalId string = ''
+
+@description('What kind of principal that is.')
+@allowed(['User', 'ServicePrincipal'])
+param principalType string = 'User'
+
+@description('Who else may drop submissions: objects with id (object id) and type (User, Group, ServicePrincipal).')
+param publishers array = []
+
+@description('Who else may operate Sluice: objects with id (object id) and type (User, Group, ServicePrincipal).')
+param operators array = []
+
+@description('Work queues that chunks are spread over; one more is one more scale group of its own.')
+@minValue(1)
+@maxValue(100)
+param workQueues int = 1
+
+@description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')
+param tickSchedule string = '0 * * * * *'
+
+@description('Further app settings by name, over the defaults of the code: docs/design.md and the README list them.')
+param settings object = {}
+
+@description('Version of Python. The remote build must have wheels for it.')
+@allowed(['3.11', '3.12', '3.13'])
+param pythonVersion string = '3.12'
+
+@description('Memory of an instance in MB; its CPU grows with it, and so does its price.')
+@allowed([512, 2048, 4096])
+param instanceMemoryMB int = 2048
+
+@description('Instances at most, over all functions together: the upper end of the bill.')
+@minValue(40)
+@maxValue(1000)
+param maximumInstanceCount int = 100
+
+@description('Instances of release_gate that are always there: 1 when a release must not wait for a cold start.')
+@minValue(0)
+@maxValue(20)
+param releaseGateAlwaysReady int = 0
+
+@description('Instances that are always there of other functions: counts by function name, such as { process_chunk: 2 }.')
+param alwaysReady object = {}
+
+@description('Days that logs are kept; the first 30 come with the price of taking them in.')
+@minValue(30)
+@maxValue(730)
+param logRetentionDays int = 30
+
+@description('GB of logs a day at most, so that a flood costs no more; what comes after it that day is lost, alerts included.')
+@minValue(1)
+@maxValue(100)
+param logDailyCapGB int = 2
+
+@description('Whether every storage request of the app is logged, for an investigation: a log line costs more than the request.')
+param isStorageLogged bool = false
+
+@description('Whether the alert rules are made; each one has a monthly price.')
+param hasAlerts bool = true
+
+@description('Where alerts are mailed to; empty: they are seen in the portal only.')
+param alertEmail string = ''
+
+var token = toLower(uniqueString(subscription().id, environmentName, location))
+var tags = { 'azd-env-name': environmentName }
+// Whoever deploys can submit the first job and open its gate; no other person can unless named.
+var deployer = empty(principalId) ? [] : [{ id: principalId, type: principalType }]
+
+resource group 'Microsoft.Resources/resourceGroups@2024-11-01' = {
+  name: 'rg-${environmentName}'
+  location: location
+  tags: tags
+}
+
+module identity 'modules/identity.bicep' = {
+  name: 'identity'
+  scope: group
+  params: {
+    name: 'id-sluice-${token}'
+    location: location
+    tags: tags
+  }
+}
+
+module monitoring 'modules/monitoring.bicep' = {
+  name: 'monitoring'
+  scope: group
+  params: {
+    workspaceName: 'log-sluice-${token}'
+    componentName: 'appi-sluice-${token}'
+    location: location
+    tags: tags
+    retentionDays: logRetentionDays
+    dailyCapGB: logDailyCapGB
+  }
+}
+
+module hostStorage 'modules/host-storage.bicep' = {
+  name: 'host-storage'
+  scope: group
+  params: {
+    name: 'sthost${token}'
+    location: location
+    tags: tags
+  }
+}
+
+module appStorage 'modules/app-storage.bicep' = {
+  name: 'app-storage'
+  scope: group
+  params: {
+    name: 'stapp${token}'
+    location: location
+    tags: tags
+    workQueues: workQueues
+    workspaceId: monitoring.outputs.workspaceId
+    isLogged: isStorageLogged
+  }
+}
+
+module bus 'modules/service-bus.bicep' = {
+  name: 'service-bus'
+  scope: group
+  params: {
+    name: 'sb-sluice-${token}'
+    location: location
+    tags: tags
+    workspaceId: monitoring.outputs.workspaceId
+  }
+}
+
+module appRoles 'modules/roles-of-app.bicep' = {
+  name: 'roles-of-app'
+  scope: group
+  params: {
+    principalId: identity.outputs.principalId
+    hostStorageName: hostStorage.outputs.name
+    appStorageName: appStorage.outputs.name
+    busName: bus.outputs.name
+    componentName: monitoring.outputs.componentName
+  }
+}
+
+module publisherRoles 'modules/roles-of-publishers.bicep' = {
+  name: 'roles-of-publishers'
+  scope: group
+  params: {
+    principals: union(deployer, publishers)
+    appStorageName: appStorage.outputs.name
+  }
+}
+
+module operatorRoles 'modules/roles-of-operators.bicep' = {
+  name: 'roles-of-operators'
+  scope: group
+  params: {
+    principals: union(deployer, operators)
+    appStorageName: appStorage.outputs.name
+    busName: bus.outputs.name
+  }
+}
+
+module app 'modules/function-app.bicep' = {
+  name: 'function-app'
+  scope: group
+  // Before its roles are there the app could not start, and the first deployment would be refused.
+  dependsOn: [appRoles]
+  params: {
+    name: 'func-sluice-${token}'
+    planName: 'plan-sluice-${token}'
+    location: location
+    tags: tags
+    pythonVersion: pythonVersion
+    instanceMemoryMB: instanceMemoryMB
+    maximumInstanceCount: maximumInstanceCount
+    alwaysReady: union(releaseGateAlwaysReady > 0 ? { release_gate: releaseGateAlwaysReady } : {}, alwaysReady)
+    identityId: identity.outputs.id
+    identityClientId: identity.outputs.clientId
+    hostStorageName: hostStorage.outputs.name
+    packageContainerName: hostStorage.outputs.packageContainerName
+    appStorageName: appStorage.outputs.name
+    busName: bus.outputs.name
+    componentName: monitoring.outputs.componentName
+    workQueues: workQueues
+    tickSchedule: tickSchedule
+    settings: settings
+  }
+}
+
+module alerts 'modules/alerts.bicep' = if (hasAlerts) {
+  name: 'alerts'
+  scope: group
+  params: {
+    location: location
+    tags: tags
+    workspaceId: monitoring.outputs.workspaceId
+    email: alertEmail
+  }
+}
+
+output AZURE_LOCATION string = location
+output AZURE_TENANT_ID string = tenant().tenantId
+output AZURE_RESOURCE_GROUP string = group.name
+output AZURE_FUNCTION_APP_NAME string = app.outputs.name
+output SERVICE_SLUICE_NAME string = app.outputs.name
+output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
+// What the `sluice` command and a publisher need, with their own login: no keys.
+output SluiceStorage__queueServiceUri string = appStorage.outputs.queueServiceUri
+output SluiceStorage__blobServiceUri string = appStorage.outputs.blobServiceUri
+output SluiceStorage__tableServiceUri string = appStorage.outputs.tableServiceUri
+output SluiceBus__fullyQualifiedNamespace string = bus.outputs.fullyQualifiedNamespace

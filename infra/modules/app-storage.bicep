@@ -1,0 +1,121 @@
+// The app's own account: everything that is a job's. No rule deletes anything by its age: what a held or a parked job
+// needs may be old, and the app itself deletes what nobody needs any more.
+
+@description('Name of the account.')
+@minLength(3)
+@maxLength(24)
+param name string
+
+@description('Region.')
+param location string
+
+@description('Tags of every resource.')
+param tags object
+
+@description('Work queues that chunks are spread over.')
+@minValue(1)
+@maxValue(100)
+param workQueues int
+
+@description('Id of the Log Analytics workspace.')
+param workspaceId string
+
+@description('Whether every request is logged.')
+param isLogged bool
+
+// Made from shared/topology.py by `make docs`.
+var entities = loadJsonContent('../entities.json').storage
+// The host makes a -poison queue on demand, with a role that the app does not have: it is here from the start.
+var workQueueNames = concat(take(entities.workQueues, workQueues), take(entities.workPoisonQueues, workQueues))
+var queueNames = concat(entities.queues, workQueueNames)
+
+resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
+  name: name
+  location: location
+  tags: tags
+  kind: 'StorageV2'
+  sku: { name: 'Standard_LRS' }
+  properties: {
+    accessTier: 'Hot'
+    allowBlobPublicAccess: false
+    allowCrossTenantReplication: false
+    allowSharedKeyAccess: false
+    defaultToOAuthAuthentication: true
+    minimumTlsVersion: 'TLS1_2'
+    supportsHttpsTrafficOnly: true
+    publicNetworkAccess: 'Enabled'
+    networkAcls: {
+      bypass: 'AzureServices'
+      defaultAction: 'Allow'
+    }
+  }
+}
+
+resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-01' = {
+  parent: account
+  name: 'default'
+}
+
+resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' = [
+  for queueName in queueNames: {
+    parent: queueService
+    name: queueName
+  }
+]
+
+resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' = {
+  parent: account
+  name: 'default'
+}
+
+resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' = [
+  for containerName in entities.containers: {
+    parent: blobService
+    name: containerName
+    properties: { publicAccess: 'None' }
+  }
+]
+
+resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2025-01-01' = {
+  parent: account
+  name: 'default'
+}
+
+resource tables 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-01-01' = [
+  for tableName in entities.tables: {
+    parent: tableService
+    name: tableName
+  }
+]
+
+resource queueLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (isLogged) {
+  name: 'requests'
+  scope: queueService
+  properties: {
+    workspaceId: workspaceId
+    logs: [{ categoryGroup: 'allLogs', enabled: true }]
+  }
+}
+
+resource blobLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (isLogged) {
+  name: 'requests'
+  scope: blobService
+  properties: {
+    workspaceId: workspaceId
+    logs: [{ categoryGroup: 'allLogs', enabled: true }]
+  }
+}
+
+resource tableLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (isLogged) {
+  name: 'requests'
+  scope: tableService
+  properties: {
+    workspaceId: workspaceId
+    logs: [{ categoryGroup: 'allLogs', enabled: true }]
+  }
+}
+
+output name string = account.name
+output queueServiceUri string = account.properties.primaryEndpoints.queue
+output blobServiceUri string = account.properties.primaryEndpoints.blob
+output tableServiceUri string = account.properties.primaryEndpoints.table

@@ -1,0 +1,180 @@
+// The app on Flex Consumption. It scales to zero; each function without an HTTP trigger scales by itself.
+
+@description('Name of the app.')
+param name string
+
+@description('Name of its plan, which holds this app alone.')
+param planName string
+
+@description('Region.')
+param location string
+
+@description('Tags of every resource.')
+param tags object
+
+@description('Version of Python.')
+@allowed(['3.11', '3.12', '3.13'])
+param pythonVersion string
+
+@description('Memory of an instance in MB.')
+@allowed([512, 2048, 4096])
+param instanceMemoryMB int
+
+@description('Instances at most, over all functions together.')
+@minValue(40)
+@maxValue(1000)
+param maximumInstanceCount int
+
+@description('Instances that are always there: counts by function name.')
+param alwaysReady object
+
+@description('Id of the identity that the app runs as.')
+param identityId string
+
+@description('Client id of that identity.')
+param identityClientId string
+
+@description('Name of the host\'s storage account.')
+param hostStorageName string
+
+@description('Container of the app\'s package, in the host\'s account.')
+param packageContainerName string
+
+@description('Name of the app\'s storage account.')
+param appStorageName string
+
+@description('Name of the Service Bus namespace.')
+param busName string
+
+@description('Name of the Application Insights component.')
+param componentName string
+
+@description('Work queues that chunks are spread over.')
+@minValue(1)
+@maxValue(100)
+param workQueues int
+
+@description('When the app\'s one timer runs.')
+param tickSchedule string
+
+@description('Further app settings by name.')
+param settings object
+
+resource hostStorage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
+  name: hostStorageName
+}
+
+resource appStorage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
+  name: appStorageName
+}
+
+resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
+  name: busName
+}
+
+resource component 'Microsoft.Insights/components@2020-02-02' existing = {
+  name: componentName
+}
+
+resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
+  name: planName
+  location: location
+  tags: tags
+  kind: 'functionapp'
+  sku: { name: 'FC1', tier: 'FlexConsumption' }
+  properties: { reserved: true }
+}
+
+var alwaysReadyGroups = [
+  for one in items(alwaysReady): {
+    name: 'function:${one.key}'
+    instanceCount: one.value
+  }
+]
+
+resource site 'Microsoft.Web/sites@2024-11-01' = {
+  name: name
+  location: location
+  // azd finds the app by this tag: the name of the service in azure.yaml.
+  tags: union(tags, { 'azd-service-name': 'sluice' })
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: { '${identityId}': {} }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    functionAppConfig: {
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: '${hostStorage.properties.primaryEndpoints.blob}${packageContainerName}'
+          authentication: {
+            type: 'UserAssignedIdentity'
+            userAssignedIdentityResourceId: identityId
+          }
+        }
+      }
+      scaleAndConcurrency: {
+        instanceMemoryMB: instanceMemoryMB
+        maximumInstanceCount: maximumInstanceCount
+        alwaysReady: alwaysReadyGroups
+        // Python's default is one request at a time.
+        triggers: { http: { perInstanceConcurrency: 16 } }
+      }
+      runtime: { name: 'python', version: pythonVersion }
+    }
+    siteConfig: {
+      minTlsVersion: '1.2'
+      ftpsState: 'Disabled'
+      http20Enabled: true
+    }
+  }
+}
+
+// Publishing is by token only.
+resource noFtpPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: site
+  name: 'ftp'
+  properties: { allow: false }
+}
+
+resource noScmPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: site
+  name: 'scm'
+  properties: { allow: false }
+}
+
+// The code's own defaults, made from shared/settings.py by `make docs`; then what was asked for; then what must fit.
+var defaults = loadJsonContent('../entities.json').settings
+var own = {
+  SLUICE_WORK_QUEUES: string(workQueues)
+  SLUICE_TICK_SCHEDULE: tickSchedule
+  SluiceStorage__queueServiceUri: appStorage.properties.primaryEndpoints.queue
+  SluiceStorage__blobServiceUri: appStorage.properties.primaryEndpoints.blob
+  SluiceStorage__tableServiceUri: appStorage.properties.primaryEndpoints.table
+  SluiceStorage__credential: 'managedidentity'
+  SluiceStorage__clientId: identityClientId
+  SluiceBus__fullyQualifiedNamespace: '${bus.name}.servicebus.windows.net'
+  SluiceBus__credential: 'managedidentity'
+  SluiceBus__clientId: identityClientId
+}
+var hosts = {
+  AzureWebJobsStorage__blobServiceUri: hostStorage.properties.primaryEndpoints.blob
+  AzureWebJobsStorage__queueServiceUri: hostStorage.properties.primaryEndpoints.queue
+  AzureWebJobsStorage__tableServiceUri: hostStorage.properties.primaryEndpoints.table
+  AzureWebJobsStorage__credential: 'managedidentity'
+  AzureWebJobsStorage__clientId: identityClientId
+  APPLICATIONINSIGHTS_CONNECTION_STRING: component.properties.ConnectionString
+  APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
+}
+
+resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
+  parent: site
+  name: 'appsettings'
+  properties: union(defaults, settings, own, hosts)
+}
+
+output name string = site.name
+output baseUrl string = 'https://${site.properties.defaultHostName}'

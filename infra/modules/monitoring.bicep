@@ -1,0 +1,51 @@
+// Where logs and metrics go.
+
+@description('Name of the Log Analytics workspace.')
+param workspaceName string
+
+@description('Name of the Application Insights component.')
+param componentName string
+
+@description('Region.')
+param location string
+
+@description('Tags of every resource.')
+param tags object
+
+@description('Days that logs are kept.')
+@minValue(30)
+@maxValue(730)
+param retentionDays int
+
+@description('GB of logs a day at most.')
+@minValue(1)
+@maxValue(100)
+param dailyCapGB int
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-02-01' = {
+  name: workspaceName
+  location: location
+  tags: tags
+  properties: {
+    sku: { name: 'PerGB2018' }
+    retentionInDays: retentionDays
+    workspaceCapping: { dailyQuotaGb: dailyCapGB }
+    features: { disableLocalAuth: true }
+  }
+}
+
+resource component 'Microsoft.Insights/components@2020-02-02' = {
+  name: componentName
+  location: location
+  tags: tags
+  kind: 'web'
+  properties: {
+    Application_Type: 'web'
+    WorkspaceResourceId: workspace.id
+    // Only who has the role Monitoring Metrics Publisher writes; the connection string alone opens nothing.
+    DisableLocalAuth: true
+  }
+}
+
+output workspaceId string = workspace.id
+output componentName string = component.name

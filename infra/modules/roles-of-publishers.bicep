@@ -1,0 +1,59 @@
+// What a publisher may do: put messages into the one inbound queue, write payloads into the one container. It can
+// neither read other queues nor see results, outputs, gates or what is parked.
+
+@description('Publishers: objects with id and type.')
+param principals array
+
+@description('Name of the app\'s storage account.')
+param appStorageName string
+
+var roles = loadJsonContent('../roles.json')
+var inbound = loadJsonContent('../entities.json').inbound
+
+resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
+  name: appStorageName
+}
+
+resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-01' existing = {
+  parent: storage
+  name: 'default'
+}
+
+resource queue 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = {
+  parent: queueService
+  name: inbound.queue
+}
+
+resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' existing = {
+  parent: storage
+  name: 'default'
+}
+
+resource container 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' existing = {
+  parent: blobService
+  name: inbound.container
+}
+
+resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for one in principals: {
+    name: guid(queue.id, one.id, roles['Storage Queue Data Message Sender'])
+    scope: queue
+    properties: {
+      principalId: one.id
+      principalType: one.type
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles['Storage Queue Data Message Sender'])
+    }
+  }
+]
+
+resource onContainer 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for one in principals: {
+    name: guid(container.id, one.id, roles['Storage Blob Data Contributor'])
+    scope: container
+    properties: {
+      principalId: one.id
+      principalType: one.type
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles['Storage Blob Data Contributor'])
+    }
+  }
+]

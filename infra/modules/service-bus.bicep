@@ -1,0 +1,76 @@
+// Results and signals. Standard is the least that has topics; a private network would need Premium.
+
+@description('Name of the namespace.')
+@minLength(6)
+@maxLength(50)
+param name string
+
+@description('Region.')
+param location string
+
+@description('Tags of every resource.')
+param tags object
+
+@description('Id of the Log Analytics workspace.')
+param workspaceId string
+
+// Made from shared/topology.py by `make docs`: each value is what Service Bus takes, parents are named by their place.
+var entities = loadJsonContent('../entities.json').bus
+
+resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
+  name: name
+  location: location
+  tags: tags
+  sku: { name: 'Standard', tier: 'Standard' }
+  properties: {
+    disableLocalAuth: true
+    minimumTlsVersion: '1.2'
+    publicNetworkAccess: 'Enabled'
+  }
+}
+
+resource queues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [
+  for queue in entities.queues: {
+    parent: namespace
+    name: queue.name
+    properties: queue.properties
+  }
+]
+
+resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
+  for topic in entities.topics: {
+    parent: namespace
+    name: topic.name
+    properties: topic.properties
+  }
+]
+
+resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' = [
+  for subscription in entities.subscriptions: {
+    parent: topics[subscription.topic]
+    name: subscription.name
+    properties: subscription.properties
+  }
+]
+
+// The first rule of each is called $Default: a subscription is born with a rule of that name that passes everything.
+resource rules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
+  for rule in entities.rules: {
+    parent: subscriptions[rule.subscription]
+    name: rule.name
+    properties: rule.properties
+  }
+]
+
+resource logs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'operations'
+  scope: namespace
+  properties: {
+    workspaceId: workspaceId
+    // Who changed an entity, and what was throttled; no line for each message.
+    logs: [{ category: 'OperationalLogs', enabled: true }]
+  }
+}
+
+output name string = namespace.name
+output fullyQualifiedNamespace string = '${namespace.name}.servicebus.windows.net'

@@ -1,0 +1,44 @@
+"""One module a question; each has `check`, which yields what is wrong and nothing where all is well."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from local.infra.bicep import BicepError
+from local.infra.checks import (
+    app_settings,
+    automation,
+    azd,
+    compiled,
+    entities,
+    modules,
+    parameters,
+    roles,
+    security,
+    upload,
+)
+from local.infra.finding import Finding
+from local.infra.project import Project
+
+CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
+    "compiled": compiled.check,
+    "modules": modules.check,
+    "entities": entities.check,
+    "security": security.check,
+    "roles": roles.check,
+    "app settings": app_settings.check,
+    "parameters": parameters.check,
+    "azd": azd.check,
+    "package": upload.check,
+    "automation": automation.check,
+}
+
+
+def findings(project: Project, named: Iterable[str] = tuple(CHECKS)) -> list[Finding]:
+    """Return what the checks find; what one check stumbles over does not keep the others from looking."""
+    found: list[Finding] = []
+    for name in named:
+        try:
+            found += CHECKS[name](project)
+        except BicepError as error:
+            found.append(Finding("infra", str(error)))
+    return list(dict.fromkeys(found))

@@ -1,0 +1,101 @@
+"""Every setting of the code reaches the app and the sample, by identity and without a key; none that nobody reads."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from local.infra.finding import Finding
+from local.infra.project import Project, both_ways
+from shared.settings import BUS, STORAGE, Settings, SettingsError
+
+#: What the identity-based form of each connection needs.
+IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
+    STORAGE: ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
+    BUS: ("fullyQualifiedNamespace", "credential", "clientId"),
+    "AzureWebJobsStorage": ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
+}
+#: Read by the host.
+HOSTS_OWN: Final = {"APPLICATIONINSIGHTS_CONNECTION_STRING", "APPLICATIONINSIGHTS_AUTHENTICATION_STRING"}
+#: Flex Consumption refuses or ignores them: functionAppConfig says it.
+NOT_ON_FLEX: Final = {
+    "ENABLE_ORYX_BUILD",
+    "FUNCTIONS_EXTENSION_VERSION",
+    "FUNCTIONS_WORKER_PROCESS_COUNT",
+    "FUNCTIONS_WORKER_RUNTIME",
+    "FUNCTIONS_WORKER_RUNTIME_VERSION",
+    "SCM_DO_BUILD_DURING_DEPLOYMENT",
+    "TZ",
+    "WEBSITE_CONTENTAZUREFILECONNECTIONSTRING",
+    "WEBSITE_CONTENTSHARE",
+    "WEBSITE_MAX_DYNAMIC_APPLICATION_SCALE_OUT",
+    "WEBSITE_RUN_FROM_PACKAGE",
+    "WEBSITE_TIME_ZONE",
+    "WEBSITE_VNET_ROUTE_ALL",
+}
+_HOST_JSON: Final = "AzureFunctionsJobHost__"
+
+
+def check(project: Project) -> Iterator[Finding]:
+    """Yield settings that are missing, unknown or refused."""
+    given = _given(project)
+    yield from _identities(given)
+    plain = {one.name for one in project.settings if not one.is_connection}
+    own = {name for name in given if name.startswith("SLUICE_")}
+    missing, extra = both_ways(plain, own)
+    for name in missing:
+        yield Finding("function-app.bicep", f"setting {name} is not given to the app: add it, or a default in the code")
+    for name in extra:
+        yield Finding("function-app.bicep", f"setting {name} is given to the app, and nothing reads it")
+    for name in sorted(NOT_ON_FLEX & given.keys()):
+        yield Finding("function-app.bicep", f"{name} has no place on Flex Consumption: functionAppConfig says it")
+    yield from _parsed(given)
+    yield from _sample(project)
+
+
+def _given(project: Project) -> dict[str, Any]:
+    # More than one work queue, and one setting of the operator's, so that what overrides what is seen.
+    deployment = project.deployed(workQueues=2, settings={"SLUICE_CHUNK_ITEMS": "77"})
+    sites = deployment.of_type("Microsoft.Web/sites/config")
+    return {name: value for one in sites if one.last_name == "appsettings" for name, value in one.properties.items()}
+
+
+def _identities(given: Mapping[str, Any]) -> Iterator[Finding]:
+    for connection, parts in IDENTITY.items():
+        if connection in given:
+            yield Finding(
+                "function-app.bicep", f"{connection} is a connection string: an exact name wins over identity"
+            )
+        for part in parts:
+            if f"{connection}__{part}" not in given:
+                yield Finding("function-app.bicep", f"setting {connection}__{part} is not given to the app")
+    for name in sorted(HOSTS_OWN - given.keys()):
+        yield Finding("function-app.bicep", f"setting {name} is not given to the app")
+
+
+def _parsed(given: Mapping[str, Any]) -> Iterator[Finding]:
+    texts = {name: str(value) for name, value in given.items()}
+    try:
+        settings = Settings.parse(texts)
+    except SettingsError as error:
+        yield Finding("function-app.bicep", f"the app refuses its settings: {error}")
+        return
+    if (settings.work_queues, settings.chunk_items) != (2, 77):
+        yield Finding("function-app.bicep", "what a parameter says does not reach the app")
+
+
+def _sample(project: Project) -> Iterator[Finding]:
+    values = json.loads(project.text("local.settings.sample.json"))["Values"]
+    wanted = {one.name: one.local for one in project.settings}
+    kept = {name: text for name, text in values.items() if not name.startswith((_HOST_JSON, "FUNCTIONS_", "AzureWeb"))}
+    missing, extra = both_ways(wanted, kept)
+    for name in missing:
+        yield Finding(
+            "local.settings.sample.json", f"setting {name} is missing: its safe local value is {wanted[name]}"
+        )
+    for name in extra:
+        yield Finding("local.settings.sample.json", f"setting {name} is read by nothing")
+    for name in wanted.keys() & kept.keys():
+        if wanted[name] != kept[name]:
+            yield Finding(
+                "local.settings.sample.json", f"{name} is {kept[name]!r}, its local value is {wanted[name]!r}"
+            )

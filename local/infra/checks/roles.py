@@ -1,0 +1,110 @@
+"""Who may do what: exactly the role assignments of one table, each at its scope, none more."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from local.infra.deployment import Deployment, Resource
+from local.infra.finding import Finding
+from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, Project, both_ways
+
+#: Azure's own ids; a role that is not here has not been thought about.
+ROLES: Final[Mapping[str, str]] = {
+    "Azure Service Bus Data Receiver": "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0",
+    "Azure Service Bus Data Sender": "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39",
+    "Monitoring Metrics Publisher": "3913510d-42f4-4e42-8a64-420c390055eb",
+    "Storage Blob Data Contributor": "ba92f5b4-2d11-453d-a403-e96b0029c9fe",
+    "Storage Blob Data Owner": "b7e6dc6d-f1e8-4753-8033-0f276bb0955b",
+    "Storage Queue Data Contributor": "974c5e8b-45b9-4653-ba55-5f855dd0fb88",
+    "Storage Queue Data Message Sender": "c6a89b2d-59bc-44d0-9896-0f6e12d7b80a",
+    "Storage Queue Data Reader": "19e7f393-937e-4f77-808e-94535e297925",
+    "Storage Table Data Contributor": "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3",
+}
+APP: Final = "the app"
+_HOST, _APP, _BUS, _LOGS = "host's account", "app's account", "namespace", "component"
+_INBOUND_QUEUE, _INBOUND_CONTAINER = "queue submissions", "container payloads"
+#: What a publisher has: nothing but the two places that it writes to.
+OF_PUBLISHERS: Final = {
+    ("Storage Queue Data Message Sender", _INBOUND_QUEUE),
+    ("Storage Blob Data Contributor", _INBOUND_CONTAINER),
+}
+OF_OPERATORS: Final = {
+    ("Storage Queue Data Reader", _APP),
+    ("Storage Queue Data Message Sender", _APP),
+    ("Storage Blob Data Contributor", _APP),
+    ("Storage Table Data Contributor", _APP),
+    # On the namespace: on a topic alone the receiver's role does not reach its subscriptions.
+    ("Azure Service Bus Data Receiver", _BUS),
+    ("Azure Service Bus Data Sender", _BUS),
+}
+WANTED: Final[Mapping[str, set[tuple[str, str]]]] = {
+    APP: {
+        ("Storage Blob Data Owner", _HOST),
+        ("Storage Queue Data Contributor", _APP),
+        ("Storage Blob Data Contributor", _APP),
+        ("Storage Table Data Contributor", _APP),
+        ("Azure Service Bus Data Receiver", _BUS),
+        ("Azure Service Bus Data Sender", _BUS),
+        ("Monitoring Metrics Publisher", _LOGS),
+    },
+    PUBLISHER: OF_PUBLISHERS,
+    OPERATOR: OF_OPERATORS,
+    DEPLOYER: OF_PUBLISHERS | OF_OPERATORS,
+}
+_SCOPES: Final[Mapping[str, str]] = {
+    "Microsoft.Storage/storageAccounts:sthost": _HOST,
+    "Microsoft.Storage/storageAccounts:stapp": _APP,
+    "Microsoft.ServiceBus/namespaces:": _BUS,
+    "Microsoft.Insights/components:": _LOGS,
+}
+
+
+def check(project: Project) -> Iterator[Finding]:
+    """Yield roles that are missing, too many, or at another scope."""
+    if json.loads(project.text("infra", "roles.json")) != ROLES:
+        yield Finding("infra/roles.json", "does not hold the roles that the checks know, with Azure's ids of them")
+    assignments = project.deployed().of_type("Microsoft.Authorization/roleAssignments")
+    for one in assignments:
+        if one.properties.get("principalType") not in ("User", "Group", "ServicePrincipal"):
+            yield Finding(one.where, "a role assignment without principalType fails while a new identity is replicated")
+    yield from _compare(assignments)
+    yield from _nobody(project.deployed(principalId="", publishers=[], operators=[]))
+
+
+def _compare(assignments: list[Resource]) -> Iterator[Finding]:
+    for who, wanted in WANTED.items():
+        found = {(_role(one), _scope(one)) for one in assignments if _who(one) == who}
+        missing, extra = both_ways(map(_words, wanted), map(_words, found))
+        for words in missing:
+            yield Finding("infra", f"{who} has not: {words}")
+        for words in extra:
+            yield Finding("infra", f"{who} has, and should not: {words}")
+
+
+def _nobody(deployment: Deployment) -> Iterator[Finding]:
+    for one in deployment.of_type("Microsoft.Authorization/roleAssignments"):
+        if _who(one) != APP:
+            yield Finding(one.where, f"{_who(one)!r} has a role although nobody was named")
+
+
+def _words(pair: tuple[str, str]) -> str:
+    return f"{pair[0]} on the {pair[1]}"
+
+
+def _who(one: Resource) -> str:
+    principal = str(one.properties.get("principalId"))
+    return APP if "userAssignedIdentities" in principal else principal
+
+
+def _role(one: Resource) -> str:
+    guid = str(one.properties["roleDefinitionId"]).rsplit("/", 1)[-1]
+    return next((name for name, known in ROLES.items() if known == guid), guid)
+
+
+def _scope(one: Resource) -> str:
+    kind, _, name = one.scope.partition(":")
+    if kind.endswith("/queues") and "Storage" in kind:
+        return f"queue {name.rsplit('/', 1)[-1]}"
+    if kind.endswith("/containers"):
+        return f"container {name.rsplit('/', 1)[-1]}"
+    return next((said for start, said in _SCOPES.items() if one.scope.startswith(start)), one.scope or "resource group")

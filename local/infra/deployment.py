@@ -1,0 +1,232 @@
+"""What main.bicep would deploy with given parameters: every resource, its loops and modules worked out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tree_sitter import Node
+
+from local.infra.bicep import BicepError, Declared, Template, named, read
+from local.infra.expressions import Names, Unknown, evaluate, repeated
+
+
+@dataclass(slots=True, eq=False)
+class Resource:
+    """One resource: its type in full, its name from the top, and its body."""
+
+    type: str
+    name: str
+    body: dict[str, Any]
+    where: str
+    is_existing: bool
+    scope: str = ""
+
+    @property
+    def id(self) -> str:
+        """What tells it from any other."""
+        return f"{self.type}:{self.name}"
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """Its own properties."""
+        found: dict[str, Any] = self.body.get("properties", {})
+        return found
+
+    @property
+    def last_name(self) -> str:
+        """Its name below its parent."""
+        return self.name.rsplit("/", 1)[-1]
+
+
+@dataclass(slots=True)
+class Deployment:
+    """Everything of one deployment; problems are what could not be worked out."""
+
+    resources: list[Resource] = field(default_factory=list)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    templates: dict[Path, Template] = field(default_factory=dict)
+
+    def of_type(self, kind: str) -> list[Resource]:
+        """Return the resources of a type."""
+        return [one for one in self.resources if one.type == kind]
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """A module that is deployed, or would be if its condition held."""
+
+    place: "Place | None"
+    name: str
+
+    def output(self, name: str) -> Any:
+        """Return one of its outputs."""
+        if self.place is None:
+            return Unknown(f"{self.name}.outputs.{name}")
+        if name not in self.place.template.outputs:
+            raise BicepError(f"{self.place.template.path.name}: there is no output {name}")
+        return evaluate(self.place.template.outputs[name], self.place)
+
+
+class Place:
+    """One file with its parameters set; resources and modules are worked out at their first use."""
+
+    def __init__(self, template: Template, parameters: Mapping[str, Any], deployment: Deployment) -> None:
+        self.template, self._given, self._deployment = template, parameters, deployment
+        self._known: dict[str, Any] = {}
+        deployment.templates.setdefault(template.path, template)
+
+    def value_of(self, name: str) -> Any:
+        """Return the value of a name; each is worked out once."""
+        if name not in self._known:
+            self._known[name] = self._work_out(name)
+        return self._known[name]
+
+    def _work_out(self, name: str) -> Any:
+        template = self.template
+        if name in template.parameters:
+            return self._parameter(name)
+        if name in template.variables:
+            return evaluate(template.variables[name], self)
+        if name in template.resources:
+            return self._resources(template.resources[name])
+        if name in template.modules:
+            return self._module(template.modules[name])
+        raise BicepError(f"{template.path.name}: nothing is called {name}")
+
+    def _parameter(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
+        default = self.template.parameters[name].default
+        if default is None:
+            raise BicepError(f"{self.template.path.name}: parameter {name} has neither value nor default")
+        return evaluate(default, self)
+
+    def member(self, value: Any, name: str) -> Any:
+        """Return a property; of what is deployed it may be known or not."""
+        if isinstance(value, Module):
+            return value if name == "outputs" else value.output(name)
+        if isinstance(value, Unknown):
+            return Unknown(f"{value.text}.{name}")
+        if isinstance(value, Resource):
+            return _member_of(value, name)
+        if isinstance(value, AtRunTime):
+            return value.get(name, Unknown(f"{value.text}.{name}"))
+        if not isinstance(value, Mapping) or name not in value:
+            raise BicepError(f"{self.template.path.name}: there is no {name!r} in {str(value)[:60]}")
+        return value[name]
+
+    def inside(self, names: Mapping[str, Any]) -> "Loop":
+        """Return this place with a loop's variables."""
+        return Loop(self, names)
+
+    def _resources(self, declared: Declared) -> Any:
+        made = [self._resource(declared, body, names) for body, names in bodies(declared.body, self)]
+        if not declared.is_existing:
+            self._deployment.resources += made
+        if declared.body.type == "for_statement":
+            return made
+        return made[0] if made else Unknown(declared.name)
+
+    def _resource(self, declared: Declared, node: Node, names: Names) -> Resource:
+        body = evaluate(node, names)
+        kind, _, _ = declared.target.partition("@")
+        parent = body.pop("parent", None)
+        name = str(body["name"])
+        scope = body.pop("scope", None)
+        return Resource(
+            type=kind,
+            name=f"{parent.name}/{name}" if isinstance(parent, Resource) else name,
+            body=body,
+            where=f"{self.template.path.name}:{declared.line}",
+            is_existing=declared.is_existing,
+            scope=scope.id if isinstance(scope, Resource) else "",
+        )
+
+    def _module(self, declared: Declared) -> Module:
+        for node, names in bodies(declared.body, self):
+            body = evaluate(node, names)
+            template = read((self.template.path.parent / declared.target).resolve())
+            self._check_parameters(declared, template, body.get("params", {}))
+            inner = Place(template, body.get("params", {}), self._deployment)
+            inner.work_out_everything()
+            return Module(inner, declared.name)
+        return Module(None, declared.name)
+
+    def _check_parameters(self, declared: Declared, template: Template, given: Mapping[str, Any]) -> None:
+        where = f"{self.template.path.name}:{declared.line}: module {declared.name}"
+        if unknown := sorted(set(given) - set(template.parameters)):
+            raise BicepError(f"{where}: {template.path.name} has no parameter {', '.join(unknown)}")
+        wanted = {name for name, one in template.parameters.items() if one.default is None}
+        if missing := sorted(wanted - set(given)):
+            raise BicepError(f"{where}: parameter {', '.join(missing)} of {template.path.name} is missing")
+
+    def work_out_everything(self) -> None:
+        """Work out every declaration, used or not."""
+        for name in (*self.template.parameters, *self.template.variables):
+            self.value_of(name)
+        for name in (*self.template.resources, *self.template.modules):
+            self.value_of(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A place within a loop."""
+
+    outer: Names
+    variables: Mapping[str, Any]
+
+    @property
+    def template(self) -> Template:
+        """The file."""
+        return self.outer.template
+
+    def value_of(self, name: str) -> Any:
+        """Return the loop's variable, or what the name means around it."""
+        return self.variables[name] if name in self.variables else self.outer.value_of(name)
+
+    def member(self, value: Any, name: str) -> Any:
+        """Return a property, as around the loop."""
+        return self.outer.member(value, name)
+
+    def inside(self, names: Mapping[str, Any]) -> "Loop":
+        """Return a loop within this one."""
+        return Loop(self, names)
+
+
+class AtRunTime(dict[str, Any]):
+    """The properties that a resource is given; Azure adds others, which `text` stands for."""
+
+    def __init__(self, text: str, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self.text = text
+
+
+def _member_of(resource: Resource, name: str) -> Any:
+    if name == "id":
+        return resource.id
+    if name == "properties":
+        return AtRunTime(f"{resource.id}.properties", resource.properties)
+    return resource.body.get(name, Unknown(f"{resource.id}.{name}"))
+
+
+def bodies(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
+    """Yield the body of a declaration as often as it is deployed: for each item of its loop, if its condition holds."""
+    if node.type == "for_statement":
+        for body, inner in repeated(node, names):
+            yield from bodies(body, inner)
+    elif node.type == "if_statement":
+        condition, body = named(node)
+        if evaluate(condition, names):
+            yield body, names
+    else:
+        yield node, names
+
+
+def deployed(main: Path, parameters: Mapping[str, Any]) -> Deployment:
+    """Return what the file deploys with these parameters, or raise one BicepError."""
+    deployment = Deployment()
+    place = Place(read(main), parameters, deployment)
+    place.work_out_everything()
+    deployment.outputs = {name: evaluate(node, place) for name, node in place.template.outputs.items()}
+    return deployment

@@ -1,0 +1,122 @@
+"""Writes infra/entities.json, which Bicep reads: every entity of the topology and every default of the settings."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from local.paths import ROOT
+from shared.settings import SETTINGS, Setting
+from shared.topology import (
+    POISON_SUFFIX,
+    BusQueue,
+    CorrelationFilter,
+    Delivery,
+    Filter,
+    Subscription,
+    Topic,
+    Topology,
+    topology,
+)
+
+FILE = ROOT / "infra" / "entities.json"
+#: A subscription is born with a rule of this name that passes everything; its first own rule takes the name's place.
+FIRST_RULE = "$Default"
+#: Bicep takes as many of these as the parameter workQueues says.
+MOST_WORK_QUEUES = 100
+#: Where publishers may write, and nowhere else.
+INBOUND = {"queue": "submissions", "container": "payloads"}
+
+
+def text(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> str:
+    """Return the file's content."""
+    return json.dumps(document(most, settings), indent=2) + "\n"
+
+
+def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> dict[str, Any]:
+    """Return the entities as Bicep wants them: resource bodies ready to use, parents named by their place."""
+    whole = most or topology(MOST_WORK_QUEUES)
+    work = [name for name in whole.queues if name.startswith("work-")]
+    return {
+        "storage": {
+            "queues": [name for name in whole.queues if name not in work],
+            "workQueues": [name for name in work if not name.endswith(POISON_SUFFIX)],
+            "workPoisonQueues": [name for name in work if name.endswith(POISON_SUFFIX)],
+            "containers": list(whole.containers),
+            "tables": list(whole.tables),
+        },
+        "inbound": INBOUND,
+        "bus": _bus(whole),
+        "settings": {one.name: one.default for one in settings if one.default is not None},
+    }
+
+
+def _bus(whole: Topology) -> dict[str, Any]:
+    subscriptions = [(place, one) for place, topic in enumerate(whole.bus.topics) for one in topic.subscriptions]
+    return {
+        "queues": [{"name": queue.name, "properties": queue_properties(queue)} for queue in whole.bus.queues],
+        "topics": [{"name": topic.name, "properties": topic_properties(topic)} for topic in whole.bus.topics],
+        "subscriptions": [
+            {"topic": place, "name": one.name, "properties": delivery_properties(one.delivery)}
+            for place, one in subscriptions
+        ],
+        "rules": [
+            {"subscription": place, "name": name, "properties": properties}
+            for place, (_, one) in enumerate(subscriptions)
+            for name, properties in rules(one).items()
+        ],
+    }
+
+
+def queue_properties(queue: BusQueue) -> dict[str, Any]:
+    """Return the properties of a Service Bus queue."""
+    return delivery_properties(queue.delivery) | _duplicates(queue.duplicate_window)
+
+
+def topic_properties(topic: Topic) -> dict[str, Any]:
+    """Return the properties of a topic."""
+    return _duplicates(topic.duplicate_window)
+
+
+def delivery_properties(delivery: Delivery) -> dict[str, Any]:
+    """Return what a queue and a subscription have in common."""
+    properties = {
+        "lockDuration": span(delivery.lock),
+        "maxDeliveryCount": delivery.max_delivery_count,
+        "requiresSession": delivery.sessions,
+        "deadLetteringOnMessageExpiration": delivery.dead_letter_expired,
+    }
+    # Absent: messages live until they are taken.
+    if delivery.time_to_live is not None:
+        properties["defaultMessageTimeToLive"] = span(delivery.time_to_live)
+    return properties
+
+
+def rules(subscription: Subscription) -> dict[str, dict[str, Any]]:
+    """Return the rules of a subscription by name."""
+    names = (FIRST_RULE, *(f"rule-{number}" for number in range(2, len(subscription.filters) + 1)))
+    return {name: _rule(one) for name, one in zip(names, subscription.filters, strict=False)}
+
+
+def _rule(one: Filter) -> dict[str, Any]:
+    if isinstance(one, CorrelationFilter):
+        label = {} if one.subject is None else {"label": one.subject}
+        return {
+            "filterType": "CorrelationFilter",
+            "correlationFilter": {**({"properties": dict(one.properties)} if one.properties else {}), **label},
+        }
+    return {"filterType": "SqlFilter", "sqlFilter": {"sqlExpression": one.expression}}
+
+
+def _duplicates(window: timedelta | None) -> dict[str, Any]:
+    if window is None:
+        return {"requiresDuplicateDetection": False}
+    return {"requiresDuplicateDetection": True, "duplicateDetectionHistoryTimeWindow": span(window)}
+
+
+def span(duration: timedelta) -> str:
+    """Return a duration as Azure writes it, such as P1DT2H or PT1M30S."""
+    minutes, seconds = divmod(duration.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    time = "".join(f"{amount}{unit}" for amount, unit in ((hours, "H"), (minutes, "M"), (seconds, "S")) if amount)
+    days = f"{duration.days}D" if duration.days else ""
+    return f"P{days}{'T' + time if time or not days else ''}" if time or days else "PT0S"

@@ -1,0 +1,59 @@
+"""What the checks look at: a folder with the project's files, and the lists of the code that they must agree with."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from local.infra.deployment import Deployment, deployed
+from local.paths import ROOT
+from shared.settings import SETTINGS, Setting
+from shared.topology import Topology, topology
+
+#: What azd fills in, and who is looked for among the role assignments.
+DEPLOYER, PUBLISHER, OPERATOR = "the-deployer", "a-publisher", "an-operator"
+PARAMETERS: Final = {
+    "environmentName": "check",
+    "location": "westeurope",
+    "principalId": DEPLOYER,
+    "publishers": [{"id": PUBLISHER, "type": "ServicePrincipal"}],
+    "operators": [{"id": OPERATOR, "type": "Group"}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder as it is checked; tests give a changed copy, or changed lists."""
+
+    root: Path = ROOT
+    topology: Callable[[int], Topology] = topology
+    settings: tuple[Setting, ...] = SETTINGS
+
+    @property
+    def infra(self) -> Path:
+        """The folder of Bicep and its data."""
+        return self.root / "infra"
+
+    @property
+    def main(self) -> Path:
+        """The file that is deployed."""
+        return self.infra / "main.bicep"
+
+    def bicep_files(self) -> list[Path]:
+        """Return every Bicep file."""
+        return sorted(self.infra.rglob("*.bicep"))
+
+    def deployed(self, **parameters: Any) -> Deployment:
+        """Return what would be deployed with these parameters."""
+        return deployed(self.main.resolve(), {**PARAMETERS, **parameters})
+
+    def text(self, *names: str) -> str:
+        """Return a file's text; a file that is not there is empty."""
+        file = self.root.joinpath(*names)
+        return file.read_text() if file.exists() else ""
+
+
+def both_ways(wanted: Iterable[str], found: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return what is missing and what is too much."""
+    one, other = set(wanted), set(found)
+    return sorted(one - other), sorted(other - one)

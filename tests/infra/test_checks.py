@@ -1,0 +1,481 @@
+"""The checks of what is deployed: the project passes them, and each seeded mistake is found by the one that is meant to."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+
+from local.infra import checks, entities
+from local.infra.checks import compiled
+from local.infra.project import Project
+from local.paths import ROOT
+from shared.settings import SETTINGS, Setting
+from shared.topology import BusQueue, topology
+
+#: What the checks read.
+READ = (
+    ".ci",
+    ".devcontainer",
+    ".funcignore",
+    ".github",
+    ".vscode",
+    "LICENSE",
+    "Makefile",
+    "azure.yaml",
+    "function_app.py",
+    "functions",
+    "host.json",
+    "infra",
+    "local.settings.sample.json",
+    "requirements.txt",
+    "shared",
+)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of what the checks read."""
+    target = tmp_path_factory.mktemp("project")
+    for name in READ:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, target / name)
+    return target
+
+
+@pytest.fixture
+def project(copy):
+    """The copy, to be changed at will: it is put back afterwards."""
+    before = {file: file.stat().st_mtime_ns for file in copy.rglob("*") if file.is_file()}
+    yield Project(root=copy)
+    for file in copy.rglob("*"):
+        if file.is_file() and file not in before:
+            file.unlink()
+    for file, changed in before.items():
+        if not file.exists() or file.stat().st_mtime_ns != changed:
+            shutil.copy(ROOT / file.relative_to(copy), file)
+
+
+def wrong(project, named=tuple(checks.CHECKS)):
+    """Return what the checks find, as a person reads it."""
+    return [str(finding) for finding in checks.findings(project, named) if not finding.is_skip]
+
+
+def test_the_project_passes():
+    """Nothing is found in what is committed."""
+    assert wrong(Project()) == []
+
+
+def test_a_copy_of_the_project_passes(project):
+    """What the seeded mistakes start from has none of its own."""
+    assert wrong(project) == []
+
+
+def replacing(file, old, new):
+    """Return a mistake: a text of a file is another one."""
+
+    def seed(project):
+        path = project.root / file
+        text = path.read_text()
+        assert text.count(old) >= 1, f"{file} does not hold {old!r}: the seed is out of date"
+        path.write_text(text.replace(old, new, 1))
+        return project
+
+    return seed
+
+
+def appending(file, text):
+    """Return a mistake: a file that goes on."""
+
+    def seed(project):
+        path = project.root / file
+        path.write_text(f"{path.read_text() if path.exists() else ''}\n{text}\n")
+        return project
+
+    return seed
+
+
+def in_json(file, change):
+    """Return a mistake in a JSON file."""
+
+    def seed(project):
+        path = project.root / file
+        document = json.loads(path.read_text())
+        change(document)
+        path.write_text(json.dumps(document))
+        return project
+
+    return seed
+
+
+def topology_with(**more):
+    """Return a mistake: the code knows an entity that nothing else does."""
+
+    def changed(work_queues):
+        whole = topology(work_queues)
+        return dataclasses.replace(whole, **{name: (*getattr(whole, name), one) for name, one in more.items()})
+
+    return lambda project: dataclasses.replace(project, topology=changed)
+
+
+def bus_queue_in_the_code(project):
+    """Return a mistake: the code knows a queue of the bus that nothing else does."""
+
+    def changed(work_queues):
+        whole = topology(work_queues)
+        return dataclasses.replace(
+            whole, bus=dataclasses.replace(whole.bus, queues=(*whole.bus.queues, BusQueue("orders")))
+        )
+
+    return dataclasses.replace(project, topology=changed)
+
+
+def setting_in_the_code(default):
+    """Return a mistake: the code reads a setting that nothing else knows."""
+    new = Setting("SLUICE_NEW", "something new", "x", default=default)
+    return lambda project: dataclasses.replace(project, settings=(*SETTINGS, new))
+
+
+def without(name):
+    """Return a mistake: a file is not there."""
+
+    def seed(project):
+        (project.root / name).unlink()
+        return project
+
+    return seed
+
+
+def sender_on_the_topic(project):
+    """Return a mistake: the receiver's role is given on the topic, which does not reach its subscriptions."""
+    project = replacing(
+        "infra/modules/roles-of-app.bicep",
+        "resource component 'Microsoft.Insights",
+        "resource topic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existing = {\n"
+        "  parent: bus\n  name: 'signals'\n}\n\nresource component 'Microsoft.Insights",
+    )(project)
+    return replacing("infra/modules/roles-of-app.bicep", "scope: bus", "scope: topic")(project)
+
+
+BUS, APP_STORAGE = "infra/modules/service-bus.bicep", "infra/modules/app-storage.bicep"
+HOST_STORAGE, APP = "infra/modules/host-storage.bicep", "infra/modules/function-app.bicep"
+OF_APP, OF_PUBLISHERS = "infra/modules/roles-of-app.bicep", "infra/modules/roles-of-publishers.bicep"
+POLICY = """
+resource aged 'Microsoft.Storage/storageAccounts/managementPolicies@2025-01-01' = {
+  parent: account
+  name: 'default'
+  properties: { policy: { rules: [] } }
+}
+"""
+SEEDS = {
+    "entities": {
+        "a queue in the topology only": (topology_with(queues="orders"), "queue orders of shared/topology.py"),
+        "a table in the topology only": (topology_with(tables="orders"), "table orders of shared/topology.py"),
+        "a container in the topology only": (
+            topology_with(containers="orders"),
+            "container orders of shared/topology.py",
+        ),
+        "a bus queue in the topology only": (bus_queue_in_the_code, "bus queue orders of shared/topology.py"),
+        "a queue in Bicep's list only": (
+            in_json("infra/entities.json", lambda file: file["storage"]["queues"].append("orders")),
+            "queue orders is deployed",
+        ),
+        "poison queues left out": (
+            replacing(APP_STORAGE, "take(entities.workPoisonQueues, workQueues)", "[]"),
+            "queue work-00-poison of shared/topology.py is not deployed",
+        ),
+        "work queues that do not follow the parameter": (
+            replacing(APP_STORAGE, "take(entities.workQueues, workQueues)", "take(entities.workQueues, 1)"),
+            "queue work-02 of shared/topology.py is not deployed",
+        ),
+        "a rule beside the one that passes everything": (
+            in_json("infra/entities.json", lambda file: file["bus"]["rules"][0].update(name="rule-1")),
+            "rule signals/release/$Default of shared/topology.py is not deployed",
+        ),
+        "a shorter lock": (
+            in_json(
+                "infra/entities.json", lambda file: file["bus"]["queues"][0]["properties"].update(lockDuration="PT5S")
+            ),
+            "bus queue results is",
+        ),
+        "duplicate detection where a replay must pass": (
+            in_json(
+                "infra/entities.json",
+                lambda file: file["bus"]["queues"][0]["properties"].update(requiresDuplicateDetection=True),
+            ),
+            "bus queue results is",
+        ),
+    },
+    "security": {
+        "a public container": (
+            replacing(APP_STORAGE, "publicAccess: 'None'", "publicAccess: 'Blob'"),
+            "publicAccess of",
+        ),
+        "blobs that may be public": (
+            replacing(APP_STORAGE, "allowBlobPublicAccess: false", "allowBlobPublicAccess: true"),
+            "allowBlobPublicAccess of",
+        ),
+        "a shared key": (
+            replacing(HOST_STORAGE, "allowSharedKeyAccess: false", "allowSharedKeyAccess: true"),
+            "allowSharedKeyAccess of",
+        ),
+        "a shared key left to the default": (
+            replacing(HOST_STORAGE, "    allowSharedKeyAccess: false\n", ""),
+            "allowSharedKeyAccess of",
+        ),
+        "old TLS": (replacing(BUS, "minimumTlsVersion: '1.2'", "minimumTlsVersion: '1.0'"), "minimumTlsVersion of"),
+        "keys of the bus": (replacing(BUS, "disableLocalAuth: true", "disableLocalAuth: false"), "disableLocalAuth of"),
+        "logs that anybody may write": (
+            replacing("infra/modules/monitoring.bicep", "DisableLocalAuth: true", "DisableLocalAuth: false"),
+            "DisableLocalAuth of",
+        ),
+        "a key that is read": (
+            appending(HOST_STORAGE, "output key string = account.listKeys().keys[0].value"),
+            "listKeys: use roles",
+        ),
+        "a secret among the outputs": (
+            appending("infra/main.bicep", "output APP_PASSWORD string = 'x'"),
+            "output APP_PASSWORD may be a secret",
+        ),
+        "data that is deleted by its age": (appending(APP_STORAGE, POLICY), "deletes by age"),
+        "a name that Azure refuses": (
+            replacing("infra/main.bicep", "'stapp${token}'", "'stapp-sluice-storage-${token}'"),
+            "cannot be called",
+        ),
+    },
+    "roles": {
+        "a receiver's role on the topic": (
+            sender_on_the_topic,
+            "the app has not: Azure Service Bus Data Receiver on the namespace",
+        ),
+        "a publisher who reads every queue": (
+            replacing(OF_PUBLISHERS, "scope: queue", "scope: storage"),
+            "a-publisher has not: Storage Queue Data Message Sender on the queue submissions",
+        ),
+        "a role too many": (
+            replacing(
+                OF_APP,
+                "'Storage Table Data Contributor'",
+                "'Storage Table Data Contributor'\n  'Storage Blob Data Owner'",
+            ),
+            "the app has, and should not: Storage Blob Data Owner on the app's account",
+        ),
+        "another role's id": (
+            in_json(
+                "infra/roles.json",
+                lambda roles: roles.update({"Storage Queue Data Reader": roles["Storage Blob Data Owner"]}),
+            ),
+            "roles.json: does not hold the roles",
+        ),
+        "a principal without its kind": (
+            replacing(OF_APP, "    principalType: 'ServicePrincipal'\n", ""),
+            "without principalType",
+        ),
+    },
+    "app settings": {
+        "a setting in the code only, required": (
+            setting_in_the_code(None),
+            "setting SLUICE_NEW is not given to the app",
+        ),
+        "a setting in the code only, with a default": (setting_in_the_code("1"), "SLUICE_NEW is missing"),
+        "a setting missing in the sample": (
+            in_json("local.settings.sample.json", lambda file: file["Values"].pop("SLUICE_CHUNK_ITEMS")),
+            "setting SLUICE_CHUNK_ITEMS is missing",
+        ),
+        "a setting missing in Bicep": (
+            replacing(APP, "  SLUICE_TICK_SCHEDULE: tickSchedule\n", ""),
+            "setting SLUICE_TICK_SCHEDULE is not given to the app",
+        ),
+        "a setting that nothing reads": (
+            replacing(
+                APP,
+                "  SLUICE_TICK_SCHEDULE: tickSchedule\n",
+                "  SLUICE_TICK_SCHEDULE: tickSchedule\n  SLUICE_OLD: '1'\n",
+            ),
+            "setting SLUICE_OLD is given to the app, and nothing reads it",
+        ),
+        "a setting that the app refuses": (
+            replacing(APP, "SLUICE_WORK_QUEUES: string(workQueues)", "SLUICE_WORK_QUEUES: 'many'"),
+            "the app refuses its settings",
+        ),
+        "a parameter that does not reach the app": (
+            replacing(APP, "union(defaults, settings, own, hosts)", "union(settings, defaults, own, hosts)"),
+            "what a parameter says does not reach the app",
+        ),
+        "half an identity": (
+            replacing(APP, "  SluiceBus__clientId: identityClientId\n", ""),
+            "setting SluiceBus__clientId is not given to the app",
+        ),
+        "a connection string": (
+            replacing(APP, "  SluiceBus__clientId", "  SluiceBus: 'Endpoint=sb://x'\n  SluiceBus__clientId"),
+            "SluiceBus is a connection string",
+        ),
+        "a setting that Flex Consumption refuses": (
+            replacing(
+                APP,
+                "  SLUICE_TICK_SCHEDULE: tickSchedule\n",
+                "  SLUICE_TICK_SCHEDULE: tickSchedule\n  FUNCTIONS_WORKER_RUNTIME: 'python'\n",
+            ),
+            "FUNCTIONS_WORKER_RUNTIME has no place on Flex",
+        ),
+    },
+    "parameters": {
+        "a parameter that nobody knows": (
+            in_json(
+                "infra/main.parameters.json", lambda file: file["parameters"].update(colour={"value": "${COLOUR}"})
+            ),
+            "main.bicep has no parameter colour",
+        ),
+        "a parameter that nobody gives": (
+            in_json("infra/main.parameters.json", lambda file: file["parameters"].pop("location")),
+            "parameter location has no default and is not given",
+        ),
+        "two defaults": (
+            replacing("infra/main.parameters.json", "MAXIMUM_INSTANCE_COUNT=100", "MAXIMUM_INSTANCE_COUNT=400"),
+            "the default of maximumInstanceCount is '400'",
+        ),
+        "a parameter without its description": (
+            replacing("infra/main.bicep", "@description('Region of every resource.')\n", ""),
+            "parameter location has no @description",
+        ),
+        "a number without bounds": (
+            replacing("infra/main.bicep", "@maxValue(1000)\n", ""),
+            "parameter maximumInstanceCount is a number without",
+        ),
+    },
+    "modules": {
+        "a module's parameter misspelt": (
+            replacing("infra/main.bicep", "    planName:", "    plan_name:"),
+            "function-app.bicep has no parameter plan_name",
+        ),
+        "a module's output that is not there": (
+            replacing("infra/main.bicep", "bus.outputs.name", "bus.outputs.id"),
+            "there is no output id",
+        ),
+        "a name that nothing has": (
+            replacing(APP, "serverFarmId: plan.id", "serverFarmId: plans.id"),
+            "nothing is called plans",
+        ),
+        "a file that does not parse": (replacing(BUS, "param name string", "param name string ="), "does not parse"),
+    },
+    "azd": {
+        "a service that no resource is tagged with": (
+            replacing(APP, "'azd-service-name': 'sluice'", "'azd-service-name': 'api'"),
+            "are not those that Bicep tags",
+        ),
+        "a key that azd does not know": (
+            replacing("azure.yaml", "remoteBuild: true", "remoteBuilding: true"),
+            "'remoteBuilding' was unexpected",
+        ),
+        "a resource that azd would not find": (
+            replacing(BUS, "  tags: tags\n", "  tags: {}\n"),
+            "has no tag azd-env-name",
+        ),
+    },
+    "package": {
+        "a package that lacks a module": (appending(".funcignore", "shared/usage/"), "the package lacks shared/usage/"),
+        "a package that lacks its workload": (
+            appending(".funcignore", "billing.py"),
+            "the package lacks shared/workloads/billing.py",
+        ),
+        "a package with more than the app": (
+            replacing(".funcignore", "infra/\n", ""),
+            "infra/main.bicep would be uploaded",
+        ),
+        "a package with local secrets": (appending("local.secrets.json", "{}"), "local.secrets.json would be uploaded"),
+        "a requirement that is missing": (
+            replacing("requirements.txt", "msgspec==", "msgspec-other=="),
+            "imports msgspec, which nothing there brings",
+        ),
+        "a host without its file": (without("host.json"), "the package lacks host.json"),
+    },
+    "automation": {
+        "a workflow that runs something else": (
+            replacing(".github/workflows/check.yml", "run: make test", "run: pytest"),
+            "no workflow runs `make test`",
+        ),
+        "an action by its tag": (
+            replacing(
+                ".github/workflows/check.yml",
+                "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8",
+                "actions/checkout@v5",
+            ),
+            "actions/checkout@v5 is not pinned",
+        ),
+        "a deployment that nobody saw before": (
+            replacing(".github/workflows/azure-dev.yml", "azd provision --preview", "azd provision"),
+            "no workflow runs `azd provision --preview`",
+        ),
+        "a task that make does not know": (
+            replacing(".vscode/tasks.json", '"make check"', '"make lint"'),
+            "`make lint` is no command",
+        ),
+    },
+}
+
+
+def seeds():
+    """Yield each mistake with the check that is meant to find it."""
+    for check, mistakes in SEEDS.items():
+        for name, (seed, said) in mistakes.items():
+            yield pytest.param(check, seed, said, id=name)
+
+
+@pytest.mark.parametrize(("check", "seed", "said"), list(seeds()))
+def test_a_seeded_mistake_is_found(check, seed, said, project):
+    """The check that is meant to find it names it, in words that lead to it."""
+    found = wrong(seed(project), [check])
+    assert [finding for finding in found if said in finding], found
+
+
+def test_every_check_has_found_something():
+    """A check without a seeded mistake could be one that never fails."""
+    assert set(SEEDS) | {"compiled"} == set(checks.CHECKS)
+
+
+TYPE_SEEDS = {
+    "an unknown property": (
+        replacing(APP, "maximumInstanceCount: maximumInstanceCount\n", "maxInstanceCount: maximumInstanceCount\n"),
+        "maxInstanceCount: unknown property",
+    ),
+    "a value that Azure does not take": (
+        replacing(HOST_STORAGE, "defaultAction: 'Allow'", "defaultAction: 'Alow'"),
+        "Alow",
+    ),
+    "a required property left out": (
+        replacing(HOST_STORAGE, "  kind: 'StorageV2'\n", ""),
+        "required property is missing",
+    ),
+    "a version that Azure does not have": (
+        replacing(BUS, "namespaces/queues@2024-01-01", "namespaces/queues@2031-01-01"),
+        "not in the type data",
+    ),
+    "a text for a number": (
+        replacing(APP, "perInstanceConcurrency: 16", "perInstanceConcurrency: '16'"),
+        "expected number, found string",
+    ),
+}
+
+
+@pytest.mark.skipif(not compiled.BESIDE.exists(), reason="no type data of Azure's resources lies beside the project")
+@pytest.mark.parametrize(("seed", "said"), TYPE_SEEDS.values(), ids=TYPE_SEEDS)
+def test_what_azure_does_not_know_is_found(seed, said, project):
+    """Where the type data is, properties, values and versions are held against it."""
+    found = [str(finding) for finding in compiled.check(seed(project))]
+    assert [finding for finding in found if said in finding], found
+
+
+def test_a_duration_is_written_as_azure_reads_it():
+    """Days, hours, minutes and seconds, and none of them."""
+    from datetime import timedelta  # noqa: PLC0415 - only this test counts time
+
+    spans = {
+        "PT0S": timedelta(),
+        "PT30S": timedelta(seconds=30),
+        "PT1M30S": timedelta(seconds=90),
+        "P1D": timedelta(days=1),
+        "P7DT1H": timedelta(days=7, hours=1),
+    }
+    assert {entities.span(span): span for span in spans.values()} == spans
