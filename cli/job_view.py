@@ -1,5 +1,6 @@
 """How `sluice jobs` shows jobs: tables for people, one documented JSON shape for programs."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -8,6 +9,7 @@ from rich.table import Table
 from shared.ledger.forecast import progress
 from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, Tally
+from shared.usage.bill import Charge
 
 
 def job_document(job: Job, now: datetime) -> dict[str, object]:
@@ -84,7 +86,10 @@ def _words(tally: Tally) -> str:
 
 
 def _requests(job: Job) -> str:
-    by_cause = ", ".join(f"{count:,} {cause}" for cause, count in sorted(job.requests.items()))
+    causes: Counter[str] = Counter()
+    for text, count in job.requests.items():
+        causes[Charge.parse(text).cause] += count
+    by_cause = ", ".join(f"{count:,} {cause}" for cause, count in sorted(causes.items()))
     total = sum(job.requests.values())
     return f"{total:,} ({by_cause}), {total / job.items:.4f} a transaction" if total and job.items else "none yet"
 

@@ -10,7 +10,8 @@ from contextvars import ContextVar
 
 from shared.ledger.ledger import Event, Ledger
 from shared.ledger.records import ChunkRow, Job
-from shared.usage.requests import BUS
+from shared.usage.bill import Charge, charges
+from shared.usage.requests import TABLE
 from shared.usage.tally import Tally, current_cause, tallied
 
 
@@ -21,18 +22,12 @@ class _Count:
         self._tally, self._noted = tally, Counter[str]()
 
     def commit(self, ledger: Ledger, job: Job, rows: Sequence[ChunkRow], event: Event | None) -> Job | None:
-        made = self._made() + Counter([current_cause().value])
+        # The commit itself is a request too.
+        made = Counter(charges(self._tally)) + Counter([str(Charge(TABLE, current_cause().value))])
         written = ledger.commit(job.charged(made - self._noted), rows, event)
         if written is not None:
             self._noted = made
         return written
-
-    def _made(self) -> Counter[str]:
-        causes: Counter[str] = Counter()
-        for (kind, cause), number in self._tally.counts().items():
-            # What goes over the bus has another price.
-            causes[cause.value] += number if kind.service != BUS else 0
-        return causes
 
 
 _count: ContextVar[_Count | None] = ContextVar("count", default=None)

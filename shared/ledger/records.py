@@ -160,7 +160,7 @@ class Job:
     forgiven: int = 0
     #: What did not add up, for a person.
     problem: str | None = None
-    #: Milliseconds of work as the chunks reported them, and the storage requests of all stages by cause.
+    #: Milliseconds of work as the chunks reported them, and what all stages requested, as it is billed.
     milliseconds: int = 0
     requests: Mapping[str, int] = field(default_factory=_no_counts)
     nonce: str = ""

@@ -66,7 +66,7 @@ class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", 
     #: Why the chunk is parked; None for one that is done.
     reason: str | None = None
     milliseconds: Count = 0
-    #: Storage requests by cause that this chunk took.
+    #: What this chunk requested of storage, as it is billed and why; left out where the message would grow too large.
     requests: dict[str, int] = msgspec.field(default_factory=dict)
     v: int = VERSION
 

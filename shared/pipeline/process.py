@@ -23,6 +23,7 @@ from shared.pipeline.chunk_result import ResultStore, StoredResult, result_of
 from shared.pipeline.deliveries import Deliveries, Delivery
 from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode
 from shared.pipeline.send_result import SendResult
+from shared.usage.bill import charges
 from shared.usage.meter import tallied
 from shared.workloads.registry import Workloads
 from shared.workloads.run import run
@@ -102,7 +103,7 @@ class Processor:
             processed = run(workload, self._tools.read(work), work.first_id)
             stored = self._tools.results.put(work, result_of(work, processed))
         milliseconds = round((self._tools.clock.monotonic() - started) * 1000)
-        self._tools.send(_done(work, stored, milliseconds, requests.by_cause()))
+        self._tools.send(_done(work, stored, milliseconds, charges(requests)))
 
     def _park(self, work: Work, delivery: Delivery, error: Exception) -> None:
         # A zombie of this chunk may have stored its result meanwhile; what is done is not parked.

@@ -94,6 +94,11 @@ def usage_of(tally: Tally) -> Usage:
     return found
 
 
+def charges(tally: Tally) -> dict[str, int]:
+    """Return what a tally counted as messages and rows have it."""
+    return {str(charge): number for charge, number in usage_of(tally).items()}
+
+
 def useful(**requests: int) -> Usage:
     """Return usage by what it is billed as, for arithmetic: `useful(queue=3, blob_write=1)`."""
     return {Charge(name.replace("_", "-"), Cause.USEFUL.value): number for name, number in requests.items()}

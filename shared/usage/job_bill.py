@@ -15,8 +15,8 @@ TAKEN_AT_ONCE: Final = 32
 HOST_TAKES: Final = 16
 #: Submission, dispatch and finish travel as a message each, beside the chunks.
 OTHER_MESSAGES: Final = 3
-#: A result is received and completed by the host, a message each.
-BUS_OPERATIONS_OF_A_RESULT: Final = 2
+#: A result is sent once it is known what its chunk took, and received and completed by the host.
+BUS_OPERATIONS_OF_A_RESULT: Final = 3
 #: GB of an instance, for the time that the chunks took.
 INSTANCE_GB: Final = 2
 
@@ -28,7 +28,7 @@ class JobBill:
     job: Job
     prices: Prices
     metered: Bill
-    #: Taking its messages off the queues and the bus: from their number, not counted.
+    #: Taking its messages off the queues, and its results over the bus: from their number, not counted.
     taken: Bill
 
     @property
@@ -69,7 +69,7 @@ def metered(job: Job) -> Usage:
 
 
 def taken(chunks: int) -> Usage:
-    """Return what it takes to take the messages of so many chunks off the queues and the bus."""
+    """Return what it takes to take the messages of so many chunks off their queue, and their results over the bus."""
     messages = chunks + OTHER_MESSAGES
     gets = -(-chunks // HOST_TAKES) + OTHER_MESSAGES
     return useful(queue=messages + gets, bus=chunks * BUS_OPERATIONS_OF_A_RESULT)

@@ -33,7 +33,7 @@ def job_in(stack_settings):
 def test_a_finished_job_shows_its_totals(sluice, job_in):
     """Counts, exact sums, ids and where the outputs are, for programs and for people."""
     totals = Totals(accepted=Tally(9, {"amount": Decimal("12.30")}), rejected=Tally(1))
-    requests = {"useful": 19, "conflict": 1}
+    requests = {"table useful": 15, "queue useful": 4, "table conflict": 1}
     name = job_in(JobState.COMPLETE, done=2, totals=totals, finished_at=datetime.now(UTC), requests=requests)
     said = json.loads(sluice("jobs", "show", name, "--json").stdout)
     assert (said["state"], said["accepted"]["sums"], said["rejected"]["items"]) == ("complete", {"amount": "12.30"}, 1)

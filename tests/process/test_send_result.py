@@ -12,7 +12,7 @@ from local.servicebus.launcher import Broker
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.pipeline.messages import Outcome, Result, decode
-from shared.pipeline.send_result import BusResults
+from shared.pipeline.send_result import BusResults, result_body
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,14 @@ def test_a_bus_that_is_down_is_no_reason_to_park():
 def test_a_result_that_is_too_large_is_refused_before_it_is_sent(send):
     """A settler that holds a thousand of them must know how large they are."""
     with pytest.raises(ResultRefusedError, match="1024 may be"):
-        send(result(requests={"useful" * 50: 1, "x" * 700: 2}))
+        send(result(blob="x" * 1024))
+
+
+def test_what_a_chunk_took_is_left_out_before_its_result_is_refused():
+    """The bill is short of a few requests then, and no work is lost."""
+    large = result(blob="x" * 700, requests={f"blob-read {n}": 1 for n in range(20)})
+    assert decode(result_body(large)).requests == {}
+    assert decode(result_body(result(requests={"blob-read useful": 1}))).requests == {"blob-read useful": 1}
 
 
 def test_a_dead_letter_is_delivered_to_its_function(bus, send):

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from shared.errors import UnknownWorkloadError, WorkloadsRefusedError
-from shared.pipeline.messages import Outcome, Result
+from shared.pipeline.messages import Outcome, Result, decode
 from shared.pipeline.send_result import MOST_BYTES, result_body
 from shared.settings import SETTINGS, SettingsError
 from shared.workloads.billing import Billing
@@ -113,6 +113,7 @@ def test_the_largest_result_fits_its_kibibyte():
         accepted=Outcome(items=100_000, sums=sums),
         rejected=Outcome(items=100_000, sums=sums),
         milliseconds=600_000,
-        requests={"useful": 10, "retry": 10, "conflict": 10},
+        requests={"blob-read useful": 10, "blob-write useful": 10},
     )
     assert len(result_body(result)) <= MOST_BYTES
+    assert decode(result_body(result)).requests == result.requests

@@ -1,0 +1,183 @@
+"""What a day without work costs: who asks storage for what while nothing happens, on the whole local stack.
+
+`make bench ARGS="--only idle_day -- --minutes 60"` runs one always-on instance of the app for so long, with the
+intervals of host.json and a tick a minute, and scales what Azurite logged to a day. The host's own requests are told
+from the app's by the host's own count.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from local.host.launcher import Host
+from local.paths import ROOT
+from local.stack import Stack, StackOptions, running
+from shared.usage.requests import Kind
+from tests.benchmarks.document import write
+from tests.benchmarks.request_log import kinds, read_from
+
+DOCUMENT = ROOT / "docs" / "cost.md"
+DAY = 86_400
+#: The host's back-off has reached its longest interval by then.
+WARM_UP = 200.0
+#: The host says its counts once a second.
+SAYING = 1.5
+MOST_OF_OURS, MOST_IN_ALL = 3_100, 18_000
+#: What an always-on app of host.json does: the sample asks more often, for people who wait.
+SETTINGS = {"AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:01:00"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way of taking chunks off their queues."""
+
+    name: str
+    setting: str
+
+
+MODES = (Mode("queue triggers", "trigger"), Mode("push", "push"))
+#: What was measured of each mode, so that the modes may be watched at different times.
+FOLDER = ROOT / ".stack" / "bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What was asked in a while without work."""
+
+    mode: str
+    seconds: float
+    host: Counter[str]
+    app: Counter[str]
+
+    def a_day(self, number: int) -> int:
+        """Return how many a day that would be."""
+        return round(number * DAY / self.seconds)
+
+    def problems(self) -> list[str]:
+        """Return which promises are broken."""
+        ours, everything = self.a_day(self.app.total()), self.a_day(self.app.total() + self.host.total())
+        polls = [what for what in (*self.app, *self.host) if "work-0" in what and "poison" not in what]
+        return [
+            *([f"{self.mode}: {ours:,} requests a day are ours"] if ours > MOST_OF_OURS else []),
+            *([f"{self.mode}: {everything:,} requests a day in all"] if everything > MOST_IN_ALL else []),
+            *([f"{self.mode}: work queues are asked: {polls}"] if self.mode == "push" and polls else []),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How much was asked so far."""
+
+    at: float
+    logged: int
+    host: Counter[tuple[str, str, str]]
+
+
+def read(stack: Stack) -> Reading:
+    """Return a reading during which the host asked for nothing, so that log and count are of the same moment."""
+    assert isinstance(stack.host, Host), "only the project's own host counts its requests"
+    while True:
+        before = Counter(stack.host.requests())
+        time.sleep(SAYING)
+        reading = Reading(time.monotonic(), stack.azurite.log.stat().st_size, before)
+        time.sleep(SAYING)
+        if Counter(stack.host.requests()) == before:
+            return reading
+
+
+def between(stack: Stack, mode: Mode, first: Reading, last: Reading) -> Idle:
+    """Return what was asked between two readings."""
+    text = read_from(stack.azurite.log, first.logged)[: last.logged - first.logged]
+    logged, by_host = kinds(text), last.host - first.host
+    app = Counter({_what(kind): number for kind, number in logged.items() if not _is_of_host(kind, by_host)})
+    host = Counter[str]()
+    for (requester, service, _), number in by_host.items():
+        host[f"{requester} ({service})"] += number
+    if app.total() + host.total() != logged.total():
+        raise AssertionError(f"the log has {logged.total()} requests, the host says {host}, which leaves {app}")
+    return Idle(mode.name, last.at - first.at, host, app)
+
+
+def _is_of_host(kind: Kind, by_host: Counter[tuple[str, str, str]]) -> bool:
+    if kind.entity.startswith("azure-webjobs"):
+        return True
+    polled = {requester.removeprefix("poll ") for requester, _, _ in by_host}
+    return kind.service == "queue" and kind.entity in polled
+
+
+def _what(kind: Kind) -> str:
+    return f"{kind.operation} {kind.entity}".strip()
+
+
+def markdown(found: Sequence[Idle]) -> str:
+    """Return the table of the documentation."""
+    lines = [
+        f"| who asks | {' | '.join(f'{one.mode}, requests a day' for one in found)} |",
+        f"| --- |{' ---: |' * len(found)}",
+    ]
+    for part, title in (("app", "the app"), ("host", "the host")):
+        names = sorted({name for one in found for name in getattr(one, part)})
+        for name in names:
+            numbers = (f"{one.a_day(getattr(one, part)[name]):,}" for one in found)
+            lines.append(f"| {title}: {name} | {' | '.join(numbers)} |")
+        totals = (f"**{one.a_day(getattr(one, part).total()):,}**" for one in found)
+        lines.append(f"| **{title} in all** | {' | '.join(totals)} |")
+    everything = (f"**{one.a_day(one.app.total() + one.host.total()):,}**" for one in found)
+    lines.append(f"| **everything** | {' | '.join(everything)} |")
+    seconds = ", ".join(f"{one.seconds / 60:.1f} minutes ({one.mode})" for one in found)
+    return "\n".join([*lines, "", f"Measured for {seconds}, after {WARM_UP:g} s for the host's intervals to grow."])
+
+
+def measure(mode: Mode, minutes: float) -> Idle:
+    """Run the stack and return what it asked for."""
+    settings = {**SETTINGS, **({} if mode.setting == "trigger" else {"SLUICE_DEQUEUE": mode.setting})}
+    with running(StackOptions(instances=1, counts_requests=True, settings=settings)) as stack:
+        time.sleep(WARM_UP)
+        first = read(stack)
+        time.sleep(max(0.0, first.at + minutes * 60 - time.monotonic()))
+        return between(stack, mode, first, read(stack))
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Measure every mode, put the table into docs/cost.md, and say which promise is broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="how long each mode is watched; whole quarters of an hour"
+    )
+    parser.add_argument("--mode", action="append", choices=[mode.setting for mode in MODES])
+    options, _ = parser.parse_known_args(arguments)
+    wanted = [mode for mode in MODES if mode.setting in (options.mode or [mode.setting for mode in MODES])]
+    for mode in wanted:
+        keep(mode, measure(mode, options.minutes))
+    found = [kept(mode) for mode in MODES if place_of(mode).exists()]
+    table = markdown(found)
+    problems = [problem for one in found for problem in one.problems()]
+    sys.stdout.write("\n".join([table, *problems, ""]))
+    write(DOCUMENT, "idle_day", table)
+    return bool(problems)
+
+
+def place_of(mode: Mode) -> Path:
+    """Return where a measurement is kept."""
+    return FOLDER / f"idle-day-{mode.setting}.json"
+
+
+def keep(mode: Mode, idle: Idle) -> None:
+    """Keep a measurement."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    place_of(mode).write_text(json.dumps(asdict(idle)))
+
+
+def kept(mode: Mode) -> Idle:
+    """Return a measurement that was kept."""
+    said = json.loads(place_of(mode).read_text())
+    return Idle(said["mode"], said["seconds"], Counter(said["host"]), Counter(said["app"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

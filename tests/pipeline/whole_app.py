@@ -1,0 +1,56 @@
+"""The whole app in one process, driven to the end of a job; what it requests is counted apart from what others do."""
+
+from shared.pipeline.deliveries import Delivery
+from shared.pipeline.received import Received
+from shared.publish import Publisher
+from shared.usage.requests import BUS
+from shared.wiring import gatehouse, line, table_ledger, works
+from shared.workloads.registry import Workloads
+from tests.faults.bus import Bus, BusConnections
+from tests.faults.journal import Journal
+from tests.faults.plan import Plan
+from tests.faults.sales import Sales
+from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
+
+
+class App:
+    """The app on storage of its own; the host's and the publisher's requests are other clients'."""
+
+    def __init__(self, connection_string):
+        clock, self.bus = ManualClock(), Bus(Journal())
+        self.metered, self.others = (
+            BusConnections(connection_string, self.bus, Plan(), transport=None) for _ in range(2)
+        )
+        gates = gatehouse(self.metered, clock=clock)
+        work = works(self.metered, Workloads([Sales()]), clock=clock)
+        self.line = line(self.metered, SETTINGS, gates, work, clock=clock)
+        self.handlers = {"submissions": self.line.arrivals.handle, "work-00": work.processor.handle}
+
+    def run(self, job, items):
+        """Run a job to its end, and return it with how many requests the app made meanwhile."""
+        queue, payloads = self._queue("submissions"), self.others.blobs.get_container_client("payloads")
+        before = self._made()
+        Publisher(queue, payloads, limits=SMALL).submit(job=job, transactions=sales(*"ab" * items), workload="sales")
+        while self._deliver() or self._settle():
+            pass
+        return table_ledger(self.others).read(job), self._made() - before
+
+    def _made(self):
+        return sum(number for (kind, _), number in self.metered.meter.tally.counts().items() if kind.service != BUS)
+
+    def _deliver(self):
+        found = [(name, one) for name in self.handlers for one in self._queue(name).receive_messages(max_messages=32)]
+        for name, one in found:
+            self.handlers[name](Delivery(queue=name, message_id=one.id, body=one.content.encode(), count=1))
+            self._queue(name).delete_message(one)
+        return found
+
+    def _settle(self):
+        letters = self.bus.waiting("results")
+        if letters:
+            self.line.settler.settle([Received(one.body.encode(), one.id) for one in letters])
+            self.bus.complete(letters)
+        return letters
+
+    def _queue(self, name):
+        return self.others.queues.get_queue_client(name)
