@@ -45,17 +45,17 @@ class Arrivals:
         # The envelope is opened within its limits before anything believes what kind it claims to be.
         envelope = open_envelope(delivery.body, self._acceptance.limits)
         if envelope.kind == DISPATCH:
-            self._dispatch(envelope.body)
+            self._dispatch(envelope.body, again=delivery.count > 1)
             return
         outcome = self._acceptance.accept(envelope, delivery.message_id)
         tell(events.SUBMISSION_ACCEPTED, message_id=delivery.message_id, outcome=outcome.value)
 
-    def _dispatch(self, body: bytes) -> None:
+    def _dispatch(self, body: bytes, *, again: bool) -> None:
         try:
             message = decode(body)
         except (msgspec.DecodeError, RecursionError) as error:
             raise refuse(Reason.WRONG_TYPE, f"the dispatch message: {error}") from error
-        if isinstance(message, Dispatch) and not self._dispatcher.dispatch(message.job):
+        if isinstance(message, Dispatch) and not self._dispatcher.dispatch(message.job, again=again):
             # The time was up: the rest is another message's, sent before this one is deleted.
             self._send(SUBMISSIONS, encode(message).decode())
 

@@ -63,15 +63,19 @@ class Dispatcher:
     #: How long one call may take before it hands the rest over.
     patience: timedelta
 
-    def dispatch(self, job_id: str) -> bool:
-        """Put what was not put yet; False: the time was up, and the message must be sent again."""
+    def dispatch(self, job_id: str, *, again: bool = False) -> bool:
+        """Put what was not put yet; False: the time was up, and the message must be sent again.
+
+        `again`: somebody began with this message before, and may have put chunks without noting it.
+        """
         with counting():
             job = self.ledger.read(job_id)
             if job is None:
                 raise refuse(Reason.UNKNOWN_JOB, f"a dispatch message names job {job_id[:120]!r}")
             if not may_dispatch(job) or job.plan is None:
                 return True
-            return self._dispatch(job, self.plans.read(job.job, job.plan))
+            # Chunks that have ended say the same: some of those behind the cursor may have their result already.
+            return self._dispatch(job, self.plans.read(job.job, job.plan), again=again or job.ended_chunks > 0)
 
     def put_again(self, job: Job, chunks: Iterable[int]) -> int:
         """Put chunks that were not heard of for too long; returns how many."""
@@ -82,12 +86,12 @@ class Dispatcher:
             self._put(job, self.plans.read(job.job, job.plan), numbers, Throttle(), again=True)
         return len(numbers)
 
-    def _dispatch(self, job: Job, plan: Plan) -> bool:
+    def _dispatch(self, job: Job, plan: Plan, *, again: bool) -> bool:
         end, throttle = self.clock.now() + self.patience, Throttle()
         # An empty range still has to be noted: a plan without chunks has ended.
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
-            throttle = self._put(job, plan, batch, throttle)
+            throttle, again = self._put(job, plan, batch, throttle, again=again), False
             job = self._note(job, batch.stop)
             if job.dispatch_cursor >= len(plan.chunks):
                 if job.state is JobState.FINISHING:
@@ -96,9 +100,7 @@ class Dispatcher:
             if self.clock.now() >= end:
                 return False
 
-    def _put(
-        self, job: Job, plan: Plan, numbers: Iterable[int], throttle: Throttle, *, again: bool = False
-    ) -> Throttle:
+    def _put(self, job: Job, plan: Plan, numbers: Iterable[int], throttle: Throttle, *, again: bool) -> Throttle:
         left = list(numbers)
         while left:
             with ThreadPoolExecutor(throttle.limit) as pool:
@@ -111,7 +113,8 @@ class Dispatcher:
                     f"could not put any of {len(left)} chunks of job {job.job!r} on the work queues; "
                     "the dispatch is tried again from its cursor"
                 )
-            left = refused
+            # A put that was not answered may have taken effect.
+            left, again = refused, True
         return throttle
 
     def _refused(self, job: Job, plan: Plan, number: int, again: bool) -> int:  # noqa: FBT001 - by place, for the pool

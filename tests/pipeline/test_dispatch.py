@@ -88,6 +88,31 @@ def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepte
     assert len(put) == 250 + dispatch.CURSOR_EVERY
 
 
+def again(world):
+    """Return the chunks whose message says that another one may have been before it."""
+    return sorted(message["chunk"] for message in world.queues.on("work-") if message.get("again"))
+
+
+def test_what_may_have_been_put_before_the_cursor_was_noted_is_not_computed_again(world, accepted):
+    """A dispatch message that comes again marks what the one before it may have put, and nothing behind that."""
+    assert accepted.dispatcher.dispatch(world.job, again=True)
+    assert again(world) == list(range(dispatch.CURSOR_EVERY))
+
+
+def test_a_chunk_that_has_ended_tells_that_others_may_have(world, accepted):
+    """Nobody noted the cursor, and yet a result is there: the dispatch that follows marks what may be there too."""
+    world.ledger.commit(replace(world.ledger.read(world.job), done=1))
+    accepted.dispatcher.dispatch(world.job)
+    assert again(world) == list(range(dispatch.CURSOR_EVERY))
+
+
+def test_a_put_without_an_answer_is_marked_when_it_is_put_again(world, accepted):
+    """It may have taken effect; the other chunks cost no look for a result."""
+    world.queues.refuse_next = 5
+    accepted.dispatcher.dispatch(world.job)
+    assert len(again(world)) == 5
+
+
 def test_what_storage_refuses_is_put_by_the_next_batch(world, accepted):
     """A busy account costs time, not chunks."""
     world.queues.refuse_next = 37
