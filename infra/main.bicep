@@ -71,6 +71,10 @@ param isStorageLogged bool = false
 @description('Whether the alert rules are made; each one has a monthly price.')
 param hasAlerts bool = true
 
+@description('Minutes between two looks of an alert rule; the rarer, the cheaper.')
+@allowed([5, 10, 15])
+param alertMinutes int = 15
+
 @description('Where alerts are mailed to; empty: they are seen in the portal only.')
 param alertEmail string = ''
 
@@ -208,6 +212,7 @@ module alerts 'modules/alerts.bicep' = if (hasAlerts) {
     tags: tags
     workspaceId: monitoring.outputs.workspaceId
     email: alertEmail
+    minutes: alertMinutes
   }
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from local.errors import StackError
-from local.infra import entities
+from local.infra import alerts, entities
 from local.paths import ROOT
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
@@ -154,7 +154,7 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 #: Whole files that come from the code.
-FILES: dict[Path, Callable[[], str]] = {entities.FILE: entities.text}
+FILES: dict[Path, Callable[[], str]] = {entities.FILE: entities.text, alerts.FILE: alerts.text}
 
 
 if __name__ == "__main__":

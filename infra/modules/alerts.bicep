@@ -1,4 +1,4 @@
-// One rule for each alert of alerts.json, on what the app's tick reports; docs/operating.md says what to do about each.
+// One rule for each alert of alerts.json, which the catalogue of events makes: docs/operating.md lists them.
 
 @description('Region.')
 param location string
@@ -11,6 +11,10 @@ param workspaceId string
 
 @description('Where alerts are mailed to; empty: nowhere.')
 param email string
+
+@description('Minutes between two looks of a rule; the rarer, the cheaper.')
+@allowed([5, 10, 15])
+param minutes int
 
 var alerts = loadJsonContent('../alerts.json').alerts
 
@@ -38,12 +42,13 @@ resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
     tags: tags
     kind: 'LogAlert'
     properties: {
-      displayName: 'Sluice: ${alert.title}'
+      displayName: alert.event
       severity: alert.severity
       enabled: true
       scopes: [workspaceId]
-      evaluationFrequency: alert.every
-      windowSize: alert.over
+      evaluationFrequency: 'PT${minutes}M'
+      // Twice as long, because a line may take minutes to arrive; an alert that is up is not raised again.
+      windowSize: 'PT${minutes * 2}M'
       autoMitigate: true
       criteria: {
         allOf: [

@@ -155,6 +155,7 @@ _SIGNS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
     "+": operator.add,
     "-": operator.sub,
+    "*": operator.mul,
 }
 _KINDS: Final[Mapping[str, Callable[[Node, Names], Any]]] = {
     "string": _string,

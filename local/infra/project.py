@@ -1,5 +1,6 @@
 """What the checks look at: a folder with the project's files, and the lists of the code that they must agree with."""
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any, Final
 from local.infra.deployment import Deployment, deployed
 from local.paths import ROOT
 from shared.settings import SETTINGS, Setting
+from shared.telemetry.event import Event
+from shared.telemetry.events import EVENTS
 from shared.topology import Topology, topology
 
 #: What azd fills in, and who is looked for among the role assignments.
@@ -28,6 +31,7 @@ class Project:
     root: Path = ROOT
     topology: Callable[[int], Topology] = topology
     settings: tuple[Setting, ...] = SETTINGS
+    events: tuple[Event, ...] = EVENTS
 
     @property
     def infra(self) -> Path:
@@ -51,6 +55,10 @@ class Project:
         """Return a file's text; a file that is not there is empty."""
         file = self.root.joinpath(*names)
         return file.read_text() if file.exists() else ""
+
+    def json(self, *names: str) -> Any:
+        """Return what a JSON file holds."""
+        return json.loads(self.root.joinpath(*names).read_text())
 
 
 def both_ways(wanted: Iterable[str], found: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -11,6 +11,8 @@ from local.infra.checks import compiled
 from local.infra.project import Project
 from local.paths import ROOT
 from shared.settings import SETTINGS, Setting
+from shared.telemetry.event import Alert, Event, Severity
+from shared.telemetry.events import EVENTS
 from shared.topology import BusQueue, topology
 
 #: What the checks read.
@@ -136,6 +138,12 @@ def setting_in_the_code(default):
     """Return a mistake: the code reads a setting that nothing else knows."""
     new = Setting("SLUICE_NEW", "something new", "x", default=default)
     return lambda project: dataclasses.replace(project, settings=(*SETTINGS, new))
+
+
+def event_in_the_catalogue(alert):
+    """Return a mistake: the code tells an event that should call somebody, and nothing listens."""
+    new = Event(name="sluice.new.event", level=40, fields=(), meaning="new", remedy="look", alert=alert)
+    return lambda project: dataclasses.replace(project, events=(*EVENTS, new))
 
 
 def without(name):
@@ -360,6 +368,32 @@ SEEDS = {
         ),
         "a file that does not parse": (replacing(BUS, "param name string", "param name string ="), "does not parse"),
     },
+    "alerts": {
+        "an event in the catalogue only": (
+            event_in_the_catalogue(Alert(severity=Severity.ERROR)),
+            "no rule listens to sluice.new.event",
+        ),
+        "an alert on a field that the line does not have": (
+            in_json(
+                "infra/alerts.json", lambda file: file["alerts"][0].update(query="AppTraces | where fields.age > 1")
+            ),
+            "asks for age, which its line does not have",
+        ),
+        "an alert on an event that nobody tells": (
+            in_json("infra/alerts.json", lambda file: file["alerts"][0].update(event="sluice.old.event")),
+            "a rule listens to sluice.old.event",
+        ),
+        "an alert without a remedy": (
+            lambda project: dataclasses.replace(
+                project, events=tuple(dataclasses.replace(event, remedy="") for event in EVENTS)
+            ),
+            "does not say what to do",
+        ),
+        "alerts that cannot be left out": (
+            replacing("infra/main.bicep", "if (hasAlerts) ", ""),
+            "rules are made although no alerts are wanted",
+        ),
+    },
     "azd": {
         "a service that no resource is tagged with": (
             replacing(APP, "'azd-service-name': 'sluice'", "'azd-service-name': 'api'"),
@@ -379,6 +413,10 @@ SEEDS = {
         "a package that lacks its workload": (
             appending(".funcignore", "billing.py"),
             "the package lacks shared/workloads/billing.py",
+        ),
+        "a package that lacks a table": (
+            appending(".funcignore", "prices.json"),
+            "the package lacks shared/usage/prices.json",
         ),
         "a package with more than the app": (
             replacing(".funcignore", "infra/\n", ""),

@@ -5,6 +5,7 @@ from typing import Final
 
 from local.infra.bicep import BicepError
 from local.infra.checks import (
+    alarms,
     app_settings,
     automation,
     azd,
@@ -27,6 +28,7 @@ CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
     "roles": roles.check,
     "app settings": app_settings.check,
     "parameters": parameters.check,
+    "alerts": alarms.check,
     "azd": azd.check,
     "package": upload.check,
     "automation": automation.check,

@@ -1,6 +1,5 @@
 """Every setting of the code reaches the app and the sample, by identity and without a key; none that nobody reads."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -84,7 +83,7 @@ def _parsed(given: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _sample(project: Project) -> Iterator[Finding]:
-    values = json.loads(project.text("local.settings.sample.json"))["Values"]
+    values = project.json("local.settings.sample.json")["Values"]
     wanted = {one.name: one.local for one in project.settings}
     kept = {name: text for name, text in values.items() if not name.startswith((_HOST_JSON, "FUNCTIONS_", "AzureWeb"))}
     missing, extra = both_ways(wanted, kept)

@@ -1,6 +1,5 @@
 """Parameters: described, bounded, given where they must be, and known where they are given."""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -20,7 +19,7 @@ def check(project: Project) -> Iterator[Finding]:
         template = read(file)
         for one in template.parameters.values():
             yield from _described(template, one)
-    given = json.loads(project.text(FILE))["parameters"]
+    given = project.json(FILE)["parameters"]
     missing, _ = both_ways((name for name, one in main.parameters.items() if one.default is None), given)
     for name in missing:
         yield Finding(FILE, f"parameter {name} has no default and is not given")
@@ -55,6 +54,6 @@ def default_of(template: Template, one: Parameter) -> str | None:
 
 def environment_of(project: Project) -> dict[str, str]:
     """Return the environment variable of each parameter that has one."""
-    given = json.loads(project.text(FILE))["parameters"]
+    given = project.json(FILE)["parameters"]
     found = {name: _ENVIRONMENT.fullmatch(str(one.get("value"))) for name, one in given.items()}
     return {name: match[1] for name, match in found.items() if match}

@@ -1,6 +1,5 @@
 """Who may do what: exactly the role assignments of one table, each at its scope, none more."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -61,7 +60,7 @@ _SCOPES: Final[Mapping[str, str]] = {
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield roles that are missing, too many, or at another scope."""
-    if json.loads(project.text("infra", "roles.json")) != ROLES:
+    if project.json("infra", "roles.json") != ROLES:
         yield Finding("infra/roles.json", "does not hold the roles that the checks know, with Azure's ids of them")
     assignments = project.deployed().of_type("Microsoft.Authorization/roleAssignments")
     for one in assignments:

@@ -29,10 +29,18 @@ def check(project: Project) -> Iterator[Finding]:
     for name in sorted(files - set(NEEDED)):
         if name.split("/")[0] not in FOLDERS:
             yield Finding(".funcignore", f"{name} would be uploaded, and the app does not need it: name it there")
+    for name in sorted(_whole(project.root) - files):
+        yield Finding(".funcignore", f"the package lacks {name}")
     found, foreign = _imported(project.root, _roots(project))
     for name in sorted(found - files):
         yield Finding(".funcignore", f"the package lacks {name}, which the app imports")
     yield from _requirements(project, foreign)
+
+
+def _whole(root: Path) -> set[str]:
+    """Return what these folders hold, data included: a table that is read at run time is imported by nobody."""
+    found = {file for folder in FOLDERS for file in (root / folder).rglob("*") if file.is_file()}
+    return {file.relative_to(root).as_posix() for file in found if "__pycache__" not in file.parts}
 
 
 def _roots(project: Project) -> list[str]:

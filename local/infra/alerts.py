@@ -1,0 +1,45 @@
+"""Writes infra/alerts.json, which Bicep makes a rule of each from: the events of the catalogue that call somebody."""
+
+import json
+from typing import Any
+
+from local.paths import ROOT
+from shared.telemetry.event import Alert, Event
+from shared.telemetry.events import EVENTS
+
+FILE = ROOT / "infra" / "alerts.json"
+PREFIX = "sluice."
+
+
+def text() -> str:
+    """Return the file's content."""
+    return json.dumps(document(), indent=2) + "\n"
+
+
+def document(events: tuple[Event, ...] = EVENTS) -> dict[str, Any]:
+    """Return one alert for each event that has one."""
+    return {"alerts": [_alert(event, event.alert) for event in events if event.alert is not None]}
+
+
+def _alert(event: Event, alert: Alert) -> dict[str, Any]:
+    return {
+        "name": event.name.removeprefix(PREFIX).replace(".", "-"),
+        "event": event.name,
+        "severity": int(alert.severity),
+        "query": query(event, alert),
+        "what": event.meaning,
+        "remedy": event.remedy,
+    }
+
+
+def query(event: Event, alert: Alert) -> str:
+    """Return what finds the event in Application Insights: its line is its name, then its fields as JSON."""
+    steps = [
+        "AppTraces",
+        # The space keeps out events whose names begin alike.
+        f'where Message startswith "{event.name} "',
+        f'extend fields = parse_json(substring(Message, strlen("{event.name} ")))',
+    ]
+    if alert.where:
+        steps.append(f"where {alert.where}")
+    return " | ".join(steps)
