@@ -16,7 +16,7 @@ from shared.dequeue.sizing import Pace, receive_size
 from shared.dequeue.work_queue import Held, Source
 from shared.errors import StorageUnavailableError
 from shared.pipeline.deliveries import Delivery
-from shared.usage.meter import Cause, because
+from shared.usage.meter import looking
 
 #: A task ends after so many receives in a row that failed, unless it is the one that stays.
 MOST_FAILURES: Final = 5
@@ -66,7 +66,8 @@ class DequeueTask:
 
     def _is_over(self) -> bool:
         crew = self._crew
-        return crew.stopping.is_set() or crew.clock.monotonic() >= crew.listening.until
+        is_late = crew.stopping.is_set() or crew.clock.monotonic() >= crew.listening.until
+        return is_late or not crew.listening.most()
 
     def _goes_on(self) -> bool:
         crew = self._crew
@@ -75,8 +76,9 @@ class DequeueTask:
             return not crew.count.leave(0)
         size = self._size()
         try:
-            with because(Cause.IDLE if self._empties else Cause.USEFUL):
+            with looking() as look:
                 found = crew.sources[name].receive(size)
+                look.has_found = bool(found)
         except StorageUnavailableError as error:
             return self._failed(error)
         self._failures = 0

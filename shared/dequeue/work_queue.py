@@ -14,6 +14,7 @@ from shared.pipeline.deliveries import Delivery
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
+from shared.usage.meter import looking
 
 #: Answers that say: the message is gone, or was received by somebody else since.
 _LOST: Final = frozenset({400, 404})
@@ -66,6 +67,10 @@ class Source(Protocol):
         """Return about how many messages it has, the hidden ones included; one request."""
         ...
 
+    def waits(self) -> bool:
+        """Whether a message could be received now; one request that changes nothing."""
+        ...
+
 
 class WorkQueue:
     """A work queue in storage, whose messages stay hidden for `visibility` seconds unless they are renewed."""
@@ -92,6 +97,12 @@ class WorkQueue:
         """Return about how many messages it has, the hidden ones included; one request."""
         with expecting_an_answer(f"read the depth of queue {self.name!r}"):
             return self._queue.get_queue_properties().approximate_message_count or 0
+
+    def waits(self) -> bool:
+        """Whether a message could be received now; one request that changes nothing."""
+        with expecting_an_answer(f"peek into queue {self.name!r}"), looking() as look:
+            look.has_found = bool(self._queue.peek_messages())
+        return look.has_found
 
 
 class HeldMessage:

@@ -83,20 +83,20 @@ class Listener:
             stop.wait(RETRY_SECONDS)
 
     def _listen_once(self, stop: threading.Event) -> None:
-        lease = lease_one(self._connections.blobs.get_container_client("gates"))
-        if lease is None:
+        leased = lease_one(self._connections.blobs.get_container_client("gates"))
+        if leased is None:
             self._give_up_for_now("every subscription for waiters is taken by another process")
             return
         try:
-            self._listen(lease, stop)
+            self._listen(leased, stop)
         finally:
-            lease.release()
+            leased.lease.release()
 
-    def _listen(self, lease: SubscriptionLease, stop: threading.Event) -> None:
+    def _listen(self, leased: SubscriptionLease, stop: threading.Event) -> None:
         with (
             self._connections.bus_client() as bus,
             bus.get_subscription_receiver(
-                TOPIC, lease.subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+                TOPIC, leased.subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
             ) as receiver,
         ):
             renewed, self._problem = time.monotonic(), ""
@@ -105,7 +105,7 @@ class Listener:
             while not stop.is_set():
                 self._hear(receiver)
                 if time.monotonic() - renewed > RENEW_SECONDS:
-                    if not lease.renew():
+                    if not leased.lease.renew():
                         self._give_up_for_now("the lease of the subscription was lost")
                         return
                     renewed = time.monotonic()

@@ -2,28 +2,24 @@
 
 from collections import deque
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSender
-from azure.servicebus.exceptions import ServiceBusError
+from azure.servicebus import ServiceBusMessage
 from msgspec import structs
 
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
+from shared.kept_sender import FAILURES, KeptSender
 from shared.pipeline.messages import Result, encode
-from shared.usage.meter import BusOperation, Cause, because
 
 QUEUE: Final = "results"
 #: What a result message may have: a settler holds a thousand of them, and the row keeps the same fields.
 MOST_BYTES: Final = 1024
 #: Results in one transfer, well under what a message of the cheapest tier may have.
 MOST_AT_ONCE: Final = 100
-#: Once on the connection that is there, which may have been idle for too long, and once on a new one.
-_ATTEMPTS: Final = 2
 
 
 class SendResult(Protocol):
@@ -66,10 +62,9 @@ class BusResults:
     """
 
     def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-        self._open: tuple[ServiceBusClient, ServiceBusSender] | None = None
+        self._sender = KeptSender(connections, QUEUE, lambda bus: bus.get_queue_sender(QUEUE))
         self._waiting: deque[_Waiting] = deque()
-        # The library's senders are not safe to share between threads, and opening one takes longer than sending.
+        #: Of the thread that sends for all.
         self._lock = Lock()
 
     def __call__(self, result: Result, /) -> None:
@@ -91,40 +86,17 @@ class BusResults:
         for one in batch:
             one.failure = ConnectionError("the sending was interrupted")
         failure: Exception | None = None
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._send_once(batch, is_again=attempt > 0)
-            except (ServiceBusError, OSError, ValueError) as error:
-                self._forget()
-                failure = error
-            else:
-                failure = None
-                break
+        try:
+            self._sender.send([one.message for one in batch])
+        except FAILURES as error:
+            failure = error
         for one in batch:
             one.is_sent, one.failure = failure is None, failure
-
-    def _send_once(self, batch: Sequence[_Waiting], *, is_again: bool) -> None:
-        sender = self._sender()
-        with because(Cause.RETRY) if is_again else nullcontext():
-            self._connections.meter.count_bus(BusOperation.SEND, QUEUE, len(batch))
-        sender.send_messages([one.message for one in batch])
 
     def close(self) -> None:
         """Close the connection; the next result opens another."""
         with self._lock:
-            self._forget()
-
-    def _sender(self) -> ServiceBusSender:
-        if self._open is None:
-            client = self._connections.bus_client()
-            self._open = client, client.get_queue_sender(QUEUE)
-        return self._open[1]
-
-    def _forget(self) -> None:
-        opened, self._open = self._open, None
-        if opened is not None:
-            opened[1].close()
-            opened[0].close()
+            self._sender.close()
 
     def __enter__(self) -> Self:
         return self

@@ -258,6 +258,33 @@ LISTENER_OBSERVER_FAILED: Final = Event(
     remedy="correct the observer",
 )
 
+PERMIT_FOLLOWED: Final = Event(
+    name="sluice.permit.followed",
+    level=INFO,
+    fields=("slot", "outcome"),
+    meaning="an instance was woken and its tasks have ended: gave up, handed over, taken, or beyond the cap",
+)
+PERMIT_REFUSED: Final = Event(
+    name="sluice.permit.refused",
+    level=WARNING,
+    fields=("bytes",),
+    meaning="a signal of the kind work is no permit, and nothing was done about it",
+    remedy="look who may send on the topic signals",
+)
+PERMIT_UNANSWERED: Final = Event(
+    name="sluice.permit.unanswered",
+    level=WARNING,
+    fields=("slot", "error"),
+    meaning="storage did not answer an instance that was woken; the tick wakes another",
+)
+PERMITS_UNSENT: Final = Event(
+    name="sluice.permits.unsent",
+    level=WARNING,
+    fields=("permits", "error"),
+    meaning="nobody could be woken for work; the tick wakes somebody while the queues have messages",
+    remedy="look at the error: a bus or a storage account that is away",
+)
+
 # --- ids ---
 
 IDS_REFILL_FAILED: Final = Event(

@@ -67,6 +67,11 @@ class MemoryQueue:
             self.requests.append(("depth", len(self._messages)))
             return len(self._messages)
 
+    def waits(self):
+        """Whether any can be seen."""
+        with self._lock:
+            return any(message[1] <= self._clock.monotonic() for message in self._messages.values())
+
     @property
     def receives(self):
         """How many messages each receive found."""

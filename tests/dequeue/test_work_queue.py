@@ -4,6 +4,8 @@ import pytest
 
 from shared.clock import SystemClock
 from shared.connections import Connections
+from shared.dequeue.listener import QueueListener
+from shared.dequeue.listening import Listening, push
 from shared.dequeue.work_queue import WorkQueue
 from shared.errors import StorageUnavailableError
 from tests.dequeue.conftest import VISIBILITY, Shifted
@@ -24,6 +26,16 @@ def test_what_is_received_is_hidden_but_counted(either):
     either.put(b"one", b"two")
     either.queue.receive(1)
     assert either.queue.depth() == 2
+
+
+def test_a_look_says_whether_a_receive_would_find_something(either):
+    """Hidden messages do not count, and looking is no delivery."""
+    assert not either.queue.waits()
+    either.put(b"one")
+    assert either.queue.waits()
+    [held] = either.queue.receive(1)
+    assert held.delivery.count == 1
+    assert not either.queue.waits()
 
 
 def test_a_message_that_nobody_deletes_comes_back_with_its_count(either):
@@ -100,6 +112,20 @@ def test_a_receive_is_one_request_whatever_it_finds(storage_queue, azurite):
             before = connections.meter.tally.total()
             assert len(queue.receive(32)) == wait
             assert connections.meter.tally.total() == before + 1
+
+
+def test_a_receive_that_found_nothing_counts_as_idle(storage_queue, azurite):
+    """And one that found something as useful, whoever made it and whatever it expected."""
+    clock = SystemClock()
+    with Connections(azurite.connection_string) as connections:
+        queue = WorkQueue(connections.queues.get_queue_client(storage_queue.queue_name), clock, VISIBILITY)
+        listening = Listening(rule=lambda depth: 1, least=0, on_queue_empty=push, first_depth=1)
+        storage_queue.send_message("x")
+        with QueueListener([queue], lambda delivery: None, listening) as listener:
+            listener.start(1)
+            listener.wait()
+        # The receive and the deletion, and the receive that ended it.
+        assert connections.meter.tally.by_cause() == {"useful": 2, "idle": 1}
 
 
 def test_a_renewal_without_an_answer_is_tried_again_while_there_is_time(storage_queue, azurite, monkeypatch):

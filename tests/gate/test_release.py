@@ -275,7 +275,7 @@ def test_a_taken_pool_leaves_polling(both, gate):
             assert release.mode == POLLING
     finally:
         for one in leases:
-            one.release()
+            one.lease.release()
 
 
 def test_a_subscription_is_free_again_after_its_listener_ended(both, gate):
@@ -287,7 +287,7 @@ def test_a_subscription_is_free_again_after_its_listener_ended(both, gate):
     leases += all_free(both)
     assert len(leases) == 16
     for one in leases:
-        one.release()
+        one.lease.release()
 
 
 def test_the_flag_of_presence_is_what_the_seed_has(connections):

@@ -76,7 +76,7 @@ def waiting_together(send, count):
 def test_what_waits_together_goes_together(bus, send, monkeypatch):
     """Five threads that waited for a sixth are served by one transfer, and each result arrives."""
     send(result(99))
-    sender, transfers = send._open[1], []
+    sender, transfers = send._sender._open[1], []
     original = sender.send_messages
     monkeypatch.setattr(sender, "send_messages", lambda messages: transfers.append(len(messages)) or original(messages))
     for task in waiting_together(send, 5):
@@ -99,15 +99,12 @@ def test_a_sender_that_ends_in_an_unexpected_way_leaves_nobody_waiting(send, mon
     """Whatever is raised in the thread that sends for others, each of them is told, and none waits for ever."""
     together = Barrier(4)
 
-    class Broken:
-        """Fails as no sender should."""
+    def broken(_messages):
+        """Fail as no sender should, once more have queued up behind this thread."""
+        time.sleep(0.2)
+        raise RuntimeError("a mistake of the library's")
 
-        def send_messages(self, _messages):
-            """Fail once more have queued up behind this thread."""
-            time.sleep(0.2)
-            raise RuntimeError("a mistake of the library's")
-
-    monkeypatch.setattr(send, "_sender", Broken)
+    monkeypatch.setattr(send._sender, "send", broken)
 
     def attempt(number):
         together.wait()
@@ -122,7 +119,7 @@ def test_a_sender_that_ends_in_an_unexpected_way_leaves_nobody_waiting(send, mon
 def test_a_broken_connection_is_replaced(bus, send):
     """The bus closes what is idle for ten minutes; the next result notices and goes through."""
     send(result(1))
-    send._open[1].close()
+    send._sender._open[1].close()
     send(result(2))
     assert [decode(body).chunk for body in received(bus, 2)] == [1, 2]
 
