@@ -46,6 +46,8 @@ class StackOptions:
     #: 0: any free port.
     port: int = 0
     flex: bool = False
+    #: Where the local host finds the app: this project, or a package of it.
+    app: Path = ROOT
     #: None: in memory.
     data: Path | None = None
     #: Whether Azurite logs every request, for those who count them.
@@ -93,7 +95,9 @@ def settings_for(storage: str, bus: str) -> dict[str, str]:
 def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:
     """Start the host that was asked for and return when it runs."""
     if options.host == "local":
-        return Host.start(ROOT, settings=settings, instances=options.instances, flex=options.flex, port=options.port)
+        return Host.start(
+            options.app, settings=settings, instances=options.instances, flex=options.flex, port=options.port
+        )
     if options.host == "func":
         return FuncHost.start(settings, options.port)
     raise StackError(f"there is no host {options.host!r}: choose local or func")

@@ -1,0 +1,108 @@
+"""The package that azd would upload: it is whole, it needs nothing but its own requirements, and it does the work."""
+
+import json
+import os
+import shutil
+import subprocess
+import urllib.request
+import venv
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from local import demo_jobs
+from local.infra import package
+from local.paths import ROOT, venv_python
+from local.stack import StackOptions, running, sample_values
+
+#: Where the remote build puts what requirements.txt names, and where the worker looks for it.
+SITE = ".python_packages/lib/site-packages"
+#: What the package says of itself in these tests, so that it cannot be taken for the project beside it.
+VERSION = "0.0.0+package"
+INDEX = """
+import json, function_app
+print(json.dumps(sorted(one.get_function_name() for one in function_app.app.get_functions())))
+"""
+IMPORT_EVERYTHING = """
+import importlib, json, pkgutil
+import functions, shared
+names = [one.name for top in (shared, functions) for one in pkgutil.walk_packages(top.__path__, top.__name__ + ".")]
+for name in names:
+    importlib.import_module(name)
+print(json.dumps(names))
+"""
+
+
+@pytest.fixture(scope="module")
+def uploaded(tmp_path_factory):
+    """The package after the remote build: azd's files, and the requirements beside them."""
+    folder = package.build(tmp_path_factory.mktemp("package"))
+    (folder / "shared" / "__init__.py").write_text(f'__version__ = "{VERSION}"\n')
+    uv = [str(venv_python()), "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target", str(folder / SITE)]
+    subprocess.run([*uv, "--requirement", str(folder / "requirements.txt")], check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def empty_python(tmp_path_factory):
+    """An interpreter with nothing installed."""
+    folder = tmp_path_factory.mktemp("empty")
+    venv.EnvBuilder(symlinks=True).create(folder)
+    return venv_python(folder)
+
+
+def told(python, folder, script):
+    """Run a script in the package, with nothing on the path but the package, and return what it prints as JSON."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "SLUICE"))}
+    environment = {**kept, **sample_values(), "PYTHONPATH": str(folder / SITE)}
+    done = subprocess.run(
+        [str(python), "-c", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_package_is_indexed_in_an_empty_environment(uploaded, empty_python):
+    """The worker finds the same functions in it as in the project."""
+    assert told(empty_python, uploaded, INDEX) == told(venv_python(), ROOT, INDEX)
+
+
+def test_every_module_of_the_package_can_be_imported(uploaded, empty_python):
+    """Also what is imported late, at the first message of a kind, finds what it needs."""
+    names = told(empty_python, uploaded, IMPORT_EVERYTHING)
+    assert {"shared.wiring.line", "functions.tick", "shared.workloads.billing"} <= set(names)
+
+
+def test_nothing_secret_and_nothing_local_is_uploaded(tmp_path):
+    """What lies beside the app on a developer's machine stays there."""
+    shutil.copy(ROOT / ".funcignore", tmp_path)
+    secrets = (
+        "local.settings.json",
+        "local.settings.mine.json",
+        ".env",
+        ".azure/dev/.env",
+        ".stack/up/local.settings.json",
+    )
+    local = (".venv/lib/x.py", "shared/__pycache__/x.pyc", "tests/test_x.py", "infra/main.bicep", ".git/config")
+    for name in (*secrets, *local, "function_app.py", "shared/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert {file.as_posix() for file in package.files(tmp_path)} == {"function_app.py", "shared/x.py"}
+
+
+def test_the_package_runs_the_jobs_of_the_demonstration(uploaded):
+    """On the local host it does all that `make demo` shows; nothing of the project beside it takes part."""
+    options = StackOptions(app=uploaded, settings={"PYTHONPATH": str(uploaded / SITE)})
+    shown = StringIO()
+    with running(options) as stack:
+        with urllib.request.urlopen(f"{stack.host.base_url}/api/health", timeout=30) as reply:
+            assert json.load(reply)["version"] == VERSION
+        demo_jobs.run(stack, Console(file=shown, width=120))
+    assert shown.getvalue().count("complete") >= len(demo_jobs.JOBS)
