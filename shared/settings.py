@@ -4,9 +4,16 @@ SETTINGS is the one list: the sample file, the documentation's table and Bicep a
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Self
+from enum import StrEnum
+from typing import Self, TypeVar
+
+from shared.dequeue.backoff import BackOff
+from shared.dequeue.notify import Notify, When
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 #: Azurite's and the official Service Bus emulator's own well-known connection strings: no secrets.
 LOCAL_STORAGE = "UseDevelopmentStorage=true"
@@ -19,6 +26,13 @@ STORAGE, BUS = "SluiceStorage", "SluiceBus"
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
+
+
+class Dequeue(StrEnum):
+    """What takes work off the work queues; one or the other, or the host's scaler would start instances for both."""
+
+    TRIGGER = "trigger"
+    PUSH = "push"
 
 
 class SettingsError(ValueError):
@@ -61,6 +75,32 @@ SETTINGS = (
         BILLING,
         default=BILLING,
     ),
+    Setting(
+        "SLUICE_DEQUEUE",
+        "what takes work off the work queues: `trigger` (the host polls) or `push` (signals wake instances)",
+        "trigger",
+        default="trigger",
+    ),
+    Setting(
+        "SLUICE_NOTIFY",
+        "push: when permits are sent for what is put on a work queue: `each`, `first`, `depth` or `burst`",
+        "burst",
+        default="burst",
+    ),
+    Setting("SLUICE_NOTIFY_WHEN", "push: permits go `before` or `after` the put", "after", default="after"),
+    Setting(
+        "SLUICE_PERMIT_TASKS", "push: dequeue tasks that a permit starts on an instance, 1 to 32", "4", default="4"
+    ),
+    Setting("SLUICE_IDLE_SHORTEST_MS", "a worker that polls: its first rest when idle, 0 to 60000", "0", default="0"),
+    Setting(
+        "SLUICE_IDLE_STEP_MS", "a worker that polls: what each rest adds, doubled, 1 to 60000", "100", default="100"
+    ),
+    Setting(
+        "SLUICE_IDLE_LONGEST_MS",
+        "a worker that polls: its longest rest when idle, 1 to 3600000",
+        "1000",
+        default="1000",
+    ),
     # No default: the host reads it where the trigger names it, and knows nothing of this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -74,6 +114,12 @@ class Settings:
     chunk_items: int
     chunk_overdue: timedelta
     retention: timedelta
+    dequeue: Dequeue
+    notify: Notify
+    notify_when: When
+    permit_tasks: int
+    #: Of a worker that polls.
+    backoff: BackOff
     #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
     workloads: str
 
@@ -85,6 +131,13 @@ class Settings:
         chunk_items = _whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000, environ, problems.append)
         overdue = _whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400, environ, problems.append)
         retention = _whole_number("SLUICE_RETENTION_DAYS", 8, 3650, environ, problems.append)
+        dequeue = _one_of("SLUICE_DEQUEUE", Dequeue, environ, problems.append)
+        notify = _one_of("SLUICE_NOTIFY", Notify, environ, problems.append)
+        notify_when = _one_of("SLUICE_NOTIFY_WHEN", When, environ, problems.append)
+        permit_tasks = _whole_number("SLUICE_PERMIT_TASKS", 1, 32, environ, problems.append)
+        shortest = _whole_number("SLUICE_IDLE_SHORTEST_MS", 0, 60_000, environ, problems.append)
+        step = _whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000, environ, problems.append)
+        longest = _whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000, environ, problems.append)
         if problems:
             raise SettingsError("; ".join(problems))
         return cls(
@@ -92,6 +145,11 @@ class Settings:
             chunk_items=chunk_items,
             chunk_overdue=timedelta(seconds=overdue),
             retention=timedelta(days=retention),
+            dequeue=dequeue,
+            notify=notify,
+            notify_when=notify_when,
+            permit_tasks=permit_tasks,
+            backoff=BackOff(shortest=shortest / 1000, step=step / 1000, longest=longest / 1000),
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )
 
@@ -104,11 +162,23 @@ def _missing(setting: Setting, environ: Mapping[str, str]) -> str:
     return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value"
 
 
+def _one_of(name: str, choices: type[_Choice], environ: Mapping[str, str], report: Callable[[str], None]) -> _Choice:
+    text = _text(name, environ).strip()
+    with suppress(ValueError):
+        return choices(text)
+    report(f"{name} is {text!r}, expected one of {', '.join(choices)}")
+    return next(iter(choices))
+
+
 def _whole_number(
     name: str, lowest: int, highest: int, environ: Mapping[str, str], report: Callable[[str], None]
 ) -> int:
-    text = environ.get(name) or next(setting.default for setting in SETTINGS if setting.name == name) or ""
+    text = _text(name, environ)
     if text.strip().isascii() and text.strip().isdigit() and lowest <= int(text) <= highest:
         return int(text)
     report(f"{name} is {text!r}, expected a whole number from {lowest} to {highest}")
     return lowest
+
+
+def _text(name: str, environ: Mapping[str, str]) -> str:
+    return environ.get(name) or next(setting.default for setting in SETTINGS if setting.name == name) or ""

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from shared.clock import SystemClock
 from shared.dequeue.drain import PATIENCE, Drain, Drained
-from shared.dequeue.notify import Notifier, Notify, Put, When, called_for
+from shared.dequeue.notifier import Notifier
+from shared.dequeue.notify import Notify, Put, When, called_for
 from shared.dequeue.permits import MOST, Fleet, Permit, decode, encode
 from shared.dequeue.top_up import TopUp
 from shared.errors import StorageUnavailableError
