@@ -14,7 +14,7 @@ from shared.workloads.registry import Workloads
 settings = Settings.parse(os.environ)
 connections = Connections.parse(os.environ)
 gates = gatehouse(connections)
-work = works(connections, Workloads.load(settings.workloads, os.environ))
+work = works(connections, Workloads.load(settings.workloads, os.environ), work_queues=settings.work_queues)
 stages = line(connections, settings, gates, work)
 
 app = func.FunctionApp()

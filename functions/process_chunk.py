@@ -27,4 +27,4 @@ def _register(functions: func.Blueprint, number: int, works: Works) -> None:
         count = message.dequeue_count or 1
         body, name = message.get_body(), message.id or ""
         with discreet():
-            works.processor.handle(Delivery(queue=queue, message_id=name, body=body, count=count))
+            works.handle_in_turn(Delivery(queue=queue, message_id=name, body=body, count=count))

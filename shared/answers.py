@@ -1,6 +1,6 @@
 """What becomes of a storage service that does not answer: one error that says what was tried."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -18,15 +18,18 @@ class WholeReplies(HttpTransport[Any, Any]):
     AttributeError, which nobody who handles its errors expects.
     """
 
-    def __init__(self, transport: HttpTransport[Any, Any]) -> None:
-        self._transport = transport
+    def __init__(self, transport: HttpTransport[Any, Any], look: Callable[[Any], object] | None = None) -> None:
+        """Pass on to the transport; `look` sees every reply, also those that the library's retry policy takes."""
+        self._transport, self._look = transport, look or _look_away
 
     def send(self, request: Any, **options: Any) -> Any:
         """Send, and return a reply that is whole or still to be read."""
         try:
-            return self._transport.send(request, **options)
+            reply = self._transport.send(request, **options)
         except IncompleteReadError as error:
             raise ServiceResponseError(f"the reply to {request.method} ended in its middle", error=error) from error
+        self._look(reply)
+        return reply
 
     def open(self) -> None:
         """Open the connections."""
@@ -47,6 +50,10 @@ class WholeReplies(HttpTransport[Any, Any]):
         trace: TracebackType | None = None,
     ) -> None:
         self._transport.__exit__(kind, error, trace)
+
+
+def _look_away(_reply: Any) -> None:
+    """See nothing."""
 
 
 @contextmanager

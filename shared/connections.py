@@ -15,6 +15,8 @@ from azure.servicebus import ServiceBusClient
 from azure.storage import blob, queue
 
 from shared.answers import WholeReplies
+from shared.clock import SystemClock
+from shared.concurrency.pushback import Pushback
 from shared.settings import BUS, STORAGE, SettingsError
 from shared.usage.meter import Meter
 
@@ -42,6 +44,8 @@ class Connections:
         self._storage, self._bus, self._transport = storage, bus, transport
         #: Counts every request, unless a transport of the caller's own takes its place.
         self.meter = Meter(_namespace(bus))
+        #: Hears of every reply by which a service says that it has enough.
+        self.pushback = Pushback(SystemClock())
         self._opened: list[Callable[[], None]] = []
 
     @classmethod
@@ -97,7 +101,7 @@ class Connections:
         counted = self._transport or partial(self.meter.transport, service, **patience)
         return {
             **patience,
-            "transport": WholeReplies(counted()),
+            "transport": WholeReplies(counted(), self.pushback.on_reply),
             **({} if policy is None else {"retry_policy": policy}),
         }
 

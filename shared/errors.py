@@ -11,6 +11,7 @@ SluiceError
 ├── ResultNotSentError            the bus did not take a result
 ├── AttemptFailedError            an invocation failed; what the host may log of it
 ├── RulesRefusedError             the rules of concurrency make no sense, or somebody else wrote newer ones
+├── TraceRefusedError             a trace of the work queues cannot be read
 ├── NoSlotError                   a process had no slot for a message in time; it is delivered again, perhaps elsewhere
 ├── PricesError                   a table of prices cannot be read, or is none
 ├── ParkedError
@@ -175,6 +176,10 @@ class AttemptFailedError(SluiceError):
 
 class RulesRefusedError(SluiceError):
     """Raised when the rules of concurrency cannot be read or put; those in force stay."""
+
+
+class TraceRefusedError(SluiceError):
+    """Raised when a line of a trace is none."""
 
 
 class NoSlotError(SluiceError):

@@ -34,7 +34,8 @@ class KeptSender:
             for left in reversed(range(_ATTEMPTS)):
                 try:
                     self._send_once(messages, is_again=left < _ATTEMPTS - 1)
-                except FAILURES:
+                except FAILURES as error:
+                    self._connections.pushback.on_bus_error(error)
                     self._forget()
                     if not left:
                         raise

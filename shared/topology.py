@@ -126,12 +126,16 @@ def _job_events() -> Topic:
     )
 
 
+def work_queue_names(number: int) -> list[str]:
+    """Return the names of so many work queues."""
+    return [f"work-{n:02}" for n in range(number)]
+
+
 def topology(work_queues: int = 1) -> Topology:
     """Return every entity of an installation with this many work queues."""
     if not 1 <= work_queues <= 100:
         raise ValueError(f"work_queues is {work_queues}, expected 1 to 100")
-    work = [f"work-{n:02}" for n in range(work_queues)]
-    triggered = ("submissions", *work)
+    triggered = ("submissions", *work_queue_names(work_queues))
     return Topology(
         queues=(*triggered, *(name + POISON_SUFFIX for name in triggered)),
         containers=("payloads", "results", "outputs", "ids", "gates", "parked", "settings", "permits"),

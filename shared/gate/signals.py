@@ -38,6 +38,7 @@ class BusSignals:
                 self._connections.meter.count_bus(BusOperation.SEND, TOPIC)
                 sender.send_messages(release_message(gate, epoch))
         except (ServiceBusError, OSError) as error:
+            self._connections.pushback.on_bus_error(error)
             raise SignalNotSentError(
                 f"the signal that gate {gate!r} is open at epoch {epoch} was not sent ({type(error).__name__}): "
                 "nobody misses it, everything is found by the next poll"

@@ -25,7 +25,7 @@ from shared.payload import Reason, refuse
 from shared.pipeline.messages import Chunk, encode
 from shared.pipeline.plan import Plan
 from shared.pipeline.plan_store import PlanStore
-from shared.pipeline.throttle import Throttle
+from shared.pipeline.throttle import MOST, Throttle
 
 #: Chunks between two notes of the cursor: what a crash puts again at most.
 CURSOR_EVERY: Final = 100
@@ -62,6 +62,8 @@ class Dispatcher:
     pause: Pause
     #: How long one call may take before it hands the rest over.
     patience: timedelta
+    #: Puts that may be in flight at most, now.
+    most_puts: Callable[[], int] = lambda: MOST
 
     def dispatch(self, job_id: str, *, again: bool = False) -> bool:
         """Put what was not put yet; False: the time was up, and the message must be sent again.
@@ -103,6 +105,7 @@ class Dispatcher:
     def _put(self, job: Job, plan: Plan, numbers: Iterable[int], throttle: Throttle, *, again: bool) -> Throttle:
         left = list(numbers)
         while left:
+            throttle = throttle.within(self.most_puts())
             with ThreadPoolExecutor(throttle.limit) as pool:
                 # Each in a copy of this context: requests are counted for whoever asks for them.
                 put = [pool.submit(copy_context().run, self._refused, job, plan, one, again) for one in left]

@@ -99,6 +99,7 @@ class BusAnnouncements:
                 self._connections.meter.count_bus(BusOperation.SEND, TOPIC)
                 sender.send_messages(message)
         except (ServiceBusError, OSError) as error:
+            self._connections.pushback.on_bus_error(error)
             raise SignalNotSentError(
                 f"nobody was told that job {event.job!r} is {event.state} ({type(error).__name__}): "
                 "it stays in the outbox and the tick sends it"

@@ -20,3 +20,7 @@ class Throttle:
             return replace(self, limit=max(LEAST, self.limit // 2))
         # A batch smaller than the limit did not use it, so it says nothing about more.
         return replace(self, limit=min(MOST, self.limit + STEP)) if put >= self.limit else self
+
+    def within(self, most: int) -> "Throttle":
+        """Return the throttle as far as storage bears it by what the whole fleet was told."""
+        return self if self.limit <= most else replace(self, limit=max(LEAST, most))

@@ -285,6 +285,29 @@ PERMITS_UNSENT: Final = Event(
     remedy="look at the error: a bus or a storage account that is away",
 )
 
+# --- concurrency ---
+
+CONCURRENCY_DECIDED: Final = Event(
+    name="sluice.concurrency.decided",
+    level=INFO,
+    fields=("tasks", "binding", "reason"),
+    meaning="so many tasks may run over the fleet from now on, by which term and why",
+)
+RULES_UNREADABLE: Final = Event(
+    name="sluice.rules.unreadable",
+    level=ERROR,
+    fields=("problems",),
+    meaning="the rules of concurrency were changed to something that is none; those before them stay in force",
+    remedy="correct them by `sluice tune rules put FILE`, which says what is wrong and on which line",
+    alert=Alert(severity=Severity.WARNING),
+)
+FLEET_UNREAD: Final = Event(
+    name="sluice.fleet.unread",
+    level=WARNING,
+    fields=("error",),
+    meaning="a process could not look how many tasks may run; it goes on by what it knew",
+)
+
 # --- ids ---
 
 IDS_REFILL_FAILED: Final = Event(

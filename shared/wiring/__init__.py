@@ -1,5 +1,6 @@
 """Builds what the app, the command and any worker use from their connections; the only place that knows every adapter."""
 
+from shared.wiring.concurrency import fleet_table, following, recorder, rules_blob, tuning
 from shared.wiring.gates import Gatehouse, gatehouse
 from shared.wiring.line import Line, line, resume
 from shared.wiring.stores import outbox, parked_table, queue_sender, table_ledger
@@ -10,13 +11,18 @@ __all__ = [
     "Line",
     "Works",
     "finisher",
+    "fleet_table",
+    "following",
     "gatehouse",
     "line",
     "outbox",
     "parked_operator",
     "parked_table",
     "queue_sender",
+    "recorder",
     "resume",
+    "rules_blob",
     "table_ledger",
+    "tuning",
     "works",
 ]

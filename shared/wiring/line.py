@@ -24,6 +24,7 @@ from shared.pipeline.sweep import Sweep
 from shared.settings import Settings
 from shared.tick import Tick
 from shared.topology import POISON_SUFFIX, topology
+from shared.wiring.concurrency import tuning
 from shared.wiring.gates import Gatehouse
 from shared.wiring.stores import outbox, queue_sender, table_ledger
 from shared.wiring.works import Works
@@ -59,6 +60,7 @@ def line(
         work_queues=settings.work_queues,
         pause=pause_apart,
         patience=DISPATCH_PATIENCE,
+        most_puts=work.most_puts,
     )
     sweep = Sweep(
         ledger=ledger,
@@ -88,6 +90,8 @@ def line(
             sweep=sweep,
             outbox=outbox(connections, clock),
             drain_poison=lambda: _drain_poison(connections, settings, work),
+            tune=tuning(connections, settings, clock=clock).run,
+            ahead=settings.chunk_overdue,
             clock=clock,
         ),
     )

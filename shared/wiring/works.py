@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from shared.audit import AuditTable
 from shared.clock import Clock, SystemClock
+from shared.concurrency.following import Following
+from shared.concurrency.limiter import MOST_HERE, Limiter
 from shared.connections import Connections
 from shared.parked.attempts import Attempts
 from shared.parked.effects import LedgerEffects
@@ -15,10 +17,13 @@ from shared.parked.replay import Replayer
 from shared.payload import PayloadStore
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.chunk_result import ResultStore
+from shared.pipeline.deliveries import Delivery
 from shared.pipeline.finish import Finisher, FinishTools
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.send_result import BusResults, SendResult
+from shared.pipeline.throttle import MOST
 from shared.pipeline.totals import TotalsTable
+from shared.wiring.concurrency import following
 from shared.wiring.stores import outbox, parked_table, table_ledger
 from shared.workloads.registry import Workloads
 
@@ -31,9 +36,28 @@ class Works:
     workloads: Workloads
     parking: Parking
     send: BusResults
+    following: Following
+    slots: Limiter
+
+    def handle(self, delivery: Delivery) -> None:
+        """Work on a delivery at once, counted among what this process has in work."""
+        self.following.look()
+        with self.following.gauge.working():
+            self.processor.handle(delivery)
+
+    def handle_in_turn(self, delivery: Delivery) -> None:
+        """Work on a delivery of a trigger, which asked nobody whether there is a slot for it."""
+        self.following.look()
+        with self.slots.slot(), self.following.gauge.working():
+            self.processor.handle(delivery)
+
+    def most_puts(self) -> int:
+        """Return how many puts a dispatch may have in flight."""
+        self.following.look()
+        return self.following.puts(MOST)
 
 
-def works(connections: Connections, workloads: Workloads, *, clock: Clock | None = None) -> Works:
+def works(connections: Connections, workloads: Workloads, *, clock: Clock | None = None, work_queues: int = 1) -> Works:
     """Return the works that these connections reach; nothing is asked of storage or of the bus yet."""
     clock, blobs = clock or SystemClock(), connections.blobs
     parking = Parking(parked_table(connections), clock)
@@ -48,7 +72,15 @@ def works(connections: Connections, workloads: Workloads, *, clock: Clock | None
         finishing=finisher(connections, workloads, clock),
         clock=clock,
     )
-    return Works(processor=Processor(tools), workloads=workloads, parking=parking, send=send)
+    follow, full = following(connections, clock=clock), MOST_HERE * work_queues
+    return Works(
+        processor=Processor(tools),
+        workloads=workloads,
+        parking=parking,
+        send=send,
+        following=follow,
+        slots=Limiter(lambda: follow.here(full), clock),
+    )
 
 
 def finisher(connections: Connections, workloads: Workloads, clock: Clock) -> Finisher:

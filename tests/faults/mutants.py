@@ -117,7 +117,7 @@ MUTANTS = {
     "a reply that ends in its middle is not handled": Mutant(
         "shared.connections",
         "WholeReplies",
-        lambda transport: transport,
+        lambda transport, _look: transport,
         RELEASE,
         "truncated_reply",
         ("release", "POST receipts"),

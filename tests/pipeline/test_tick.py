@@ -1,6 +1,6 @@
 """The whole tick of the app, as it is wired: what it costs when nothing waits, and that one failure hides no other."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -69,7 +69,16 @@ class Step:
 def test_a_step_that_fails_does_not_keep_the_others_from_running():
     """Everything is tried, and the first error is what the host logs."""
     gates, sweep, drain = Step(StorageUnavailableError("gates")), Step(StorageUnavailableError("sweep")), Step()
-    tick = Tick(pending=Step(), gates=gates, sweep=sweep, outbox=Step(), drain_poison=drain, clock=ManualClock(QUARTER))
+    tick = Tick(
+        pending=Step(),
+        gates=gates,
+        sweep=sweep,
+        outbox=Step(),
+        drain_poison=drain,
+        tune=Step(),
+        ahead=timedelta(minutes=10),
+        clock=ManualClock(QUARTER),
+    )
     with pytest.raises(StorageUnavailableError, match="gates"):
         tick.run()
     assert (gates.runs, sweep.runs, drain.runs) == (1, 1, 1)

@@ -1,0 +1,130 @@
+"""How a process keeps to what was decided for the fleet: it looks while it has work, and is free while it has none."""
+
+import secrets
+from collections.abc import Callable
+from threading import Lock, Timer
+
+from shared.clock import Clock
+from shared.concurrency.fleet import LOOK_EVERY, Fleet, Worker, share_here
+from shared.concurrency.fleet_table import FleetTable
+from shared.concurrency.gauge import Gauge
+from shared.concurrency.governor import Governor
+from shared.concurrency.observation import Observation
+from shared.concurrency.pushback import Pushback
+from shared.errors import StorageUnavailableError
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
+from shared.usage.meter import Cause, because
+
+
+def run_later(seconds: float, act: Callable[[], None]) -> None:
+    """Run it after so many seconds, unless the process ends before."""
+    timer = Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+
+
+class Following:
+    """What one process knows of the current decision; safe from several threads.
+
+    Two requests at most every `every` seconds, and only from a call of `look`, which whoever has work makes.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - everything that a process has of its own
+        self,
+        table: FleetTable,
+        pushback: Pushback,
+        gauge: Gauge,
+        clock: Clock,
+        every: float = LOOK_EVERY,
+        later: Callable[[float, Callable[[], None]], None] = run_later,
+    ) -> None:
+        self._table, self.pushback, self.gauge, self._clock, self._every = table, pushback, gauge, clock, every
+        self._later = later
+        self._name, self._started_at = secrets.token_hex(8), clock.now()
+        self._fleet, self._looked_at, self._looking = Fleet(), float("-inf"), Lock()
+        self._told: dict[str, Governor] = {}
+        self._told_done = 0
+
+    def look(self) -> None:
+        """Read the decision and tell what this process does, if that was not done lately.
+
+        One thread does it and the others go on with what is known. Should storage not answer, what is known stays:
+        concurrency is no reason to fail.
+        """
+        if self._clock.monotonic() - self._looked_at < self._every or not self._looking.acquire(blocking=False):
+            return
+        try:
+            self._looked_at = self._clock.monotonic()
+            # What is done until then is told then, also when nothing else comes and nobody looks any more.
+            self._later(self._every, self._tell_rest)
+            with because(Cause.SWEEP):
+                self._look()
+        except StorageUnavailableError as error:
+            tell(events.FLEET_UNREAD, error=told(error))
+        finally:
+            self._looking.release()
+
+    def _tell_rest(self) -> None:
+        if self.gauge.done == self._told_done:
+            return
+        try:
+            self.look()
+        except Exception as error:  # noqa: BLE001 - on a thread of its own; the connections may be closed by now
+            tell(events.FLEET_UNREAD, error=told(error))
+
+    def _look(self) -> None:
+        news = {
+            resource: governor
+            for resource, governor in self.pushback.governors().items()
+            if governor.slowed_at and self._told.get(resource, Governor()).times < governor.times
+        }
+        self._fleet = self._table.read(self._fleet.in_force)
+        self.pushback.learn(self._fleet.governors)
+        if self.gauge.in_flight or self.gauge.done != self._told_done:
+            self._table.tell(self._worker())
+        # What others were told later, they have told already.
+        own = self.pushback.governors()
+        self._table.slow(
+            {name: governor for name, governor in news.items() if own[name].slowed_at == governor.slowed_at}
+        )
+        self._told = own
+
+    def _worker(self) -> Worker:
+        counted = self.gauge.read()
+        self._told_done = counted.done
+        return Worker(
+            name=self._name,
+            at=self._clock.now(),
+            started_at=self._started_at,
+            in_flight=counted.in_flight,
+            done=counted.done,
+            busy=counted.busy,
+            cpu=counted.cpu,
+        )
+
+    def here(self, full: int) -> int:
+        """Return how many messages this process may have in work, of `full`; free."""
+        return min(self.pushback.limit(full, self.gauge.in_flight), share_here(self._fleet, self._clock.now(), full))
+
+    def puts(self, full: int) -> int:
+        """Return how many requests whoever is busy with storage may have under way, of `full`; free."""
+        return self.pushback.limit(full, full)
+
+    def tasks(self) -> int:
+        """Return the tasks that were decided for the fleet; those of the rules while nothing was decided; free."""
+        decision = self._fleet.decision
+        return self._fleet.rules.most if decision is None else decision.tasks
+
+    def cap(self) -> int:
+        """Return the tasks that services and budget allow the fleet now, whatever the rules want; free."""
+        decision, most = self._fleet.decision, self._fleet.rules.most
+        decided = most if decision is None or decision.cap is None else min(most, decision.cap)
+        return min(decided, self.pushback.limit(most, decided))
+
+    def rule(self, depth: int) -> int:
+        """Return the tasks that the rules in force want for this depth; free."""
+        last = self._fleet.decision.observation if self._fleet.decision else None
+        latency = last.latency if last else None
+        return self._fleet.rules.ask(Observation(depth=depth, hour=self._clock.now().hour, latency=latency)).tasks

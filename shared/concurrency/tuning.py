@@ -1,0 +1,138 @@
+"""The tick's part: look at the queues, decide, write what changed, record; nothing at all while no job is open."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.concurrency.decide import Decision, decide
+from shared.concurrency.fleet import Fleet, RulesInForce
+from shared.concurrency.fleet_table import Change, FleetTable
+from shared.concurrency.governor import Governor
+from shared.concurrency.observation import Metric
+from shared.concurrency.observe import Depths, Look, Seen, look, observe
+from shared.concurrency.pushback import Pushback
+from shared.concurrency.rules import Rules
+from shared.concurrency.rules_blob import RulesBlob, Unchanged
+from shared.concurrency.rules_text import lint
+from shared.concurrency.trace import Stretch
+from shared.telemetry import events
+from shared.telemetry.event import tell
+
+#: Processes that ended long ago are forgotten.
+GONE_AFTER: Final = timedelta(hours=1)
+
+
+class SampleDepths(Protocol):
+    """Looks at the work queues."""
+
+    def __call__(self, *, with_age: bool) -> Depths:
+        """Return what lies there."""
+        ...
+
+
+def no_budget(_now: datetime) -> int | None:
+    """Return that no budget is set."""
+    return None
+
+
+def no_top_up(_depth: int, _tasks: int) -> int:
+    """Start nothing: the host's own triggers do."""
+    return 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Tuning:
+    """What deciding needs of the outside; one for each process, which remembers its last look."""
+
+    fleet: FleetTable
+    rules: RulesBlob
+    depths: SampleDepths
+    pushback: Pushback
+    record: Callable[[Stretch], None]
+    clock: Clock
+    #: The tasks that the budget of the day allows now; None: no budget is set.
+    budget: Callable[[datetime], int | None] = no_budget
+    #: Starts tasks for this depth where nobody else does; returns how many permits it sent.
+    top_up: Callable[[int, int], int] = no_top_up
+    _before: Look | None = field(default=None, init=False)
+
+    def run(self) -> Decision:
+        """Look and decide; called while a job is open."""
+        now, before = self.clock.now(), self._before
+        fleet = self.fleet.read()
+        rules, found = self._watch(fleet)
+        ages = any(one.metric is Metric.OLDEST_AGE for rule in rules.rules for one in rule.conditions)
+        depths = self.depths(with_age=ages)
+        seen = observe(depths, fleet, before, now)
+        self._before = look(depths, fleet.workers, now)
+        governors = self._governors(fleet, seen, now)
+        decision = decide(rules, seen.observation, governors, self.budget(now), fleet.decision, now)
+        self._write(fleet, decision, governors, found)
+        if before is not None and (seen.arrived or seen.drained or seen.observation.depth):
+            self.record(_stretch(before.at, seen, decision))
+        if seen.observation.depth:
+            self.top_up(seen.observation.depth, decision.tasks)
+        return decision
+
+    def _watch(self, fleet: Fleet) -> tuple[Rules, Change]:
+        """Return the rules to decide by, and what changed about them."""
+        found = self.rules.look(fleet.in_force.etag if fleet.in_force else None)
+        if isinstance(found, Unchanged):
+            return fleet.rules, Change()
+        if found is None:
+            return Fleet().rules, Change(rules_gone=fleet.in_force is not None)
+        linted = lint(found.text)
+        if linted.rules is None:
+            # Those in force stay: a slip of an operator must not change what runs.
+            tell(events.RULES_UNREADABLE, problems=[str(problem) for problem in linted.problems])
+            return fleet.rules, Change()
+        return linted.rules, Change(in_force=RulesInForce(linted.rules, found.text, found.etag))
+
+    def _governors(self, fleet: Fleet, seen: Seen, now: datetime) -> dict[str, Governor]:
+        self.pushback.learn(fleet.governors)
+        own = self.pushback.governors()
+        # With work on the queues all that is allowed is used; with none, nothing proves that a service is back.
+        is_in_use = seen.observation.depth > 0
+        return {
+            name: fleet.governors.get(name, governor).after(governor).grown(now, is_in_use=is_in_use)
+            for name, governor in own.items()
+        }
+
+    def _write(self, fleet: Fleet, decision: Decision, governors: dict[str, Governor], found: Change) -> None:
+        change = Change(
+            decision=decision if is_news(fleet.decision, decision) else None,
+            governors={name: one for name, one in governors.items() if fleet.governors.get(name) != one},
+            in_force=found.in_force,
+            rules_gone=found.rules_gone,
+            gone=[worker for worker in fleet.workers if decision.at - worker.at > GONE_AFTER],
+        )
+        # Where another tick decided first, its decision stands and is told by it.
+        if not change.is_none and self.fleet.commit(fleet, change) and change.decision:
+            tell(events.CONCURRENCY_DECIDED, tasks=decision.tasks, binding=decision.binding, reason=decision.reason)
+
+
+def is_news(before: Decision | None, after: Decision) -> bool:
+    """Whether a decision is another one: other tasks, another binding term, other rules."""
+    return before is None or (before.tasks, before.binding, before.rules_version) != (
+        after.tasks,
+        after.binding,
+        after.rules_version,
+    )
+
+
+def _stretch(since: datetime, seen: Seen, decision: Decision) -> Stretch:
+    observation = seen.observation
+    return Stretch(
+        at=since,
+        seconds=seen.seconds,
+        arrived=seen.arrived,
+        drained=seen.drained,
+        depth=observation.depth,
+        tasks=decision.tasks,
+        oldest_age=observation.oldest_age,
+        latency=observation.latency,
+        cpu=observation.cpu,
+        in_flight=observation.in_flight,
+    )

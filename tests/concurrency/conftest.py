@@ -1,0 +1,76 @@
+"""A fleet on the run's Azurite: its partition empty, no rules, work queues of its own."""
+
+import itertools
+from datetime import UTC, datetime
+
+import pytest
+
+from shared.concurrency.depths import QueueDepths
+from shared.concurrency.following import Following
+from shared.concurrency.gauge import Gauge
+from shared.concurrency.pushback import Pushback
+from shared.concurrency.tuning import Tuning
+from shared.connections import Connections
+from shared.wiring import fleet_table, recorder, rules_blob
+from tests.gate.conftest import ManualClock
+
+_numbers = itertools.count(1)
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class Fleet:
+    """What a test of several processes needs; each process has its own push-back and gauge, all share the storage."""
+
+    def __init__(self, connections, queue):
+        self.connections, self.queue = connections, queue
+        self.clock = ManualClock(NOON)
+        self.table, self.rules = fleet_table(connections), rules_blob(connections)
+        self.recorded, self.later = [], []
+
+    def process(self, **options):
+        """Return what one more process follows."""
+        gauge = Gauge(self.clock, cpu_seconds=lambda: 0.0)
+        late = lambda seconds, act: self.later.append(act)  # noqa: E731 - one line, used once
+        return Following(self.table, Pushback(self.clock), gauge, self.clock, later=late, **options)
+
+    def tuning(self, **options):
+        """Return what one ticking process decides with."""
+        return Tuning(
+            fleet=self.table,
+            rules=self.rules,
+            depths=QueueDepths([self.queue], self.clock).sample,
+            pushback=Pushback(self.clock),
+            record=self.recorded.append,
+            clock=self.clock,
+            **options,
+        )
+
+    def put(self, number):
+        """Put so many messages on the work queue."""
+        for _ in range(number):
+            self.queue.send_message("{}")
+
+    def empty(self):
+        """Take all of them away."""
+        self.queue.clear_messages()
+
+
+@pytest.fixture
+def fleet(provisioned):
+    """A fleet that nobody knew before."""
+    with Connections(provisioned.connection_string) as connections:
+        table = connections.tables.get_table_client("decisions")
+        for row in table.list_entities(select=["PartitionKey", "RowKey"]):
+            table.delete_entity(row)
+        settings = connections.blobs.get_container_client("settings")
+        for name in list(settings.list_blob_names()):
+            settings.delete_blob(name)
+        queue = connections.queues.create_queue(f"depths-{next(_numbers)}")
+        yield Fleet(connections, queue)
+        queue.delete_queue()
+
+
+@pytest.fixture
+def recording(fleet):
+    """The recorder of the fleet's installation."""
+    return recorder(fleet.connections)

@@ -1,0 +1,311 @@
+"""The fleet on a real table: what processes and the tick tell each other, and what it costs."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from shared.concurrency.decide import GOVERNOR
+from shared.concurrency.fleet_table import Change
+from shared.concurrency.pushback import STORAGE
+from shared.concurrency.rules_blob import Unchanged
+from shared.concurrency.trace import Stretch, read
+from shared.connections import Connections
+from shared.errors import RulesRefusedError
+from shared.usage.meter import tallied
+from tests.concurrency.conftest import NOON
+
+TEN = "version: 1\nrules:\n- {name: ten, tasks: 10}\n"
+FIVE = "version: 2\nrules:\n- {name: five, tasks: 5}\n"
+
+
+def requests(tally):
+    """Return how many requests of each service and operation were counted."""
+    counted = Counter()
+    for (kind, _cause), number in tally.counts().items():
+        counted[kind.service] += number
+    return dict(counted)
+
+
+# The tick.
+
+
+def test_decisions_are_written_when_they_change_and_only_then(fleet):
+    """0, what the rules want, 0: three rows, each with its reason; looks in between write nothing."""
+    tuning = fleet.tuning()
+    tuning.run()
+    fleet.put(7)
+    for _ in range(3):
+        fleet.clock.advance(minutes=1)
+        tuning.run()
+    fleet.empty()
+    fleet.clock.advance(minutes=1)
+    tuning.run()
+    found = fleet.table.history(10)
+    assert [one.tasks for one in found] == [0, 7, 0]
+    assert [one.reason for one in found][:2] == [
+        "the queues are empty",
+        "rule 'built-in': one task for 1 of 7 messages",
+    ]
+    assert fleet.table.read().decision == found[0]
+
+
+def test_what_a_look_of_the_tick_costs(fleet):
+    """The fleet, the rules, one depth a queue; a row and a line of the trace when there is something to tell."""
+    tuning = fleet.tuning()
+    tuning.run()
+    with tallied() as quiet:
+        tuning.run()
+    fleet.put(1)
+    fleet.clock.advance(minutes=1)
+    with tallied() as busy:
+        tuning.run()
+    assert requests(quiet) == {"table": 1, "blob": 1, "queue": 1}
+    assert requests(busy) == {"table": 2, "blob": 1, "queue": 1}
+    assert len(fleet.recorded) == 1
+
+
+def test_of_two_ticks_one_decides(fleet):
+    """The decision of the first one stands; the other one's changes nothing."""
+    seen = fleet.table.read()
+    decision = fleet.tuning().run()
+    assert not fleet.table.commit(seen, Change(decision=decision))
+    assert len(fleet.table.history(10)) == 1
+
+
+def test_new_rules_are_followed_without_a_restart(fleet):
+    """The tick finds them, and a process finds them at its next look."""
+    process, tuning = fleet.process(), fleet.tuning()
+    fleet.put(30)
+    assert tuning.run().tasks == 30
+    fleet.rules.put(TEN)
+    fleet.clock.advance(seconds=60)
+    assert tuning.run().tasks == 10
+    process.look()
+    assert process.rule(1000) == 10
+    fleet.rules.put(FIVE)
+    fleet.clock.advance(seconds=60)
+    tuning.run()
+    fleet.clock.advance(seconds=11)
+    process.look()
+    assert (process.rule(1000), process.tasks()) == (5, 5)
+    assert [one.rules_version for one in fleet.table.history(5)] == [2, 1, 0]
+
+
+def test_broken_rules_change_nothing(fleet):
+    """A slip of an operator who writes the blob by hand leaves those in force."""
+    tuning = fleet.tuning()
+    fleet.put(30)
+    fleet.rules.put(TEN)
+    tuning.run()
+    fleet.connections.blobs.get_blob_client("settings", "rules").upload_blob(b"version: soon", overwrite=True)
+    assert tuning.run().tasks == 10
+
+
+def test_rules_that_are_taken_away_are_no_more(fleet):
+    """Then the built-in ones apply."""
+    tuning = fleet.tuning()
+    fleet.put(30)
+    fleet.rules.put(TEN)
+    tuning.run()
+    fleet.connections.blobs.get_blob_client("settings", "rules").delete_blob()
+    assert tuning.run().tasks == 30
+    assert fleet.table.read().in_force is None
+
+
+def test_the_budget_and_the_top_up_are_asked(fleet):
+    """The budget's term caps it; permits are topped up by what was decided, and only while something is there."""
+    topped = []
+    tuning = fleet.tuning(budget=lambda _now: 3, top_up=lambda depth, tasks: topped.append((depth, tasks)) or 1)
+    tuning.run()
+    fleet.put(9)
+    assert (tuning.run().tasks, topped) == (3, [(9, 3)])
+
+
+def test_the_age_of_the_oldest_message_is_asked_for_when_a_rule_looks_at_it(fleet):
+    """It costs a request, so nobody asks for nothing."""
+    fleet.rules.put(
+        "version: 1\nrules:\n- {name: old, when: {oldest_age: {at_least: 1h}}, tasks: 9}\n- {name: b, tasks: 1}"
+    )
+    fleet.put(20)
+    fleet.clock.advance(days=30000)
+    assert fleet.tuning().run().tasks == 9
+
+
+def test_rates_come_from_what_processes_tell(fleet):
+    """40 messages were there, 25 were done, 5 came: the trace says so, and the latency is that of the work."""
+    tuning, process = fleet.tuning(), fleet.process()
+    fleet.put(40)
+    tuning.run()
+    for _ in range(25):
+        with process.gauge.working():
+            fleet.clock.advance(seconds=2)
+            process.look()
+    fleet.empty()
+    fleet.put(20)
+    fleet.clock.advance(seconds=10)
+    # The rest is told when nobody looks any more.
+    fleet.later.pop()()
+    decision = tuning.run()
+    assert fleet.recorded == [
+        Stretch(
+            at=NOON,
+            seconds=60,
+            arrived=5,
+            drained=25,
+            depth=20,
+            tasks=decision.tasks,
+            latency=2.0,
+            cpu=0.0,
+            in_flight=0,
+        )
+    ]
+    assert decision.observation.drain_rate == pytest.approx(25 / 60)
+
+
+def test_processes_that_ended_are_forgotten(fleet):
+    """An hour after they were heard of last."""
+    process = fleet.process()
+    with process.gauge.working():
+        process.look()
+    assert len(fleet.table.read().workers) == 1
+    fleet.clock.advance(minutes=61)
+    fleet.tuning().run()
+    assert fleet.table.read().workers == []
+
+
+# A process.
+
+
+def test_a_process_looks_once_an_interval_and_never_while_idle(fleet):
+    """One request to read, one to tell what it works on; none without work."""
+    process = fleet.process()
+    with tallied() as first:
+        for _ in range(50):
+            with process.gauge.working():
+                process.look()
+    fleet.clock.advance(seconds=5)
+    with tallied() as none:
+        process.look()
+        process.here(24)
+    assert (requests(first), requests(none)) == ({"table": 2}, {})
+    fleet.clock.advance(hours=1)
+    with tallied() as idle:
+        for rest in fleet.later:
+            rest()
+    # What was done after the last look is told, and then it is silent.
+    assert requests(idle) == {"table": 2}
+    fleet.clock.advance(hours=1)
+    with tallied() as silent:
+        fleet.later[-1]()
+    assert requests(silent) == {}
+
+
+def test_a_process_without_storage_goes_on(fleet, provisioned):
+    """What was known stays; concurrency is no reason to fail."""
+    with Connections(provisioned.connection_string.replace("127.0.0.1:", "127.0.0.1:1")) as away:
+        fleet.table._table = away.tables.get_table_client("decisions")
+        process = fleet.process()
+        process.look()
+    assert process.here(24) == 24
+
+
+def test_operators_rules_are_shared_out_over_the_processes(fleet):
+    """Ten tasks over the fleet are ten for one process and five for each of two."""
+    fleet.rules.put(TEN)
+    fleet.put(500)
+    one, other = fleet.process(), fleet.process()
+    with one.gauge.working(), other.gauge.working():
+        fleet.tuning().run()
+        one.look()
+        fleet.clock.advance(seconds=11)
+        one.look()
+        assert one.here(24) == 10
+        other.look()
+        fleet.clock.advance(seconds=11)
+        one.look()
+        other.look()
+        assert (one.here(24), other.here(24)) == (5, 5)
+
+
+def test_the_built_in_rules_hold_back_no_process(fleet):
+    """They follow a depth that may be a minute old."""
+    fleet.put(2)
+    fleet.tuning().run()
+    process = fleet.process()
+    process.look()
+    assert process.here(24) == 24
+
+
+def test_a_push_back_that_one_process_saw_slows_all_of_them(fleet):
+    """The one at once, the others at their next look, the fleet's decision at the next tick."""
+    fleet.put(100)
+    tuning, one, other = fleet.tuning(), fleet.process(), fleet.process()
+    tuning.run()
+    one.look()
+    other.look()
+    one.pushback.slow(STORAGE)
+    assert (one.here(24), other.here(24), one.puts(32)) == (12, 24, 16)
+    fleet.clock.advance(seconds=10)
+    one.look()
+    other.look()
+    assert other.pushback.governors()[STORAGE].share == 0.5
+    decision = tuning.run()
+    assert (decision.binding, decision.tasks) == (GOVERNOR, 50)
+    assert "storage pushes back, 50% of the full rate" in decision.reason
+    assert one.cap() == 50
+
+
+def test_the_fleet_is_back_at_the_full_rate_after_the_storm(fleet):
+    """Used and undisturbed, it grows; the decision follows, with a row for each step."""
+    fleet.put(100)
+    tuning, process = fleet.tuning(), fleet.process()
+    process.pushback.slow(STORAGE)
+    process.look()
+    assert tuning.run().tasks == 50
+    fleet.clock.advance(seconds=60)
+    assert tuning.run().tasks == 100
+    fleet.clock.advance(seconds=11)
+    process.look()
+    for _ in range(24):
+        process.gauge._in_flight += 1
+    assert process.here(24) == 24
+    assert [one.tasks for one in fleet.table.history(5)] == [100, 50]
+
+
+# Rules in their blob.
+
+
+def test_rules_are_read_once_and_then_only_when_they_changed(fleet):
+    """The blob's ETag is the condition."""
+    assert fleet.rules.look(None) is None
+    fleet.rules.put(TEN)
+    found = fleet.rules.look(None)
+    assert found.text == TEN
+    assert fleet.rules.look(found.etag) == Unchanged()
+
+
+def test_a_version_is_one_text_for_ever(fleet):
+    """The same rules again are no mistake; an older version, and another text of a version, are."""
+    fleet.rules.put(TEN)
+    fleet.rules.put(TEN)
+    fleet.rules.put(FIVE)
+    with pytest.raises(RulesRefusedError, match="give them version 3"):
+        fleet.rules.put(TEN)
+    fleet.connections.blobs.get_blob_client("settings", "rules").delete_blob()
+    with pytest.raises(RulesRefusedError, match="other rules with version 2"):
+        fleet.rules.put(FIVE.replace("tasks: 5", "tasks: 6"))
+    assert (fleet.rules.text(1), fleet.rules.text(2), fleet.rules.text()) == (TEN, FIVE, None)
+
+
+# The recorder.
+
+
+def test_a_trace_is_read_as_it_was_recorded(recording):
+    """A line a stretch, a blob a day; a line that was written twice is read once."""
+    stretches = [Stretch(at=NOON + timedelta(minutes=n), seconds=60, arrived=n, latency=0.5) for n in range(3)]
+    for stretch in (*stretches, stretches[-1]):
+        recording.record(stretch)
+    found = read(recording.read(NOON).splitlines())
+    assert (found.header.what, found.stretches) == ("recorded", stretches)
+    assert recording.read(NOON + timedelta(days=1)) is None

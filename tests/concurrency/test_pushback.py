@@ -1,0 +1,92 @@
+"""What a process is told by services that had enough, through the real client and its retries."""
+
+import pytest
+from azure.core.pipeline.transport import RequestsTransport
+from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusServerBusyError
+
+from shared.concurrency.governor import LEAST
+from shared.concurrency.pushback import BUS, STORAGE, Pushback
+from shared.connections import Connections
+from tests.concurrency.conftest import NOON
+from tests.gate.conftest import ManualClock
+
+
+class Reply:
+    """A reply as the transport returns it."""
+
+    def __init__(self, status_code, **headers):
+        self.status_code, self.headers = status_code, {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_told"),
+    [
+        (Reply(503), True),
+        (Reply(429), True),
+        (Reply(500, x_ms_error_code="OperationTimedOut"), True),
+        (Reply(500, x_ms_error_code="InternalError"), False),
+        (Reply(412), False),
+        (Reply(200), False),
+    ],
+)
+def test_which_replies_push_back(reply, is_told):
+    """Busy and overloaded do; a lost race and a fault of the service do not."""
+    pushback = Pushback(ManualClock(NOON))
+    pushback.on_reply(reply)
+    assert bool(pushback.governors()) is is_told
+
+
+def test_retry_after_is_kept():
+    """The service says how long nothing is to grow."""
+    clock = ManualClock(NOON)
+    pushback = Pushback(clock)
+    pushback.on_reply(Reply(503, Retry_After="40"))
+    clock.advance(seconds=39)
+    assert pushback.limit(100, 100) == 50
+    clock.advance(seconds=3)
+    assert pushback.limit(100, 100) > 50
+
+
+def test_the_bus_pushes_back_for_itself():
+    """Being busy does, being away does not; the slowest resource decides."""
+    pushback = Pushback(ManualClock(NOON))
+    pushback.on_bus_error(ServiceBusConnectionError())
+    assert pushback.limit(100, 0) == 100
+    pushback.on_bus_error(ServiceBusServerBusyError())
+    assert list(pushback.governors()) == [BUS]
+    assert pushback.limit(100, 0) == 50
+
+
+def test_nothing_grows_while_idle():
+    """However long it takes: what is not used proves nothing."""
+    clock = ManualClock(NOON)
+    pushback = Pushback(clock)
+    pushback.slow(STORAGE)
+    for _ in range(100):
+        clock.advance(seconds=60)
+        assert pushback.limit(100, 0) == 50
+    clock.advance(seconds=5)
+    assert pushback.limit(100, 50) == 75
+
+
+class Busy(RequestsTransport):
+    """Answers the first requests with 503."""
+
+    left = 2
+
+    def send(self, request, **options):
+        """Send, and pretend that the service was busy."""
+        response = super().send(request, **options)
+        if Busy.left:
+            Busy.left -= 1
+            response.status_code = response.internal_response.status_code = 503
+        return response
+
+
+def test_a_busy_reply_is_seen_below_the_retries(provisioned):
+    """The caller never hears of it: the library tries again, and the governor knows."""
+    with Connections(provisioned.connection_string, transport=Busy) as connections:
+        assert connections.queues.get_queue_client("work-00").get_queue_properties() is not None
+        (governor,) = connections.pushback.governors().values()
+    assert LEAST <= governor.share < 1
+    assert governor.times == 1
