@@ -55,7 +55,7 @@ def list_jobs(
 def show(job: JobArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show everything about one job."""
     with connected(settings) as connections:
-        found = _find(table_ledger(connections), job)
+        found = find_job(table_ledger(connections), job)
     now = datetime.now(UTC)
     if as_json:
         typer.echo(json.dumps(view.job_document(found, now)))
@@ -97,7 +97,7 @@ def resume_job(
 ) -> None:
     """Let a paused job go on: what is parked so far does not pause it again."""
     with connected(settings) as connections:
-        found = _find(table_ledger(connections), job)
+        found = find_job(table_ledger(connections), job)
         if not yes:
             problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
             typer.confirm(f"job {job} is {found.state.value} ({problem}): let it go on?", abort=True)
@@ -128,7 +128,8 @@ def _show_progress(bar: Progress, task: TaskID, job: Job | None) -> None:
         )
 
 
-def _find(ledger: Ledger, job: str) -> Job:
+def find_job(ledger: Ledger, job: str) -> Job:
+    """Return the job, or end with what to do when there is none."""
     found = ledger.read(job)
     if found is None:
         typer.echo(f"sluice: there is no job {job!r}: `sluice jobs list` shows the last ones", err=True)

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cli import cost, gate, ids, jobs, parked
 from cli import doctor as examination
-from cli import gate, ids, jobs, parked
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from cli.settings_file import NoSettingsError, load
 from cli.submit import submit
@@ -31,6 +31,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(gate.app, name="gate")
 app.add_typer(parked.app, name="parked")
 app.add_typer(ids.app, name="ids")
+app.add_typer(cost.app, name="cost")
 app.command()(submit)
 
 

@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
@@ -17,6 +16,8 @@ from shared.connections import Connections
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.publish import Publisher
+from shared.usage.job_bill import REQUESTS_OF_A_MESSAGE, bill_of
+from shared.usage.prices import load
 from shared.wiring import gatehouse, table_ledger
 
 GATE = "nightly"
@@ -25,8 +26,6 @@ ITEMS = 20_000
 ACCOUNTS = 400
 #: Five minutes: a hundred times what it takes on an idle machine.
 SOON = 300.0
-#: Put, receive, delete: what one message for each transaction costs at the least.
-REQUESTS_OF_A_MESSAGE = 3
 FIRST_LINES = 3
 
 
@@ -108,7 +107,7 @@ def _report(connections: Connections, jobs: list[Job], console: Console) -> None
     for name, value in lines.items():
         table.add_row(name, *(str(value(job)) for job in jobs))
     console.print(table)
-    _print_requests(jobs, console)
+    _print_bill(jobs, console)
     _print_outputs(connections, jobs[0], console)
     unfinished = [job.job for job in jobs if job.state is not JobState.COMPLETE]
     if unfinished:
@@ -128,16 +127,14 @@ def _seconds(duration: timedelta | None) -> str:
     return "" if duration is None else f"{duration.total_seconds():.2f} s"
 
 
-def _print_requests(jobs: list[Job], console: Console) -> None:
-    causes: Counter[str] = Counter()
-    for job in jobs:
-        causes.update(job.requests)
-    items = sum(job.items for job in jobs)
-    by_cause = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items())) or "none were reported"
+def _print_bill(jobs: list[Job], console: Console) -> None:
+    bills = [bill_of(job, load()) for job in jobs]
+    items, requests = sum(job.items for job in jobs), sum(bill.requests for bill in bills)
+    amount, one_by_one = sum(bill.total for bill in bills), sum(bill.one_by_one.total for bill in bills)
     console.print(
-        f"Storage requests of all stages, from accepting to finishing: {by_cause}: {causes.total() / items:.4f} a "
-        "transaction, besides the host's own (a receive and a delete a message); one message for each transaction costs "
-        f"at least {REQUESTS_OF_A_MESSAGE} ({REQUESTS_OF_A_MESSAGE * items:,} here)."
+        f"What it cost: {requests:,} requests and bus operations, {requests / items:.4f} a transaction, {amount:.4f} "
+        f"{bills[0].prices.currency}; one message for each transaction: {REQUESTS_OF_A_MESSAGE * items:,} requests, "
+        f"{one_by_one:.4f}. One job's bill, line by line: sluice cost job {jobs[0].job}"
     )
 
 

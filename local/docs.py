@@ -21,6 +21,8 @@ from shared.payload.reasons import Reason
 from shared.settings import SETTINGS
 from shared.telemetry.events import EVENTS
 from shared.topology import CorrelationFilter, Delivery, Subscription, topology
+from shared.usage.idle import Asker, Installation, Who, idle_day
+from shared.usage.prices import load
 
 #: What a publisher has to know of the bounds.
 DESCRIBED_LIMITS = {
@@ -143,6 +145,47 @@ def _events() -> str:
     return markdown(("event", "level", "what happened", "fields"), rows)
 
 
+def _prices() -> str:
+    prices = load()
+    rows = [(f"10,000 requests, {meter}", str(price)) for meter, price in prices.requests.items()]
+    rows.append(("the bus, a month", str(prices.bus.month)))
+    for up_to, price in prices.bus.tiers:
+        rows.append((f"a million bus operations, {f'up to {up_to:,}' if up_to else 'above'}", str(price)))
+    rows += [
+        ("a million executions, on demand", str(prices.functions.executions)),
+        ("a GB-second, on demand", str(prices.functions.gb_second)),
+        ("a GB-second, always ready and idle", str(prices.functions.ready_gb_second)),
+    ]
+    return f"{markdown(('what', prices.currency), rows)}\n\n{prices}."
+
+
+def _idle() -> str:
+    by_trigger, by_push = (idle_day(Installation(is_push=is_push)) for is_push in (False, True))
+    numbers = [{(one.who, one.what): one for one in askers} for askers in (by_trigger, by_push)]
+    names = dict.fromkeys((*numbers[0], *numbers[1]))
+    rows = [
+        (*_asker(name, numbers), *(f"{one[name].a_day:,}" if name in one else "0" for one in numbers)) for name in names
+    ]
+    for title, is_wanted in (("**the app in all**", _is_of_app), ("**known in all**", _is_proven)):
+        sums = (sum(one.a_day for one in askers if is_wanted(one)) for askers in (by_trigger, by_push))
+        rows.append((title, "", *(f"**{total:,}**" for total in sums)))
+    return markdown(("who", "what", "queue triggers, requests a day", "push, requests a day"), rows)
+
+
+def _asker(name: tuple[Who, str], numbers: Sequence[dict[tuple[Who, str], Asker]]) -> tuple[str, str]:
+    who, what = name
+    is_proven = next(one[name] for one in numbers if name in one).is_proven
+    return who.value, what if is_proven else f"{what} (assumed)"
+
+
+def _is_of_app(asker: Asker) -> bool:
+    return asker.who is Who.APP
+
+
+def _is_proven(asker: Asker) -> bool:
+    return asker.is_proven
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "alerts": _alerts,
@@ -151,6 +194,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "bus": _bus,
     "reasons": _reasons,
     "limits": _limits,
+    "prices": _prices,
+    "idle": _idle,
 }
 
 #: Whole files that come from the code.

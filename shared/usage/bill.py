@@ -17,6 +17,7 @@ _BLOB_METERS: Final[Mapping[str, str]] = MappingProxyType(
         "PutBlob": "blob-write",
         "PutBlock": "blob-write",
         "PutBlockList": "blob-write",
+        "AppendBlock": "blob-write",
         "GetBlob": "blob-read",
         "ListBlobs": "blob-list",
         "ListContainers": "blob-list",
@@ -102,6 +103,14 @@ def charges(tally: Tally) -> dict[str, int]:
 def useful(**requests: int) -> Usage:
     """Return usage by what it is billed as, for arithmetic: `useful(queue=3, blob_write=1)`."""
     return {Charge(name.replace("_", "-"), Cause.USEFUL.value): number for name, number in requests.items()}
+
+
+def added(*usages: Usage) -> Usage:
+    """Return the sum of usages."""
+    found: Counter[Charge] = Counter()
+    for usage in usages:
+        found.update(usage)
+    return found
 
 
 def price(usage: Usage, prices: Prices) -> Bill:

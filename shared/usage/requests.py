@@ -35,6 +35,7 @@ _BLOB: Final[Mapping[tuple[str, int, str], str]] = MappingProxyType(
         ("PUT", 2, "block"): "PutBlock",
         ("PUT", 2, "blocklist"): "PutBlockList",
         ("GET", 2, "blocklist"): "GetBlockList",
+        ("PUT", 2, "appendblock"): "AppendBlock",
         ("PUT", 2, "lease"): "LeaseBlob",
         ("PUT", 2, "metadata"): "SetBlobMetadata",
         ("PUT", 2, "properties"): "SetBlobProperties",

@@ -1,0 +1,173 @@
+"""`sluice cost`: what jobs, months and choices cost, by prices that are data. Reads the ledger; the app may be down."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from cli import cost_view as view
+from cli.jobs import JobArgument, find_job
+from cli.options import JsonOption, SettingsOption, connected
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import Job
+from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work
+from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, month
+from shared.usage.idle import Installation, idle_day
+from shared.usage.job_bill import bill_of
+from shared.usage.prices import BUILT_IN, load
+from shared.usage.seed_example import IdlePolling
+from shared.wiring import table_ledger
+
+#: Jobs that a forecast looks back at: each is a request.
+MOST_JOBS = 500
+
+app = typer.Typer(
+    help="What it costs: a job, a month, push against polling; by prices that you can replace.\n\nAll figures are "
+    "requests times a price: nothing is asked of Azure. `sluice cost prices` prints the table and how sure it is.",
+    no_args_is_help=True,
+)
+
+PricesOption = Annotated[
+    Path | None, typer.Option("--prices", help="Prices of your own: a file as `sluice cost prices` prints it.")
+]
+TraceOption = Annotated[
+    Path | None, typer.Option("--trace", help="A recorded trace instead of the jobs in the ledger.")
+]
+PushOption = Annotated[bool, typer.Option("--push", help="As with SLUICE_DEQUEUE=push.")]
+InstancesOption = Annotated[int, typer.Option(min=0, max=1000, help="Instances that are always there.")]
+PollingOption = Annotated[int, typer.Option(min=1, max=3600, help="Seconds between an idle host's polls.")]
+
+
+@app.command("job")
+def job_bill(
+    job: JobArgument, prices: PricesOption = None, settings: SettingsOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Bill one job, beside what one message for each transaction costs."""
+    table = load(prices)
+    with connected(settings) as connections:
+        bill = bill_of(find_job(table_ledger(connections), job), table)
+    if as_json:
+        typer.echo(json.dumps(view.job_document(bill)))
+    else:
+        view.print_job(bill, Console())
+
+
+@app.command("month")
+def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
+    trace: TraceOption = None,
+    prices: PricesOption = None,
+    settings: SettingsOption = None,
+    *,
+    days: Annotated[int, typer.Option(min=1, max=365, help="How far back to look for jobs.")] = 30,
+    push: PushOption = False,
+    instances: InstancesOption = 1,
+    polling: PollingOption = 60,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast a month: the work as it was, idleness by everybody who asks, and the fixed charges."""
+    demand = _demand(trace, settings, days)
+    found = month(
+        demand, Installation(is_push=push, instances=instances, polling_seconds=polling), table := load(prices)
+    )
+    if as_json:
+        typer.echo(json.dumps(view.month_document(found, table)))
+    else:
+        view.print_month(found, table, Console())
+
+
+@app.command("idle")
+def idle(
+    *,
+    push: PushOption = False,
+    instances: InstancesOption = 1,
+    polling: PollingOption = 60,
+    as_json: JsonOption = False,
+) -> None:
+    """List who asks for what on a day without work."""
+    askers = idle_day(Installation(is_push=push, instances=instances, polling_seconds=polling))
+    if as_json:
+        typer.echo(json.dumps(view.idle_document(askers)))
+    else:
+        Console().print(view.idle_table(askers))
+
+
+@app.command("seed")
+def seed(prices: PricesOption = None, *, as_json: JsonOption = False) -> None:
+    """Work out the paper's example: what idle pollers cost, then and with Sluice."""
+    if as_json:
+        typer.echo(json.dumps(view.seed_document(IdlePolling())))
+    else:
+        view.print_seed(IdlePolling(), load(prices), Console())
+
+
+@app.command("compare")
+def compare(  # noqa: PLR0913 - each is one fact about the comparison
+    trace: TraceOption = None,
+    prices: PricesOption = None,
+    settings: SettingsOption = None,
+    *,
+    interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between polls.")] = 1.0,
+    permits: Annotated[int, typer.Option(min=1, help="Permits of one awakening.")] = 1,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks that a permit starts.")] = 4,
+    days: Annotated[int, typer.Option(min=1, max=365, help="How far back to look for jobs.")] = 30,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare push with polling and messages with blobs, with the crossing points and on which side you are."""
+    table = load(prices)
+    work, span = _work(trace, settings, days)
+    choice = PushOrPoll(interval, permits, tasks, table)
+    found = view.Comparison(choice, InlineOrBlob(table), tuple(work), span)
+    if as_json:
+        typer.echo(json.dumps(view.comparison_document(found)))
+    else:
+        view.print_comparison(found, Console())
+
+
+@app.command("prices")
+def show_prices(prices: PricesOption = None) -> None:
+    """Print the table of prices, to read or to change."""
+    load(prices)
+    typer.echo((prices or BUILT_IN).read_text(encoding="utf-8"), nl=False)
+
+
+def _demand(trace: Path | None, settings: Path | None, days: int) -> Demand:
+    if trace is None:
+        return demand_of_jobs(_jobs(settings, days), datetime.now(UTC))
+    arrivals = [(one.at, one.seconds, one.arrived) for one in _trace(trace)]
+    return demand_of_arrivals(arrivals, f"the trace {trace}")
+
+
+def _work(trace: Path | None, settings: Path | None, days: int) -> tuple[list[Work], timedelta]:
+    if trace is None:
+        jobs, now = _jobs(settings, days), datetime.now(UTC)
+        since = min((job.accepted_at for job in jobs), default=now)
+        return [Work(job.started_at or job.accepted_at, job.finished_at) for job in jobs], now - since
+    found = [one for one in _trace(trace) if one.arrived or one.depth]
+    work = [Work(one.at, one.at + timedelta(seconds=one.seconds)) for one in found]
+    return work, (work[-1].ended or work[-1].began) - work[0].began if work else timedelta()
+
+
+class _Stretch(msgspec.Struct):
+    at: datetime
+    seconds: float = 0.0
+    arrived: int = 0
+    depth: int = 0
+
+
+def _trace(path: Path) -> list[_Stretch]:
+    _header, *lines = path.read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=_Stretch) for line in lines]
+
+
+def _jobs(settings: Path | None, days: int) -> list[Job]:
+    with connected(settings) as connections:
+        return _since(table_ledger(connections), datetime.now(UTC) - timedelta(days=days))
+
+
+def _since(ledger: Ledger, since: datetime) -> list[Job]:
+    listed = [one for one in ledger.newest(MOST_JOBS) if one.accepted_at >= since]
+    return [job for one in listed if (job := ledger.read(one.job)) is not None]

@@ -1,0 +1,213 @@
+"""How `sluice cost` shows amounts: tables for people, one JSON shape a command for programs."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from rich.console import Console
+from rich.table import Table
+
+from shared.usage.bill import Bill, price, useful
+from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work, a_day, wakes
+from shared.usage.forecast import Month
+from shared.usage.idle import Asker, Installation, idle_day
+from shared.usage.job_bill import TAKEN_AT_ONCE, JobBill
+from shared.usage.prices import Prices
+from shared.usage.seed_example import PRINTED, WHY_IT_DIFFERS, IdlePolling
+
+MILLION = 1_000_000
+
+
+def print_job(bill: JobBill, console: Console) -> None:
+    """Print the bill of a job beside what came of it."""
+    job, table = bill.job, Table("why", "billed as", "requests", "amount", title=f"What job {bill.job.job} cost")
+    for part, title in ((bill.metered, ""), (bill.taken, " (calculated)")):
+        for charge, number, amount in part.lines:
+            table.add_row(f"{charge.cause}{title}", charge.meter, f"{number:,}", money(amount))
+    if bill.metered.unpriced:
+        table.add_row("noted before its meters were", "unknown", f"{bill.metered.unpriced:,}", "not priced")
+    table.add_section()
+    table.add_row("in all", "", f"{bill.requests:,}", money(bill.total))
+    console.print(table)
+    console.print(
+        f"{job.job} is {job.state.value}: {job.totals.accepted.items:,} of {job.items:,} transactions accepted, "
+        f"{job.totals.rejected.items:,} rejected, {job.totals.parked.items:,} parked. "
+        f"{bill.each:.4f} requests a transaction, {money(_million(bill.total, job.items))} a million transactions."
+    )
+    console.print(
+        f"One message for each transaction: {bill.one_by_one.requests:,} requests, {money(bill.one_by_one.total)}; "
+        f"{by_the_batch(job.items, bill.prices)}. Computing, if chunks ran one at a time: {money(bill.computing)}."
+    )
+    console.print(f"Prices: {bill.prices}")
+
+
+def by_the_batch(items: int, prices: Prices) -> str:
+    """Return what the same messages cost when they are taken 32 at a time."""
+    requests = 2 * items + -(-items // TAKEN_AT_ONCE)
+    amount = price(useful(queue=requests), prices).total
+    return f"taken {TAKEN_AT_ONCE} at a time {requests:,}, {money(amount)}"
+
+
+def job_document(bill: JobBill) -> dict[str, object]:
+    """Return the bill of a job as JSON has it."""
+    job = bill.job
+    return {
+        "job": job.job,
+        "state": job.state.value,
+        "items": job.items,
+        "metered": _lines(bill.metered),
+        "calculated": _lines(bill.taken),
+        "unpriced": bill.metered.unpriced,
+        "requests": bill.requests,
+        "requests_a_transaction": float(round(bill.each, 6)),
+        "amount": str(bill.total),
+        "amount_of_one_message_a_transaction": str(bill.one_by_one.total),
+        "computing_at_most": str(bill.computing),
+        "currency": bill.prices.currency,
+        "prices": str(bill.prices),
+    }
+
+
+def _lines(bill: Bill) -> list[dict[str, object]]:
+    return [
+        {"meter": charge.meter, "cause": charge.cause, "requests": number, "amount": str(amount)}
+        for charge, number, amount in bill.lines
+    ]
+
+
+def print_month(found: Month, prices: Prices, console: Console) -> None:
+    """Print the forecast of a month."""
+    table = Table("what", "requests", prices.currency, title=f"A month like {found.demand.source}")
+    for item in found.items:
+        assumed = "" if item.is_proven else " [dim](assumed)[/dim]"
+        table.add_row(f"{item.what}{assumed}", f"{item.requests:,}" if item.requests else "", money(item.amount))
+    table.add_section()
+    table.add_row("what is known", "", money(found.total()))
+    table.add_row("with what is assumed", "", money(found.total(with_assumed=True)))
+    console.print(table)
+    console.print(f"Not in it: stored bytes, log ingestion, traffic, executions. Prices: {prices}")
+
+
+def month_document(found: Month, prices: Prices) -> dict[str, object]:
+    """Return the forecast as JSON has it."""
+    items = [
+        {"what": one.what, "requests": one.requests, "amount": str(one.amount), "proven": one.is_proven}
+        for one in found.items
+    ]
+    return {
+        "source": found.demand.source,
+        "chunks": found.demand.chunks,
+        "items": items,
+        "amount": str(found.total()),
+        "amount_with_assumed": str(found.total(with_assumed=True)),
+        "currency": prices.currency,
+        "prices": str(prices),
+    }
+
+
+def idle_table(askers: list[Asker]) -> Table:
+    """Return who asks for what on a day without work."""
+    table = Table("who", "what", "requests a day", title="A day without work")
+    for one in askers:
+        table.add_row(one.who, one.what, f"{one.a_day:,}{'' if one.is_proven else ' (assumed)'}")
+    table.add_section()
+    table.add_row("known", "", f"{sum(one.a_day for one in askers if one.is_proven):,}")
+    return table
+
+
+def idle_document(askers: list[Asker]) -> dict[str, object]:
+    """Return the idle day as JSON has it."""
+    rows = [{"who": one.who, "what": one.what, "requests": one.a_day, "proven": one.is_proven} for one in askers]
+    return {"askers": rows, "known": sum(one.a_day for one in askers if one.is_proven)}
+
+
+def print_seed(seed: IdlePolling, prices: Prices, console: Console) -> None:
+    """Print the paper's example, and the same idleness here."""
+    table = Table("", "requests a day", "USD a month", title="200 threads that find nothing for 22 hours a day")
+    table.add_row("one thread, once a second", f"{seed.a_day:,}", f"{seed.month_each.normalize()}")
+    table.add_row(f"{seed.threads} threads", f"{seed.a_day * seed.threads:,}", f"{seed.month:.2f}")
+    table.add_row("as the paper prints it", "", f"{PRINTED}")
+    minute = IdlePolling(seconds=Decimal(60))
+    table.add_row("one thread, once a minute", f"{minute.a_day:,}", f"{minute.month_each.normalize()}")
+    table.add_row("push: the listener asks for nothing", "0", "0")
+    for is_push in (False, True):
+        askers = [one for one in idle_day(Installation(is_push=is_push)) if one.is_proven]
+        here = sum(one.a_day for one in askers)
+        amount = here * seed.price / 10_000 * 30
+        table.add_row(f"Sluice, everything always on{', push' if is_push else ''}", f"{here:,}", f"{amount:.2f}")
+    console.print(table)
+    console.print(f"Why the paper's sum differs: {WHY_IT_DIFFERS}.")
+    console.print(
+        "All at the paper's 0.01 USD for 10,000 requests. Today a queue request costs "
+        f"{prices.requests['queue']} for 10,000. Prices: {prices}"
+    )
+
+
+def seed_document(seed: IdlePolling) -> dict[str, object]:
+    """Return the example as JSON has it."""
+    return {
+        "requests_a_day": int(seed.a_day),
+        "month_each": f"{seed.month_each.normalize()}",
+        "month": f"{seed.month:.2f}",
+        "printed": str(PRINTED),
+        "why": WHY_IT_DIFFERS,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two choices, and the work that was measured."""
+
+    push: PushOrPoll
+    payload: InlineOrBlob
+    work: tuple[Work, ...]
+    span: timedelta
+
+    @property
+    def wakes_a_day(self) -> Decimal:
+        """How often a day work came when there was none."""
+        return a_day(wakes(self.work), self.span)
+
+    @property
+    def is_push_cheaper(self) -> bool:
+        """On which side the measured work is."""
+        return self.wakes_a_day < self.push.crossing
+
+
+def print_comparison(found: Comparison, console: Console) -> None:
+    """Print both choices with their crossing points."""
+    push, payload = found.push, found.payload
+    console.print(
+        f"Push or poll: a poller every {push.interval:g} s costs {money(push.polling)} a day; to be started by "
+        f"{push.permits} permit(s) of {push.tasks} tasks costs {money(push.an_awakening)} each time. Below "
+        f"{push.crossing:,} awakenings a day push is cheaper. Measured: {found.wakes_a_day:.1f} a day: "
+        f"{'push' if found.is_push_cheaper else 'polling'}."
+    )
+    console.print(
+        f"Messages or a blob: a message costs {money(payload.inline(1))}, a message and a blob {money(payload.blob())}. "
+        f"From {payload.crossing:,} stored bytes on ({payload.crossing // 1024} KiB) the blob is cheaper than the "
+        "messages that the bytes would need."
+    )
+    console.print(f"Prices: {push.prices}")
+
+
+def comparison_document(found: Comparison) -> dict[str, object]:
+    """Return the comparison as JSON has it."""
+    return {
+        "polling_a_day": str(found.push.polling),
+        "an_awakening": str(found.push.an_awakening),
+        "crossing_awakenings_a_day": found.push.crossing,
+        "measured_awakenings_a_day": float(round(found.wakes_a_day, 3)),
+        "cheaper": "push" if found.is_push_cheaper else "polling",
+        "blob_is_cheaper_from_bytes": found.payload.crossing,
+        "prices": str(found.push.prices),
+    }
+
+
+def money(amount: Decimal) -> str:
+    """Return an amount with as many digits as it takes to see it."""
+    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.3g}" if amount else "0"
+
+
+def _million(amount: Decimal, items: int) -> Decimal:
+    return amount * MILLION / max(1, items)

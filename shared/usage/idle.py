@@ -1,0 +1,109 @@
+"""Who asks for what on a day without work: the app, the host that runs it, and the platform around both; pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from shared.usage.bill import Usage, added, useful
+
+DAY: Final = 86_400
+#: The tick's two questions: which gates hold something, what is due.
+REQUESTS_OF_A_TICK: Final = 2
+#: Minutes between two looks at a poison queue.
+POISON_MINUTES: Final = 15
+#: Intervals of the host, in seconds: the lease of the instance that leads and of the one that has the timer.
+PRIMARY_RENEWAL, PRIMARY_RETRY = 12, 5
+TIMER_RENEWAL, TIMER_RETRY = 30, 60
+#: How long a receive on the bus waits for a message.
+BUS_WAIT: Final = 60
+#: Bus entities that a trigger listens on: `results`, its dead letters, `signals/release`; by push `signals/work` too.
+BUS_LISTENERS: Final = 3
+
+
+class Who(StrEnum):
+    """Who asks."""
+
+    APP = "the app"
+    HOST = "the host"
+    PLATFORM = "the platform"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What decides how much is asked in idleness."""
+
+    is_push: bool = False
+    work_queues: int = 1
+    #: Instances that are always there; without any, nobody polls and each tick starts one.
+    instances: int = 1
+    instance_gb: int = 2
+    tick_seconds: int = 60
+    #: host.json, extensions.queues.maxPollingInterval.
+    polling_seconds: int = 60
+    #: How often the scale controller looks at each queue: nobody says, so this is an assumption.
+    scaler_seconds: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """One requester and what it asks for on a day."""
+
+    who: Who
+    what: str
+    usage: Usage
+    #: False for what no measurement of ours can see.
+    is_proven: bool = True
+
+    @property
+    def a_day(self) -> int:
+        """How many requests that are."""
+        return sum(self.usage.values())
+
+
+def idle_day(installation: Installation) -> list[Asker]:
+    """Return everybody who asks for something on a day without work."""
+    return [*_app(installation), *_host(installation), *_platform(installation)]
+
+
+def proven(askers: Iterable[Asker]) -> Usage:
+    """Return what is asked for certain."""
+    return added(*(one.usage for one in askers if one.is_proven))
+
+
+def _app(one: Installation) -> list[Asker]:
+    ticks, queues = DAY // one.tick_seconds, 1 + one.work_queues
+    looks = queues * DAY // (60 * POISON_MINUTES)
+    return [
+        Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
+        Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
+    ]
+
+
+def _host(one: Installation) -> list[Asker]:
+    if not one.instances:
+        return []
+    polls, ticks, others = one.instances * DAY // one.polling_seconds, DAY // one.tick_seconds, one.instances - 1
+    queues = ["submissions", *(f"work-{n:02}" for n in range(0 if one.is_push else one.work_queues))]
+    primary = DAY // PRIMARY_RENEWAL + others * DAY // PRIMARY_RETRY
+    timer = DAY // TIMER_RENEWAL + others * DAY // TIMER_RETRY
+    return [
+        *(Asker(Who.HOST, f"poll {queue}", useful(queue=polls)) for queue in queues),
+        Asker(Who.HOST, "lease of the instance that leads", useful(blob_other=primary)),
+        Asker(Who.HOST, "lease of the timer", useful(blob_other=timer)),
+        Asker(Who.HOST, "status of the timer", useful(blob_write=ticks)),
+    ]
+
+
+def _platform(one: Installation) -> list[Asker]:
+    listeners = BUS_LISTENERS + one.is_push
+    queues = 1 + (0 if one.is_push else one.work_queues)
+    waits = one.instances * listeners * DAY // BUS_WAIT
+    looks = DAY // one.scaler_seconds
+    return [
+        Asker(
+            Who.PLATFORM, "receives on the bus that end empty, if they are billed", useful(bus=waits), is_proven=False
+        ),
+        Asker(Who.PLATFORM, "scale controller: depth of the queues", useful(queue=queues * looks), is_proven=False),
+        Asker(Who.PLATFORM, "scale controller: counts of the bus", useful(bus=listeners * looks), is_proven=False),
+    ]

@@ -1,0 +1,108 @@
+"""`sluice cost`, as a person runs it."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from shared.connections import Connections
+from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
+from shared.usage.prices import BUILT_IN
+from shared.wiring import table_ledger
+
+
+@pytest.fixture
+def billed(stack_settings):
+    """A finished job in the ledger, with what it requested."""
+    name, now = "cli-cost-job", datetime.now(UTC)
+    requests = {"queue useful": 3, "table sweep": 5, "blob-write useful": 2, "useful": 7}
+    with Connections.parse(stack_settings) as connections:
+        table_ledger(connections).insert(
+            Job(
+                job=name,
+                content_hash="0" * 64,
+                workload="billing",
+                accepted_at=now - timedelta(hours=1),
+                items=2_000,
+                chunks=2,
+                done=2,
+                state=JobState.COMPLETE,
+                plan=PlanBlob(f"{name}/plan", "e"),
+                requests=requests,
+                started_at=now - timedelta(minutes=30),
+                finished_at=now,
+                totals=Totals(accepted=Tally(2_000)),
+            )
+        )
+    return name
+
+
+def test_a_job_has_its_bill_next_to_its_result(sluice, billed):
+    """Counted, calculated, not priced: each is told apart, beside what a message a transaction would cost."""
+    said = json.loads(sluice("cost", "job", billed, "--json").stdout)
+    assert (said["state"], said["items"], said["unpriced"]) == ("complete", 2_000, 7)
+    assert {(one["meter"], one["cause"]) for one in said["metered"]} == {
+        ("queue", "useful"),
+        ("table", "sweep"),
+        ("blob-write", "useful"),
+    }
+    assert Decimal(said["amount"]) < Decimal(said["amount_of_one_message_a_transaction"])
+    shown = sluice("cost", "job", billed).stdout
+    assert "2,000 of 2,000 transactions accepted" in " ".join(shown.split())
+    assert "6,000 requests" in " ".join(shown.split())
+    assert sluice("cost", "job", "no-such-job").returncode == 1
+
+
+def test_a_month_says_where_it_is_from_and_what_nobody_can_see(sluice, billed):
+    """The fixed charge and the platform's own requests are in the list, the latter as an assumption."""
+    said = json.loads(sluice("cost", "month", "--json", "--days", "1").stdout)
+    assert said["chunks"] >= 2
+    assert any("namespace" in one["what"] for one in said["items"])
+    assert [one for one in said["items"] if not one["proven"]]
+    assert Decimal(said["amount"]) < Decimal(said["amount_with_assumed"])
+    assert "A month like" in sluice("cost", "month").stdout
+
+
+def test_a_trace_takes_the_place_of_the_ledger(sluice, tmp_path):
+    """Nothing is asked of any installation then."""
+    trace = tmp_path / "trace.ndjson"
+    lines = [{"trace": 1, "what": "synthetic", "seed": 1}]
+    lines += [{"at": f"2026-11-20T{hour:02}:00:00Z", "seconds": 600, "arrived": 100} for hour in range(24)]
+    trace.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    done = sluice("cost", "month", "--trace", str(trace), "--json", settings={})
+    assert json.loads(done.stdout)["chunks"] == 2_400
+    compared = json.loads(sluice("cost", "compare", "--trace", str(trace), "--json", settings={}).stdout)
+    assert compared["measured_awakenings_a_day"] == 24
+    assert compared["cheaper"] == "push"
+
+
+def test_the_papers_example_is_reproduced_and_its_slip_explained(sluice):
+    """To the cent, with the reason for the difference."""
+    said = json.loads(sluice("cost", "seed", "--json", settings={}).stdout)
+    assert (said["requests_a_day"], said["month_each"], said["month"]) == (79_200, "2.376", "475.20")
+    shown = " ".join(sluice("cost", "seed", settings={}).stdout.split())
+    for part in ("475.20", "457.20", "two digits changed places"):
+        assert part in shown
+
+
+def test_prices_are_printed_changed_and_used(sluice, billed, tmp_path):
+    """What is printed can be given back."""
+    printed = sluice("cost", "prices", settings={}).stdout
+    assert printed == BUILT_IN.read_text()
+    mine = tmp_path / "mine.json"
+    mine.write_text(printed.replace('"blob-write": "0.065"', '"blob-write": "65"'))
+    cheap, dear = (
+        json.loads(sluice("cost", "job", billed, "--json", *more).stdout) for more in ((), ("--prices", str(mine)))
+    )
+    assert Decimal(dear["amount"]) > 100 * Decimal(cheap["amount"])
+    mine.write_text("{}")
+    wrong = sluice("cost", "seed", "--prices", str(mine), settings={})
+    assert (wrong.returncode, "mine.json" in wrong.stderr) == (1, True)
+
+
+def test_idleness_is_listed_by_who_asks(sluice):
+    """Ours, the host's and the platform's."""
+    said = json.loads(sluice("cost", "idle", "--push", "--json", settings={}).stdout)
+    assert {one["who"] for one in said["askers"]} == {"the app", "the host", "the platform"}
+    assert said["known"] <= 18_000

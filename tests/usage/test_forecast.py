@@ -1,0 +1,121 @@
+"""Forecasts and comparisons: pure, checked by hand and by properties."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.ledger.records import Job
+from shared.usage.bill import price
+from shared.usage.comparison import INLINE_BYTES, InlineOrBlob, PushOrPoll, Work, wakes
+from shared.usage.forecast import demand_of_arrivals, demand_of_jobs, month
+from shared.usage.idle import DAY, Installation, Who, idle_day
+from shared.usage.job_bill import bill_of
+from shared.usage.prices import load
+
+PRICES = load()
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def job(**fields):
+    """A job of 20,000 transactions in 20 chunks."""
+    known = {"job": "j", "content_hash": "0", "workload": "billing", "accepted_at": NOON, "items": 20_000}
+    requests = {"queue useful": 21, "blob-read useful": 20, "blob-write useful": 20, "table useful": 12}
+    return Job(**known | {"chunks": 20, "done": 20, "requests": requests} | fields)
+
+
+def test_a_job_is_billed_for_what_it_counted_and_for_taking_its_messages():
+    """73 requests that its stages made; 20 chunks and 3 more messages taken and deleted; three bus operations each."""
+    bill = bill_of(job(), PRICES)
+    assert bill.metered.requests == 73
+    assert {charge.meter: number for charge, number, _ in bill.taken.lines} == {"queue": 23 + 5, "bus": 60}
+    assert bill.total == bill.metered.total + bill.taken.total
+    assert bill.one_by_one.requests == 60_000
+    assert bill.total < bill.one_by_one.total
+
+
+def test_a_month_is_its_parts():
+    """The work scaled to thirty days, idleness, the fixed charges; and nothing else."""
+    demand = demand_of_jobs([job()], NOON + timedelta(days=1))
+    found = month(demand, Installation(), PRICES)
+    work = 30 * price({c: n for c, n in demand.usage.items() if c.meter != "bus"}, PRICES).total
+    assert found.items[0].amount == work
+    assert found.items[1].requests == 30 * 60
+    assert any(item.amount == PRICES.bus.month for item in found.items)
+    assert found.total() < found.total(with_assumed=True)
+    assert {who for who in Who if any(str(who) in item.what for item in found.items)} == set(Who)
+
+
+def test_without_jobs_a_month_is_idleness_and_charges():
+    """Nothing is divided by a time that never was."""
+    found = month(demand_of_jobs([], NOON), Installation(instances=0), PRICES)
+    assert found.items[0].requests == 0
+    assert not any("always-ready" in item.what for item in found.items)
+
+
+def test_a_trace_of_the_same_chunks_is_forecast_like_the_jobs():
+    """What is assumed of a chunk is what jobs count of theirs, within a tenth."""
+    of_jobs = demand_of_jobs(
+        [
+            job(
+                chunks=1_000,
+                done=1_000,
+                requests={
+                    "queue useful": 1_002,
+                    "blob-read useful": 1_000,
+                    "blob-write useful": 1_010,
+                    "table useful": 40,
+                },
+            )
+        ],
+        NOON + timedelta(days=1),
+    )
+    of_trace = demand_of_arrivals([(NOON, 60.0, 400), (NOON + HOUR, 60.0, 600)], "a trace")
+    amounts = [price(one.usage, PRICES).total for one in (of_jobs, of_trace)]
+    assert of_trace.chunks == 1_000
+    assert amounts[1] == pytest.approx(amounts[0], rel=Decimal("0.1"))
+
+
+def test_an_idle_day_keeps_the_promises_that_the_app_makes():
+    """At a tick a minute ours are at most 3,100, everything that is known at most 18,000, and push polls no work queue."""
+    by_trigger, by_push = idle_day(Installation()), idle_day(Installation(is_push=True))
+    for askers in (by_trigger, by_push):
+        assert sum(one.a_day for one in askers if one.who is Who.APP) <= 3_100
+        assert sum(one.a_day for one in askers if one.is_proven) <= 18_000
+    assert not any("work-" in one.what for one in by_push)
+    assert any("work-00" in one.what for one in by_trigger)
+
+
+@given(st.integers(1, 3600), st.integers(1, 20))
+def test_every_poller_is_in_the_idle_day(seconds, queues):
+    """Each queue is asked at its interval, and none is left out."""
+    askers = idle_day(Installation(work_queues=queues, polling_seconds=seconds))
+    polls = [one for one in askers if one.what.startswith("poll ")]
+    assert [one.a_day for one in polls] == [DAY // seconds] * (queues + 1)
+
+
+def test_awakenings_are_counted_where_there_was_no_work_before():
+    """Work that overlaps is one awakening; what never ended hides all that follows."""
+    one = Work(NOON, NOON + HOUR)
+    assert wakes([]) == 0
+    assert wakes([one, Work(NOON + HOUR / 2, NOON + 2 * HOUR), Work(NOON + 3 * HOUR, NOON + 4 * HOUR)]) == 2
+    assert wakes([Work(NOON, NOON + HOUR), Work(NOON + HOUR, NOON + 2 * HOUR)]) == 1
+    assert wakes([Work(NOON, None), Work(NOON + HOUR, None)]) == 1
+
+
+@given(st.floats(0.1, 3600), st.integers(1, 100), st.integers(1, 16))
+def test_push_is_cheaper_on_one_side_of_its_crossing_and_not_on_the_other(interval, permits, tasks):
+    """The crossing point is where the two prices meet."""
+    choice = PushOrPoll(interval, permits, tasks, PRICES)
+    assert choice.crossing * choice.an_awakening <= choice.polling
+    assert (choice.crossing + 1) * choice.an_awakening > choice.polling
+
+
+@given(st.integers(1, 100 * INLINE_BYTES))
+def test_a_blob_is_cheaper_from_its_crossing_on(stored):
+    """Above the crossing always, at or below it never."""
+    choice = InlineOrBlob(PRICES)
+    assert (choice.blob() < choice.inline(stored)) == (stored > choice.crossing)
