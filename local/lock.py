@@ -1,4 +1,4 @@
-"""Makes the two lock files from pyproject.toml: what the deployed app installs, and that plus what developers need."""
+"""Makes the lock files: from pyproject.toml what the app installs and what developers need, and one of each tool apart."""
 
 import subprocess
 from pathlib import Path
@@ -8,20 +8,22 @@ from local.paths import ROOT, venv_python
 
 #: Each lock file and the extras of pyproject.toml that it holds.
 LOCKS = {"requirements.txt": (), "requirements-dev.txt": ("dev",)}
+#: Tools in environments of their own: each lock file and what it is made from.
+TOOLS = {"local/infra/checkov/requirements.txt": "local/infra/checkov/requirements.in"}
 
 
 def compile_command(name: str, output: Path) -> list[str]:
     """Return the resolver's command: one lock for every Python and platform, no registry address in it."""
-    extras = [flag for extra in LOCKS[name] for flag in ("--extra", extra)]
+    extras = [flag for extra in LOCKS.get(name, ()) for flag in ("--extra", extra)]
     quiet = ["--quiet", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
     universal = ["--universal", "--python-version", "3.11", "--custom-compile-command", "make lock"]
-    uv = [str(venv_python()), "-m", "uv", "pip", "compile", str(ROOT / "pyproject.toml")]
+    uv = [str(venv_python()), "-m", "uv", "pip", "compile", str(ROOT / TOOLS.get(name, "pyproject.toml"))]
     return [*uv, *extras, *universal, *quiet, "--output-file", str(output)]
 
 
 def write(*, upgrade: bool = False, folder: Path = ROOT) -> None:
     """Write the lock files; the versions already there are kept unless `upgrade` asks for the newest."""
-    for name in LOCKS:
+    for name in (*LOCKS, *TOOLS):
         command = [*compile_command(name, folder / name), *(["--upgrade"] if upgrade else [])]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:

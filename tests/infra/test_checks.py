@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from local.infra import checks, entities
-from local.infra.checks import compiled
+from local.infra.checks import compiled, policies
 from local.infra.project import Project
 from local.paths import ROOT
 from shared.settings import SETTINGS, Setting
@@ -470,7 +470,7 @@ def test_a_seeded_mistake_is_found(check, seed, said, project):
 
 def test_every_check_has_found_something():
     """A check without a seeded mistake could be one that never fails."""
-    assert set(SEEDS) | {"compiled"} == set(checks.CHECKS)
+    assert set(SEEDS) | {"compiled", "policies"} == set(checks.CHECKS)
 
 
 TYPE_SEEDS = {
@@ -495,6 +495,25 @@ TYPE_SEEDS = {
         "expected number, found string",
     ),
 }
+
+
+def test_what_checkov_refuses_is_found_and_so_is_what_it_cannot_read(project):
+    """Its findings count, and a file that it could not parse does not pass in silence."""
+    replacing(HOST_STORAGE, "'TLS1_2'", "'TLS1_0'")(project)
+    replacing(BUS, "{ name: 'Standard', tier: 'Standard' }", "{ ...{ name: 'Standard' } }")(project)
+    found = list(policies.check(project))
+    if found[0].is_skip:
+        pytest.skip(str(found[0]))
+    assert [finding for finding in found if "CKV_AZURE_44" in finding.problem], found
+    assert [finding for finding in found if "cannot parse" in finding.problem and "service-bus" in finding.problem], (
+        found
+    )
+
+
+def test_what_checkov_is_not_asked_has_a_reason(project):
+    """A skip without one is a finding."""
+    found = list(policies.unreasoned(replacing("infra/.checkov.yaml", " # HTTP logging", "")(project)))
+    assert [finding.problem for finding in found] == ["CKV_AZURE_63 is skipped without a reason"]
 
 
 @pytest.mark.skipif(not compiled.BESIDE.exists(), reason="no type data of Azure's resources lies beside the project")

@@ -13,6 +13,7 @@ from local.infra.checks import (
     entities,
     modules,
     parameters,
+    policies,
     roles,
     security,
     upload,
@@ -22,6 +23,7 @@ from local.infra.project import Project
 
 CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
     "compiled": compiled.check,
+    "policies": policies.check,
     "modules": modules.check,
     "entities": entities.check,
     "security": security.check,

@@ -1,0 +1,34 @@
+"""What checkov thinks of the Bicep files; what it is not asked, and why, is in infra/.checkov.yaml."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from local.errors import SetupError
+from local.infra import checkov
+from local.infra.finding import Finding
+from local.infra.project import Project
+
+_SKIP: Final = re.compile(r"^  - CKV_\w+(?: # (\S.*))?$")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    """Yield what it finds; a file that it cannot parse would otherwise pass in silence."""
+    yield from unreasoned(project)
+    try:
+        said = checkov.look(project.infra)
+    except SetupError as error:
+        yield Finding("infra", f"checkov could not be installed or run, so it was not asked: {error}", is_skip=True)
+        return
+    if said["summary"]["parsing_errors"]:
+        yield Finding("infra", f"checkov cannot parse {', '.join(said['results']['parsing_errors'])}")
+    for failed in said["results"]["failed_checks"]:
+        where = f"{failed['file_path'].rpartition('/')[2]}:{failed['file_line_range'][0]}"
+        yield Finding(where, f"{failed['check_id']}: {failed['check_name']}")
+
+
+def unreasoned(project: Project) -> Iterator[Finding]:
+    """Yield what checkov is not asked without saying why."""
+    for line in project.text("infra", ".checkov.yaml").splitlines():
+        if line.startswith("  - ") and not ((match := _SKIP.match(line)) and match[1]):
+            yield Finding("infra/.checkov.yaml", f"{line.strip(' -')} is skipped without a reason")
