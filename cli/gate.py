@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from cli import gate_view as view
-from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, moment
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate.held import HeldSummary
 from shared.gate.operator import Outcome
@@ -37,16 +37,6 @@ def _checked(name: str) -> str:
 GateArgument = Annotated[str, typer.Argument(help="The gate, for instance nightly.", metavar="NAME", callback=_checked)]
 
 
-def _moment(text: str) -> datetime:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no time: write for instance 2026-11-21T09:00Z") from error
-    if at.tzinfo is None:
-        raise typer.BadParameter(f"{text!r} has no time zone: write {text}Z for UTC")
-    return at.astimezone(UTC)
-
-
 @app.command("open")
 def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     name: GateArgument,
@@ -54,7 +44,7 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     *,
     at: Annotated[
         datetime | None,
-        typer.Option(parser=_moment, metavar="TIME", help="Open it then, for instance 2026-11-21T09:00Z."),
+        typer.Option(parser=moment, metavar="TIME", help="Open it then, for instance 2026-11-21T09:00Z."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Close it again after the work that is held now.")] = False,
     why: WhyOption = "",

@@ -33,6 +33,7 @@ def job_document(job: Job, now: datetime) -> dict[str, object]:
         "predicted": _iso(how_far.predicted),
         "deadline": _iso(job.deadline),
         "late": how_far.is_late,
+        "risk": how_far.risk,
         "problem": job.problem,
         "requests": dict(job.requests),
         "outputs": f"outputs/{job.job}/{job.revision}/",
@@ -55,6 +56,7 @@ def job_table(job: Job, now: datetime) -> Table:
         "ids": "none" if job.id_base is None else f"{job.id_base} to {job.id_base + job.items - 1}",
         "accepted at": _moment(job.accepted_at),
         "finished at": _moment(job.finished_at),
+        "deadline": _deadline(job, now) or "none",
         "predicted end": _moment(progress(job, now).predicted),
         "storage requests": _requests(job),
         "outputs": f"container outputs, {job.job}/{job.revision}/",
@@ -64,14 +66,16 @@ def job_table(job: Job, now: datetime) -> Table:
     return table
 
 
-def list_table(rows: list[tuple[Listed, Job | None]]) -> Table:
+def list_table(rows: list[tuple[Listed, Job | None]], now: datetime) -> Table:
     """Return the list of jobs for a person."""
-    table = Table("job", "state", "workload", "gate", "transactions", "chunks", "accepted at (UTC)", title="Jobs")
+    heads = ("job", "state", "workload", "gate", "transactions", "chunks", "accepted at (UTC)", "deadline (UTC)")
+    table = Table(*heads, title="Jobs")
     for listed, job in rows:
         state = job.state.value if job else "gone"
         chunks = f"{job.ended_chunks}/{job.chunks}" if job else ""
         items = f"{job.items:,}" if job else ""
-        table.add_row(listed.job, state, listed.workload, listed.gate or "", items, chunks, _moment(listed.accepted_at))
+        times = _moment(listed.accepted_at), _deadline(job, now) if job else ""
+        table.add_row(listed.job, state, listed.workload, listed.gate or "", items, chunks, *times)
     return table
 
 
@@ -83,6 +87,16 @@ def _words(tally: Tally) -> str:
     sums = ", ".join(f"{name} {amount}" for name, amount in sorted(tally.sums.items()))
     unknown = f"; the sums of {tally.unknown} chunks cannot be known" if tally.unknown else ""
     return f"{tally.items:,}{f' ({sums})' if sums else ''}{unknown}"
+
+
+def at_risk(job: Job, now: datetime) -> str:
+    """Return what endangers the job's deadline in words, or nothing."""
+    risk = progress(job, now).risk
+    return risk.value.replace("_", " ") if risk else ""
+
+
+def _deadline(job: Job, now: datetime) -> str:
+    return ": ".join(word for word in (_moment(job.deadline), at_risk(job, now)) if word)
 
 
 def _requests(job: Job) -> str:

@@ -48,7 +48,7 @@ def list_jobs(
         now = datetime.now(UTC)
         typer.echo(json.dumps({"jobs": [view.job_document(job, now) for _, job in rows if job]}))
         return
-    Console().print(view.list_table(rows))
+    Console().print(view.list_table(rows, datetime.now(UTC)))
 
 
 @app.command()
@@ -123,9 +123,9 @@ def _watched(ledger: Ledger, job: str, timeout: float | None, *, is_shown: bool)
 
 def _show_progress(bar: Progress, task: TaskID, job: Job | None) -> None:
     if job is not None:
-        bar.update(
-            task, description=f"{job.job} {job.state.value}", total=job.chunks or None, completed=job.ended_chunks
-        )
+        risk = view.at_risk(job, datetime.now(UTC))
+        said = f"{job.job} {job.state.value}{f', {risk}' if risk else ''}"
+        bar.update(task, description=said, total=job.chunks or None, completed=job.ended_chunks)
 
 
 def find_job(ledger: Ledger, job: str) -> Job:

@@ -4,6 +4,7 @@ import getpass
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,17 @@ WhyOption = Annotated[
 ]
 ByOption = Annotated[str, typer.Option(help="Who does it, for the audit.", default_factory=_user)]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def moment(text: str) -> datetime:
+    """Return a time that somebody typed, in UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no time: write for instance 2026-11-21T09:00Z") from error
+    if at.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} has no time zone: write {text}Z for UTC")
+    return at.astimezone(UTC)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Final
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cli.options import JsonOption, SettingsOption, connected
+from cli.options import JsonOption, SettingsOption, connected, moment
 from shared.gate.state import GateState
 from shared.payload.submission import DEFAULT_WORKLOAD
 from shared.publish import Publisher, Sent, read_file
@@ -38,6 +39,10 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     ] = None,
     workload: Annotated[str, typer.Option(help="What to do with the transactions.")] = DEFAULT_WORKLOAD,
     gate: Annotated[str | None, typer.Option(help="The gate to wait for; without it the job starts at once.")] = None,
+    deadline: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="When it should be finished, for instance 2026-11-21T06:00Z."),
+    ] = None,
     sums: Annotated[
         list[str] | None,
         typer.Option("--sum", help="A field to add up exactly and to declare the sum of; may be repeated."),
@@ -60,7 +65,12 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
             # Closed by `opened`: the wrapper only counts.
             counted: IO[bytes] = progress.wrap_file(opened, file.stat().st_size, description=f"sending {file.name}")
             sent = publisher.submit_lines(
-                job=job or job_id(file), lines=read_file(counted), workload=workload, gate=gate, sums=sums or ()
+                job=job or job_id(file),
+                lines=read_file(counted),
+                workload=workload,
+                gate=gate,
+                deadline=deadline,
+                sums=sums or (),
             )
     typer.echo(_as_json(sent) if as_json else _in_words(sent))
 

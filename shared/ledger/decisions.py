@@ -11,7 +11,7 @@ from typing import Final
 
 from shared.errors import JobStateError
 from shared.ledger.balance import Balance
-from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Totals
+from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk, Totals
 
 #: A problem is read in a list of jobs; the row has a limit.
 LONGEST_PROBLEM: Final = 2000
@@ -97,6 +97,14 @@ def _state_after_dispatch(job: Job) -> JobState:
 def nudged(job: Job, now: datetime) -> Job:
     """Return the job as one whose silent chunks were put again."""
     return replace(job, nudged_at=now)
+
+
+def warned(job: Job, risk: Risk) -> Job:
+    """Return the job as one of whose risk somebody was told; a graver one was told before: unchanged."""
+    gravity = list(Risk).index
+    if job.warned is not None and gravity(job.warned) >= gravity(risk):
+        return job
+    return replace(job, warned=risk)
 
 
 def resumed(job: Job, now: datetime) -> Job:

@@ -11,7 +11,7 @@ from azure.data.tables import EdmType, EntityProperty
 
 from shared.errors import LedgerCorruptError, RowTooLargeError
 from shared.ledger.amounts import Amounts, texts
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Tally, Totals
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Risk, Tally, Totals
 
 Entity: TypeAlias = dict[str, Any]
 
@@ -50,7 +50,7 @@ def job_entity(job: Job) -> Entity:
     entity |= {name: _whole_number(getattr(job, name)) for name in _WHOLE_NUMBERS}
     entity |= {name: _moment(getattr(job, name)) for name in _MOMENTS}
     entity |= {"declared": _dumps(texts(job.declared)), "totals": _totals_text(job.totals)}
-    entity |= {"requests": _dumps(dict(job.requests))}
+    entity |= {"requests": _dumps(dict(job.requests)), "warned": job.warned and job.warned.value}
     if job.plan is not None:
         entity |= {"plan_blob": job.plan.name, "plan_etag": job.plan.etag}
     return guarded({name: value for name, value in entity.items() if value is not None})
@@ -71,6 +71,7 @@ def job_of(entity: Mapping[str, Any], etag: str) -> Job:
             totals=_totals_of(entity["totals"]),
             requests=MappingProxyType(json.loads(entity["requests"])),
             plan=plan,
+            warned=Risk(entity["warned"]) if "warned" in entity else None,
             etag=etag,
         )
     except (KeyError, ValueError, TypeError, DecimalException) as error:

@@ -3,11 +3,16 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
-from shared.ledger.records import ENDED, Job, JobState
+from shared.ledger.records import ENDED, Job, JobState, Risk
 
 #: Below this share of a job, the rate so far says little about the rest.
-_TOO_EARLY = 0.02
+_TOO_EARLY: Final = 0.02
+#: A job of which nothing can be predicted yet, behind its gate for one, should have this share of its time left.
+_SHARE_LEFT: Final = 0.25
+#: Looks for the sake of a deadline are no closer together: the tick itself comes once a minute.
+_CLOSEST_LOOKS: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +23,19 @@ class Progress:
     chunks: int
     #: None where nothing can be said: not started, or too early.
     predicted: datetime | None
-    #: Whether the deadline is missed already, or will be at the rate so far.
-    is_late: bool = False
+    #: What endangers its deadline; None: nothing, or it has none.
+    risk: Risk | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline is missed already, or will be at the rate so far."""
+        return self.risk in {Risk.PREDICTED_LATE, Risk.MISSED}
 
 
 def progress(job: Job, now: datetime) -> Progress:
     """Return how far a job is and when it will end at the rate so far."""
     predicted = job.finished_at or _predicted(job, now)
-    return Progress(job.ended_chunks, job.chunks, predicted, _is_late(job, predicted, now))
+    return Progress(job.ended_chunks, job.chunks, predicted, _risk(job, predicted, now))
 
 
 def _predicted(job: Job, now: datetime) -> datetime | None:
@@ -36,11 +46,23 @@ def _predicted(job: Job, now: datetime) -> datetime | None:
     return now + per_chunk * (job.chunks - job.ended_chunks)
 
 
-def _is_late(job: Job, predicted: datetime | None, now: datetime) -> bool:
-    if job.deadline is None:
-        return False
-    end = predicted or now
-    return max(end, now) > job.deadline if job.finished_at is None else end > job.deadline
+def _risk(job: Job, predicted: datetime | None, now: datetime) -> Risk | None:
+    # A replay opens a job again that had its end: the deadline was for that one.
+    if job.deadline is None or job.revision > 1:
+        return None
+    if (job.finished_at or now) > job.deadline:
+        return Risk.MISSED
+    if predicted is not None:
+        return Risk.PREDICTED_LATE if predicted > job.deadline else None
+    is_short = job.deadline - now < (job.deadline - job.accepted_at) * _SHARE_LEFT
+    return Risk.WAITS_TOO_LONG if is_short else None
+
+
+def next_look(job: Job, now: datetime, patience: timedelta) -> datetime:
+    """Return when somebody should look at the job again: sooner as its deadline comes nearer, so as to warn before."""
+    if job.deadline is None or now > job.deadline:
+        return now + patience
+    return now + min(patience, max((job.deadline - now) / 2, _CLOSEST_LOOKS))
 
 
 def silent_since(job: Job) -> datetime | None:

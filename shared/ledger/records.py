@@ -49,6 +49,17 @@ FINISHED: Final = frozenset({JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED, 
 ENDED: Final = FINISHED | {JobState.FINISHING}
 
 
+class Risk(StrEnum):
+    """What endangers a deadline, the gravest last."""
+
+    #: Nothing can be predicted yet, because it waits for its gate or has hardly begun, and little of its time is left.
+    WAITS_TOO_LONG = "waits_too_long"
+    #: At the rate so far it will end after its deadline.
+    PREDICTED_LATE = "predicted_late"
+    #: The deadline is over, and the job was not finished by then.
+    MISSED = "missed"
+
+
 class ChunkState(StrEnum):
     """How a chunk ended; a chunk that has not ended has no row."""
 
@@ -137,6 +148,8 @@ class Job:
     #: The gate's epoch before the job was held: an opening after it released the job, whatever was lost since.
     held_epoch: int | None = None
     deadline: datetime | None = None
+    #: The gravest risk of the deadline that somebody was told of.
+    warned: Risk | None = None
     #: How many transactions there are; declared by the publisher or counted when it was framed.
     items: int = 0
     chunks: int = 0

@@ -92,6 +92,11 @@ class Reason(StrEnum):
     INDEX_MISSING = "index_missing", "the blob with the index is not there", "write the index before the message"
     COUNT_MISMATCH = "count_mismatch", "it does not hold as many transactions as declared", "count what is sent"
     BAD_SUM = "bad_sum", "a declared sum is not a plain decimal number", 'send it as a string like "1234567.89"'
+    BAD_DEADLINE = (
+        "bad_deadline",
+        "the deadline is no time with a date and a time zone",
+        "send it like 2026-11-21T06:00:00Z",
+    )
     # What the payload turns out to be.
     PAYLOAD_MISSING = "payload_missing", "the payload's blob is not there", "write the blob before the message"
     PAYLOAD_REPLACED = "payload_replaced", "the blob was changed after it was accepted", "write another blob instead"

@@ -5,6 +5,7 @@ import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
@@ -21,6 +22,7 @@ from shared.payload.reasons import Reason, refuse
 #: The workload of a submission that names none.
 DEFAULT_WORKLOAD: Final = "billing"
 _DECIMAL: Final = re.compile(r"-?\d{1,60}(?:\.\d{1,60})?", re.ASCII)
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _SUFFIXES: Final = {".gz": Codec.GZIP, ".zst": Codec.ZSTD, ".zstd": Codec.ZSTD}
 
 
@@ -47,6 +49,7 @@ class SubmissionFields(Header, frozen=True):
     job: str | None = None
     workload: str = DEFAULT_WORKLOAD
     gate: str | None = None
+    deadline: str | None = None
     declared: DeclaredFields = DeclaredFields()
     payload: PayloadFields | None = None
     items: tuple[msgspec.Raw, ...] | None = None
@@ -107,6 +110,8 @@ class Submission:
     gate: str | None
     declared: Declared
     content: Content
+    #: When it should be finished. Not part of what makes two submissions the same: the first one's stays.
+    deadline: datetime | None = None
 
 
 def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Submission:
@@ -118,7 +123,8 @@ def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Subm
     gate = None if said.gate is None else check_name("gate", said.gate)
     content = _content(said, job, limits)
     declared = Declared(said.declared.items, {name: _sum(name, text) for name, text in said.declared.sums.items()})
-    return Submission(job, check_name("workload", said.workload), gate, declared, content)
+    workload, deadline = check_name("workload", said.workload), _deadline(said.deadline)
+    return Submission(job, workload, gate, declared, content, deadline)
 
 
 def write_submission(submission: SubmissionFields) -> bytes:
@@ -201,6 +207,17 @@ def _codec(name: str) -> Codec:
         return Codec(name)
     except ValueError as error:
         raise refuse(Reason.UNKNOWN_CODEC, f"the codec is {name[:50]!r}") from error
+
+
+def _deadline(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        if _MOMENT.fullmatch(text):
+            return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise refuse(Reason.BAD_DEADLINE, f"the deadline is {text!r}: {error}") from error
+    raise refuse(Reason.BAD_DEADLINE, f"the deadline is {text[:50]!r}")
 
 
 def _sum(name: str, text: str) -> Decimal:

@@ -17,6 +17,7 @@ from shared.gate.held_work import Holding
 from shared.gate.state import Reading
 from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import Collision, held, judge, planned
+from shared.ledger.forecast import next_look
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job, JobState
 from shared.payload import Envelope, Intake, Limits, Payload, Reason, Submission, fingerprint, refuse
@@ -109,18 +110,18 @@ class Acceptance:
 
     def _insert(self, submission: Submission, content_hash: str) -> tuple[Job, bool]:
         now = self.clock.now()
-        # Before the row that it points to: a job that nobody would look after must not exist.
-        self.pending.add(Pointer(JOB_POINTER, now + self.overdue, submission.job))
-        job, is_new = self.ledger.insert(
-            Job(
-                job=submission.job,
-                content_hash=content_hash,
-                workload=submission.workload,
-                accepted_at=now,
-                gate=submission.gate,
-                declared=dict(submission.declared.sums),
-            )
+        new = Job(
+            job=submission.job,
+            content_hash=content_hash,
+            workload=submission.workload,
+            accepted_at=now,
+            gate=submission.gate,
+            deadline=submission.deadline,
+            declared=dict(submission.declared.sums),
         )
+        # Before the row that it points to: a job that nobody would look after must not exist.
+        self.pending.add(Pointer(JOB_POINTER, next_look(new, now, self.overdue), new.job))
+        job, is_new = self.ledger.insert(new)
         judged = judge(job, content_hash)
         if not is_new and judged.collision is Collision.CONFLICT:
             raise refuse(Reason.CONFLICT, judged.reason)

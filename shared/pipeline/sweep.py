@@ -13,11 +13,12 @@ from shared.clock import Clock
 from shared.errors import SluiceError
 from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import may_dispatch, nudged
-from shared.ledger.forecast import is_overdue, overdue
+from shared.ledger.forecast import is_overdue, next_look, overdue
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.accept import JOB_POINTER, SUBMISSIONS, Acceptance
+from shared.pipeline.deadline import warn
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.messages import Dispatch, encode
@@ -79,6 +80,8 @@ class Sweep:
             self.retention.follow(pointer)
             return 0
         job = self.ledger.read(pointer.id)
+        if job is not None and job.state is not JobState.BURIED:
+            job = warn(self.ledger, job, self.clock.now())
         if job is not None and job.state in FINISHED:
             self.retention.begin(job)
         if job is None or job.state in _SETTLED:
@@ -88,11 +91,14 @@ class Sweep:
         with counting():
             put = self._look_after(job, self.clock.now())
         # The new pointer before the old one goes: a job that nobody would look after must not exist.
-        self.pending.add(Pointer(JOB_POINTER, self.clock.now() + self.overdue, job.job))
+        self.pending.add(Pointer(JOB_POINTER, next_look(job, self.clock.now(), self.overdue), job.job))
         self.pending.remove(pointer)
         return put
 
     def _look_after(self, job: Job, now: datetime) -> int:
+        if job.deadline is not None and job.state is not JobState.HELD and not is_overdue(job, now, self.overdue):
+            # Only the deadline made this look come so soon: whoever works on the job may still be about to go on.
+            return 0
         if job.state in _WAITING:
             # Its submission, its held row or its dispatch message may be lost; all three may be there as well.
             self.acceptance.pass_on(job)

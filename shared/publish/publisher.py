@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import IO, Any, Final
 
@@ -65,30 +66,36 @@ class Publisher:
         self._queue, self._codec, self._limits = queue, codec, limits or Limits()
         self._store = PayloadStore(payloads, self._limits)
 
-    def submit(
+    def submit(  # noqa: PLR0913 - each is a field of the submission
         self,
         *,
         job: str,
         transactions: Iterable[Any],
         workload: str = DEFAULT_WORKLOAD,
         gate: str | None = None,
+        deadline: datetime | None = None,
         sums: Iterable[str] = (),
     ) -> Sent:
         """Send the transactions as one job, and their number and the exact sums of the named fields with them."""
-        return self.submit_lines(job=job, lines=encode_all(transactions), workload=workload, gate=gate, sums=sums)
+        lines = encode_all(transactions)
+        return self.submit_lines(job=job, lines=lines, workload=workload, gate=gate, deadline=deadline, sums=sums)
 
-    def submit_lines(
+    def submit_lines(  # noqa: PLR0913 - each is a field of the submission
         self,
         *,
         job: str,
         lines: Iterable[tuple[int, bytes]],
         workload: str = DEFAULT_WORKLOAD,
         gate: str | None = None,
+        deadline: datetime | None = None,
         sums: Iterable[str] = (),
     ) -> Sent:
         """Send numbered lines of JSON as one job; a line that nobody could read is refused by its number."""
         about = SubmissionFields(
-            job=check_job(job), workload=check_name("workload", workload), gate=gate and check_name("gate", gate)
+            job=check_job(job),
+            workload=check_name("workload", workload),
+            gate=gate and check_name("gate", gate),
+            deadline=None if deadline is None else _moment(deadline),
         )
         framing = Framing(limits=self._limits, codec=self._codec, sums=tuple(sums), is_strict=True)
         with spool_for(self._limits) as spool:
@@ -132,6 +139,12 @@ class Publisher:
                 "send it again, under the same job id it counts once"
             ) from error
         return str(sent.id)
+
+
+def _moment(deadline: datetime) -> str:
+    if deadline.tzinfo is None:
+        raise ValueError(f"the deadline {deadline.isoformat()} has no time zone: give it one, as datetime.UTC")
+    return deadline.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _with(about: SubmissionFields, framed: Framed, payload: PayloadFields) -> SubmissionFields:

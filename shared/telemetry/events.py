@@ -28,6 +28,14 @@ JOB_OVERDUE: Final = Event(
     remedy="once is a lost message; again for the same job: look for failing instances, and at `sluice jobs show JOB`",
     alert=Alert(severity=Severity.WARNING),
 )
+JOB_LATE: Final = Event(
+    name="sluice.job.late",
+    level=WARNING,
+    fields=("job", "risk", "deadline", "predicted", "state"),
+    meaning="a job's deadline is at risk: it waits too long, will be late at the rate so far, or has missed it; each told once",
+    remedy="`sluice jobs show JOB`: open the gate that it waits for, look for failing instances, or allow more of them",
+    alert=Alert(severity=Severity.WARNING),
+)
 JOB_NEGLECTED: Final = Event(
     name="sluice.job.neglected",
     level=ERROR,

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -43,6 +43,18 @@ def test_a_finished_job_shows_its_totals(sluice, job_in):
     assert "12.30" in shown
     assert "20 (1 conflict, 19 useful), 2.0000 a transaction" in shown
     assert said["requests"] == requests
+
+
+def test_a_deadline_at_risk_is_seen_wherever_one_looks(sluice, job_in):
+    """In the list, beside the job and while it is watched; a program has the word."""
+    now = datetime.now(UTC)
+    name = job_in(
+        JobState.HELD, gate="nightly", accepted_at=now - timedelta(hours=9), deadline=now + timedelta(hours=1)
+    )
+    assert "waits too long" in sluice("jobs", "show", name).stdout
+    listed = {job["job"]: job for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]}
+    assert (listed[name]["risk"], listed[name]["late"]) == ("waits_too_long", False)
+    assert "waits too long" in sluice("jobs", "watch", name, "--timeout", "0").stderr
 
 
 def test_the_newest_job_is_listed_first(sluice, job_in):

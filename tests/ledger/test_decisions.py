@@ -22,8 +22,10 @@ from shared.ledger.decisions import (
     nudged,
     planned,
     resumed,
+    warned,
 )
-from shared.ledger.forecast import is_overdue, overdue, progress
+from shared.ledger.forecast import is_overdue, next_look, overdue, progress
+from shared.ledger.records import Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
 
 PLAN = PlanBlob("nightly/plan", '"0x1"')
@@ -215,6 +217,34 @@ def test_a_deadline_warns_before_it_is_missed():
     assert not progress(replace(third, deadline=at(1900)), at(600)).is_late
     assert progress(job(deadline=at(10)), at(11)).is_late
     assert not progress(job(deadline=at(10), finished_at=at(9), state=JobState.COMPLETE), at(99)).is_late
+
+
+def test_a_job_that_waits_while_its_time_runs_out_is_at_risk():
+    """Nothing can be predicted of it, so it warns when a quarter of its time is left; a replay has no deadline."""
+    waiting = job(accepted_at=at(0), state=JobState.HELD, gate="nightly", deadline=at(1000), started_at=None)
+    assert progress(waiting, at(750)).risk is None
+    assert progress(waiting, at(751)).risk is Risk.WAITS_TOO_LONG
+    assert progress(waiting, at(1001)).risk is Risk.MISSED
+    assert progress(replace(waiting, revision=2), at(1001)).risk is None
+    assert progress(replace(waiting, deadline=None), at(1001)).risk is None
+    late = replace(waiting, state=JobState.COMPLETE, finished_at=at(1001))
+    assert progress(late, at(9999)).risk is Risk.MISSED
+
+
+def test_looks_come_closer_together_as_a_deadline_comes_near():
+    """At half of what is left, never later than usual, never more often than the tick comes."""
+    due = job(deadline=at(6000))
+    looks = [next_look(due, at(seconds), timedelta(minutes=10)) for seconds in (0, 5400, 5940, 6000, 6001)]
+    assert looks == [at(600), at(5700), at(6000), at(6060), at(6601)]
+    assert next_look(replace(due, deadline=None), at(5940), timedelta(minutes=10)) == at(6540)
+
+
+def test_somebody_is_told_of_a_risk_once_and_of_a_graver_one_again():
+    """What was told stays told, also when the job was better in between."""
+    told = warned(job(), Risk.PREDICTED_LATE)
+    assert warned(told, Risk.WAITS_TOO_LONG) is told
+    assert warned(told, Risk.PREDICTED_LATE) is told
+    assert warned(told, Risk.MISSED).warned is Risk.MISSED
 
 
 def test_amounts_are_plain_decimals():

@@ -9,13 +9,21 @@ from shared.errors import LedgerCorruptError, RowTooLargeError
 from shared.ledger import JobState, Tally, Totals
 from shared.ledger.entities import guarded, job_entity, job_of, row_entity, row_of_entity, utf16_length
 from shared.ledger.ledger import MOST_ROWS
-from tests.ledger.builders import job, row
+from shared.ledger.records import Risk
+from tests.ledger.builders import NOON, job, row
 
 
 def test_sums_wider_than_any_message_are_read_back():
     """The total of many large amounts has more digits than one amount may have."""
     wide = Totals(accepted=Tally(1, {"amount": Decimal("1" * 60 + ".000000000000000001")}))
     assert job_of(job_entity(job(totals=wide)), "").totals == wide
+
+
+@pytest.mark.parametrize("risk", [None, *Risk])
+def test_a_deadline_and_what_was_told_of_it_are_read_back(risk):
+    """A row from before there were deadlines has neither; one that was told of is not told of again."""
+    kept = job(deadline=NOON, warned=risk)
+    assert job_of(job_entity(kept), "") == kept
 
 
 @pytest.mark.parametrize("state", list(JobState))

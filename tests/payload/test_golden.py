@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from shared.payload import Intake, Limits, open_envelope, read_submission, read_transactions, total
 
 LIMITS = Limits()
+DEADLINE = datetime(2026, 11, 21, 6, tzinfo=UTC)
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
 
 
@@ -31,12 +33,14 @@ def test_an_old_message_is_still_read(file, store, container):
     assert found == [{"id": number, "amount": f"{number}.10", "name": "Käse ☃"} for number in range(1, 8)]
     assert total(amounts) == submission.declared.sums["amount"] == Decimal("28.70")
     assert submission.job == "golden-1"
+    assert submission.deadline == (DEADLINE if file.stem == "v1-deadline" else None)
 
 
 def test_every_form_is_kept():
     """The list of old messages is not empty by mistake."""
     assert {file.stem for file in GOLDEN} >= {
         "v1-items",
+        "v1-deadline",
         "v1-inline-zstd",
         "v1-inline-gzip",
         "v1-blob",

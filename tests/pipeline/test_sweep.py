@@ -1,5 +1,6 @@
 """The sweep: whatever was lost, the ledger knows it, and every accepted job goes on."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -126,6 +127,58 @@ def test_a_finished_job_is_never_looked_at_again(world, sweep):
     world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.COMPLETE))
     assert sweep().looked_at == 1
     assert sweep().looked_at == 0
+
+
+def late(caplog):
+    """Return what was told of deadlines: the risk of each line."""
+    lines = [line for line in caplog.messages if line.startswith("sluice.job.late ")]
+    return [json.loads(line.split(" ", 1)[1])["risk"] for line in lines]
+
+
+def test_a_deadline_warns_before_it_is_missed_and_each_risk_once(world, sweep, caplog):
+    """A job that is held while its time runs out, is released, runs too slowly, and misses it: three lines in the log."""
+    deadline = world.clock.now() + timedelta(minutes=40)
+    sweep.process.accept(world.submission(gate="nightly", deadline=deadline.isoformat()), "m1")
+    for minutes in (10, 10):
+        sweep(minutes=minutes)
+    assert late(caplog) == []
+    sweep(minutes=11)
+    sweep(minutes=1)
+    assert late(caplog) == ["waits_too_long"]
+    world.gates.now = Reading(1, is_open=True)
+    sweep.process.dispatcher.dispatch(world.job)
+    running = world.ledger.read(world.job)
+    world.ledger.commit(replace(running, chunks=10, done=1, state=JobState.RUNNING, progressed_at=world.clock.now()))
+    for _ in range(3):
+        sweep(minutes=2)
+    assert late(caplog) == ["waits_too_long", "predicted_late"]
+    for _ in range(6):
+        sweep(minutes=1)
+    assert late(caplog) == ["waits_too_long", "predicted_late", "missed"]
+
+
+def test_a_look_for_the_sake_of_a_deadline_sends_nothing_again(world, sweep):
+    """It comes sooner than the others, and whoever plans, dispatches or finishes the job is still about to go on."""
+    soon = world.clock.now() + timedelta(minutes=4)
+    sweep.process.accept(world.submission(deadline=soon.isoformat()), "m1")
+    world.queues.sent.clear()
+    assert (sweep(minutes=2).looked_at, world.queues.sent) == (1, [])
+    job = world.ledger.read(world.job)
+    world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
+    assert (sweep(minutes=1).looked_at, world.queues.sent) == (1, [])
+    for minutes in (1, 1, 11):
+        sweep(minutes=minutes)
+    assert {message["kind"] for message in world.queues.on("work-00")} == {"finish"}
+
+
+def test_a_job_that_was_late_although_nobody_looked_is_told_of_at_its_end(world, sweep, caplog):
+    """The last look at a finished job says it; one that was in time says nothing."""
+    sweep.process.accept(world.submission(deadline=(world.clock.now() + timedelta(hours=2)).isoformat()), "m1")
+    job = world.ledger.read(world.job)
+    ended = replace(job, state=JobState.COMPLETE, finished_at=job.deadline + timedelta(seconds=1))
+    world.ledger.commit(ended)
+    sweep()
+    assert late(caplog) == ["missed"]
 
 
 def test_one_job_that_fails_keeps_its_pointer(world, sweep):

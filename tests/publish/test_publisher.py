@@ -4,7 +4,7 @@ import dataclasses
 import gzip
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
 import msgspec
@@ -69,6 +69,16 @@ def test_a_message_never_expires(dropped, publisher):
     """What is held for months is still there when its gate opens."""
     publisher.submit(job="job-1", transactions=usages(1))
     assert dropped.message().expires_on > datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def test_a_deadline_is_told_in_utc_and_needs_a_zone(dropped, publisher):
+    """The machine of the publisher has a time zone, the one of the app has another."""
+    deadline = datetime(2026, 11, 21, 7, 30, tzinfo=timezone(timedelta(hours=1)))
+    publisher.submit(job="job-1", transactions=usages(1), deadline=deadline)
+    assert json.loads(dropped.message().content)["sluice"]["deadline"] == "2026-11-21T06:30:00Z"
+    assert dropped.submission().deadline == deadline
+    with pytest.raises(ValueError, match="no time zone"):
+        publisher.submit(job="job-1", transactions=usages(1), deadline=deadline.replace(tzinfo=None))
 
 
 def test_dicts_dataclasses_and_lines_are_transactions_too(dropped, publisher):

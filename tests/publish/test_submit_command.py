@@ -11,6 +11,7 @@ import pytest
 from azure.storage.queue import QueueClient
 
 from local.azurite.launcher import Azurite
+from local.paths import ROOT
 from local.provision import provision
 from shared.connections import Connections
 from shared.topology import topology
@@ -49,7 +50,7 @@ def sluice(storage, *arguments, cwd):
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         [SLUICE, "submit", *map(str, arguments)],
-        env={**kept, "SluiceStorage": storage},
+        env={**kept, "PYTHONPATH": str(ROOT), "SluiceStorage": storage},
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -60,10 +61,11 @@ def sluice(storage, *arguments, cwd):
 
 def test_a_file_becomes_a_job(storage, queue, usage, tmp_path):
     """One message is in the queue, and the command says what to type next."""
-    done = sluice(storage, usage, "--sum", "amount", cwd=tmp_path)
+    done = sluice(storage, usage, "--sum", "amount", "--deadline", "2026-11-21T07:00+01:00", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     (message,) = queue.peek_messages(32)
     said = json.loads(message.content)["sluice"]
+    assert said["deadline"] == "2026-11-21T06:00:00Z"
     assert said["declared"] == {"items": 3000, "sums": {"amount": "750.00"}}
     assert said["job"].startswith("usage-2026-11-")
     assert "sent 3,000 transactions" in done.stdout
@@ -106,6 +108,7 @@ def test_an_unreadable_line_is_named_and_nothing_is_sent(storage, queue, tmp_pat
         (("none.ndjson",), 2, "none.ndjson"),
         (("usage.ndjson", "--job", "Job"), 1, "bad_job"),
         (("usage.ndjson", "--gate", "a/b"), 1, "'a/b'"),
+        (("usage.ndjson", "--deadline", "2026-11-21T06:00"), 2, "no time zone"),
         (("empty.ndjson",), 1, "empty"),
     ],
 )
