@@ -8,18 +8,23 @@ from functools import partial
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusReceiver
-from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusError
-from azure.storage.blob import BlobServiceClient
-from azure.storage.queue import QueueServiceClient
+from azure.servicebus.exceptions import (
+    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+)
 
-from shared.settings import BUS, STORAGE, Settings
+from shared.answers import is_refused
+from shared.connections import Connections
+from shared.settings import Settings
 from shared.topology import Bus, Topology, topology
 
 #: A person waits for the answer: one quick retry, no more.
-BUS_RETRIES = 1
+RETRIES = 1
 #: The client takes half a second to open a receiver and as long to close it.
 BUS_LOOKS_AT_ONCE = 8
 NO_ANSWER = "does not answer"
+REFUSED = "refuses your login: run `az login`, and have an owner give you the role (docs/security.md)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +39,22 @@ class Finding:
 def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each entity; settings that make no sense raise SettingsError first."""
     wanted = topology(Settings.parse(settings).work_queues)
-    yield from _storage(settings[STORAGE], wanted)
-    yield from _bus(settings[BUS], wanted)
+    with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
+        yield from _storage(connections, wanted)
+        yield from _bus(connections, wanted)
 
 
-def _storage(connection: str, wanted: Topology) -> Iterator[Finding]:
-    with QueueServiceClient.from_connection_string(connection, retry_total=1) as queues:
-        for name in wanted.queues:
-            yield _look("queue", name, queues.get_queue_client(name).get_queue_properties)
-    with BlobServiceClient.from_connection_string(connection, retry_total=1) as blobs:
-        for name in wanted.containers:
-            yield _look("container", name, blobs.get_container_client(name).get_container_properties)
-    with TableServiceClient.from_connection_string(connection, retry_total=1) as tables:
-        for name in wanted.tables:
-            yield _look("table", name, partial(_read_table, tables, name))
+def _storage(connections: Connections, wanted: Topology) -> Iterator[Finding]:
+    for name in wanted.queues:
+        yield _look("queue", name, connections.queues.get_queue_client(name).get_queue_properties)
+    for name in wanted.containers:
+        yield _look("container", name, connections.blobs.get_container_client(name).get_container_properties)
+    for name in wanted.tables:
+        yield _look("table", name, partial(_read_table, connections.tables, name))
 
 
-def _bus(connection: str, wanted: Topology) -> Iterator[Finding]:
-    with ServiceBusClient.from_connection_string(connection, retry_total=BUS_RETRIES) as bus:
+def _bus(connections: Connections, wanted: Topology) -> Iterator[Finding]:
+    with connections.bus_client() as bus:
         first, *rest = _peeks(bus, wanted.bus)
         found = _look(*first)
         yield found
@@ -86,8 +89,10 @@ def _look(kind: str, name: str, ask: Callable[[], object]) -> Finding:
         ask()
     except (ResourceNotFoundError, MessagingEntityNotFoundError):
         return Finding(kind, name, "does not exist: deploy it (`azd provision`), or locally run `make up`")
-    except (AzureError, ServiceBusError) as error:
-        return Finding(kind, name, f"{NO_ANSWER}: {_first_line(error)}")
+    except (ServiceBusAuthenticationError, ServiceBusAuthorizationError) as error:
+        return Finding(kind, name, f"{REFUSED}: {_first_line(error)}")
+    except AzureError as error:
+        return Finding(kind, name, f"{REFUSED if is_refused(error) else NO_ANSWER}: {_first_line(error)}")
     return Finding(kind, name)
 
 

@@ -46,6 +46,6 @@ def moment(text: str) -> datetime:
 
 @contextmanager
 def connected(settings: Path | None) -> Iterator[Connections]:
-    """Yield connections to the installation that the settings name."""
-    with Connections.parse(load(settings)) as connections:
+    """Yield connections to the installation that the settings name, with a person's own login where they hold no key."""
+    with Connections.parse(load(settings), is_person=True) as connections:
         yield connections

