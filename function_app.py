@@ -4,10 +4,19 @@ import os
 
 import azure.functions as func
 
-from functions import accept_submission, health, park_dead, process_chunk, release_gate, settle_results, tick
+from functions import (
+    accept_submission,
+    drain_work,
+    health,
+    park_dead,
+    process_chunk,
+    release_gate,
+    settle_results,
+    tick,
+)
 from shared.connections import Connections
-from shared.settings import Settings
-from shared.wiring import gatehouse, line, works
+from shared.settings import Dequeue, Settings
+from shared.wiring import gatehouse, line, push, works
 from shared.workloads.registry import Workloads
 
 # Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.
@@ -15,13 +24,15 @@ settings = Settings.parse(os.environ)
 connections = Connections.parse(os.environ)
 gates = gatehouse(connections)
 work = works(connections, Workloads.load(settings.workloads, os.environ), work_queues=settings.work_queues)
-stages = line(connections, settings, gates, work)
+woken = push(connections, settings, work) if settings.dequeue is Dequeue.PUSH else None
+stages = line(connections, settings, gates, work, woken)
 
 app = func.FunctionApp()
 app.register_functions(health.blueprint(settings))
 app.register_functions(release_gate.blueprint(gates))
 app.register_functions(tick.blueprint(stages))
 app.register_functions(accept_submission.blueprint(stages))
-app.register_functions(process_chunk.blueprint(settings, work))
+# One or the other takes work off the work queues, never both.
+app.register_functions(drain_work.blueprint(woken.drain) if woken else process_chunk.blueprint(settings, work))
 app.register_functions(settle_results.blueprint(stages))
 app.register_functions(park_dead.blueprint(work))

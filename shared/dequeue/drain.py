@@ -19,6 +19,7 @@ from shared.dequeue.permits import Fleet, Permit, decode
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.signals import SendPermits
 from shared.dequeue.slots import SlotLease, Slots
+from shared.dequeue.telling import Telling
 from shared.dequeue.work_queue import Source
 from shared.errors import StorageUnavailableError
 from shared.pipeline.deliveries import Delivery
@@ -119,6 +120,7 @@ class Drain:
         )
         with Renewals(self.clock) as renewals, renewals.kept(lease):
             with QueueListener(self.sources, self.handle, listening, clock=self.clock) as listener:
+                listener.subscribe(Telling())
                 # One looks first: a permit that comes for nothing costs one empty receive, not one a task.
                 listener.start(1)
                 listener.wait()

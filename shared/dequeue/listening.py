@@ -100,8 +100,8 @@ class Observer(Protocol):
         """Hear of a message that was handled."""
         ...
 
-    def on_error(self, error: BaseException, /) -> None:
-        """Hear of a handler that failed, or of a queue that did not answer."""
+    def on_error(self, error: BaseException, delivery: Delivery | None, /) -> None:
+        """Hear of a message whose handler failed, or, without one, of a queue that did not answer."""
         ...
 
     def on_completed(self) -> None:

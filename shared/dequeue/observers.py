@@ -27,9 +27,9 @@ class Observers:
         """Tell of a message that was handled."""
         self._tell(lambda one: one.on_next(delivery))
 
-    def on_error(self, error: BaseException) -> None:
-        """Tell of a handler that failed, or of a queue that did not answer."""
-        self._tell(lambda one: one.on_error(error))
+    def on_error(self, error: BaseException, delivery: Delivery | None = None) -> None:
+        """Tell of a message whose handler failed, or, without one, of a queue that did not answer."""
+        self._tell(lambda one: one.on_error(error, delivery))
 
     def on_completed(self) -> None:
         """Tell that a task ended."""

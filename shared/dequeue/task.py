@@ -143,7 +143,7 @@ class DequeueTask:
         try:
             crew.handle(held.delivery)
         except Exception as error:  # noqa: BLE001 - one bad message must not end the others
-            crew.observers.on_error(error)
+            crew.observers.on_error(error, held.delivery)
             held.show_in(crew.listening.visibility)
         else:
             held.delete()

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
@@ -64,6 +65,8 @@ class Dispatcher:
     patience: timedelta
     #: Puts that may be in flight at most, now.
     most_puts: Callable[[], int] = lambda: MOST
+    #: Entered around a put of so many chunks, the first of so many that are coming.
+    waking: Callable[[int, int], AbstractContextManager[None]] = lambda _messages, _coming: nullcontext()
 
     def dispatch(self, job_id: str, *, again: bool = False) -> bool:
         """Put what was not put yet; False: the time was up, and the message must be sent again.
@@ -85,7 +88,8 @@ class Dispatcher:
             return 0
         numbers = list(chunks)
         if numbers:
-            self._put(job, self.plans.read(job.job, job.plan), numbers, Throttle(), again=True)
+            with self.waking(len(numbers), len(numbers)):
+                self._put(job, self.plans.read(job.job, job.plan), numbers, Throttle(), again=True)
         return len(numbers)
 
     def _dispatch(self, job: Job, plan: Plan, *, again: bool) -> bool:
@@ -93,7 +97,8 @@ class Dispatcher:
         # An empty range still has to be noted: a plan without chunks has ended.
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
-            throttle, again = self._put(job, plan, batch, throttle, again=again), False
+            with self.waking(len(batch), len(plan.chunks) - batch.start):
+                throttle, again = self._put(job, plan, batch, throttle, again=again), False
             job = self._note(job, batch.stop)
             if job.dispatch_cursor >= len(plan.chunks):
                 if job.state is JobState.FINISHING:

@@ -244,6 +244,20 @@ MESSAGE_UNSETTLED: Final = Event(
     fields=("queue", "message_id", "what", "error"),
     meaning="a message could not be deleted, kept hidden or given back, so it may be delivered once more",
 )
+MESSAGE_FAILED: Final = Event(
+    name="sluice.message.failed",
+    level=WARNING,
+    fields=("queue", "message_id", "delivery", "error", "at"),
+    meaning="a message of a work queue failed in push mode or in a worker; it is tried again after half a minute",
+    remedy="nothing while it is one: it is parked with its reason where trying again is of no use",
+)
+RECEIVE_FAILED: Final = Event(
+    name="sluice.receive.failed",
+    level=WARNING,
+    fields=("error",),
+    meaning="a work queue did not answer a task in push mode or in a worker; it is asked again",
+    remedy="look at the storage account if it does not end",
+)
 TASK_FAILED: Final = Event(
     name="sluice.task.failed",
     level=ERROR,

@@ -3,12 +3,14 @@
 from shared.wiring.concurrency import fleet_table, following, recorder, rules_blob, tuning
 from shared.wiring.gates import Gatehouse, gatehouse
 from shared.wiring.line import Line, line, resume
+from shared.wiring.push import Push, push, work_sources
 from shared.wiring.stores import outbox, parked_table, queue_sender, table_ledger
 from shared.wiring.works import Works, finisher, parked_operator, works
 
 __all__ = [
     "Gatehouse",
     "Line",
+    "Push",
     "Works",
     "finisher",
     "fleet_table",
@@ -18,11 +20,13 @@ __all__ = [
     "outbox",
     "parked_operator",
     "parked_table",
+    "push",
     "queue_sender",
     "recorder",
     "resume",
     "rules_blob",
     "table_ledger",
     "tuning",
+    "work_sources",
     "works",
 ]

@@ -1,10 +1,12 @@
 """The stages around the work queues."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from shared.clock import Clock, SystemClock
+from shared.concurrency.tuning import no_top_up
 from shared.connections import Connections
 from shared.ids import BlobStore, RangeGenerator
 from shared.parked.attempts import Attempts
@@ -26,6 +28,7 @@ from shared.tick import Tick
 from shared.topology import POISON_SUFFIX, topology
 from shared.wiring.concurrency import tuning
 from shared.wiring.gates import Gatehouse
+from shared.wiring.push import Push, Waking, waking_nobody
 from shared.wiring.stores import outbox, queue_sender, table_ledger
 from shared.wiring.works import Works
 
@@ -44,12 +47,19 @@ class Line:
     tick: Tick
 
 
-def line(
-    connections: Connections, settings: Settings, gates: Gatehouse, work: Works, *, clock: Clock | None = None
+def line(  # noqa: PLR0913 - the parts of an app
+    connections: Connections,
+    settings: Settings,
+    gates: Gatehouse,
+    work: Works,
+    push: Push | None = None,
+    *,
+    clock: Clock | None = None,
 ) -> Line:
-    """Return the line that these connections reach; nothing is asked of storage yet."""
+    """Return the line that these connections reach; nothing is asked of storage yet. `push`: who is woken for work."""
     clock, send, ledger = clock or SystemClock(), queue_sender(connections), table_ledger(connections)
-    finish = FinishCall(send, gates.pending, clock)
+    waking = waking_nobody if push is None else push.notifier
+    finish = FinishCall(_waking(send, waking), gates.pending, clock)
     acceptance = _acceptance(connections, settings, gates, work, clock)
     dispatcher = Dispatcher(
         ledger=ledger,
@@ -61,6 +71,7 @@ def line(
         pause=pause_apart,
         patience=DISPATCH_PATIENCE,
         most_puts=work.most_puts,
+        waking=waking,
     )
     sweep = Sweep(
         ledger=ledger,
@@ -90,11 +101,19 @@ def line(
             sweep=sweep,
             outbox=outbox(connections, clock),
             drain_poison=lambda: _drain_poison(connections, settings, work),
-            tune=tuning(connections, settings, clock=clock).run,
+            tune=tuning(connections, settings, clock=clock, top_up=no_top_up if push is None else push.top_up.run).run,
             ahead=settings.chunk_overdue,
             clock=clock,
         ),
     )
+
+
+def _waking(send: Callable[[str, str], None], waking: Waking) -> Callable[[str, str], None]:
+    def put(queue: str, message: str) -> None:
+        with waking(1, 1):
+            send(queue, message)
+
+    return put
 
 
 def _acceptance(

@@ -26,7 +26,7 @@ class Watch:
         """Remember a message."""
         self.bodies.append(delivery.body)
 
-    def on_error(self, error):
+    def on_error(self, error, delivery):
         """Remember an error."""
         self.errors.append(error)
 

@@ -1,0 +1,101 @@
+"""Push under the host, on the real bus and storage: jobs complete, whatever becomes of the permits."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+
+from local.stack import StackOptions, running
+from shared.connections import Connections
+from shared.dequeue.permits import Permit
+from shared.dequeue.signals import BusPermits
+from shared.ledger.records import FINISHED, JobState
+from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Dispatch, encode
+from shared.publish import Publisher
+from shared.settings import Settings
+from shared.wiring import gatehouse, line, push, works
+from shared.workloads.registry import Workloads
+from tests.e2e.test_pipeline import usages, wait_for
+
+SETTINGS = {
+    "SLUICE_DEQUEUE": "push",
+    "SLUICE_CHUNK_ITEMS": "250",
+    "SLUICE_WORK_QUEUES": "2",
+    # The ticks of a minute within seconds.
+    "SLUICE_TICK_SCHEDULE": "*/2 * * * * *",
+}
+
+
+@pytest.fixture(scope="module")
+def stack():
+    """The app in push mode, with two work queues that no trigger polls."""
+    with running(StackOptions(instances=2, settings=SETTINGS)) as started:
+        yield started
+
+
+@pytest.fixture
+def connections(stack):
+    """Clients of it."""
+    with Connections.parse(stack.settings) as made:
+        yield made
+
+
+def publish(connections, job, count):
+    """Drop a submission."""
+    publisher = Publisher(
+        connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
+    )
+    return publisher.submit(job=job, workload="billing", sums=["quantity"], transactions=usages(count))
+
+
+def test_a_job_runs_to_its_end(stack, connections):
+    """Woken, drained from both queues, settled, finished: every sum is exact, and no trigger had a part in it."""
+    sent = publish(connections, "pushed", 10_000)
+    job = wait_for(connections, "pushed", FINISHED)
+    log = stack.host.log.read_text()
+    assert job.state is JobState.COMPLETE
+    assert job.totals.accepted.sums["quantity"] == sent.sums["quantity"]
+    assert "drain_work succeeded" in log
+    assert "process_chunk" not in log
+
+
+def test_doubled_and_forged_signals_do_no_harm(connections):
+    """Twenty copies of a permit, one beyond every cap and one that is none: the job is exact, and nothing is dead."""
+    send = BusPermits(connections)
+    send([Permit(slot=0, depth=1, tasks=1)] * 20 + [Permit(slot=999_999)])
+    with connections.bus_client() as bus, bus.get_topic_sender("signals") as sender:
+        sender.send_messages(ServiceBusMessage(b"\xff no permit", application_properties={"kind": "work"}))
+    sent = publish(connections, "flooded", 5_000)
+    send([Permit(slot=slot % 4, depth=20, tasks=10) for slot in range(20)])
+    job = wait_for(connections, "flooded", FINISHED)
+    send.close()
+    assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 5_000)
+    assert job.totals.accepted.sums["quantity"] == sent.sums["quantity"]
+    dead = connections.bus_client()
+    with dead, dead.get_subscription_receiver("signals", "work", sub_queue="deadletter", max_wait_time=1) as receiver:
+        assert receiver.receive_messages(1) == []
+
+
+def test_the_tick_finds_work_for_which_every_signal_was_lost(stack, connections):
+    """The dispatch woke nobody: the next tick does."""
+    lost = []
+    settings = Settings.parse(stack.settings)
+    work = works(connections, Workloads.load(settings.workloads, stack.settings))
+    woken = push(connections, settings, work)
+    mute = replace(woken, notifier=replace(woken.notifier, send=lambda permits: lost.extend(permits) or 0))
+    stages = line(connections, settings, gatehouse(connections), work, mute)
+    # Held by a gate, so that this process dispatches it and not the app.
+    publisher = Publisher(
+        connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
+    )
+    publisher.submit(job="lost", workload="billing", gate="never", transactions=usages(2_000))
+    wait_for(connections, "lost", {JobState.HELD})
+    message = encode(Dispatch(job="lost"))
+    stages.arrivals.handle(Delivery(queue="submissions", message_id="m", body=message, count=1))
+    began = time.monotonic()
+    job = wait_for(connections, "lost", FINISHED)
+    assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 2_000)
+    assert lost
+    assert time.monotonic() - began < 60
