@@ -28,6 +28,10 @@ param operators array = []
 @maxValue(100)
 param workQueues int = 1
 
+@description('What takes work off the work queues: trigger (the host polls) or push (signals wake instances).')
+@allowed(['trigger', 'push'])
+param dequeue string = 'trigger'
+
 @description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')
 param tickSchedule string = '0 * * * * *'
 
@@ -200,6 +204,7 @@ module app 'modules/function-app.bicep' = {
     componentName: monitoring.outputs.componentName
     workQueues: workQueues
     tickSchedule: tickSchedule
+    dequeue: dequeue
     settings: settings
   }
 }
@@ -223,6 +228,8 @@ output AZURE_FUNCTION_APP_NAME string = app.outputs.name
 output SERVICE_SLUICE_NAME string = app.outputs.name
 output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
 // What the `sluice` command and a publisher need, with their own login: no keys.
+output SLUICE_WORK_QUEUES string = string(workQueues)
+output SLUICE_TICK_SCHEDULE string = tickSchedule
 output SluiceStorage__queueServiceUri string = appStorage.outputs.queueServiceUri
 output SluiceStorage__blobServiceUri string = appStorage.outputs.blobServiceUri
 output SluiceStorage__tableServiceUri string = appStorage.outputs.tableServiceUri

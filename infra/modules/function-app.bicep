@@ -57,6 +57,10 @@ param workQueues int
 @description('When the app\'s one timer runs.')
 param tickSchedule string
 
+@description('What takes work off the work queues.')
+@allowed(['trigger', 'push'])
+param dequeue string
+
 @description('Further app settings by name.')
 param settings object
 
@@ -151,6 +155,7 @@ var defaults = loadJsonContent('../entities.json').settings
 var own = {
   SLUICE_WORK_QUEUES: string(workQueues)
   SLUICE_TICK_SCHEDULE: tickSchedule
+  SLUICE_DEQUEUE: dequeue
   SluiceStorage__queueServiceUri: appStorage.properties.primaryEndpoints.queue
   SluiceStorage__blobServiceUri: appStorage.properties.primaryEndpoints.blob
   SluiceStorage__tableServiceUri: appStorage.properties.primaryEndpoints.table

@@ -202,11 +202,19 @@ class AtRunTime(dict[str, Any]):
         self.text = text
 
 
+def _made_by_azure(resource: Resource) -> dict[str, Any]:
+    """Return what is known of the properties that Azure adds: code that reads them is particular about their form."""
+    if resource.type != "Microsoft.Storage/storageAccounts":
+        return {}
+    services = ("blob", "queue", "table")
+    return {"primaryEndpoints": {one: f"https://{resource.name}.{one}.core.windows.net/" for one in services}}
+
+
 def _member_of(resource: Resource, name: str) -> Any:
     if name == "id":
         return resource.id
     if name == "properties":
-        return AtRunTime(f"{resource.id}.properties", resource.properties)
+        return AtRunTime(f"{resource.id}.properties", {**_made_by_azure(resource), **resource.properties})
     return resource.body.get(name, Unknown(f"{resource.id}.{name}"))
 
 

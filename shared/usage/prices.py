@@ -51,6 +51,16 @@ class Functions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ready_running_gb_second: Decimal
 
 
+class Logs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Log Analytics, and alert rules that look into it."""
+
+    #: A GB that is taken in, and how many of them a month are free.
+    gb: Decimal
+    free_gb: int
+    #: A rule a month, by the minutes between two looks.
+    alert_rule: dict[int, Decimal]
+
+
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table of prices."""
 
@@ -64,6 +74,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests: dict[str, Decimal]
     bus: Bus
     functions: Functions
+    logs: Logs
 
     def __str__(self) -> str:
         return f"{self.name}, {self.currency}, as of {self.as_of:%Y-%m-%d} ({self.proof})"

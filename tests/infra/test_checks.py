@@ -312,6 +312,10 @@ SEEDS = {
             replacing(APP, "union(defaults, settings, own, hosts)", "union(settings, defaults, own, hosts)"),
             "what a parameter says does not reach the app",
         ),
+        "outputs that the command cannot work with": (
+            replacing("infra/main.bicep", "output SLUICE_TICK_SCHEDULE string = tickSchedule\n", ""),
+            "with its outputs in the environment, the command is not content",
+        ),
         "half an identity": (
             replacing(APP, "  SluiceBus__clientId: identityClientId\n", ""),
             "setting SluiceBus__clientId is not given to the app",
@@ -367,6 +371,21 @@ SEEDS = {
             "nothing is called plans",
         ),
         "a file that does not parse": (replacing(BUS, "param name string", "param name string ="), "does not parse"),
+    },
+    "scaling": {
+        "a function that is ready and not there": (
+            replacing(
+                "infra/main.bicep", "{ release_gate: releaseGateAlwaysReady }", "{ release: releaseGateAlwaysReady }"
+            ),
+            "function:release is always ready, and functions/ has no such function",
+        ),
+        "a name without its kind": (replacing(APP, "'function:${one.key}'", "one.key"), "always ready is"),
+        "instances that nobody asked for": (
+            replacing(
+                "infra/main.bicep", "param releaseGateAlwaysReady int = 0", "param releaseGateAlwaysReady int = 1"
+            ),
+            "although nobody asked for any",
+        ),
     },
     "alerts": {
         "an event in the catalogue only": (

@@ -20,6 +20,12 @@ def test_tables_made_from_the_code_are_up_to_date(document):
     assert docs.render(document.read_text()) == document.read_text(), "run `make docs`"
 
 
+@pytest.mark.parametrize("file", docs.FILES, ids=lambda file: file.name)
+def test_files_made_from_the_code_are_up_to_date(file):
+    """An entity, a setting or an alert that the code has, what is deployed has too."""
+    assert file.read_text() == docs.FILES[file](), "run `make docs`"
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_links_inside_the_project_lead_somewhere(document):
     """Every relative link names a file that is there."""

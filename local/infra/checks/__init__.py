@@ -15,6 +15,7 @@ from local.infra.checks import (
     parameters,
     policies,
     roles,
+    scaling,
     security,
     upload,
 )
@@ -30,6 +31,7 @@ CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
     "roles": roles.check,
     "app settings": app_settings.check,
     "parameters": parameters.check,
+    "scaling": scaling.check,
     "alerts": alarms.check,
     "azd": azd.check,
     "package": upload.check,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import Project, both_ways
 from shared.settings import BUS, STORAGE, Settings, SettingsError
@@ -36,7 +37,9 @@ _HOST_JSON: Final = "AzureFunctionsJobHost__"
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield settings that are missing, unknown or refused."""
-    given = _given(project)
+    # More than one work queue, and one setting of the operator's, so that what overrides what is seen.
+    deployment = project.deployed(workQueues=2, settings={"SLUICE_CHUNK_ITEMS": "77"})
+    given = _given(deployment)
     yield from _identities(given)
     plain = {one.name for one in project.settings if not one.is_connection}
     own = {name for name in given if name.startswith("SLUICE_")}
@@ -48,12 +51,11 @@ def check(project: Project) -> Iterator[Finding]:
     for name in sorted(NOT_ON_FLEX & given.keys()):
         yield Finding("function-app.bicep", f"{name} has no place on Flex Consumption: functionAppConfig says it")
     yield from _parsed(given)
+    yield from _outputs(deployment)
     yield from _sample(project)
 
 
-def _given(project: Project) -> dict[str, Any]:
-    # More than one work queue, and one setting of the operator's, so that what overrides what is seen.
-    deployment = project.deployed(workQueues=2, settings={"SLUICE_CHUNK_ITEMS": "77"})
+def _given(deployment: Deployment) -> dict[str, Any]:
     sites = deployment.of_type("Microsoft.Web/sites/config")
     return {name: value for one in sites if one.last_name == "appsettings" for name, value in one.properties.items()}
 
@@ -80,6 +82,14 @@ def _parsed(given: Mapping[str, Any]) -> Iterator[Finding]:
         return
     if (settings.work_queues, settings.chunk_items) != (2, 77):
         yield Finding("function-app.bicep", "what a parameter says does not reach the app")
+
+
+def _outputs(deployment: Deployment) -> Iterator[Finding]:
+    texts = {name: str(value) for name, value in deployment.outputs.items()}
+    try:
+        Settings.parse(texts)
+    except SettingsError as error:
+        yield Finding("main.bicep", f"with its outputs in the environment, the command is not content: {error}")
 
 
 def _sample(project: Project) -> Iterator[Finding]:

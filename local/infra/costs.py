@@ -1,0 +1,141 @@
+"""What a deployment creates and what that costs: idle, and for work; from the parameters, the prices and the arithmetic."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from local.infra.deployment import Deployment
+from local.infra.project import Project
+from shared.usage.bill import Usage, price
+from shared.usage.forecast import CHUNKS_A_TABLE_REQUEST, MONTH, OF_A_CHUNK
+from shared.usage.idle import Installation, Who, idle_day
+from shared.usage.prices import MILLION, Prices, load
+from shared.usage.requests import BUS
+
+#: What a tick's instance is billed for at the least, and for each chunk at the most that is likely.
+LEAST_SECONDS: Final = 1
+#: Lines that one run of a function leaves in the log, and bytes of each; an assumption.
+LINES_OF_A_RUN, BYTES_OF_A_LINE = 3, 1_000
+#: Of a chunk on the bus: its result is sent, received and settled.
+BUS_OPERATIONS_OF_A_CHUNK: Final = 3
+CHUNK_ITEMS: Final = 1_000
+TICKS: Final = MONTH // timedelta(minutes=1)
+#: What each module is for, in the order of main.bicep.
+PURPOSES: Final = {
+    "main.bicep": "the resource group",
+    "identity.bicep": "who the app is",
+    "monitoring.bicep": "logs and metrics",
+    "host-storage.bicep": "the host's own account, and the app's package",
+    "app-storage.bicep": "queues, payloads, results, tables",
+    "service-bus.bicep": "results and signals",
+    "roles-of-app.bicep": "what the app may do",
+    "roles-of-publishers.bicep": "what publishers may do",
+    "roles-of-operators.bicep": "what operators may do",
+    "function-app.bicep": "the app and its plan",
+    "alerts.bicep": "a rule for each event that calls somebody",
+}
+
+
+class Cost(NamedTuple):
+    """One line: what is paid, how much of it, and its price; assumed where nothing of ours can measure it."""
+
+    what: str
+    how_much: str
+    amount: Decimal
+    is_assumed: bool = False
+
+
+def created(project: Project) -> list[tuple[str, str, str]]:
+    """Return each part: its file, what it is for, and what it creates."""
+    found = project.deployed(principalId="you", publishers=[], operators=[])
+    return [(file, PURPOSES[file], _contents(found, file)) for file in PURPOSES]
+
+
+def _contents(found: Deployment, file: str) -> str:
+    kinds = Counter(one.type.split("/", 1)[1] for one in found.resources if one.where.split(":")[0] == file)
+    return ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items())
+
+
+def idle(project: Project, prices: Prices | None = None) -> list[Cost]:
+    """Return what a month without work costs with the defaults: scaled to zero, a tick a minute."""
+    table = prices or load()
+    deployment = project.deployed()
+    rules = deployment.of_type("Microsoft.Insights/scheduledQueryRules")
+    minutes = int(str(rules[0].properties["evaluationFrequency"]).strip("PTM")) if rules else 15
+    return [
+        Cost("Service Bus Standard, with 13 million operations", "1 namespace", table.bus.month),
+        Cost(
+            f"alert rules, a look every {minutes} minutes", str(len(rules)), len(rules) * table.logs.alert_rule[minutes]
+        ),
+        *_tick(deployment, table),
+        *_requests(table),
+    ]
+
+
+def _tick(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
+    (site,) = deployment.of_type("Microsoft.Web/sites")
+    memory = Decimal(site.properties["functionAppConfig"]["scaleAndConcurrency"]["instanceMemoryMB"]) / 1024
+    seconds = TICKS * LEAST_SECONDS * memory
+    paid = max(Decimal(), seconds - prices.functions.free_gb_seconds) * prices.functions.gb_second
+    free = f"{seconds:,.0f} GB-seconds, {TICKS:,} runs; {prices.functions.free_gb_seconds:,} a month are free"
+    yield Cost("the tick's executions", free, paid)
+    gigabytes = Decimal(TICKS * LINES_OF_A_RUN * BYTES_OF_A_LINE) / 10**9
+    over = max(Decimal(), gigabytes - prices.logs.free_gb) * prices.logs.gb
+    yield Cost("its logs", f"{gigabytes:.2f} GB; {prices.logs.free_gb} a month are free", over, is_assumed=True)
+
+
+def _requests(prices: Prices) -> Iterator[Cost]:
+    askers = idle_day(Installation(instances=0))
+    for who, said in ((Who.APP, "our own requests"), (Who.PLATFORM, "the platform's polling")):
+        mine = [one for one in askers if one.who is who]
+        number = sum(one.a_day for one in mine) * MONTH.days
+        amount = sum((_month(one.usage, prices) for one in mine), Decimal())
+        yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM)
+
+
+def _month(usage: Usage, prices: Prices) -> Decimal:
+    # Bus operations come with the namespace until there are 13 million of them.
+    storage = {charge: number * MONTH.days for charge, number in usage.items() if charge.meter != BUS}
+    return price(storage, prices).total
+
+
+def extras(prices: Prices | None = None) -> list[Cost]:
+    """Return what parameters add, a month."""
+    table = prices or load()
+    seconds = Decimal(MONTH.total_seconds()) * 2
+    ready = seconds * table.functions.ready_gb_second
+    return [
+        Cost("`releaseGateAlwaysReady` 1: an instance of 2 GB, idle", f"{seconds:,.0f} GB-seconds", ready),
+        Cost("logs beyond what is free", "each GB", table.logs.gb),
+    ]
+
+
+def work(prices: Prices | None = None) -> list[Cost]:
+    """Return what a million transactions cost, in chunks of 1,000 by claim check."""
+    table = prices or load()
+    chunks = MILLION // CHUNK_ITEMS
+    usage = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}
+    taking = 2 * chunks * table.requests["queue"] / 10_000
+    rows = Decimal(chunks // CHUNKS_A_TABLE_REQUEST) * table.requests["table"] / 10_000
+    seconds = Decimal(chunks * LEAST_SECONDS * 2)
+    operations = chunks * BUS_OPERATIONS_OF_A_CHUNK
+    return [
+        Cost(
+            "storage",
+            f"{sum(usage.values()) + 2 * chunks + chunks // CHUNKS_A_TABLE_REQUEST:,} requests",
+            price(usage, table).total + taking + rows,
+        ),
+        Cost(
+            "Service Bus, once those of the fixed charge are used up",
+            f"{operations:,} operations",
+            operations * table.bus.marginal() / MILLION,
+        ),
+        Cost(
+            "executions, if each chunk keeps an instance of 2 GB busy for a second",
+            f"{seconds:,.0f} GB-seconds",
+            seconds * table.functions.gb_second + chunks * table.functions.executions / MILLION,
+            is_assumed=True,
+        ),
+    ]
