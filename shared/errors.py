@@ -13,6 +13,7 @@ SluiceError
 ├── RulesRefusedError             the rules of concurrency make no sense, or somebody else wrote newer ones
 ├── TraceRefusedError             a trace of the work queues cannot be read
 ├── NoSlotError                   a process had no slot for a message in time; it is delivered again, perhaps elsewhere
+├── ScalingRefusedError           Azure does not let the operator scale the app, or it is none that can be
 ├── PricesError                   a table of prices cannot be read, or is none
 ├── ParkedError
 │   ├── NotParkedError            nothing is parked under that key
@@ -184,6 +185,10 @@ class TraceRefusedError(SluiceError):
 
 class NoSlotError(SluiceError):
     """Raised when a process works on as much as it may and a message has waited long enough for its turn."""
+
+
+class ScalingRefusedError(SluiceError):
+    """Raised when the app cannot be given instances: it is not there, not on the right plan, or not the operator's."""
 
 
 class PricesError(SluiceError):

@@ -1,0 +1,159 @@
+"""`sluice tune plan`: instances that are there before a gate opens, with their price; and carrying it out, if asked to."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+from azure.identity import DefaultAzureCredential
+from rich.console import Console
+from rich.table import Table
+
+from cli.cost import PricesOption
+from cli.cost_view import money
+from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from shared.audit import AuditTable, Command
+from shared.clock import SystemClock
+from shared.connections import Connections
+from shared.ledger.ledger import Ledger
+from shared.scaling.carry_out import prepare, send
+from shared.scaling.plan import Held, Plan, Wanted, chunk_seconds, plan
+from shared.scaling.resource_manager import PUBLIC, ResourceManager
+from shared.scaling.words import Site, az_commands, bicep_parameters
+from shared.usage.prices import load
+from shared.wiring import gatehouse, table_ledger
+
+#: Finished jobs that tell how long a chunk takes.
+LOOKED_AT = 5
+#: Stand in commands for what was not said.
+UNSAID = {"subscription": "SUBSCRIPTION", "group": "GROUP", "name": "APP"}
+
+GateArgument = Annotated[str, typer.Argument(help="The gate whose held work is planned for.", metavar="GATE")]
+
+
+def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or one wish
+    gate: GateArgument,
+    by: ByOption,
+    why: WhyOption = "",
+    settings: SettingsOption = None,
+    prices: PricesOption = None,
+    *,
+    minutes: Annotated[float, typer.Option(min=1, help="From the opening to the last chunk.")] = 10,
+    lead: Annotated[float, typer.Option(min=0, help="Minutes before the opening at which they are to be there.")] = 10,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds that an instance is busy with a chunk; else as measured.")
+    ] = None,
+    memory: Annotated[int, typer.Option(help="MB of an instance.")] = 2048,
+    queues: Annotated[int, typer.Option(min=1, max=100, help="As SLUICE_WORK_QUEUES.")] = 1,
+    push: Annotated[bool, typer.Option("--push", help="As with SLUICE_DEQUEUE=push.")] = False,
+    subscription: Annotated[str, typer.Option(envvar="AZURE_SUBSCRIPTION_ID", help="Id of the subscription.")] = "",
+    group: Annotated[
+        str, typer.Option("--resource-group", envvar="AZURE_RESOURCE_GROUP", help="The app's group.")
+    ] = "",
+    name: Annotated[str, typer.Option("--app", help="The app's name.")] = "",
+    endpoint: Annotated[str, typer.Option(help="Resource Manager of another cloud.")] = PUBLIC,
+    apply: Annotated[bool, typer.Option("--apply", help="Carry it out; without it nothing is asked of Azure.")] = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan the instances for what a gate holds: the settings, their price, the commands; carried out with --apply."""
+    site = Site(subscription, group, name)
+    if apply and not all((subscription, group, name)):
+        raise typer.BadParameter("say which app: --subscription, --resource-group and --app", param_hint="--apply")
+    with connected(settings) as connections:
+        held, measured = _held(connections, gate), _chunk_seconds(table_ledger(connections))
+        wanted = Wanted(
+            within=timedelta(minutes=minutes),
+            lead=timedelta(minutes=lead),
+            chunk_seconds=seconds or measured,
+            work_queues=queues,
+            is_push=push,
+            memory_mb=memory,
+        )
+        found = plan(held, wanted, load(prices).functions)
+        if as_json:
+            typer.echo(json.dumps(_document(gate, held, wanted, found)))
+        else:
+            _print(gate, held, wanted, found, site)
+        if apply:
+            audit = AuditTable(connections.tables.get_table_client("audit"), SystemClock())
+            command = Command(by, "scale apply", site.path, why, {"gate": gate})
+            with _manager(endpoint) as manager:
+                _apply(found, manager, audit, command, is_sure=yes)
+
+
+def _held(connections: Connections, gate: str) -> Held:
+    house, ledger = gatehouse(connections), table_ledger(connections)
+    entries = [entry for page in house.held.pages(gate) for entry in page]
+    jobs = [job for entry in entries if (job := ledger.read(entry.id)) is not None]
+    return Held(jobs=len(jobs), chunks=sum(job.chunks for job in jobs), others=len(entries) - len(jobs))
+
+
+def _chunk_seconds(ledger: Ledger) -> float:
+    jobs = [ledger.read(listed.job) for listed in ledger.newest(LOOKED_AT)]
+    return chunk_seconds([job for job in jobs if job is not None])
+
+
+def _apply(found: Plan, manager: ResourceManager, audit: AuditTable, command: Command, *, is_sure: bool) -> None:
+    site = Site.parse(command.target)
+    change = prepare(manager, site, found)
+    if not change.differences:
+        typer.echo(f"app {site.name} is scaled like that already: nothing is sent")
+        return
+    typer.echo("\n".join([f"app {site.name} would change:", *(f"  {one}" for one in change.differences)]))
+    if not is_sure:
+        typer.confirm("change it? A change of the app's configuration may restart it", abort=True)
+    with audit.recorded(command):
+        left = send(manager, change)
+        command.result = "; ".join(change.differences)
+    if left:
+        typer.echo("accepted, and not carried out yet: " + "; ".join(left), err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(f"app {site.name} is scaled; take it back after the release, it costs until then")
+
+
+@contextmanager
+def _manager(endpoint: str) -> Iterator[ResourceManager]:
+    with DefaultAzureCredential() as credential, ResourceManager(credential, endpoint) as manager:
+        yield manager
+
+
+def _print(gate: str, held: Held, wanted: Wanted, found: Plan, site: Site) -> None:
+    console, waiting = Console(), f", and {held.others} messages that are no jobs" if held.others else ""
+    console.print(f"Gate {gate} holds {held.jobs} jobs of {held.chunks} chunks{waiting}.")
+    if not held.jobs:
+        return
+    table = Table("function", "always ready", title="Before the gate opens")
+    for function, count in found.always_ready.items():
+        table.add_row(function, str(count))
+    table.add_section()
+    table.add_row("at most, over all functions", str(found.maximum))
+    console.print(table)
+    console.print(
+        f"Chunks of {wanted.chunk_seconds:.3g} s end {found.finishes_in.total_seconds() / 60:.1f} minutes after the "
+        f"opening. From {wanted.lead.total_seconds() / 60:g} minutes before it to the end they cost {money(found.window)} "
+        f"USD; left for a month, {money(found.month)} USD."
+    )
+    group, name = site.group or UNSAID["group"], site.name or UNSAID["name"]
+    commands = "\n".join(az_commands(found, group, name))
+    # As they are, so that they can be copied: no wrapping, no markup.
+    typer.echo(f"\nAzure CLI, the last one takes it back:\n{commands}\n\nBicep:\n{bicep_parameters(found)}")
+
+
+def _document(gate: str, held: Held, wanted: Wanted, found: Plan) -> dict[str, object]:
+    return {
+        "gate": gate,
+        "jobs": held.jobs,
+        "chunks": held.chunks,
+        "others": held.others,
+        "chunk_seconds": wanted.chunk_seconds,
+        "always_ready": dict(found.always_ready),
+        "maximum": found.maximum,
+        "finishes_in_seconds": found.finishes_in.total_seconds(),
+        "amount_window": str(found.window),
+        "amount_month": str(found.month),
+        "commands": az_commands(found, UNSAID["group"], UNSAID["name"]),
+        "bicep": bicep_parameters(found),
+    }
