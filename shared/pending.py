@@ -30,6 +30,8 @@ class Pointer:
     due: datetime
     id: str
     etag: str = ""
+    #: How far whoever follows it has come; not part of its key.
+    note: str = ""
 
     @property
     def row_key(self) -> str:
@@ -53,6 +55,7 @@ class PendingTable:
         Returns the pointer as its own writer may remove it.
         """
         row = {"PartitionKey": PARTITION, "RowKey": pointer.row_key}
+        row |= {"note": pointer.note} if pointer.note else {}
         with expecting_an_answer(f"note that {pointer.kind} {pointer.id!r} is due"):
             written = self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
         return replace(pointer, etag=str(written["etag"]))
@@ -64,7 +67,8 @@ class PendingTable:
             known = {"partition": PARTITION, "limit": limit}
             for row in self._table.query_entities("PartitionKey eq @partition and RowKey lt @limit", parameters=known):
                 due, kind, name = row["RowKey"].split("|", 2)
-                yield Pointer(kind, datetime.fromisoformat(due), name, str(row.metadata["etag"]))
+                etag, note = str(row.metadata["etag"]), row.get("note", "")
+                yield Pointer(kind, datetime.fromisoformat(due), name, etag, note)
 
     def remove(self, pointer: Pointer) -> None:
         """Remove the row as it was seen; one that was written again since stays."""

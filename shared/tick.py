@@ -11,6 +11,7 @@ from shared.gate.gate_tick import GateTick
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.accept import JOB_POINTER
 from shared.pipeline.finish_call import FINISH_POINTER
+from shared.pipeline.orphans import Orphans
 from shared.pipeline.outbox import OUTBOX_POINTER, Outbox
 from shared.pipeline.sweep import Sweep
 from shared.telemetry import events
@@ -32,6 +33,7 @@ class Tick:
     gates: GateTick
     sweep: Sweep
     outbox: Outbox
+    orphans: Orphans
     #: Parks what lies on the poison queues.
     drain_poison: Callable[[], int]
     #: Decides how many tasks may run; asked only while a job is open.
@@ -52,6 +54,7 @@ class Tick:
                 lambda: self.sweep.follow(due),
                 lambda: self._tell(due),
                 self._drain,
+                lambda: self.orphans.run(due),
                 lambda: self._tune(known),
             )
             failures = [error for step in steps if (error := _tried(step))]

@@ -56,7 +56,7 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
     text = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     if len(text) > limits.message_bytes:
         raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(text)} bytes, {limits.message_bytes} may be")
-    text = _decoded(text.strip())
+    text = plain(text.strip())
     wrapped = _wrapped(strict_json.read(text, limits.depth))
     _check_version(wrapped.get("v", VERSION))
     kind = wrapped.get("kind", SUBMISSION)
@@ -75,7 +75,8 @@ def seal(message: Header, kind: str) -> bytes:
     return msgspec.json.encode({WRAPPER: fields})
 
 
-def _decoded(text: bytes) -> bytes:
+def plain(text: bytes) -> bytes:
+    """Return the JSON of a message that somebody sent as Base64; any other as it is."""
     if text.startswith(b"{"):
         return text
     try:

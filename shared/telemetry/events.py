@@ -36,6 +36,19 @@ JOB_LATE: Final = Event(
     remedy="`sluice jobs show JOB`: open the gate that it waits for, look for failing instances, or allow more of them",
     alert=Alert(severity=Severity.WARNING),
 )
+PAYLOAD_REMOVED: Final = Event(
+    name="sluice.payload.removed",
+    level=INFO,
+    fields=("blob", "size", "written_at"),
+    meaning="a payload was removed whose submission never came: it is older than the retention and nothing names it",
+)
+ORPHANS_POSTPONED: Final = Event(
+    name="sluice.orphans.postponed",
+    level=WARNING,
+    fields=(),
+    meaning="no payload is removed today, because a submission has waited for more than a day and may name any of them",
+    remedy="look why submissions are not accepted: `sluice doctor`, then the log of accept_submission",
+)
 JOB_NEGLECTED: Final = Event(
     name="sluice.job.neglected",
     level=ERROR,

@@ -13,11 +13,12 @@ from shared.parked.attempts import Attempts
 from shared.parked.drain import drain_poison
 from shared.payload import Intake, Limits, PayloadStore
 from shared.pending import PendingTable
-from shared.pipeline.accept import Acceptance
+from shared.pipeline.accept import SUBMISSIONS, Acceptance
 from shared.pipeline.arrivals import Arrivals
 from shared.pipeline.deliveries import Deliveries
 from shared.pipeline.dispatch import Dispatcher, pause_apart
 from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.orphans import Orphans
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.resume import Resume
 from shared.pipeline.retention import Retention
@@ -100,6 +101,15 @@ def line(  # noqa: PLR0913 - the parts of an app
             gates=gates.tick,
             sweep=sweep,
             outbox=outbox(connections, clock),
+            orphans=Orphans(
+                ledger=ledger,
+                parked=work.parking.table,
+                pending=gates.pending,
+                payloads=connections.blobs.get_container_client("payloads"),
+                submissions=connections.queues.get_queue_client(SUBMISSIONS),
+                clock=clock,
+                retention=settings.retention,
+            ),
             drain_poison=lambda: _drain_poison(connections, settings, work),
             tune=tuning(connections, settings, clock=clock, top_up=no_top_up if push is None else push.top_up.run).run,
             ahead=settings.chunk_overdue,

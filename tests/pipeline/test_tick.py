@@ -14,6 +14,7 @@ from tests.gate.conftest import ManualClock
 from tests.gate.faults import Plan
 
 QUIET, QUARTER = datetime(2020, 1, 1, 12, 1, tzinfo=UTC), datetime(2020, 1, 1, 12, 15, tzinfo=UTC)
+NIGHT = datetime(2020, 1, 1, 3, 0, 20, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -50,6 +51,19 @@ def test_every_quarter_of_an_hour_the_poison_queues_are_looked_at(tick_at):
     assert sorted(looked) == ["submissions-poison/messages", "work-00-poison/messages"]
 
 
+def test_once_a_day_payloads_that_nobody_needs_are_looked_for(tick_at):
+    """Four requests for up to 5,000 blobs: the sweep is noted, the oldest submission, a page, the note goes."""
+    made = [(method, path.split("(")[0]) for _service, method, path in tick_at(NIGHT) if "-poison" not in path]
+    assert made == [
+        ("GET", "pending"),
+        ("GET", "held"),
+        ("PUT", "pending"),
+        ("GET", "submissions/messages"),
+        ("GET", "payloads"),
+        ("DELETE", "pending"),
+    ]
+
+
 class Step:
     """A part of the tick that a test makes fail."""
 
@@ -74,6 +88,7 @@ def test_a_step_that_fails_does_not_keep_the_others_from_running():
         gates=gates,
         sweep=sweep,
         outbox=Step(),
+        orphans=Step(),
         drain_poison=drain,
         tune=Step(),
         ahead=timedelta(minutes=10),

@@ -1,0 +1,227 @@
+"""Payloads whose submission never came are removed; whatever a job, a parked message or a publisher needs stays."""
+
+import base64
+import hashlib
+import io
+import json
+import uuid
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.connections import Connections
+from shared.ledger.memory_ledger import MemoryLedger
+from shared.ledger.records import Job, JobState
+from shared.parked.drain import described
+from shared.parked.entry import EntryState
+from shared.parked.parked_table import ParkedTable
+from shared.parked.parking import Parking
+from shared.payload import PayloadStore
+from shared.payload.reasons import Reason, refuse
+from shared.pending import PendingTable
+from shared.pipeline.orphans import MARGIN, ORPHANS_POINTER, Orphans
+from shared.usage.meter import tallied
+from tests.gate.conftest import ManualClock
+
+RETENTION = timedelta(days=30)
+#: The night in which what is written now is just older than anybody waits for.
+TOMORROW = datetime.now(UTC) + timedelta(days=1) - timedelta(hours=3)
+TOO_OLD = TOMORROW.replace(hour=3, minute=0, second=0) + RETENTION + MARGIN
+CONTENT = b"a line\n"
+
+
+class Night:
+    """Storage of a test's own, and sweeps over it."""
+
+    def __init__(self, connections):
+        mark = uuid.uuid4().hex[:12]
+        self.connections, self.clock = connections, ManualClock(TOO_OLD)
+        self.payloads = connections.blobs.create_container(f"payloads-{mark}")
+        self.queue = connections.queues.create_queue(f"submissions-{mark}")
+        self.pending_rows = connections.tables.create_table(f"pending{mark}")
+        self.parked = ParkedTable(
+            connections.tables.create_table(f"parked{mark}"), connections.blobs.create_container(f"parked-{mark}")
+        )
+        self.ledger, self.store = MemoryLedger(), PayloadStore(self.payloads)
+        self.pending = PendingTable(self.pending_rows)
+
+    def drop(self, job="nightly"):
+        """Write a payload as a publisher does, and return its name."""
+        return self.store.put(job, io.BytesIO(CONTENT), len(CONTENT), hashlib.sha256(CONTENT).hexdigest()).name
+
+    def accept(self, job, state):
+        """Have a job of that id in the ledger."""
+        made = Job(job=job, content_hash="0", workload="billing", accepted_at=self.clock.now(), state=state)
+        self.ledger.insert(made)
+
+    def park(self, body):
+        """Park a submission, as it is refused, and return its entry."""
+        error = refuse(Reason.UNKNOWN_WORKLOAD, "nobody deployed it yet")
+        return Parking(self.parked, self.clock).park(described("submissions", body, "m1"), error)
+
+    def sweep(self, **changes):
+        """Run what the tick runs, and return what is left."""
+        replace(self.orphans(), **changes).run(list(self.pending.due(self.clock.now())))
+        return self.left()
+
+    def orphans(self):
+        """Return the sweep over all this."""
+        return Orphans(
+            ledger=self.ledger,
+            parked=self.parked,
+            pending=self.pending,
+            payloads=self.payloads,
+            submissions=self.queue,
+            clock=self.clock,
+            retention=RETENTION,
+        )
+
+    def left(self):
+        """Return the names of the payloads."""
+        return list(self.payloads.list_blob_names())
+
+
+@pytest.fixture
+def night(azurite):
+    """A night."""
+    with Connections(azurite.connection_string) as connections:
+        yield Night(connections)
+
+
+def test_a_payload_that_nobody_names_is_removed_at_its_time(night):
+    """Not a day before, and the note about the sweep goes with it."""
+    name = night.drop()
+    night.clock.advance(days=-1)
+    assert night.sweep() == [name]
+    night.clock.advance(days=1)
+    assert night.sweep() == []
+    assert list(night.pending_rows.list_entities()) == []
+
+
+def test_at_any_other_time_nothing_is_requested(night):
+    """The idle tick stays at its two requests."""
+    night.drop()
+    night.clock.advance(minutes=1)
+    with tallied() as tally:
+        night.orphans().run([])
+    assert tally.total() == 0
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.BURIED])
+def test_the_payload_of_a_job_is_retentions_to_remove(night, state):
+    """Held for a year, paused or finished: as long as the job has its row, nothing of it is touched."""
+    night.accept("nightly", state)
+    name = night.drop()
+    assert night.sweep() == [name]
+
+
+def test_what_was_dropped_again_after_the_burial_is_removed(night):
+    """The tombstone answers the submission; its payload would stay for ever."""
+    night.accept("nightly", JobState.BURIED)
+    night.drop()
+    assert night.sweep() == []
+
+
+def test_a_parked_submission_keeps_its_payload_until_it_is_discarded(night):
+    """Whatever it was refused for, a replay needs the bytes, those of its index too, which only its folder tells."""
+    name, index = night.drop(), "nightly/" + "1" * 64
+    night.payloads.upload_blob(index, b"[]")
+    entry = night.park(json.dumps({"sluice": {"job": "nightly", "payload": {"blob": name}}}).encode())
+    assert night.sweep() == [index, name]
+    night.parked.change(entry, replace(entry, state=EntryState.DISCARDED))
+    assert night.sweep() == []
+
+
+@pytest.mark.parametrize("is_base64", [False, True])
+def test_a_file_that_a_parked_submission_names_stays(night, is_base64):
+    """A file may lie anywhere: what the message says counts, not the folder, nor how the message was sent."""
+    for name in ("uploads/named.gz", "uploads/other.gz"):
+        night.payloads.upload_blob(name, CONTENT)
+    body = b'{"sluice": {"v": 2, "payload": {"blob": "uploads\\/named.gz"}}}'
+    night.park(base64.b64encode(body) if is_base64 else body)
+    night.park(b"rubbish that nobody can read")
+    assert night.sweep() == ["uploads/named.gz"]
+
+
+def test_a_name_that_no_submission_can_say_is_left_alone(night):
+    """Somebody else put it there."""
+    night.payloads.upload_blob("backups/of yesterday#1.zip", CONTENT)
+    assert night.sweep() == ["backups/of yesterday#1.zip"]
+
+
+class Interrupted:
+    """A ledger whose reader is overtaken by somebody, once."""
+
+    def __init__(self, ledger, overtake, at=1):
+        self._ledger, self._overtake, self._left = ledger, overtake, at
+
+    def read(self, job):
+        """Read, then let the other one act."""
+        found = self._ledger.read(job)
+        self._left -= 1
+        if not self._left:
+            self._overtake()
+        return found
+
+
+@pytest.mark.parametrize("look", [1, 2])
+def test_a_publisher_that_drops_it_again_meanwhile_wins(night, look):
+    """It finds the blob and touches it: the removal by the old ETag is refused, whenever that was."""
+    name = night.drop()
+    assert night.sweep(ledger=Interrupted(night.ledger, night.drop, look)) == [name]
+
+
+def test_a_replay_that_ends_meanwhile_wins(night):
+    """Its entry is closed before what is parked is read, and its job has its row before that: the row is seen."""
+    name = night.drop()
+    entry = night.park(json.dumps({"sluice": {"job": "nightly", "payload": {"blob": name}}}).encode())
+
+    def replayed():
+        night.accept("nightly", JobState.PLANNING)
+        night.parked.change(entry, replace(entry, state=EntryState.DONE))
+
+    assert night.sweep(ledger=Interrupted(night.ledger, replayed)) == [name]
+
+
+def test_a_large_container_is_gone_through_by_several_ticks(night):
+    """Each goes on where the one before it stopped, and the last one takes the note away."""
+    for number in range(5):
+        night.drop(f"job-{number}")
+    left = [len(night.sweep(page=2, pages_a_tick=1))]
+    for _ in range(2):
+        assert [row["RowKey"].split("|")[1] for row in night.pending_rows.list_entities()] == [ORPHANS_POINTER]
+        night.clock.advance(minutes=1)
+        left.append(len(night.sweep(page=2, pages_a_tick=1)))
+    assert left == [3, 1, 0]
+    assert list(night.pending_rows.list_entities()) == []
+
+
+def test_nothing_is_removed_while_old_submissions_wait(night, caplog):
+    """The app was away for a month: what lies on the queue may name any payload, so the sweep waits for tomorrow."""
+    name = night.drop()
+    night.queue.send_message('{"sluice": {}}', time_to_live=-1)
+    assert night.sweep() == [name]
+    assert "sluice.orphans.postponed {}" in caplog.messages
+    assert list(night.pending_rows.list_entities()) == []
+
+
+def test_what_a_night_costs(night):
+    """Besides the looks at the ledger: four requests, what is parked with its bytes, and each removal."""
+    for job in ("a", "b", "c"):
+        night.drop(job)
+    night.accept("a", JobState.HELD)
+    night.park(b'{"sluice": {"job": "b"}}')
+    with tallied() as tally:
+        night.orphans().run([])
+    made = Counter((kind.service, kind.operation) for kind, _ in tally.counts().elements())
+    assert made == {
+        ("table", "UpdateEntity"): 1,
+        ("queue", "PeekMessages"): 1,
+        ("blob", "ListBlobs"): 1,
+        ("table", "QueryEntities"): 1,
+        ("blob", "GetBlob"): 1,
+        ("blob", "DeleteBlob"): 1,
+        ("table", "DeleteEntity"): 1,
+    }
