@@ -23,9 +23,9 @@ class ManyAccounts(Account):
         """Return the accounts as one entry of Azurite's list."""
         return cls(f":{_KEY};".join(f"faults{n}" for n in range(ACCOUNTS)), _KEY)
 
-    def connection_string(self, ports):
+    def connection_string(self, ports, scheme="http"):
         """Return what names the first."""
-        return Account("faults0", _KEY).connection_string(ports)
+        return Account("faults0", _KEY).connection_string(ports, scheme)
 
 
 def start():
