@@ -11,10 +11,13 @@ A marked place looks like this, and everything between its two lines is replaced
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from local.errors import StackError
 from local.infra import alerts, entities
+from local.infra.tables import TABLES as INFRA
+from local.infra.tables import Table
 from local.paths import ROOT
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
@@ -186,6 +189,10 @@ def _is_proven(asker: Asker) -> bool:
     return asker.is_proven
 
 
+def _of_infra(make: Callable[[], Table]) -> str:
+    return markdown(*make())
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "alerts": _alerts,
@@ -196,6 +203,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "limits": _limits,
     "prices": _prices,
     "idle": _idle,
+    **{name: partial(_of_infra, make) for name, make in INFRA.items()},
 }
 
 #: Whole files that come from the code.

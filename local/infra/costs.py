@@ -1,5 +1,6 @@
 """What a deployment creates and what that costs: idle, and for work; from the parameters, the prices and the arithmetic."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -45,17 +46,38 @@ class Cost(NamedTuple):
     how_much: str
     amount: Decimal
     is_assumed: bool = False
+    #: The file that creates what is paid.
+    part: str = ""
 
 
-def created(project: Project) -> list[tuple[str, str, str]]:
-    """Return each part: its file, what it is for, and what it creates."""
+class Part(NamedTuple):
+    """One file of infra/: what it is for, what it creates, what that costs in a month without work."""
+
+    file: str
+    purpose: str
+    contents: str
+    amount: Decimal
+
+
+def created(project: Project) -> list[Part]:
+    """Return each part of a deployment that nobody but its deployer may use."""
     found = project.deployed(principalId="you", publishers=[], operators=[])
-    return [(file, PURPOSES[file], _contents(found, file)) for file in PURPOSES]
+    costs = idle(project)
+    return [
+        Part(file, purpose, _contents(found, file), sum((one.amount for one in costs if one.part == file), Decimal()))
+        for file, purpose in PURPOSES.items()
+    ]
 
 
 def _contents(found: Deployment, file: str) -> str:
-    kinds = Counter(one.type.split("/", 1)[1] for one in found.resources if one.where.split(":")[0] == file)
-    return ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items())
+    kinds = Counter(one.type.rsplit("/", 1)[1] for one in found.resources if one.where.split(":")[0] == file)
+    # A service is there with its account, and holds no more than its children.
+    return ", ".join(_words(kind, count) for kind, count in kinds.items() if not kind.endswith("Services"))
+
+
+def _words(kind: str, count: int) -> str:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
+    return f"{count} {words}" if count > 1 else re.sub("s$", "", re.sub("ies$", "y", words))
 
 
 def idle(project: Project, prices: Prices | None = None) -> list[Cost]:
@@ -65,9 +87,14 @@ def idle(project: Project, prices: Prices | None = None) -> list[Cost]:
     rules = deployment.of_type("Microsoft.Insights/scheduledQueryRules")
     minutes = int(str(rules[0].properties["evaluationFrequency"]).strip("PTM")) if rules else 15
     return [
-        Cost("Service Bus Standard, with 13 million operations", "1 namespace", table.bus.month),
         Cost(
-            f"alert rules, a look every {minutes} minutes", str(len(rules)), len(rules) * table.logs.alert_rule[minutes]
+            "Service Bus Standard, with 13 million operations", "1 namespace", table.bus.month, part="service-bus.bicep"
+        ),
+        Cost(
+            f"alert rules, a look every {minutes} minutes",
+            str(len(rules)),
+            len(rules) * table.logs.alert_rule[minutes],
+            part="alerts.bicep",
         ),
         *_tick(deployment, table),
         *_requests(table),
@@ -80,10 +107,16 @@ def _tick(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
     seconds = TICKS * LEAST_SECONDS * memory
     paid = max(Decimal(), seconds - prices.functions.free_gb_seconds) * prices.functions.gb_second
     free = f"{seconds:,.0f} GB-seconds, {TICKS:,} runs; {prices.functions.free_gb_seconds:,} a month are free"
-    yield Cost("the tick's executions", free, paid)
+    yield Cost("the tick's executions", free, paid, part="function-app.bicep")
     gigabytes = Decimal(TICKS * LINES_OF_A_RUN * BYTES_OF_A_LINE) / 10**9
     over = max(Decimal(), gigabytes - prices.logs.free_gb) * prices.logs.gb
-    yield Cost("its logs", f"{gigabytes:.2f} GB; {prices.logs.free_gb} a month are free", over, is_assumed=True)
+    yield Cost(
+        "its logs",
+        f"{gigabytes:.2f} GB; {prices.logs.free_gb} a month are free",
+        over,
+        is_assumed=True,
+        part="monitoring.bicep",
+    )
 
 
 def _requests(prices: Prices) -> Iterator[Cost]:
@@ -92,7 +125,7 @@ def _requests(prices: Prices) -> Iterator[Cost]:
         mine = [one for one in askers if one.who is who]
         number = sum(one.a_day for one in mine) * MONTH.days
         amount = sum((_month(one.usage, prices) for one in mine), Decimal())
-        yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM)
+        yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
 
 
 def _month(usage: Usage, prices: Prices) -> Decimal:

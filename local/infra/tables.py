@@ -1,0 +1,82 @@
+"""The tables of docs/deploy.md, each as its header and rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from local.infra import costs
+from local.infra.bicep import Parameter, Template, read
+from local.infra.checks import roles
+from local.infra.checks.parameters import default_of, environment_of
+from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, Project
+from shared.usage.prices import load
+
+Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
+
+
+def parts() -> Table:
+    """Return what is created, by the file that does it."""
+    rows = [(f"`{one.file}`", one.purpose, one.contents, f"{one.amount:.2f}") for one in costs.created(Project())]
+    return ("file", "what it is for", "what it creates", f"a month without work, {load().currency}"), rows
+
+
+def idle() -> Table:
+    """Return what a month without work costs."""
+    found = costs.idle(Project())
+    total = sum(cost.amount for cost in found)
+    return _costs("a month without work", found, [("**in all**", "", f"**{total:.2f}**")])
+
+
+def extras() -> Table:
+    """Return what parameters add to it."""
+    return _costs("what a parameter adds, a month", costs.extras(), [])
+
+
+def work() -> Table:
+    """Return what a million transactions cost."""
+    found = costs.work()
+    total = sum(cost.amount for cost in found)
+    return _costs("a million transactions", found, [("**in all**", "", f"**{total:.4f}**")])
+
+
+def _costs(what: str, found: Sequence[costs.Cost], last: Sequence[Sequence[str]]) -> Table:
+    rows = [(f"{one.what}{' (assumed)' if one.is_assumed else ''}", one.how_much, f"{one.amount:.4f}") for one in found]
+    return (what, "how much", load().currency), [*rows, *last]
+
+
+def parameters() -> Table:
+    """Return what can be chosen."""
+    project = Project()
+    main, names = read(project.main), environment_of(project)
+    rows = [
+        (f"`{one.name}`", f"`{names[one.name]}`" if one.name in names else "", _default(main, one), _says(one))
+        for one in main.parameters.values()
+    ]
+    return ("parameter", "environment variable", "default", "what it says"), rows
+
+
+def _default(main: Template, one: Parameter) -> str:
+    default = default_of(main, one)
+    return "required" if default is None else f"`{default}`" if default else "empty"
+
+
+def _says(one: Parameter) -> str:
+    bounds = [one.decorators.get(name) for name in ("minValue", "maxValue")]
+    within = f" {bounds[0]} to {bounds[1]}." if one.type == "int" and all(bounds) else ""
+    return f"{one.decorators['description']}{within}"
+
+
+def who_may() -> Table:
+    """Return the roles of each kind of principal, with their scopes."""
+    said = {roles.APP: "the app", PUBLISHER: "a publisher", OPERATOR: "an operator", DEPLOYER: "who deploys"}
+    rows = [(said[who], role, scope) for who, pairs in roles.WANTED.items() for role, scope in sorted(pairs)]
+    return ("who", "role", "on"), [row for row in rows if row[0] != "who deploys"]
+
+
+TABLES: Final[Mapping[str, Callable[[], Table]]] = {
+    "deploy-parts": parts,
+    "deploy-parameters": parameters,
+    "deploy-idle": idle,
+    "deploy-extras": extras,
+    "deploy-work": work,
+    "deploy-roles": who_may,
+}
