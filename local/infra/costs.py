@@ -154,6 +154,7 @@ def work(prices: Prices | None = None) -> list[Cost]:
     rows = Decimal(chunks // CHUNKS_A_TABLE_REQUEST) * table.requests["table"] / 10_000
     seconds = Decimal(chunks * LEAST_SECONDS * 2)
     operations = chunks * BUS_OPERATIONS_OF_A_CHUNK
+    gigabytes = Decimal(chunks * LINES_OF_A_RUN * BYTES_OF_A_LINE) / 10**9
     return [
         Cost(
             "storage",
@@ -171,4 +172,5 @@ def work(prices: Prices | None = None) -> list[Cost]:
             seconds * table.functions.gb_second + chunks * table.functions.executions / MILLION,
             is_assumed=True,
         ),
+        Cost("logs, once the free ones are used up", f"{gigabytes} GB", gigabytes * table.logs.gb, is_assumed=True),
     ]

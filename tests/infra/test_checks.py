@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
+import re
 import shutil
 
 import pytest
 
+from local import commands
 from local.infra import checks, entities
+from local.infra.__main__ import main as infra
 from local.infra.checks import compiled, policies
 from local.infra.project import Project
 from local.paths import ROOT
@@ -408,6 +411,10 @@ SEEDS = {
             ),
             "does not say what to do",
         ),
+        "lines that an alert waits for, sampled": (
+            replacing("host.json", "Request;Exception;Trace", "Request;Exception"),
+            "the one that an alert waits for may be dropped",
+        ),
         "alerts that cannot be left out": (
             replacing("infra/main.bicep", "if (hasAlerts) ", ""),
             "rules are made although no alerts are wanted",
@@ -541,6 +548,33 @@ def test_what_azure_does_not_know_is_found(seed, said, project):
     """Where the type data is, properties, values and versions are held against it."""
     found = [str(finding) for finding in compiled.check(seed(project))]
     assert [finding for finding in found if said in finding], found
+
+
+def test_without_a_compiler_the_check_says_what_it_did_not_look_at(project, monkeypatch, tmp_path):
+    """A machine that cannot compile passes, and nobody believes that it did more."""
+    monkeypatch.setattr(compiled, "BESIDE", tmp_path / "nowhere")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    (finding,) = compiled.check(project)
+    assert finding.is_skip
+    assert "were not checked" in str(finding)
+
+
+def test_make_check_runs_the_checks_and_fails_with_them(monkeypatch):
+    """One of the commands of `make check` is this; the worst status of them is its own."""
+    ran = []
+    monkeypatch.setattr(commands.installation, "ensure", lambda: None)
+    monkeypatch.setattr(commands, "_python", lambda *words: ran.append(words) or (words == ("-m", "local.infra")))
+    assert commands._check(None, []) == 1
+    assert ("-m", "local.infra") in ran
+
+
+def test_a_finding_fails_the_command_and_is_one_line(project, capsys, monkeypatch):
+    """What is wrong is printed with where it is; nothing wrong is status 0."""
+    monkeypatch.setitem(checks.CHECKS, "policies", lambda _: iter(()))
+    assert infra(project) == 0
+    replacing(HOST_STORAGE, "allowSharedKeyAccess: false", "allowSharedKeyAccess: true")(project)
+    assert infra(project) == 1
+    assert re.search(r"^host-storage\.bicep:\d+: allowSharedKeyAccess of ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_duration_is_written_as_azure_reads_it():

@@ -30,6 +30,13 @@ def check(project: Project) -> Iterator[Finding]:
         if not wanted[name].remedy:
             yield Finding("shared/telemetry/events.py", f"{name} calls somebody and does not say what to do")
     yield from _silent(project)
+    yield from _sampled(project)
+
+
+def _sampled(project: Project) -> Iterator[Finding]:
+    logging = project.json("host.json")["logging"]["applicationInsights"]["samplingSettings"]
+    if logging["isEnabled"] and "Trace" not in logging.get("excludedTypes", "").split(";"):
+        yield Finding("host.json", "lines of the log are sampled: the one that an alert waits for may be dropped")
 
 
 def _silent(project: Project) -> Iterator[Finding]:
