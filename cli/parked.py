@@ -14,6 +14,8 @@ from rich.console import Console
 from cli import parked_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
 from shared.clock import SystemClock
+from shared.dequeue.permits import Permit
+from shared.dequeue.signals import BusPermits
 from shared.parked.entry import Entry
 from shared.parked.grouping import grouped, waves
 from shared.parked.operator import ParkedOperator, Selection, told
@@ -39,8 +41,11 @@ WAVES_SHOWN = 8
 
 @contextmanager
 def _operator(settings: Path | None) -> Iterator[ParkedOperator]:
-    with connected(settings) as connections, BusResults(connections) as send:
-        yield parked_operator(connections, send, SystemClock(), time.sleep)
+    with connected(settings) as connections, BusResults(connections) as send, BusPermits(connections) as permits:
+        # The app may run by triggers, which need no waking: then it is a signal that nobody hears.
+        yield parked_operator(
+            connections, send, SystemClock(), time.sleep, wake=lambda: permits([Permit(slot=0, depth=1, tasks=1)])
+        )
 
 
 @app.command("list")

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from azure.servicebus import ServiceBusMessage
 
@@ -50,6 +51,14 @@ class BusPermits:
     def close(self) -> None:
         """Close the connection."""
         self._sender.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def _message(permit: Permit) -> ServiceBusMessage:

@@ -1,6 +1,7 @@
 """Puts a parked message back where it came from."""
 
 import base64
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -22,11 +23,15 @@ class PutBack(Protocol):
         ...
 
 
-class QueuesPutBack:
-    """PutBack to the storage queues, and to the bus what was a result."""
+def nobody() -> None:
+    """Wake nobody."""
 
-    def __init__(self, queues: QueueServiceClient, send: SendResult) -> None:
-        self._queues, self._send = queues, send
+
+class QueuesPutBack:
+    """PutBack to the storage queues, and to the bus what was a result; `wake` is called for work that was put back."""
+
+    def __init__(self, queues: QueueServiceClient, send: SendResult, wake: Callable[[], object] = nobody) -> None:
+        self._queues, self._send, self._wake = queues, send, wake
 
     def __call__(self, entry: Entry, body: bytes, /) -> None:
         """Send it; a submission says its job's id from now on, so that no replay of it makes a second job."""
@@ -39,6 +44,8 @@ class QueuesPutBack:
         queue = self._queues.get_queue_client(entry.queue)
         with expecting_an_answer(tried):
             queue.send_message(_text(message), time_to_live=-1)
+        if entry.stage in {Stage.PROCESS, Stage.FINISH}:
+            self._wake()
 
 
 def named(body: bytes, job: str) -> bytes:

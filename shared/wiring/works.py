@@ -12,7 +12,7 @@ from shared.parked.attempts import Attempts
 from shared.parked.effects import LedgerEffects
 from shared.parked.operator import ParkedOperator
 from shared.parked.parking import Parking
-from shared.parked.put_back import QueuesPutBack
+from shared.parked.put_back import QueuesPutBack, nobody
 from shared.parked.replay import Replayer
 from shared.payload import PayloadStore
 from shared.pipeline.chunk_reader import PayloadReader
@@ -100,10 +100,15 @@ def finisher(connections: Connections, workloads: Workloads, clock: Clock) -> Fi
 
 
 def parked_operator(
-    connections: Connections, send: SendResult, clock: Clock, pause: Callable[[float], object]
+    connections: Connections,
+    send: SendResult,
+    clock: Clock,
+    pause: Callable[[float], object],
+    *,
+    wake: Callable[[], object] = nobody,
 ) -> ParkedOperator:
     """Return what a person replays and discards with."""
     table = parked_table(connections)
-    put_back = QueuesPutBack(connections.queues, send)
+    put_back = QueuesPutBack(connections.queues, send, wake)
     replayer = Replayer(table, put_back, LedgerEffects(table_ledger(connections)), clock, pause)
     return ParkedOperator(table, replayer, AuditTable(connections.tables.get_table_client("audit"), clock))

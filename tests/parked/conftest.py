@@ -29,6 +29,8 @@ class Ward:
         self.queue = QueueClient.from_connection_string(azurite.connection_string, f"ward-{next(_numbers)}")
         self.queue.create_queue()
         self.is_broken, self.deliveries, self.pauses = True, 0, []
+        #: For each waking, whether there was something on the queue by then.
+        self.wakings = []
         for number, world in enumerate(self.worlds):
             world.clock = self.worlds[0].clock
             world.clock.advance(1)
@@ -73,13 +75,17 @@ class Ward:
         self.clock.advance(seconds)
         self.work()
 
+    def wake(self):
+        """Remember whether whoever is woken finds work."""
+        self.wakings.append(bool(self.queue.peek_messages()))
+
     def landed(self, entry):
         """Whether the ledger would have the chunk as done."""
         return any(one.hash for world in self.worlds for one in world.sent if one.job == entry.job)
 
     def operator(self, process, pause=None):
         """Return the operator whose requests are those of this process."""
-        put_back = QueuesPutBack(process.connections.queues, lambda _result: None)
+        put_back = QueuesPutBack(process.connections.queues, lambda _result: None, self.wake)
         audit = AuditTable(process.connections.tables.get_table_client("audit"), self.clock)
         replayer = Replayer(process.parked, put_back, self, self.clock, pause or self.pause)
         return ParkedOperator(process.parked, replayer, audit)

@@ -45,6 +45,14 @@ def test_a_replay_after_the_cause_is_gone_brings_everything_home(make_ward):
     assert [[one.accepted.items for one in world.sent if one.hash] for world in ward.worlds] == [[10]] * 9
 
 
+def test_whoever_works_by_push_is_woken_for_each_message_that_is_put_back(make_ward):
+    """After it is on its queue: the tick looks at the queues of unfinished jobs only, and this job has ended."""
+    ward = make_ward(4)
+    ward.is_broken = False
+    replay(ward)
+    assert ward.wakings == [True] * 4
+
+
 def test_a_replay_stops_at_the_first_that_comes_back_for_the_same_cause(make_ward):
     """The cause is still there: one chunk was tried, the others were left alone."""
     ward = make_ward(4)

@@ -1,0 +1,45 @@
+"""A process that follows one permit and never gets through with its first message: `drain_process SETTINGS PERMIT`."""
+
+import json
+import sys
+import time
+
+from shared.clock import SystemClock
+from shared.connections import Connections
+from shared.dequeue.drain import Drain
+from shared.dequeue.permits import Fleet
+from shared.dequeue.signals import BusPermits
+from shared.dequeue.slots import BlobSlots
+from shared.dequeue.work_queue import WorkQueue
+
+CAP, TASKS, VISIBILITY = 4, 1, 2
+
+
+def drain_of(connections, handle, queue="work-00"):
+    """Return a drain of a fleet of four tasks, in slots of one."""
+    clock = SystemClock()
+    return Drain(
+        sources=[WorkQueue(connections.queues.get_queue_client(queue), clock, VISIBILITY)],
+        handle=handle,
+        fleet=Fleet(rule=lambda depth: CAP, cap=lambda: CAP, tasks=TASKS),
+        slots=BlobSlots(connections.blobs.get_container_client("permits"), clock),
+        send=BusPermits(connections),
+        clock=clock,
+        visibility=VISIBILITY,
+    )
+
+
+def main(settings, permit):
+    """Begin, say so, and stay."""
+
+    def handle(_delivery):
+        sys.stdout.write("begun\n")
+        sys.stdout.flush()
+        time.sleep(600)
+
+    with Connections.parse(json.loads(settings)) as connections:
+        drain_of(connections, handle).on_signal(permit.encode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

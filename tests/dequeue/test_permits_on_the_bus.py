@@ -1,0 +1,96 @@
+"""Permits between processes, over the real bus and on leases of real storage."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from azure.servicebus import ServiceBusReceiveMode
+from azure.storage.blob import BlobLeaseClient
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from local.servicebus.launcher import Broker
+from local.stack import settings_for
+from shared.connections import Connections
+from shared.dequeue.drain import Drained
+from shared.dequeue.permits import Permit, decode, encode
+from shared.dequeue.signals import BusPermits
+from shared.dequeue.top_up import TopUp
+from shared.topology import topology
+from tests.dequeue.drain_process import VISIBILITY, drain_of
+
+
+@pytest.fixture(scope="module")
+def connections():
+    """Storage and a bus of these tests' own: whoever else runs would take their signals."""
+    with Azurite.start() as azurite:
+        provision(azurite.connection_string, topology())
+        broker = Broker.start()
+        with Connections.parse(settings_for(azurite.connection_string, broker.connection_string)) as made:
+            yield made
+        broker.stop()
+
+
+def signals(connections, wait=3):
+    """Take what came on the subscription and return the permits."""
+    with (
+        connections.bus_client() as bus,
+        bus.get_subscription_receiver(
+            "signals", "work", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+        ) as receiver,
+    ):
+        return [decode(b"".join(one.body)) for one in receiver.receive_messages(100, max_wait_time=wait)]
+
+
+def settings_of(connections):
+    """Return what another process needs to reach the same storage and bus."""
+    return json.dumps({"SluiceStorage": connections._storage, "SluiceBus": connections._bus})
+
+
+def test_permits_arrive_where_work_is_listened_for_and_nowhere_else(connections):
+    """By the subscription's filter; each is an operation of the bus in the count."""
+    send, before = BusPermits(connections), connections.meter.tally.total()
+    sent = [Permit(slot=slot, depth=5_000, tasks=1_000) for slot in range(250)]
+    assert send(sent) == 250
+    assert connections.meter.tally.total() == before + 250
+    found = []
+    while len(found) < len(sent):
+        found += signals(connections)
+    assert sorted(permit.slot for permit in found) == list(range(250))
+    with connections.bus_client() as bus, bus.get_subscription_receiver("signals", "release") as receiver:
+        assert receiver.receive_messages(1, max_wait_time=0.5) == []
+    send.close()
+
+
+def test_a_bus_that_is_away_costs_a_put_nothing(connections):
+    """It is told in the log, and found by the tick."""
+    broker = Broker.start()
+    broker.stop()
+    with Connections(connections._storage, broker.connection_string) as away:
+        assert BusPermits(away)([Permit(slot=0)]) == 0
+
+
+def test_the_work_of_a_process_that_is_killed_with_its_permit_is_taken_up(connections):
+    """Its slot counts as held until its lease ends, then the tick wakes another, which finds the message too."""
+    queue = connections.queues.get_queue_client("work-00")
+    queue.send_message("m")
+    command = [sys.executable, "-m", "tests.dequeue.drain_process", settings_of(connections)]
+    killed = subprocess.Popen([*command, encode(Permit(slot=0, depth=1, tasks=1)).decode()], stdout=subprocess.PIPE)
+    assert killed.stdout.readline() == b"begun\n"
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    handled = []
+    drain = drain_of(connections, lambda delivery: handled.append(delivery.count))
+    tick = TopUp(slots=drain.slots, fleet=drain.fleet, send=drain.send)
+    assert tick.run(1, 1) == 0, "a killed holder's lease ends with time only"
+    assert drain.run(Permit(slot=0, depth=1, tasks=1)) is Drained.TAKEN
+    # What time does within a minute.
+    BlobLeaseClient(connections.blobs.get_blob_client("permits", "000000")).break_lease(0)
+    time.sleep(VISIBILITY)
+    assert tick.run(1, 1) == 1
+    [permit] = signals(connections)
+    assert drain.run(permit) is Drained.GAVE_UP
+    assert (handled, queue.get_queue_properties().approximate_message_count) == ([2], 0)
