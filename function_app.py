@@ -16,7 +16,8 @@ from functions import (
 )
 from shared.connections import Connections
 from shared.settings import Dequeue, Settings
-from shared.wiring import gatehouse, line, push, works
+from shared.usage.keeping import keep
+from shared.wiring import diary, gatehouse, line, push, works
 from shared.workloads.registry import Workloads
 
 # Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.
@@ -26,6 +27,9 @@ gates = gatehouse(connections)
 work = works(connections, Workloads.load(settings.workloads, os.environ), work_queues=settings.work_queues)
 woken = push(connections, settings, work) if settings.dequeue is Dequeue.PUSH else None
 stages = line(connections, settings, gates, work, woken)
+
+# What this process requests is noted for the whole installation, by a thread of its own.
+keep(diary(connections))
 
 app = func.FunctionApp()
 app.register_functions(health.blueprint(settings))

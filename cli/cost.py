@@ -5,16 +5,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
 from cli import cost_view as view
 from cli.jobs import JobArgument, find_job
 from cli.options import JsonOption, SettingsOption, connected
+from shared.concurrency.trace import Stretch
+from shared.concurrency.trace import read as read_trace
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job
 from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work
+from shared.usage.diary import noted_on
 from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, month
 from shared.usage.idle import Installation, idle_day
 from shared.usage.job_bill import bill_of
@@ -77,6 +79,26 @@ def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
         typer.echo(json.dumps(view.month_document(found, table)))
     else:
         view.print_month(found, table, Console())
+
+
+@app.command("day")
+def day(
+    when: Annotated[
+        datetime | None, typer.Argument(formats=["%Y-%m-%d"], metavar="[DAY]", help="UTC; else today.")
+    ] = None,
+    prices: PricesOption = None,
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Add up what all processes have noted of a day: by queue, container and table, and why."""
+    wanted, table = (when or datetime.now(UTC)).date(), load(prices)
+    with connected(settings) as connections:
+        counts = noted_on(connections.tables.get_table_client("usage"), wanted)
+    if as_json:
+        typer.echo(json.dumps(view.day_document(wanted, counts, table)))
+    else:
+        view.print_day(wanted, counts, table, Console())
 
 
 @app.command("idle")
@@ -151,16 +173,9 @@ def _work(trace: Path | None, settings: Path | None, days: int) -> tuple[list[Wo
     return work, (work[-1].ended or work[-1].began) - work[0].began if work else timedelta()
 
 
-class _Stretch(msgspec.Struct):
-    at: datetime
-    seconds: float = 0.0
-    arrived: int = 0
-    depth: int = 0
-
-
-def _trace(path: Path) -> list[_Stretch]:
-    _header, *lines = path.read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=_Stretch) for line in lines]
+def _trace(path: Path) -> list[Stretch]:
+    with path.open("rb") as file:
+        return read_trace(file).stretches
 
 
 def _jobs(settings: Path | None, days: int) -> list[Job]:

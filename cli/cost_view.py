@@ -1,19 +1,21 @@
 """How `sluice cost` shows amounts: tables for people, one JSON shape a command for programs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
 from rich.console import Console
 from rich.table import Table
 
-from shared.usage.bill import Bill, price, useful
+from shared.usage.bill import Bill, price, usage_of_counts, useful
 from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work, a_day, wakes
 from shared.usage.forecast import Month
 from shared.usage.idle import Asker, Installation, idle_day
 from shared.usage.job_bill import TAKEN_AT_ONCE, JobBill
 from shared.usage.prices import Prices
 from shared.usage.seed_example import PRINTED, WHY_IT_DIFFERS, IdlePolling
+from shared.usage.tally import Counted
 
 MILLION = 1_000_000
 
@@ -100,6 +102,32 @@ def month_document(found: Month, prices: Prices) -> dict[str, object]:
         "items": items,
         "amount": str(found.total()),
         "amount_with_assumed": str(found.total(with_assumed=True)),
+        "currency": prices.currency,
+        "prices": str(prices),
+    }
+
+
+def print_day(when: date, counts: Mapping[Counted, int], prices: Prices, console: Console) -> None:
+    """Print what was noted of a day."""
+    table = Table("service", "entity", "operation", "why", "requests", prices.currency, title=f"Noted on {when} (UTC)")
+    for (kind, cause), number in sorted(counts.items()):
+        amount = price(usage_of_counts({Counted(kind, cause): number}), prices).total
+        table.add_row(kind.service, kind.entity, kind.operation, cause.value, f"{number:,}", money(amount))
+    table.add_section()
+    total = price(usage_of_counts(counts), prices).total
+    table.add_row("in all", "", "", "", f"{sum(counts.values()):,}", money(total))
+    console.print(table)
+    console.print(f"The app's own; the host's are with `sluice cost idle`. Prices: {prices}")
+
+
+def day_document(when: date, counts: Mapping[Counted, int], prices: Prices) -> dict[str, object]:
+    """Return what was noted of a day as JSON has it."""
+    rows = [{**kind._asdict(), "cause": cause.value, "requests": number} for (kind, cause), number in counts.items()]
+    return {
+        "day": when.isoformat(),
+        "counts": rows,
+        "requests": sum(counts.values()),
+        "amount": str(price(usage_of_counts(counts), prices).total),
         "currency": prices.currency,
         "prices": str(prices),
     }

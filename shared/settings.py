@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Final, Self, TypeVar
 
@@ -104,6 +105,12 @@ SETTINGS = (
         "1000",
         default="1000",
     ),
+    Setting(
+        "SLUICE_BUDGET_PER_DAY",
+        "what the app's own requests may cost on a day, in the currency of the prices: slows work down; or `none`",
+        "none",
+        default="none",
+    ),
     # No default: the host reads it where the trigger names it, and knows nothing of this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -123,6 +130,8 @@ class Settings:
     permit_tasks: int
     #: Of a worker that polls.
     backoff: BackOff
+    #: None: no budget.
+    budget_per_day: Decimal | None
     #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
     workloads: str
 
@@ -141,6 +150,7 @@ class Settings:
         shortest = _whole_number("SLUICE_IDLE_SHORTEST_MS", 0, 60_000, environ, problems.append)
         step = _whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000, environ, problems.append)
         longest = _whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000, environ, problems.append)
+        budget = _amount_or_none("SLUICE_BUDGET_PER_DAY", environ, problems.append)
         if problems:
             raise SettingsError("; ".join(problems))
         return cls(
@@ -153,6 +163,7 @@ class Settings:
             notify_when=notify_when,
             permit_tasks=permit_tasks,
             backoff=BackOff(shortest=shortest / 1000, step=step / 1000, longest=longest / 1000),
+            budget_per_day=budget,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )
 
@@ -174,6 +185,18 @@ def missing(name: str) -> str:
     setting = next(setting for setting in SETTINGS if setting.name == name)
     by_identity = f", or set {setting.name}__… to log in (docs/security.md)" if setting.is_connection else ""
     return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value{by_identity}"
+
+
+def _amount_or_none(name: str, environ: Mapping[str, str], report: Callable[[str], None]) -> Decimal | None:
+    text = _text(name, environ).strip()
+    if text.lower() == "none":
+        return None
+    with suppress(InvalidOperation):
+        amount = Decimal(text)
+        if amount.is_finite() and amount > 0:
+            return amount
+    report(f"{name} is {text!r}, expected an amount above 0, such as 2.50, or none")
+    return None
 
 
 def _one_of(name: str, choices: type[_Choice], environ: Mapping[str, str], report: Callable[[str], None]) -> _Choice:

@@ -139,7 +139,7 @@ def topology(work_queues: int = 1) -> Topology:
     return Topology(
         queues=(*triggered, *(name + POISON_SUFFIX for name in triggered)),
         containers=("payloads", "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
-        tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex"),
+        tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
         bus=Bus(
             # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the count
             # is only the last guard.

@@ -32,7 +32,7 @@ class SampleDepths(Protocol):
         ...
 
 
-def no_budget(_now: datetime) -> int | None:
+def no_budget(_now: datetime, _tasks: int) -> int | None:
     """Return that no budget is set."""
     return None
 
@@ -52,8 +52,8 @@ class Tuning:
     pushback: Pushback
     record: Callable[[Stretch], None]
     clock: Clock
-    #: The tasks that the budget of the day allows now; None: no budget is set.
-    budget: Callable[[datetime], int | None] = no_budget
+    #: The tasks that the budget of the day allows now, after so many ran; None: no budget is set.
+    budget: Callable[[datetime, int], int | None] = no_budget
     #: Starts tasks for this depth where nobody else does; returns how many permits it sent.
     top_up: Callable[[int, int], int] = no_top_up
     _before: Look | None = field(default=None, init=False)
@@ -68,7 +68,14 @@ class Tuning:
         seen = observe(depths, fleet, before, now)
         self._before = look(depths, fleet.workers, now)
         governors = self._governors(fleet, seen, now)
-        decision = decide(rules, seen.observation, governors, self.budget(now), fleet.decision, now)
+        decision = decide(
+            rules,
+            seen.observation,
+            governors,
+            self.budget(now, fleet.decision.tasks if fleet.decision else 0),
+            fleet.decision,
+            now,
+        )
         self._write(fleet, decision, governors, found)
         if before is not None and (seen.arrived or seen.drained or seen.observation.depth):
             self.record(_stretch(before.at, seen, decision))

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from shared.usage.prices import MILLION, STORAGE_UNIT, Prices
 from shared.usage.requests import BLOB, BUS, Kind
-from shared.usage.tally import Cause, Tally
+from shared.usage.tally import Cause, Counted, Tally
 
 #: What each operation on blobs is billed as; the ones that are not here are "other".
 _BLOB_METERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -89,8 +89,13 @@ def meter_of(kind: Kind) -> str:
 
 def usage_of(tally: Tally) -> Usage:
     """Return what a tally counted, as it is billed."""
+    return usage_of_counts(tally.counts())
+
+
+def usage_of_counts(counts: Mapping[Counted, int]) -> Usage:
+    """Return counts as they are billed."""
     found: Counter[Charge] = Counter()
-    for (kind, cause), number in tally.counts().items():
+    for (kind, cause), number in counts.items():
         found[Charge(meter_of(kind), cause.value)] += number
     return found
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from shared.usage.bill import Usage, added, useful
+from shared.usage.diary import MOST_UNNOTED
 
 DAY: Final = 86_400
 #: The tick's two questions: which gates hold something, what is due.
@@ -77,6 +78,7 @@ def _app(one: Installation) -> list[Asker]:
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
+        Asker(Who.APP, "its own count, noted", useful(table=(REQUESTS_OF_A_TICK * ticks + looks) // MOST_UNNOTED)),
     ]
 
 

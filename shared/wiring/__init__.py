@@ -5,6 +5,7 @@ from shared.wiring.gates import Gatehouse, gatehouse
 from shared.wiring.line import Line, line, resume
 from shared.wiring.push import Push, push, work_sources
 from shared.wiring.stores import outbox, parked_table, queue_sender, table_ledger
+from shared.wiring.usage import day_budget, diary
 from shared.wiring.works import Works, finisher, parked_operator, works
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "Line",
     "Push",
     "Works",
+    "day_budget",
+    "diary",
     "finisher",
     "fleet_table",
     "following",

@@ -42,7 +42,7 @@ def tuning(
     settings: Settings,
     *,
     clock: Clock | None = None,
-    budget: Callable[[datetime], int | None] = no_budget,
+    budget: Callable[[datetime, int], int | None] = no_budget,
     top_up: Callable[[int, int], int] = no_top_up,
 ) -> Tuning:
     """Return what the tick decides with; nothing is asked of storage yet."""

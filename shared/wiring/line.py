@@ -31,6 +31,7 @@ from shared.wiring.concurrency import tuning
 from shared.wiring.gates import Gatehouse
 from shared.wiring.push import Push, Waking, waking_nobody
 from shared.wiring.stores import outbox, queue_sender, table_ledger
+from shared.wiring.usage import day_budget
 from shared.wiring.works import Works
 
 #: The sequence that transactions of all jobs are numbered by.
@@ -111,7 +112,13 @@ def line(  # noqa: PLR0913 - the parts of an app
                 retention=settings.retention,
             ),
             drain_poison=lambda: _drain_poison(connections, settings, work),
-            tune=tuning(connections, settings, clock=clock, top_up=no_top_up if push is None else push.top_up.run).run,
+            tune=tuning(
+                connections,
+                settings,
+                clock=clock,
+                budget=day_budget(connections, settings),
+                top_up=no_top_up if push is None else push.top_up.run,
+            ).run,
             ahead=settings.chunk_overdue,
             clock=clock,
         ),

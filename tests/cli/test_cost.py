@@ -8,8 +8,13 @@ import pytest
 
 from shared.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
+from shared.usage.diary import Diary
 from shared.usage.prices import BUILT_IN
+from shared.usage.requests import Kind
+from shared.usage.tally import Cause
+from shared.usage.tally import Tally as RequestTally
 from shared.wiring import table_ledger
+from tests.faults.world import ManualClock
 
 
 @pytest.fixture
@@ -106,3 +111,25 @@ def test_idleness_is_listed_by_who_asks(sluice):
     said = json.loads(sluice("cost", "idle", "--push", "--json", settings={}).stdout)
     assert {one["who"] for one in said["askers"]} == {"the app", "the host", "the platform"}
     assert said["known"] <= 18_000
+
+
+def test_a_day_is_what_the_processes_noted(sluice, provisioned):
+    """By entity and cause, priced; a day without notes is empty."""
+    clock, tally = ManualClock(), RequestTally()
+    clock.at = datetime(2029, 5, 1, tzinfo=UTC)
+    with Connections(provisioned.connection_string) as connections:
+        diary = Diary(connections.tables.get_table_client("usage"), tally, clock)
+        tally.add(Kind("account", "queue", "work-00", "PutMessage"), Cause.RETRY, 10_000)
+        diary.note()
+    said = json.loads(sluice("cost", "day", "2029-05-01", "--json").stdout)
+    assert (said["requests"], said["amount"]) == (10_000, "0.0040000")
+    assert said["counts"][0] | {"account": ""} == {
+        "account": "",
+        "service": "queue",
+        "entity": "work-00",
+        "operation": "PutMessage",
+        "cause": "retry",
+        "requests": 10_000,
+    }
+    assert "10,000" in sluice("cost", "day", "2029-05-01").stdout
+    assert json.loads(sluice("cost", "day", "2029-05-02", "--json").stdout)["requests"] == 0

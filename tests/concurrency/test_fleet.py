@@ -116,7 +116,7 @@ def test_rules_that_are_taken_away_are_no_more(fleet):
 def test_the_budget_and_the_top_up_are_asked(fleet):
     """The budget's term caps it; permits are topped up by what was decided, and only while something is there."""
     topped = []
-    tuning = fleet.tuning(budget=lambda _now: 3, top_up=lambda depth, tasks: topped.append((depth, tasks)) or 1)
+    tuning = fleet.tuning(budget=lambda _now, _tasks: 3, top_up=lambda depth, tasks: topped.append((depth, tasks)) or 1)
     tuning.run()
     fleet.put(9)
     assert (tuning.run().tasks, topped) == (3, [(9, 3)])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,21 @@ def test_a_number_out_of_its_range_is_refused(text):
     """Only whole numbers within the range pass."""
     with pytest.raises(SettingsError, match="from 1 to 100"):
         Settings.parse({**SAMPLE, "SLUICE_WORK_QUEUES": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"), [("none", None), ("None", None), ("2.50", Decimal("2.50")), (" 1 ", Decimal(1))]
+)
+def test_a_budget_is_an_amount_or_none(text, budget):
+    """What is written is what is held."""
+    assert Settings.parse({**SAMPLE, "SLUICE_BUDGET_PER_DAY": text}).budget_per_day == budget
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "NaN", "Infinity", "two", "1,5"])
+def test_a_budget_that_is_no_amount_is_refused(text):
+    """Nobody should believe to have a budget that is none."""
+    with pytest.raises(SettingsError, match="SLUICE_BUDGET_PER_DAY"):
+        Settings.parse({**SAMPLE, "SLUICE_BUDGET_PER_DAY": text})
 
 
 def test_an_identity_connection_counts_as_set():

@@ -1,0 +1,29 @@
+"""Keeps a process's diary from a thread of its own, so that no stage has to think of it."""
+
+import logging
+import threading
+from typing import Final
+
+from shared.errors import SluiceError
+from shared.usage.diary import Diary
+
+_LOG: Final = logging.getLogger(__name__)
+#: Seconds between two looks at the count, which cost nothing.
+LOOK_EVERY: Final = 5.0
+
+
+def keep(diary: Diary, stop: threading.Event | None = None) -> threading.Thread:
+    """Start noting in the background, until `stop` is set or the process ends."""
+    stop = stop or threading.Event()
+    thread = threading.Thread(target=_keep, args=(diary, stop), name="usage-diary", daemon=True)
+    thread.start()
+    return thread
+
+
+def _keep(diary: Diary, stop: threading.Event) -> None:
+    while not stop.wait(LOOK_EVERY):
+        try:
+            diary.note_if_due()
+        except SluiceError as error:
+            # Nothing is lost: the next note has it all.
+            _LOG.debug("usage is noted later: %s", type(error).__name__)

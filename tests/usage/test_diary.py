@@ -1,0 +1,176 @@
+"""The diary of requests, on a real table; and the budget that is held against it."""
+
+import itertools
+import threading
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from azure.core.exceptions import ServiceResponseError
+
+from shared.connections import Connections
+from shared.errors import StorageUnavailableError
+from shared.usage.budget import LEAST_TASKS, STRETCH
+from shared.usage.diary import AT_LEAST_EVERY, MOST_UNNOTED, NOT_SOONER_THAN, Diary, noted_on
+from shared.usage.keeping import keep
+from shared.usage.prices import load
+from shared.usage.requests import Kind
+from shared.usage.spending import DayBudget
+from shared.usage.tally import Cause, Counted, Tally
+from tests.faults.world import ManualClock
+
+PUT = Kind("account", "queue", "work-00", "PutMessage")
+WRITE = Kind("account", "blob", "results", "PutBlob")
+_days = itertools.count(1)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def table(provisioned):
+    """The table of the diary."""
+    with Connections(provisioned.connection_string) as connections:
+        yield connections.tables.get_table_client("usage")
+
+
+@pytest.fixture
+def clock():
+    """Noon of a day that no other test has."""
+    made = ManualClock()
+    made.at = datetime(2030, 1, 1, 12, tzinfo=UTC) + timedelta(days=20 * next(_days))
+    return made
+
+
+@pytest.fixture
+def tally():
+    """The count of one process."""
+    return Tally()
+
+
+def test_a_day_is_the_sum_of_what_all_processes_noted(table, clock):
+    """Each has a row of its own, which it writes again and again."""
+    tallies = [Tally(), Tally()]
+    diaries = [Diary(table, tally, clock) for tally in tallies]
+    for tally, diary in zip(tallies, diaries, strict=True):
+        tally.add(PUT, Cause.USEFUL, 3)
+        diary.note()
+    tallies[0].add(WRITE, Cause.RETRY, 2)
+    diaries[0].note()
+    diaries[0].note()
+    assert noted_on(table, clock.now().date()) == {Counted(PUT, Cause.USEFUL): 6, Counted(WRITE, Cause.RETRY): 2}
+
+
+def test_a_new_day_begins_at_nothing(table, clock, tally):
+    """And the day before keeps what it had."""
+    diary, first = Diary(table, tally, clock), clock.now().date()
+    tally.add(PUT, Cause.USEFUL, 3)
+    diary.note()
+    clock.advance(days=13)
+    tally.add(PUT, Cause.USEFUL, 4)
+    diary.note()
+    assert [noted_on(table, day).total() for day in (first, clock.now().date())] == [3, 4]
+
+
+def test_a_note_is_rare(table, clock, tally):
+    """Many requests are one note, at most one a minute; a few of them are noted after hours, and none never."""
+    diary = Diary(table, tally, clock)
+    clock.at += AT_LEAST_EVERY
+    assert not diary.note_if_due()
+    tally.add(PUT, Cause.USEFUL, 2)
+    assert diary.note_if_due()
+    tally.add(PUT, Cause.USEFUL, MOST_UNNOTED)
+    assert not diary.note_if_due()
+    clock.at += NOT_SOONER_THAN
+    assert diary.note_if_due()
+    tally.add(PUT, Cause.USEFUL, MOST_UNNOTED - 1)
+    clock.at += AT_LEAST_EVERY - SECOND
+    assert not diary.note_if_due()
+
+
+def test_a_note_is_no_reason_for_another_one(provisioned, clock):
+    """An idle process that has noted itself has one request that is not noted: its note."""
+    with Connections(provisioned.connection_string) as connections:
+        diary = Diary(connections.tables.get_table_client("usage"), connections.meter.tally, clock)
+        connections.meter.tally.add(PUT, Cause.USEFUL, 5)
+        notes = 0
+        for _ in range(10):
+            clock.at += AT_LEAST_EVERY
+            notes += diary.note_if_due()
+    assert notes == 1
+
+
+def test_what_could_not_be_noted_is_in_the_next_note(clock, tally, table):
+    """Storage was away for a while: nothing is lost, nothing is doubled."""
+    lost = Failing(table)
+    diary = Diary(lost, tally, clock)
+    tally.add(PUT, Cause.USEFUL, 7)
+    with pytest.raises(StorageUnavailableError):
+        diary.note()
+    lost.is_failing = False
+    diary.note()
+    assert noted_on(table, clock.now().date()).total() == 7
+
+
+class Failing:
+    """A table whose replies are lost after they were written."""
+
+    def __init__(self, table):
+        self._table, self.is_failing = table, True
+
+    def upsert_entity(self, *arguments, **options):
+        """Write, and lose the reply."""
+        self._table.upsert_entity(*arguments, **options)
+        if self.is_failing:
+            raise ServiceResponseError("the reply was lost")
+
+
+def test_a_diary_is_kept_in_the_background_whatever_goes_wrong(monkeypatch):
+    """A note that fails does not end the keeping; stopping does."""
+    looked, stop = [], threading.Event()
+
+    class Refusing:
+        def note_if_due(self):
+            looked.append(1)
+            if len(looked) == 3:
+                stop.set()
+            raise StorageUnavailableError("away")
+
+    monkeypatch.setattr("shared.usage.keeping.LOOK_EVERY", 0.001)
+    keep(Refusing(), stop).join(10)
+    assert len(looked) == 3
+
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def a_budget(amount, noted):
+    """A budget of the day, held against what this says is noted, in writes of blobs."""
+    return DayBudget(
+        budget=amount, prices=load(), noted_on=lambda day: {Counted(WRITE, Cause.USEFUL): noted.get(day, 0)}
+    )
+
+
+def test_without_a_budget_nothing_is_asked():
+    """It would be a request a decision for nothing."""
+    asked = DayBudget(budget=None, prices=load(), noted_on=lambda _day: pytest.fail("it was asked"))
+    assert asked(NOON, 10) is None
+
+
+def test_the_budget_stretches_what_is_left_at_the_rate_that_tasks_spend():
+    """10 tasks spent 0.0065 in a minute; of a budget of 0.13, what is left lasts a quarter of an hour for so many."""
+    today = date(2026, 11, 20)
+    noted = {today: 9_000}
+    term = a_budget(Decimal("0.13"), noted)
+    assert term(NOON, 10) is None, "how much a task spends is not known yet"
+    noted[today] = 10_000
+    left, each = Decimal("0.065"), Decimal("0.0065") / 600
+    assert term(NOON + timedelta(minutes=1), 10) == int(left / (each * Decimal(STRETCH.total_seconds())))
+    noted[today] = 20_000
+    assert term(NOON + timedelta(minutes=2), 10) == LEAST_TASKS
+
+
+def test_a_new_day_has_its_whole_budget():
+    """What yesterday spent says nothing about today."""
+    noted = {date(2026, 11, 20): 10**9}
+    term = a_budget(Decimal(1), noted)
+    assert term(NOON, 10) == LEAST_TASKS
+    assert term(NOON + timedelta(days=1), 1) is None
