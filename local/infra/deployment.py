@@ -20,6 +20,7 @@ class Resource:
     body: dict[str, Any]
     where: str
     is_existing: bool
+    version: str = ""
     scope: str = ""
 
     @property
@@ -130,7 +131,7 @@ class Place:
 
     def _resource(self, declared: Declared, node: Node, names: Names) -> Resource:
         body = evaluate(node, names)
-        kind, _, _ = declared.target.partition("@")
+        kind, _, version = declared.target.partition("@")
         parent = body.pop("parent", None)
         name = str(body["name"])
         scope = body.pop("scope", None)
@@ -140,6 +141,7 @@ class Place:
             body=body,
             where=f"{self.template.path.name}:{declared.line}",
             is_existing=declared.is_existing,
+            version=version,
             scope=scope.id if isinstance(scope, Resource) else "",
         )
 

@@ -516,6 +516,16 @@ TYPE_SEEDS = {
         replacing(BUS, "namespaces/queues@2024-01-01", "namespaces/queues@2031-01-01"),
         "not in the type data",
     ),
+    "an unknown property from the data that Bicep reads": (
+        in_json(
+            "infra/entities.json", lambda file: file["bus"]["queues"][0]["properties"].update(lockDurations="PT5S")
+        ),
+        "queues.properties.lockDurations: unknown property",
+    ),
+    "a number for a text, from the data": (
+        in_json("infra/entities.json", lambda file: file["bus"]["queues"][0]["properties"].update(lockDuration=5)),
+        "queues.properties.lockDuration: expected string, found 5",
+    ),
     "a text for a number": (
         replacing(APP, "perInstanceConcurrency: 16", "perInstanceConcurrency: '16'"),
         "expected number, found string",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from local.infra import typed
 from local.infra.bicep import BicepError, read
 from local.infra.finding import Finding
 from local.infra.project import Project
@@ -28,6 +29,8 @@ def check(project: Project) -> Iterator[Finding]:
         yield from _compile(project.main)
     elif BESIDE.exists():
         yield from _by_types(files)
+        for resource in project.deployed(isStorageLogged=True, alertEmail="a@b.example", workQueues=2).resources:
+            yield from typed.misfits(resource)
     else:
         yield Finding("infra", "no Bicep compiler is here, so types and properties were not checked", is_skip=True)
 
