@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli import cost, gate, ids, jobs, parked
+from cli import cost, gate, ids, jobs, parked, tune
 from cli import doctor as examination
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
-from cli.plan import plan_for_gate
 from cli.settings_file import NoSettingsError, load
 from cli.submit import submit
 from shared import __version__
@@ -33,9 +32,7 @@ app.add_typer(gate.app, name="gate")
 app.add_typer(parked.app, name="parked")
 app.add_typer(ids.app, name="ids")
 app.add_typer(cost.app, name="cost")
-tune = typer.Typer(help="How many tasks and instances there are, and why.", no_args_is_help=True)
-tune.command("plan")(plan_for_gate)
-app.add_typer(tune, name="tune")
+app.add_typer(tune.app, name="tune")
 app.command()(submit)
 
 

@@ -1,7 +1,7 @@
 """The tick's part: look at the queues, decide, write what changed, record; nothing at all while no job is open."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -10,7 +10,7 @@ from shared.concurrency.decide import Decision, decide
 from shared.concurrency.fleet import Fleet, RulesInForce
 from shared.concurrency.fleet_table import Change, FleetTable
 from shared.concurrency.governor import Governor
-from shared.concurrency.observation import Metric
+from shared.concurrency.observation import Metric, Observation
 from shared.concurrency.observe import Depths, Look, Seen, look, observe
 from shared.concurrency.pushback import Pushback
 from shared.concurrency.rules import Rules
@@ -81,6 +81,18 @@ class Tuning:
             self.record(_stretch(before.at, seen, decision))
         if seen.observation.depth:
             self.top_up(seen.observation.depth, decision.tasks)
+        return decision
+
+    def foresee(self, messages: int) -> Decision:
+        """Decide for what is about to be put, so that a burst has its decision before the next tick; two requests."""
+        now, fleet = self.clock.now(), self.fleet.read()
+        before = fleet.decision.observation if fleet.decision else None
+        # What the tick saw last may still be there; to decide by more than there is starts a task too many.
+        depth = messages + (before.depth if before else 0)
+        seen = replace(before or Observation(depth=0), depth=depth, hour=now.hour)
+        governors = {name: one.after(self.pushback.governors().get(name, one)) for name, one in fleet.governors.items()}
+        decision = decide(fleet.rules, seen, governors, self.budget(now), fleet.decision, now)
+        self._write(fleet, decision, {}, Change())
         return decision
 
     def _watch(self, fleet: Fleet) -> tuple[Rules, Change]:

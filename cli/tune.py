@@ -1,0 +1,184 @@
+"""`sluice tune`: how many tasks may run and why, what other rules would have done, and what a volume takes."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cli import tune_view as view
+from cli.cost import PricesOption
+from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected
+from cli.plan import plan_for_gate
+from shared.audit import AuditTable, Command
+from shared.clock import SystemClock
+from shared.concurrency.capacity import Load, plans
+from shared.concurrency.replay import Push
+from shared.concurrency.rules import BUILT_IN
+from shared.concurrency.rules_text import lint, parse
+from shared.concurrency.simulator import Outcome, Simulation
+from shared.concurrency.synthetic import SEED, bursty_day
+from shared.concurrency.trace import Trace, read, write
+from shared.errors import TraceRefusedError
+from shared.usage.prices import load
+from shared.wiring import fleet_table, recorder, rules_blob
+
+app = typer.Typer(
+    help="Concurrency: how many tasks may run, why, and what other rules would have done.\n\nStatus: 0 done, 1 what was "
+    "asked for is not there or the rules are wrong, 2 the call makes no sense.",
+    no_args_is_help=True,
+)
+rules = typer.Typer(help="The rules of an operator: look at them, check them, put them in force.", no_args_is_help=True)
+app.add_typer(rules, name="rules")
+app.command("plan")(plan_for_gate)
+
+FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="RULES", help="A file with rules.")]
+
+
+@app.command()
+def show(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show what is decided now, every term of it, the rules in force and who works."""
+    with connected(settings) as connections:
+        fleet = fleet_table(connections).read()
+    now = datetime.now(UTC)
+    if as_json:
+        typer.echo(json.dumps(view.fleet_document(fleet, now)))
+    else:
+        Console().print(view.fleet_table(fleet, now))
+
+
+@app.command()
+def explain(
+    most: Annotated[int, typer.Option(min=1, max=1000, help="How many decisions, the newest first.")] = 20,
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the last decisions, each with its reason."""
+    with connected(settings) as connections:
+        found = fleet_table(connections).history(most)
+    if as_json:
+        typer.echo(json.dumps({"decisions": [view.decision_document(one) for one in found]}))
+    else:
+        Console().print(view.history_table(found))
+
+
+@app.command("dry-run")
+def dry_run(
+    file: FileArgument,
+    trace: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A recorded trace; else the synthetic day.")
+    ] = None,
+    prices: PricesOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what these rules would have done with a trace, beside the built-in ones: delay, requests, price."""
+    wanted, replayed = parse(file.read_text(encoding="utf-8")), _read(trace)
+    table = load(prices)
+    outcomes = [
+        _outcome(replayed, Push(wanted, f"version {wanted.version}")),
+        _outcome(replayed, Push(BUILT_IN, "built in")),
+    ]
+    if as_json:
+        documents = [view.outcome_document(one, table) for one in outcomes]
+        typer.echo(json.dumps({"trace": replayed.header.what, "seed": replayed.header.seed, "outcomes": documents}))
+    else:
+        Console().print(view.outcomes_table(replayed, outcomes, table))
+
+
+@app.command()
+def capacity(  # noqa: PLR0913 - each is an option
+    transactions: Annotated[int, typer.Option(min=1, help="Transactions of an hour, released at once.")] = 10_000_000,
+    chunk: Annotated[int, typer.Option(min=1, max=100_000, help="Transactions of a chunk.")] = 1000,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Seconds of work for a chunk: `tune show` has them.")] = 1.0,
+    tasks: Annotated[int, typer.Option(min=1, max=32, help="Tasks of an instance.")] = 4,
+    prices: PricesOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what an hourly volume takes: tasks, instances, queues, requests a second, price."""
+    volume, table = Load(transactions, chunk, seconds, tasks), load(prices)
+    rows = plans(volume, table)
+    if as_json:
+        typer.echo(json.dumps({"plans": [{**asdict(one), "amount": str(one.amount)} for one in rows]}))
+    else:
+        Console().print(view.capacity_table(volume, rows, table))
+
+
+@app.command("trace")
+def get_trace(
+    day: Annotated[str | None, typer.Argument(metavar="DAY", help="For instance 2026-11-20; else today, UTC.")] = None,
+    synthetic: Annotated[
+        int | None, typer.Option(metavar="SEED", help=f"Make a day instead, for instance {SEED}.")
+    ] = None,
+    settings: SettingsOption = None,
+) -> None:
+    """Print the recorded trace of a day, for `dry-run --trace`."""
+    if synthetic is not None:
+        typer.echo(write(bursty_day(synthetic)).decode(), nl=False)
+        return
+    try:
+        wanted = datetime.fromisoformat(day) if day else datetime.now(UTC)
+    except ValueError as error:
+        raise typer.BadParameter(f"{day!r} is no day, for instance 2026-11-20") from error
+    with connected(settings) as connections:
+        found = recorder(connections).read(wanted)
+    if found is None:
+        typer.echo(f"sluice: nothing was recorded on {wanted:%Y-%m-%d}: no job was open", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(found.decode(), nl=False)
+
+
+@rules.command("get")
+def get_rules(
+    version: Annotated[int | None, typer.Option(min=1, help="An older version.")] = None,
+    settings: SettingsOption = None,
+) -> None:
+    """Print the rules in force, or those of a version."""
+    with connected(settings) as connections:
+        text = rules_blob(connections).text(version)
+    if text is None:
+        typer.echo("sluice: there are no such rules: the built-in ones apply (docs/concurrency.md)", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(text, nl=False)
+
+
+@rules.command("check")
+def check_rules(file: FileArgument) -> None:
+    """Say what is wrong with rules, line by line; needs no installation."""
+    found = lint(file.read_text(encoding="utf-8"))
+    for problem in [*found.problems, *found.notes]:
+        typer.echo(f"{file}: {problem}", err=bool(found.problems))
+    if found.rules is None:
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(f"version {found.rules.version}: {len(found.rules.rules)} rules, nothing is wrong with them")
+
+
+@rules.command("put")
+def put_rules(file: FileArgument, by: ByOption, why: WhyOption = "", settings: SettingsOption = None) -> None:
+    """Put rules in force; the next tick with an open job follows them."""
+    text = file.read_text(encoding="utf-8")
+    wanted = parse(text)
+    with connected(settings) as connections:
+        audit = AuditTable(connections.tables.get_table_client("audit"), SystemClock())
+        with audit.recorded(Command(by, "rules put", f"version {wanted.version}", why)) as command:
+            rules_blob(connections).put(text)
+            command.result = "in force"
+    typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")
+
+
+def _read(trace: Path | None) -> Trace:
+    if trace is None:
+        return bursty_day()
+    found = read(trace.read_bytes().splitlines())
+    if not any(stretch.arrived for stretch in found.stretches):
+        raise TraceRefusedError(f"nothing arrives in the trace {trace.name}: there is nothing to replay")
+    return found
+
+
+def _outcome(trace: Trace, strategy: Push) -> Outcome:
+    return Simulation(trace, strategy).run()

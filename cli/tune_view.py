@@ -1,0 +1,144 @@
+"""How `sluice tune` shows things: tables for people, documented JSON for programs."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from rich.table import Table
+
+from shared.concurrency.capacity import Load, Plan
+from shared.concurrency.decide import Decision
+from shared.concurrency.fleet import Fleet
+from shared.concurrency.simulator import Outcome
+from shared.concurrency.trace import Trace
+from shared.usage.bill import price
+from shared.usage.prices import Prices
+
+
+def decision_document(decision: Decision) -> dict[str, object]:
+    """Return a decision as JSON has it."""
+    return {
+        "tasks": decision.tasks,
+        "at": decision.at.astimezone(UTC).isoformat(timespec="seconds"),
+        "terms": dict(decision.terms),
+        "binding": decision.binding,
+        "reason": decision.reason,
+        "rules_version": decision.rules_version,
+        "observed": msgspec.to_builtins(decision.observation),
+    }
+
+
+def fleet_document(fleet: Fleet, now: datetime) -> dict[str, object]:
+    """Return what the fleet shares as JSON has it."""
+    return {
+        "decision": decision_document(fleet.decision) if fleet.decision else None,
+        "rules_version": fleet.rules.version,
+        "governors": {name: round(one.share, 4) for name, one in sorted(fleet.governors.items())},
+        "processes": [
+            {"name": one.name, "in_flight": one.in_flight, "done": one.done, "seconds_each": _each(one.busy, one.done)}
+            for one in fleet.fresh(now)
+        ],
+    }
+
+
+def fleet_table(fleet: Fleet, now: datetime) -> Table:
+    """Return what the fleet shares for a person."""
+    table = Table(title="How many tasks may run", show_header=False)
+    decision = fleet.decision
+    if decision is None:
+        table.add_row("tasks", "nothing was decided yet: no job was open at a tick")
+    else:
+        table.add_row("tasks", f"{decision.tasks}, since {_moment(decision.at)} UTC")
+        table.add_row("why", decision.reason)
+        for name, term in decision.terms.items():
+            binding = "  (binding)" if name == decision.binding else ""
+            table.add_row(f"  {name}", f"{'none' if term is None else term}{binding}")
+    version = fleet.rules.version
+    table.add_row("rules", f"version {version}" if version else "built in: a task for each message, up to 100")
+    for name, governor in sorted(fleet.governors.items()):
+        when = f", pushed back at {_moment(governor.slowed_at)}" if governor.slowed_at else ""
+        table.add_row(f"governor {name}", f"{governor.share:.0%} of the full rate{when}")
+    for worker in fleet.fresh(now):
+        each = _each(worker.busy, worker.done)
+        cpu = "" if worker.cpu is None else f", {worker.cpu:.2f} cores"
+        table.add_row(
+            f"process {worker.name[:8]}",
+            f"{worker.in_flight} in work, {worker.done} done{'' if each is None else f', {each:.3g} s each'}{cpu}",
+        )
+    return table
+
+
+def history_table(decisions: Iterable[Decision]) -> Table:
+    """Return decisions for a person."""
+    table = Table("at (UTC)", "tasks", "binding", "rules", "reason", title="Decisions")
+    for one in decisions:
+        table.add_row(_moment(one.at), str(one.tasks), one.binding, str(one.rules_version or "built in"), one.reason)
+    return table
+
+
+def outcome_document(outcome: Outcome, prices: Prices) -> dict[str, object]:
+    """Return what a replay found as JSON has it."""
+    return {
+        "rules": outcome.name,
+        "messages": outcome.messages,
+        "p50": round(outcome.delay(50), 3),
+        "p95": round(outcome.delay(95), 3),
+        "most_tasks": outcome.most_tasks,
+        "requests": outcome.count() - outcome.count("bus"),
+        "bus": outcome.count("bus"),
+        "price": str(price(outcome.usage, prices).total),
+    }
+
+
+def outcomes_table(trace: Trace, outcomes: Sequence[Outcome], prices: Prices) -> Table:
+    """Return what replays found for a person."""
+    header = trace.header
+    what = f"a {header.what} trace{'' if header.seed is None else f' (seed {header.seed})'}, {outcomes[0].messages} messages"
+    columns = ("rules", "p50", "p95", "most tasks", "storage requests", "bus operations", "price")
+    table = Table(*columns, title=f"What they would have done with {what}", caption=f"prices: {prices}")
+    for one in outcomes:
+        table.add_row(
+            one.name,
+            f"{one.delay(50):.2f} s",
+            f"{one.delay(95):.2f} s",
+            str(one.most_tasks),
+            f"{one.count() - one.count('bus'):,}",
+            f"{one.count('bus'):,}",
+            f"{price(one.usage, prices).total:.4f}",
+        )
+    return table
+
+
+def capacity_table(load: Load, plans: Iterable[Plan], prices: Prices) -> Table:
+    """Return a capacity plan for a person."""
+    title = f"{load.transactions:,} transactions in an hour, released at once: {load.chunks:,} chunks of {load.seconds_each:g} s"
+    columns = ("tasks", "instances", "done after", "p95 wait", "requests/s", "bus/s", "queues", "price", "")
+    table = Table(*columns, title=title, caption=f"prices: {prices}")
+    for one in plans:
+        table.add_row(
+            str(one.tasks),
+            str(one.instances),
+            f"{one.emptied:,.0f} s",
+            f"{one.p95:,.0f} s",
+            f"{one.account_rate:,.0f}",
+            f"{one.bus_rate:,.0f}",
+            str(one.queues),
+            f"{one.amount:.4f}",
+            remark(one),
+        )
+    return table
+
+
+def remark(plan: Plan) -> str:
+    """Say what is wrong with a row, if anything is."""
+    if not plan.is_in_time:
+        return "not done within the hour"
+    return "" if plan.is_within_limits else "more than half of what one account or namespace bears"
+
+
+def _each(busy: float, done: int) -> float | None:
+    return round(busy / done, 4) if done else None
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,96 @@
+"""How many tasks an hourly volume takes, what that means for the limits of the services, and what it costs; pure.
+
+The volume is released at once, as behind a gate: the hardest hour with that volume. Each row is a replay.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from shared.concurrency.replay import Push
+from shared.concurrency.rules import Ratio, Rule, Rules
+from shared.concurrency.simulator import Simulation
+from shared.concurrency.synthetic import DAY, PUT_RATE
+from shared.concurrency.trace import Header, Stretch, Trace
+from shared.usage.bill import price, useful
+from shared.usage.prices import Prices
+
+#: What a chunk asks for besides its queue messages: its payload, its result, and the message about it.
+PER_CHUNK: Final = {"blob_read": 1, "blob_write": 1, "bus": 3}
+#: Documented targets: messages a second of one queue, requests a second of one account, operations a second of one
+#: namespace of the tier Standard. Half of each is planned with, the rest is for retries and for others.
+QUEUE_RATE, ACCOUNT_RATE, BUS_RATE = 2_000, 20_000, 1_000
+HEADROOM: Final = 0.5
+#: What the rows ask for.
+STEPS: Final = (4, 8, 16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An hour's volume and what it is made of."""
+
+    transactions: int
+    chunk_items: int
+    #: Seconds of work for a chunk.
+    seconds_each: float
+    #: Tasks of an instance.
+    tasks_each: int = 4
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks that is."""
+        return math.ceil(self.transactions / self.chunk_items)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One row: what so many tasks make of it."""
+
+    tasks: int
+    instances: int
+    #: Seconds from the release to the begin of the last chunk's work, and of most of them.
+    emptied: float
+    p95: float
+    #: A second, while it runs; `queues` are those that keep each below its target.
+    account_rate: float
+    bus_rate: float
+    queues: int
+    amount: Decimal
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether the hour is enough for the hour's volume."""
+        return self.emptied <= 3600
+
+    @property
+    def is_within_limits(self) -> bool:
+        """Whether one account and one namespace bear it."""
+        return self.account_rate <= ACCOUNT_RATE * HEADROOM and self.bus_rate <= BUS_RATE * HEADROOM
+
+
+def plans(load: Load, prices: Prices, steps: Iterable[int] = STEPS) -> list[Plan]:
+    """Return a row for each number of tasks."""
+    return [_plan(load, tasks, prices) for tasks in steps]
+
+
+def _plan(load: Load, tasks: int, prices: Prices) -> Plan:
+    stretch = Stretch(at=DAY, seconds=load.chunks / PUT_RATE, arrived=load.chunks, latency=load.seconds_each)
+    rules = Rules(1, (Rule("capacity", (), Ratio(1)),), most=tasks)
+    outcome = Simulation(
+        Trace(Header(what="synthetic"), [stretch]), Push(rules, permit_tasks=min(tasks, load.tasks_each))
+    ).run()
+    seconds = max(outcome.delays, default=0.0) + load.seconds_each + stretch.seconds
+    each = useful(**{name: number * load.chunks for name, number in PER_CHUNK.items()})
+    requests = outcome.count() - outcome.count("bus") + (PER_CHUNK["blob_read"] + PER_CHUNK["blob_write"]) * load.chunks
+    return Plan(
+        tasks=tasks,
+        instances=math.ceil(tasks / load.tasks_each),
+        emptied=seconds,
+        p95=outcome.delay(95),
+        account_rate=requests / seconds,
+        bus_rate=(outcome.count("bus") + PER_CHUNK["bus"] * load.chunks) / seconds,
+        queues=max(1, math.ceil(max(PUT_RATE, load.chunks / seconds) / (QUEUE_RATE * HEADROOM))),
+        amount=price(outcome.usage, prices).total + price(each, prices).total,
+    )

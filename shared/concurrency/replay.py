@@ -1,0 +1,189 @@
+"""What Sluice itself does with a trace in push mode, for the simulator: its decisions, its permits, and every request.
+
+The decisions are made by `decide` itself. What a dispatch, a permit, a drain and a tick ask of storage and of the bus
+is counted as the code in `shared/dequeue` and `shared/tick.py` asks it.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from shared.concurrency.decide import Decision, decide
+from shared.concurrency.fleet import LOOK_EVERY
+from shared.concurrency.governor import Governor
+from shared.concurrency.observation import Observation
+from shared.concurrency.rules import Rules
+from shared.concurrency.simulator import Simulation
+from shared.dequeue.drain import DEPTH_EVERY, PATIENCE
+from shared.dequeue.slots import RENEW_AFTER
+from shared.usage.meter import Cause
+
+#: Seconds between two ticks, and for which a job counts as open after its end.
+TICK: Final = 60.0
+OPEN: Final = 600.0
+#: Ticks between two looks at the poison queues, and how many there are.
+POISON_TICKS, POISON_QUEUES = 15, 2
+#: Seconds from the sending of a permit to the first receive: `make bench` measures it (docs/dequeue.md).
+WAKE: Final = 0.25
+#: Half the time for which a message is hidden: what a receive may ask for has to be begun within.
+HALF_VISIBILITY: Final = 15.0
+_MIDNIGHT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Push:
+    """Sluice with `SLUICE_DEQUEUE=push`, under these rules."""
+
+    rules: Rules
+    name: str = "Sluice, push"
+    #: Tasks that a permit starts.
+    permit_tasks: int = 4
+    wake: float = WAKE
+    budget: int | None = None
+    decisions: list[Decision] = field(default_factory=list)
+    _decision: Decision | None = None
+    _held: set[int] = field(default_factory=set)
+    _active_until: float = float("-inf")
+    _looked_at: float = float("-inf")
+    _told_done: int = 0
+
+    def start(self, simulation: Simulation) -> None:
+        """Begin to tick."""
+        simulation.at(TICK, lambda: self._tick(simulation, 1))
+
+    def ended(self, simulation: Simulation) -> None:
+        """Count nothing: nobody waits for work."""
+
+    def arrived(self, simulation: Simulation, messages: int, coming: int) -> None:
+        """Decide at the begin of a burst, then wake whoever is missing, once for each put."""
+        self._look(simulation)
+        if self._active_until < simulation.now or simulation.depth <= messages:
+            # Reading what the fleet shares, and writing the decision when it is another one.
+            simulation.count("table", Cause.USEFUL)
+            self._decide(simulation, max(simulation.depth, coming))
+        self._active_until = simulation.now + OPEN
+        self._send(simulation, max(simulation.depth, coming), Cause.USEFUL)
+
+    def _tick(self, simulation: Simulation, number: int) -> None:
+        simulation.count("table", Cause.SWEEP, 2)
+        if number % POISON_TICKS == 0:
+            simulation.count("queue", Cause.SWEEP, POISON_QUEUES)
+        if simulation.depth:
+            self._active_until = simulation.now + OPEN
+        if simulation.now <= self._active_until:
+            for meter in ("table", "blob-read", "queue"):
+                simulation.count(meter, Cause.SWEEP)
+            self._decide(simulation, simulation.depth)
+            if simulation.depth or simulation.done != self._told_done:
+                # The trace itself.
+                self._told_done = simulation.done
+                simulation.count("blob-write", Cause.SWEEP)
+            if simulation.depth:
+                self._send(simulation, simulation.depth, Cause.SWEEP)
+        simulation.at(simulation.now + TICK, lambda: self._tick(simulation, number + 1))
+
+    def _decide(self, simulation: Simulation, depth: int) -> None:
+        now = _MIDNIGHT + timedelta(seconds=simulation.now)
+        seen = Observation(
+            depth=depth,
+            hour=now.hour,
+            latency=simulation.busy / simulation.done if simulation.done else None,
+            in_flight=simulation.in_work,
+        )
+        governors: dict[str, Governor] = {}
+        decision = decide(self.rules, seen, governors, self.budget, self._decision, now)
+        if self._decision is None or decision.tasks != self._decision.tasks:
+            simulation.count("table", Cause.SWEEP)
+            self.decisions.append(decision)
+        self._decision = decision
+
+    def _send(self, simulation: Simulation, depth: int, cause: Cause) -> None:
+        tasks = min(self.rules.ask(self._seen(simulation, depth)).tasks, self._cap(), depth)
+        slots = -(-tasks // self.permit_tasks)
+        if not slots:
+            return
+        # Which slots somebody has.
+        simulation.count("blob-list", cause)
+        for slot in range(slots):
+            if slot not in self._held:
+                # Sent, received and completed.
+                simulation.count("bus", cause, 3)
+                share = min(self.permit_tasks, tasks - slot * self.permit_tasks)
+                simulation.at(simulation.now + self.wake, partial(self._drain, simulation, slot, share))
+
+    def _seen(self, simulation: Simulation, depth: int) -> Observation:
+        latency = simulation.busy / simulation.done if simulation.done else None
+        return Observation(depth=depth, hour=int(simulation.now // 3600) % 24, latency=latency)
+
+    def _cap(self) -> int:
+        cap = self._decision.cap if self._decision else None
+        return self.rules.most if cap is None else min(cap, self.rules.most)
+
+    def _drain(self, simulation: Simulation, slot: int, most: int) -> None:
+        simulation.count("blob-other", Cause.USEFUL)
+        if slot not in self._held:
+            self._held.add(slot)
+            _Drain(self, simulation, slot, most).begin()
+
+    def _look(self, simulation: Simulation) -> None:
+        if simulation.now - self._looked_at >= LOOK_EVERY:
+            self._looked_at = simulation.now
+            simulation.count("table", Cause.SWEEP)
+
+    def release(self, simulation: Simulation, slot: int, seconds: float) -> None:
+        """Count what a drain of so many seconds asked for besides its messages, and let others have the slot."""
+        self._held.discard(slot)
+        # Released, and kept meanwhile; the depth; what the fleet shares, read and told.
+        simulation.count("blob-other", Cause.USEFUL, 1 + int(seconds // RENEW_AFTER))
+        simulation.count("queue", Cause.SWEEP, int(seconds // DEPTH_EVERY))
+        simulation.count("table", Cause.SWEEP, 2 + 2 * int(seconds // LOOK_EVERY))
+        handed_over = int(seconds // PATIENCE)
+        simulation.count("bus", Cause.USEFUL, 3 * handed_over)
+        simulation.count("blob-other", Cause.USEFUL, 2 * handed_over)
+        if slot == 0:
+            simulation.count("queue", Cause.IDLE)
+            if simulation.waiting:
+                self._drain(simulation, 0, self.permit_tasks)
+
+
+@dataclass(slots=True)
+class _Drain:
+    """The tasks of one slot, until an empty receive of each."""
+
+    push: Push
+    simulation: Simulation
+    slot: int
+    most: int
+    running: int = 0
+    began: float = 0.0
+
+    def begin(self) -> None:
+        self.began = self.simulation.now
+        self._start()
+
+    def _start(self) -> None:
+        self.running += 1
+        self.simulation.grow()
+        self.simulation.at(self.simulation.now, self._receive)
+
+    def _receive(self) -> None:
+        size = min(self.simulation.share(self.simulation.tasks), self._in_time())
+        taken = self.simulation.receive(size)
+        if not taken:
+            self._end()
+            return
+        if len(taken) == size:
+            # One looks first; less than it asked for is all there was.
+            for _ in range(self.most - self.running):
+                self._start()
+        self.simulation.work(taken, self._receive)
+
+    def _in_time(self) -> int:
+        return max(1, int(HALF_VISIBILITY / self.simulation.latency))
+
+    def _end(self) -> None:
+        self.simulation.tasks -= 1
+        self.running -= 1
+        if not self.running:
+            self.push.release(self.simulation, self.slot, self.simulation.now - self.began)
