@@ -2,9 +2,11 @@
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock, Timer
 
 from shared.clock import Clock
+from shared.concurrency.decide import Decision
 from shared.concurrency.fleet import LOOK_EVERY, Fleet, Worker, share_here
 from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.gauge import Gauge
@@ -111,6 +113,14 @@ class Following:
     def puts(self, full: int) -> int:
         """Return how many requests whoever is busy with storage may have under way, of `full`; free."""
         return self.pushback.limit(full, full)
+
+    def learn(self, decision: Decision) -> None:
+        """Follow a decision that this process has just made itself."""
+        self._fleet = replace(self._fleet, decision=decision)
+
+    def decided(self) -> int:
+        """Return the tasks that were decided for the fleet, none while nothing was; free."""
+        return self._fleet.decision.tasks if self._fleet.decision else 0
 
     def tasks(self) -> int:
         """Return the tasks that were decided for the fleet; those of the rules while nothing was decided; free."""

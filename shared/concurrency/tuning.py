@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.concurrency.decide import Decision, decide
+from shared.concurrency.decide import BUDGET, Decision, decide
 from shared.concurrency.fleet import Fleet, RulesInForce
 from shared.concurrency.fleet_table import Change, FleetTable
 from shared.concurrency.governor import Governor
@@ -86,12 +86,15 @@ class Tuning:
     def foresee(self, messages: int) -> Decision:
         """Decide for what is about to be put, so that a burst has its decision before the next tick; two requests."""
         now, fleet = self.clock.now(), self.fleet.read()
-        before = fleet.decision.observation if fleet.decision else None
+        last = fleet.decision
+        before = last.observation if last else None
         # What the tick saw last may still be there; to decide by more than there is starts a task too many.
         depth = messages + (before.depth if before else 0)
         seen = replace(before or Observation(depth=0), depth=depth, hour=now.hour)
         governors = {name: one.after(self.pushback.governors().get(name, one)) for name, one in fleet.governors.items()}
-        decision = decide(fleet.rules, seen, governors, self.budget(now), fleet.decision, now)
+        # What the day has cost is the tick's to ask: it did within the last minute.
+        budget = last.terms.get(BUDGET) if last else None
+        decision = decide(fleet.rules, seen, governors, budget, last, now)
         self._write(fleet, decision, {}, Change())
         return decision
 

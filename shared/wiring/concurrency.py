@@ -1,12 +1,14 @@
 """How many tasks may run: what a process follows, and what the tick decides."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from shared.clock import Clock, SystemClock
 from shared.concurrency.depths import QueueDepths
 from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.following import Following
+from shared.concurrency.foresight import Foresight
 from shared.concurrency.gauge import Gauge
 from shared.concurrency.recorder import Recorder
 from shared.concurrency.rules_blob import RulesBlob
@@ -35,6 +37,11 @@ def following(connections: Connections, *, clock: Clock | None = None) -> Follow
     """Return what one process follows; nothing is asked of storage yet."""
     clock = clock or SystemClock()
     return Following(fleet_table(connections), connections.pushback, Gauge(clock), clock)
+
+
+def foresight(follow: Following, tune: Tuning, wake: Callable[[int, int], AbstractContextManager[None]]) -> Foresight:
+    """Return what decides before it wakes."""
+    return Foresight(following=follow, decide=tune.foresee, wake=wake, clock=tune.clock)
 
 
 def tuning(

@@ -27,7 +27,7 @@ from shared.pipeline.sweep import Sweep
 from shared.settings import Settings
 from shared.tick import Tick
 from shared.topology import POISON_SUFFIX, topology
-from shared.wiring.concurrency import tuning
+from shared.wiring.concurrency import foresight, tuning
 from shared.wiring.gates import Gatehouse
 from shared.wiring.push import Push, Waking, waking_nobody
 from shared.wiring.stores import outbox, queue_sender, table_ledger
@@ -60,7 +60,14 @@ def line(  # noqa: PLR0913 - the parts of an app
 ) -> Line:
     """Return the line that these connections reach; nothing is asked of storage yet. `push`: who is woken for work."""
     clock, send, ledger = clock or SystemClock(), queue_sender(connections), table_ledger(connections)
-    waking = waking_nobody if push is None else push.notifier
+    tune = tuning(
+        connections,
+        settings,
+        clock=clock,
+        budget=day_budget(connections, settings),
+        top_up=no_top_up if push is None else push.top_up.run,
+    )
+    waking = waking_nobody if push is None else foresight(work.following, tune, push.notifier)
     finish = FinishCall(_waking(send, waking), gates.pending, clock)
     acceptance = _acceptance(connections, settings, gates, work, clock)
     dispatcher = Dispatcher(
@@ -112,13 +119,7 @@ def line(  # noqa: PLR0913 - the parts of an app
                 retention=settings.retention,
             ),
             drain_poison=lambda: _drain_poison(connections, settings, work),
-            tune=tuning(
-                connections,
-                settings,
-                clock=clock,
-                budget=day_budget(connections, settings),
-                top_up=no_top_up if push is None else push.top_up.run,
-            ).run,
+            tune=tune.run,
             ahead=settings.chunk_overdue,
             clock=clock,
         ),

@@ -1,12 +1,14 @@
 """The fleet on a real table: what processes and the tick tell each other, and what it costs."""
 
 from collections import Counter
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 
 from shared.concurrency.decide import GOVERNOR
 from shared.concurrency.fleet_table import Change
+from shared.concurrency.foresight import Foresight
 from shared.concurrency.pushback import STORAGE
 from shared.concurrency.rules_blob import Unchanged
 from shared.concurrency.trace import Stretch, read
@@ -309,3 +311,58 @@ def test_a_trace_is_read_as_it_was_recorded(recording):
     found = read(recording.read(NOON).splitlines())
     assert (found.header.what, found.stretches) == ("recorded", stretches)
     assert recording.read(NOON + timedelta(days=1)) is None
+
+
+# Before a burst.
+
+
+@contextmanager
+def _nobody(_messages, _coming):
+    yield
+
+
+def test_a_burst_has_its_decision_when_it_is_put(fleet):
+    """0, what the rules want, 0, each with its reason, although the burst is over before the next tick."""
+    tuning, process = fleet.tuning(), fleet.process()
+    foresight = Foresight(following=process, decide=tuning.foresee, wake=_nobody, clock=fleet.clock)
+    tuning.run()
+    fleet.clock.advance(seconds=20)
+    with tallied() as first, foresight(100, 5000):
+        pass
+    with tallied() as further, foresight(100, 4900):
+        pass
+    fleet.clock.advance(seconds=40)
+    tuning.run()
+    assert (requests(first), requests(further)) == ({"table": 3}, {})
+    found = fleet.table.history(5)
+    assert [one.tasks for one in found] == [0, 100, 0]
+    assert "of 5000 messages" in found[1].reason
+
+
+def test_a_put_that_is_foreseen_already_decides_nothing(fleet):
+    """A few more messages than before need no other decision."""
+    tuning, process = fleet.tuning(), fleet.process()
+    foresight = Foresight(following=process, decide=tuning.foresee, wake=_nobody, clock=fleet.clock)
+    with foresight(100, 5000):
+        pass
+    fleet.clock.advance(seconds=20)
+    with tallied() as again, foresight(100, 300):
+        pass
+    assert requests(again) == {"table": 1}
+    assert len(fleet.table.history(5)) == 1
+
+
+def test_a_put_goes_on_where_nothing_can_be_decided(fleet, provisioned):
+    """Whoever cannot read the decisions wakes tasks all the same."""
+    with Connections(provisioned.connection_string.replace("127.0.0.1:", "127.0.0.1:1")) as away:
+        fleet.table._table = away.tables.get_table_client("decisions")
+        woken = []
+
+        @contextmanager
+        def wake(messages, coming):
+            yield woken.append((messages, coming))
+
+        foresight = Foresight(following=fleet.process(), decide=fleet.tuning().foresee, wake=wake, clock=fleet.clock)
+        with foresight(1, 7):
+            pass
+    assert woken == [(1, 7)]
