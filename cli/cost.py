@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from cli import cost_compare_view as comparison
 from cli import cost_view as view
 from cli.jobs import JobArgument, find_job
 from cli.options import JsonOption, SettingsOption, connected
+from shared.concurrency.observation import Observation
+from shared.concurrency.rules import Rules
 from shared.concurrency.trace import Stretch
 from shared.concurrency.trace import read as read_trace
+from shared.dequeue.permits import Fleet
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job
 from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work
@@ -20,9 +24,10 @@ from shared.usage.diary import noted_on
 from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, month
 from shared.usage.idle import Installation, idle_day
 from shared.usage.job_bill import bill_of
+from shared.usage.notify_price import Dispatch, wakings
 from shared.usage.prices import BUILT_IN, load
 from shared.usage.seed_example import IdlePolling
-from shared.wiring import table_ledger
+from shared.wiring import fleet_table, table_ledger
 
 #: Jobs that a forecast looks back at: each is a request.
 MOST_JOBS = 500
@@ -136,17 +141,30 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
     permits: Annotated[int, typer.Option(min=1, help="Permits of one awakening.")] = 1,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks that a permit starts.")] = 4,
     days: Annotated[int, typer.Option(min=1, max=365, help="How far back to look for jobs.")] = 30,
+    stored: Annotated[int | None, typer.Option(min=1, help="Stored bytes of one of your payloads.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare push with polling and messages with blobs, with the crossing points and on which side you are."""
-    table = load(prices)
-    work, span = _work(trace, settings, days)
-    choice = PushOrPoll(interval, permits, tasks, table)
-    found = view.Comparison(choice, InlineOrBlob(table), tuple(work), span)
-    if as_json:
-        typer.echo(json.dumps(view.comparison_document(found)))
+    """Compare push with polling, the policies of waking, messages with blobs: where they cross, and where you are."""
+    table, woken = load(prices), []
+    if trace:
+        work, span = _work_of_trace(trace)
     else:
-        view.print_comparison(found, Console())
+        with connected(settings) as connections:
+            jobs = _since(table_ledger(connections), datetime.now(UTC) - timedelta(days=days))
+            woken = wakings(_dispatches(jobs), _fleet(fleet_table(connections).read().rules, tasks))
+        work, span = _work_of_jobs(jobs)
+    found = comparison.Comparison(
+        PushOrPoll(interval, permits, tasks, table),
+        InlineOrBlob(table),
+        tuple(work),
+        span,
+        tuple(woken),
+        stored,
+    )
+    if as_json:
+        typer.echo(json.dumps(comparison.document(found)))
+    else:
+        comparison.print_out(found, Console())
 
 
 @app.command("prices")
@@ -163,14 +181,28 @@ def _demand(trace: Path | None, settings: Path | None, days: int) -> Demand:
     return demand_of_arrivals(arrivals, f"the trace {trace}")
 
 
-def _work(trace: Path | None, settings: Path | None, days: int) -> tuple[list[Work], timedelta]:
-    if trace is None:
-        jobs, now = _jobs(settings, days), datetime.now(UTC)
-        since = min((job.accepted_at for job in jobs), default=now)
-        return [Work(job.started_at or job.accepted_at, job.finished_at) for job in jobs], now - since
+def _work_of_jobs(jobs: list[Job]) -> tuple[list[Work], timedelta]:
+    now = datetime.now(UTC)
+    since = min((job.accepted_at for job in jobs), default=now)
+    return [Work(job.started_at or job.accepted_at, job.finished_at) for job in jobs], now - since
+
+
+def _work_of_trace(trace: Path) -> tuple[list[Work], timedelta]:
     found = [one for one in _trace(trace) if one.arrived or one.depth]
     work = [Work(one.at, one.at + timedelta(seconds=one.seconds)) for one in found]
     return work, (work[-1].ended or work[-1].began) - work[0].began if work else timedelta()
+
+
+def _fleet(rules: Rules, tasks: int) -> Fleet:
+    return Fleet(rule=lambda depth: rules.ask(Observation(depth=depth)).tasks, cap=lambda: rules.most, tasks=tasks)
+
+
+def _dispatches(jobs: list[Job]) -> list[Dispatch]:
+    return [
+        Dispatch(job.started_at, job.chunks, job.finished_at - job.started_at)
+        for job in jobs
+        if job.started_at and job.finished_at
+    ]
 
 
 def _trace(path: Path) -> list[Stretch]:

@@ -1,15 +1,13 @@
 """How `sluice cost` shows amounts: tables for people, one JSON shape a command for programs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 
 from rich.console import Console
 from rich.table import Table
 
 from shared.usage.bill import Bill, price, usage_of_counts, useful
-from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work, a_day, wakes
 from shared.usage.forecast import Month
 from shared.usage.idle import Asker, Installation, idle_day
 from shared.usage.job_bill import TAKEN_AT_ONCE, JobBill
@@ -179,56 +177,6 @@ def seed_document(seed: IdlePolling) -> dict[str, object]:
         "month": f"{seed.month:.2f}",
         "printed": str(PRINTED),
         "why": WHY_IT_DIFFERS,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two choices, and the work that was measured."""
-
-    push: PushOrPoll
-    payload: InlineOrBlob
-    work: tuple[Work, ...]
-    span: timedelta
-
-    @property
-    def wakes_a_day(self) -> Decimal:
-        """How often a day work came when there was none."""
-        return a_day(wakes(self.work), self.span)
-
-    @property
-    def is_push_cheaper(self) -> bool:
-        """On which side the measured work is."""
-        return self.wakes_a_day < self.push.crossing
-
-
-def print_comparison(found: Comparison, console: Console) -> None:
-    """Print both choices with their crossing points."""
-    push, payload = found.push, found.payload
-    console.print(
-        f"Push or poll: a poller every {push.interval:g} s costs {money(push.polling)} a day; to be started by "
-        f"{push.permits} permit(s) of {push.tasks} tasks costs {money(push.an_awakening)} each time. Below "
-        f"{push.crossing:,} awakenings a day push is cheaper. Measured: {found.wakes_a_day:.1f} a day: "
-        f"{'push' if found.is_push_cheaper else 'polling'}."
-    )
-    console.print(
-        f"Messages or a blob: a message costs {money(payload.inline(1))}, a message and a blob {money(payload.blob())}. "
-        f"From {payload.crossing:,} stored bytes on ({payload.crossing // 1024} KiB) the blob is cheaper than the "
-        "messages that the bytes would need."
-    )
-    console.print(f"Prices: {push.prices}")
-
-
-def comparison_document(found: Comparison) -> dict[str, object]:
-    """Return the comparison as JSON has it."""
-    return {
-        "polling_a_day": str(found.push.polling),
-        "an_awakening": str(found.push.an_awakening),
-        "crossing_awakenings_a_day": found.push.crossing,
-        "measured_awakenings_a_day": float(round(found.wakes_a_day, 3)),
-        "cheaper": "push" if found.is_push_cheaper else "polling",
-        "blob_is_cheaper_from_bytes": found.payload.crossing,
-        "prices": str(found.push.prices),
     }
 
 

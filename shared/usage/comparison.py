@@ -14,6 +14,9 @@ from shared.usage.prices import Prices
 OPERATIONS_OF_A_PERMIT: Final = 3
 #: Whom a permit started finds an empty queue once, at the end.
 EMPTY_RECEIVES_OF_A_TASK: Final = 1
+#: Whoever sends permits looks once which slots are held; whoever gets one leases its slot, and gives it back.
+LOOKS_AT_SLOTS: Final = 1
+REQUESTS_OF_A_LEASE: Final = 2
 #: Put, get and delete of a message; put of a blob, and the reading of it.
 OF_A_MESSAGE: Final = useful(queue=3)
 OF_A_BLOB: Final = useful(blob_write=1, blob_read=1)
@@ -58,8 +61,13 @@ class PushOrPoll:
     @property
     def an_awakening(self) -> Decimal:
         """The price of being started once."""
-        bus = self.permits * OPERATIONS_OF_A_PERMIT
-        return price(useful(bus=bus, queue=self.permits * self.tasks * EMPTY_RECEIVES_OF_A_TASK), self.prices).total
+        usage = useful(
+            bus=self.permits * OPERATIONS_OF_A_PERMIT,
+            queue=self.permits * self.tasks * EMPTY_RECEIVES_OF_A_TASK,
+            blob_list=LOOKS_AT_SLOTS,
+            blob_other=self.permits * REQUESTS_OF_A_LEASE,
+        )
+        return price(usage, self.prices).total
 
     @property
     def crossing(self) -> int:

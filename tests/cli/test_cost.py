@@ -82,6 +82,19 @@ def test_a_trace_takes_the_place_of_the_ledger(sluice, tmp_path):
     assert compared["cheaper"] == "push"
 
 
+def test_choices_are_compared_for_what_was_measured(sluice, billed):
+    """Every policy of waking, and the payload on one side of its crossing."""
+    said = json.loads(sluice("cost", "compare", "--days", "1", "--json").stdout)
+    assert [one["policy"] for one in said["wakings"]] == ["each", "first", "depth", "burst"]
+    amounts = {one["policy"]: Decimal(one["amount"]) for one in said["wakings"]}
+    assert amounts["burst"] > 0
+    above = str(said["blob_is_cheaper_above_bytes"] + 1)
+    shown = " ".join(sluice("cost", "compare", "--days", "1", "--stored", above).stdout.split())
+    assert "Yours of" in shown
+    assert ": a blob," in shown
+    assert "Waking for the measured dispatches" in shown
+
+
 def test_the_papers_example_is_reproduced_and_its_slip_explained(sluice):
     """To the cent, with the reason for the difference."""
     said = json.loads(sluice("cost", "seed", "--json", settings={}).stdout)

@@ -1,0 +1,88 @@
+"""What each policy of waking costs for the dispatches that were measured, by the policies' own code; pure.
+
+The depth between dispatches is taken to fall evenly while a job runs, and a slot to be held while there is depth for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from shared.dequeue.notify import Notify, Put, called_for
+from shared.dequeue.permits import Fleet
+from shared.usage.bill import price, useful
+from shared.usage.comparison import OPERATIONS_OF_A_PERMIT
+from shared.usage.prices import Prices
+
+#: Chunks that a dispatch puts before it notes its cursor: a put, for whoever wakes somebody.
+CHUNKS_OF_A_PUT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Chunks that were put, and how long it took until all of them were done."""
+
+    at: datetime
+    chunks: int
+    lasted: timedelta
+
+    def left(self, moment: datetime) -> int:
+        """Return how many of them are on the queues at a moment."""
+        if moment < self.at:
+            return 0
+        share = (moment - self.at) / self.lasted if self.lasted else 1.0
+        return round(self.chunks * max(0.0, 1.0 - share))
+
+
+@dataclass(frozen=True, slots=True)
+class Waking:
+    """What one policy did."""
+
+    policy: Notify
+    permits: int = 0
+    #: Permits for a slot that somebody had already: each costs a look, and wakes nobody.
+    in_vain: int = 0
+    depth_looks: int = 0
+    slot_looks: int = 0
+    #: Puts that woke nobody although nobody was there: the tick finds them, up to a minute late.
+    missed: int = 0
+
+    def amount(self, tasks: int, prices: Prices) -> Decimal:
+        """Return the price: permits over the bus, their leases, the empty receive of each task, and the looks."""
+        woken = self.permits - self.in_vain
+        usage = useful(
+            bus=self.permits * OPERATIONS_OF_A_PERMIT,
+            blob_other=self.permits + woken,
+            queue=woken * tasks + self.depth_looks,
+            blob_list=self.slot_looks,
+        )
+        return price(usage, prices).total
+
+
+def wakings(dispatches: Sequence[Dispatch], fleet: Fleet, work_queues: int = 1) -> list[Waking]:
+    """Return what each policy does for these dispatches."""
+    return [_waking(policy, sorted(dispatches, key=lambda one: one.at), fleet, work_queues) for policy in Notify]
+
+
+def _waking(policy: Notify, dispatches: Sequence[Dispatch], fleet: Fleet, work_queues: int) -> Waking:
+    permits = in_vain = depth_looks = slot_looks = missed = 0
+    for number, dispatch in enumerate(dispatches):
+        earlier = sum(one.left(dispatch.at) for one in dispatches[:number])
+        # Slots that the depth before called for are held, and so are those that this dispatch has woken.
+        held = fleet.slots(earlier)
+        for done in range(0, dispatch.chunks, CHUNKS_OF_A_PUT):
+            messages = min(CHUNKS_OF_A_PUT, dispatch.chunks - done)
+            before = earlier + done if policy.looks_at_depth else None
+            depth = called_for(
+                policy, Put(messages=messages, coming=dispatch.chunks - done, before=before), fleet.wanted
+            )
+            slots = fleet.slots(depth)
+            woken = max(0, slots - held)
+            sent = messages if policy is Notify.EACH and slots else woken
+            permits, in_vain = permits + sent, in_vain + sent - min(sent, woken)
+            depth_looks += work_queues * policy.looks_at_depth
+            slot_looks += bool(slots) and policy is not Notify.EACH
+            held = max(held, min(slots, held + sent))
+            missed += not held
+    return Waking(policy, permits, in_vain, depth_looks, slot_looks, missed)
