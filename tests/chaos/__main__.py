@@ -2,13 +2,13 @@
 
 import argparse
 import platform
-import re
 import sys
 import tempfile
 import time
 
 from local.docs import markdown
 from local.paths import ROOT
+from tests.benchmarks import document
 from tests.chaos import scenes
 from tests.chaos.corpus import sendable
 from tests.chaos.stack import running
@@ -32,7 +32,7 @@ def main(arguments=None):
         sys.stdout.write(f"{table}\n\n{said}\n\n")
         is_bad = is_bad or any(row.found for row in rows)
         if not options.dry:
-            _write(name, f"{table}\n\n{said}")
+            document.write(DOCUMENT, name, f"{table}\n\n{said}", maker="python -m tests.chaos")
     return 1 if is_bad else 0
 
 
@@ -41,12 +41,14 @@ def _kills(folder, options):
 
 
 def _losses(folder, options):
-    return scenes.losses(folder, items=options.items)
+    with running(folder, instances=2) as stack:
+        return scenes.losses(stack, items=options.items)
 
 
 def _outages(folder, options):
     away = {"bus_seconds": options.bus_seconds, "storage_seconds": options.storage_seconds}
-    return scenes.outages(folder, items=options.items, **away)
+    with running(folder, instances=2) as stack:
+        return scenes.outages(stack, items=options.items, **away)
 
 
 def _submissions(folder, _):
@@ -66,16 +68,6 @@ def _parser():
     parser.add_argument("--storage-seconds", type=int, default=60, help="how long storage answers 503")
     parser.add_argument("--dry", action="store_true", help="leave docs/chaos.md as it is")
     return parser
-
-
-def _write(name, table):
-    text = DOCUMENT.read_text()
-    begin, end = f"<!-- made by `python -m tests.chaos`: {name} -->", "<!-- end -->"
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    text, count = pattern.subn(lambda _: f"{begin}\n\n{table}\n\n{end}", text)
-    if count != 1:
-        raise ValueError(f"{DOCUMENT.name} has {count} places for {name}, expected 1")
-    DOCUMENT.write_text(text)
 
 
 if __name__ == "__main__":

@@ -58,25 +58,24 @@ def kills(folder, *, jobs=20, items=10_000, least=150, mean=2.0, instances=3):
     return [Row(what, how_many, found, f"every control total exact; {runs:,} runs of {chunks:,} chunks")]
 
 
-def losses(folder, *, jobs=4, items=10_000, hurries=False):
+def losses(stack, *, jobs=4, items=10_000, hurries=False):
     """Lose the whole bus, and then every message of every queue, in the middle of jobs."""
-    with running(folder, instances=2, retry="00:00:02" if hurries else "00:00:30") as stack:
-        lost_bus = _lost(stack, "bus", jobs, items, hurries, stack.broker.restart)
-        cleared = []
+    lost_bus = _lost(stack, "bus", jobs, items, hurries, stack.broker.restart)
+    cleared = []
 
-        def clear():
-            # Twice: what is being put at the moment of the first is lost by the second.
-            cleared.append(stack.clear_queues() + stack.clear_queues())
+    def clear():
+        # Twice: what is being put at the moment of the first is lost by the second.
+        cleared.append(stack.clear_queues() + stack.clear_queues())
 
-        lost_queues = _lost(stack, "queues", jobs, items, hurries, clear)
+    lost_queues = _lost(stack, "queues", jobs, items, hurries, clear)
 
-        def both():
-            stack.broker.restart()
-            clear()
+    def both():
+        stack.broker.restart()
+        clear()
 
-        lost_all = _lost(stack, "both", jobs, items, hurries, both)
-        _at_rest(stack)
-        found = list(breaches(stack, [*lost_bus, *lost_queues, *lost_all]))
+    lost_all = _lost(stack, "both", jobs, items, hurries, both)
+    _at_rest(stack)
+    found = list(breaches(stack, [*lost_bus, *lost_queues, *lost_all]))
     how = "the app's own tick" if not hurries else "ticks beside the app, by a clock that is ahead"
     amount = f"{jobs} jobs of {items:,} transactions"
     result = f"all complete from the ledger, by {how}"
@@ -130,22 +129,21 @@ def _storage_busy(stack):
         stack.proxy.is_busy = False
 
 
-def outages(folder, *, items=20_000, bus_seconds=600, storage_seconds=60, hurries=False):
+def outages(stack, *, items=20_000, bus_seconds=600, storage_seconds=60, hurries=False):
     """Take `results` away for a while, then let storage answer 503, each in the middle of a job."""
-    with running(folder, instances=2, retry="00:00:02" if hurries else "00:00:30") as stack:
-        before = _timed(stack, "before", items)
-        during = [_through(stack, "no-bus", items, bus_seconds, hurries, _bus_away)]
-        middle = _timed(stack, "middle", items)
-        during.append(_through(stack, "busy", items, storage_seconds, hurries, _storage_busy))
-        after = _timed(stack, "after", items)
-        _at_rest(stack)
-        expected = [before[0], middle[0], after[0], *during]
-        found, (again, computed) = list(breaches(stack, expected)), computed_again(stack, expected)
-        if again:
-            found.append(f"computed again after the result was stored: {len(again)} chunks, as {again[0]}")
-        if computed != len(expected) * items // 100:
-            found.append(f"only {computed} chunks were seen to be computed")
-        refused = stack.proxy.refused
+    before = _timed(stack, "before", items)
+    during = [_through(stack, "no-bus", items, bus_seconds, hurries, _bus_away)]
+    middle = _timed(stack, "middle", items)
+    during.append(_through(stack, "busy", items, storage_seconds, hurries, _storage_busy))
+    after = _timed(stack, "after", items)
+    _at_rest(stack)
+    expected = [before[0], middle[0], after[0], *during]
+    found, (again, computed) = list(breaches(stack, expected)), computed_again(stack, expected)
+    if again:
+        found.append(f"computed again after the result was stored: {len(again)} chunks, as {again[0]}")
+    if computed != len(expected) * items // 100:
+        found.append(f"only {computed} chunks were seen to be computed")
+    refused = stack.proxy.refused
     rates = [f"{items / seconds:,.0f}" for _, seconds in (before, middle, after)]
     said = "0 parked, 0 computed again"
     return [
