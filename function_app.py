@@ -16,13 +16,14 @@ from functions import (
 )
 from shared.connections import Connections
 from shared.settings import Dequeue, Settings
+from shared.telemetry.choice import telemetry
 from shared.usage.keeping import keep
 from shared.wiring import diary, gatehouse, line, push, works
 from shared.workloads.registry import Workloads
 
 # Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.
 settings = Settings.parse(os.environ)
-connections = Connections.parse(os.environ)
+connections = Connections.parse(os.environ, telemetry=telemetry(settings.telemetry))
 gates = gatehouse(connections)
 work = works(connections, Workloads.load(settings.workloads, os.environ), work_queues=settings.work_queues)
 woken = push(connections, settings, work) if settings.dequeue is Dequeue.PUSH else None

@@ -59,7 +59,9 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 err=True,
             )
         publisher = Publisher(
-            connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
+            connections.queues.get_queue_client("submissions"),
+            connections.blobs.get_container_client("payloads"),
+            telemetry=connections.telemetry,
         )
         with file.open("rb") as opened, _progress(is_shown=not as_json) as progress:
             # Closed by `opened`: the wrapper only counts.

@@ -23,6 +23,8 @@ from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
 from shared.settings import SETTINGS
 from shared.telemetry.events import EVENTS
+from shared.telemetry.metrics import METRICS
+from shared.telemetry.spans import PIECES
 from shared.topology import CorrelationFilter, Delivery, Subscription, topology
 from shared.usage.idle import Asker, Installation, Who, idle_day
 from shared.usage.prices import load
@@ -140,6 +142,26 @@ def _alerts() -> str:
     return markdown(("event", "what happened", "calls for", "what to do"), rows)
 
 
+def _metrics() -> str:
+    rows = [
+        (
+            f"`{metric.name}`",
+            metric.kind.value,
+            metric.unit,
+            ", ".join(metric.attributes),
+            metric.meaning,
+            metric.remedy,
+        )
+        for metric in METRICS
+    ]
+    return markdown(("metric", "kind", "unit", "by", "what it counts", "when it looks wrong"), rows)
+
+
+def _spans() -> str:
+    rows = [(f"`{piece.value}`", what, under) for piece, (what, under) in PIECES.items()]
+    return markdown(("span", "the work", "stands under"), rows)
+
+
 def _events() -> str:
     rows = [
         (f"`{event.name}`", logging.getLevelName(event.level).lower(), event.meaning, ", ".join(event.fields))
@@ -197,6 +219,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "alerts": _alerts,
     "events": _events,
+    "metrics": _metrics,
+    "spans": _spans,
     "storage": _storage,
     "bus": _bus,
     "reasons": _reasons,

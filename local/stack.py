@@ -27,6 +27,8 @@ class RunningHost(Protocol):
 
     process: subprocess.Popen[bytes]
 
+    log: Path
+
     @property
     def base_url(self) -> str:
         """Where its HTTP functions and its admin endpoints answer."""

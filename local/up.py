@@ -13,7 +13,9 @@ from pathlib import Path
 
 from local.errors import StackError
 from local.paths import ROOT, STACK
+from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
+from shared.telemetry.choice import Wanted
 
 #: Where the `sluice` command finds the settings of the stack that runs.
 SETTINGS_FILE = STACK / "up" / "local.settings.json"
@@ -42,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
     parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")
     parser.add_argument("--data", type=Path, help="keep storage in this folder; without it, it is in memory")
+    parser.add_argument("--spans", action="store_true", help="show what each piece of work took, as a trace of its job")
     parser.add_argument(
         "--external",
         action="store_true",
@@ -52,7 +55,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _stack_options(options: argparse.Namespace) -> StackOptions:
     return StackOptions(
-        host=options.host, instances=options.instances, port=options.port, flex=options.flex, data=options.data
+        host=options.host,
+        instances=options.instances,
+        port=options.port,
+        flex=options.flex,
+        data=options.data,
+        settings={"SLUICE_TELEMETRY": Wanted.PRINT.value} if options.spans else None,
     )
 
 
@@ -60,17 +68,18 @@ def _embedded(options: argparse.Namespace, told_to_stop: threading.Event) -> int
     with running(_stack_options(options)) as stack, _published(stack.settings):
         processes = {"azurite": stack.azurite.process, "broker": stack.broker.process, "host": stack.host.process}
         _announce(stack.host, stack.settings)
-        _wait(processes, told_to_stop)
+        _wait(processes, told_to_stop, SpanLines(stack.host.log))
         print("sluice up: stopping", flush=True)
     return 0
 
 
 def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
-    settings = _local_settings()
-    host = start_host(_stack_options(options), settings)
+    wanted = _stack_options(options)
+    settings = _local_settings() | dict(wanted.settings or {})
+    host = start_host(wanted, settings)
     try:
         _announce(host, settings)
-        _wait({"host": host.process}, told_to_stop)
+        _wait({"host": host.process}, told_to_stop, SpanLines(host.log))
     finally:
         host.stop()
     return 0
@@ -109,8 +118,10 @@ def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
     )
 
 
-def _wait(processes: Mapping[str, subprocess.Popen[bytes]], told_to_stop: threading.Event) -> None:
+def _wait(processes: Mapping[str, subprocess.Popen[bytes]], told_to_stop: threading.Event, spans: SpanLines) -> None:
     while not told_to_stop.wait(LOOK_EVERY):
+        for line in spans.new():
+            print(line, flush=True)
         for name, process in processes.items():
             if process.poll() is not None:
                 raise StackError(f"the {name} ended by itself with exit status {process.returncode}")

@@ -20,6 +20,7 @@ from shared.clock import SystemClock
 from shared.concurrency.pushback import Pushback
 from shared.connection_settings import ByLogin, Login
 from shared.settings import BUS, STORAGE, SettingsError, find_connection, missing
+from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.usage.meter import Meter
 
 #: Makes the transport of one client, below its retry policy: each request and each repetition passes it.
@@ -45,12 +46,15 @@ class Connections:
         *,
         transport: TransportFactory | None = None,
         retries: int = RETRIES,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._storage, self._bus, self._transport, self._retries = storage, bus, transport, retries
         #: Counts every request, unless a transport of the caller's own takes its place.
         self.meter = Meter(_namespace(bus))
         #: Hears of every reply by which a service says that it has enough.
         self.pushback = Pushback(SystemClock())
+        #: Where the spans and metrics of whoever works over these connections go.
+        self.telemetry = telemetry
         self._opened: list[Callable[[], None]] = []
         self._credentials: dict[Login, TokenCredential] = {}
 
@@ -62,6 +66,7 @@ class Connections:
         transport: TransportFactory | None = None,
         is_person: bool = False,
         retries: int = RETRIES,
+        telemetry: Telemetry = SILENT,
     ) -> Self:
         """Return the connections that the settings name; `is_person`: not logged in as the app but as its user."""
         storage, bus = (find_connection(name, settings, is_person=is_person) for name in (STORAGE, BUS))
@@ -69,7 +74,7 @@ class Connections:
             raise SettingsError("; ".join(problems))
         if storage.connection is None:
             raise SettingsError(missing(STORAGE))
-        return cls(storage.connection, bus.connection, transport=transport, retries=retries)
+        return cls(storage.connection, bus.connection, transport=transport, retries=retries, telemetry=telemetry)
 
     @property
     def has_bus(self) -> bool:

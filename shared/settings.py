@@ -14,6 +14,7 @@ from typing import Final, Self, TypeVar
 from shared.connection_settings import BUS_SERVICES, STORAGE_SERVICES, Found, find
 from shared.dequeue.backoff import BackOff
 from shared.dequeue.notify import Notify, When
+from shared.telemetry.choice import Wanted
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -111,6 +112,12 @@ SETTINGS = (
         "none",
         default="none",
     ),
+    Setting(
+        "SLUICE_TELEMETRY",
+        "spans and metrics: `off`, `otel` (OpenTelemetry's provider of the process) or `print` (spans in the log)",
+        "off",
+        default="off",
+    ),
     # No default: the host reads it where the trigger names it, and knows nothing of this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -132,6 +139,7 @@ class Settings:
     backoff: BackOff
     #: None: no budget.
     budget_per_day: Decimal | None
+    telemetry: Wanted
     #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
     workloads: str
 
@@ -151,6 +159,7 @@ class Settings:
         step = _whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000, environ, problems.append)
         longest = _whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000, environ, problems.append)
         budget = _amount_or_none("SLUICE_BUDGET_PER_DAY", environ, problems.append)
+        telemetry = _one_of("SLUICE_TELEMETRY", Wanted, environ, problems.append)
         if problems:
             raise SettingsError("; ".join(problems))
         return cls(
@@ -164,6 +173,7 @@ class Settings:
             permit_tasks=permit_tasks,
             backoff=BackOff(shortest=shortest / 1000, step=step / 1000, longest=longest / 1000),
             budget_per_day=budget,
+            telemetry=telemetry,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )
 

@@ -9,9 +9,10 @@ from shared.errors import SluiceError
 from shared.gate.held_work import Dispatched, HeldWork
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
 from shared.gate.state import is_name
-from shared.telemetry import events
+from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
+from shared.telemetry.telemetry import SILENT, Telemetry
 
 #: How often the tick comes unless it is set otherwise; what is later than that is a straggler.
 TICK_INTERVAL: Final = timedelta(seconds=60)
@@ -20,8 +21,8 @@ TICK_INTERVAL: Final = timedelta(seconds=60)
 class Releaser:
     """Dispatches what is held behind a gate and records who did it."""
 
-    def __init__(self, work: HeldWork, receipts: ReceiptTable, clock: Clock) -> None:
-        self._work, self._receipts, self._clock = work, receipts, clock
+    def __init__(self, work: HeldWork, receipts: ReceiptTable, clock: Clock, telemetry: Telemetry = SILENT) -> None:
+        self._work, self._receipts, self._clock, self._telemetry = work, receipts, clock, telemetry
 
     def waiting(self) -> Iterator[tuple[str, datetime]]:
         """Yield every gate that something is held behind, and a time since when."""
@@ -54,5 +55,6 @@ class Releaser:
             )
             self._receipts.write(receipt)
             lag = round(receipt.lag.total_seconds(), 3)
+            self._telemetry.add(metrics.RELEASE_LAG, lag, seen_by=how.value)
             tell(events.GATE_RELEASED, gate=gate, epoch=receipt.epoch, put=done.put, seen_by=how.value, lag_seconds=lag)
         return done

@@ -35,7 +35,7 @@ _WHOLE_NUMBERS: Final = (
     "milliseconds",
 )
 _MOMENTS: Final = ("accepted_at", "deadline", "started_at", "progressed_at", "finished_at", "nudged_at")
-_TEXTS: Final = ("content_hash", "workload", "gate", "problem", "nonce")
+_TEXTS: Final = ("content_hash", "workload", "gate", "problem", "trace", "nonce")
 
 
 def chunk_key(chunk: int) -> str:

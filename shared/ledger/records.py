@@ -176,6 +176,8 @@ class Job:
     #: Milliseconds of work as the chunks reported them, and what all stages requested, as it is billed.
     milliseconds: int = 0
     requests: Mapping[str, int] = field(default_factory=_no_counts)
+    #: The W3C trace context of its acceptance, under which all of its later spans stand; None while nobody traces.
+    trace: str | None = None
     nonce: str = ""
     etag: str = ""
 

@@ -18,6 +18,7 @@ from shared.payload.frames import Frame, FrameIndex, check_index
 from shared.payload.limits import Limits
 from shared.payload.names import SHA256, check_blob, check_job, check_name
 from shared.payload.reasons import Reason, refuse
+from shared.telemetry.telemetry import context_of
 
 #: The workload of a submission that names none.
 DEFAULT_WORKLOAD: Final = "billing"
@@ -50,6 +51,8 @@ class SubmissionFields(Header, frozen=True):
     workload: str = DEFAULT_WORKLOAD
     gate: str | None = None
     deadline: str | None = None
+    #: A W3C trace context, for a publisher that traces.
+    trace: str | None = None
     declared: DeclaredFields = DeclaredFields()
     payload: PayloadFields | None = None
     items: tuple[msgspec.Raw, ...] | None = None
@@ -112,6 +115,8 @@ class Submission:
     content: Content
     #: When it should be finished. Not part of what makes two submissions the same: the first one's stays.
     deadline: datetime | None = None
+    #: What the publisher was doing, in its traces; not part of what makes two submissions the same either.
+    trace: str | None = None
 
 
 def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Submission:
@@ -124,7 +129,7 @@ def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Subm
     content = _content(said, job, limits)
     declared = Declared(said.declared.items, {name: _sum(name, text) for name, text in said.declared.sums.items()})
     workload, deadline = check_name("workload", said.workload), _deadline(said.deadline)
-    return Submission(job, workload, gate, declared, content, deadline)
+    return Submission(job, workload, gate, declared, content, deadline, context_of(said.trace))
 
 
 def write_submission(submission: SubmissionFields) -> bytes:

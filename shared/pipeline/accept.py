@@ -26,6 +26,8 @@ from shared.pending import PendingTable, Pointer
 from shared.pipeline.messages import Dispatch, encode
 from shared.pipeline.plan import plan_of
 from shared.pipeline.plan_store import PlanStore
+from shared.telemetry.spans import Piece
+from shared.telemetry.telemetry import SILENT, Telemetry
 
 SUBMISSIONS: Final = "submissions"
 #: The kind of the pointers that lead to jobs which are not finished.
@@ -84,12 +86,13 @@ class Acceptance:
     chunk_items: int
     #: How long a job may be silent before the tick looks after it.
     overdue: timedelta
+    telemetry: Telemetry = SILENT
 
     def accept(self, envelope: Envelope, message_id: str) -> Accepted:
         """Accept one submission; RefusedError is for the publisher, everything else may be tried again."""
         submission = read_submission(envelope, message_id, self.limits)
         self._check(submission)
-        with counting():
+        with counting(), self.telemetry.span(Piece.ACCEPT, submission.trace, job=submission.job, gate=submission.gate):
             payload = self.intake.take(submission)
             job, is_new = self._insert(submission, fingerprint(submission, payload))
             if not is_new and job.state not in _UNDECIDED:
@@ -118,6 +121,7 @@ class Acceptance:
             gate=submission.gate,
             deadline=submission.deadline,
             declared=dict(submission.declared.sums),
+            trace=self.telemetry.current(),
         )
         # Before the row that it points to: a job that nobody would look after must not exist.
         self.pending.add(Pointer(JOB_POINTER, next_look(new, now, self.overdue), new.job))

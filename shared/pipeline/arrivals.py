@@ -12,7 +12,7 @@ from shared.pipeline.accept import SUBMISSIONS, Acceptance
 from shared.pipeline.deliveries import Deliveries, Delivery
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.messages import Dispatch, decode, encode
-from shared.telemetry import events
+from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 
 DISPATCH: Final = "dispatch"
@@ -48,6 +48,7 @@ class Arrivals:
             self._dispatch(envelope.body, again=delivery.count > 1)
             return
         outcome = self._acceptance.accept(envelope, delivery.message_id)
+        self._acceptance.telemetry.add(metrics.SUBMISSIONS, outcome=outcome.value)
         tell(events.SUBMISSION_ACCEPTED, message_id=delivery.message_id, outcome=outcome.value)
 
     def _dispatch(self, body: bytes, *, again: bool) -> None:

@@ -27,6 +27,8 @@ from shared.pipeline.messages import Chunk, encode
 from shared.pipeline.plan import Plan
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.throttle import MOST, Throttle
+from shared.telemetry.spans import Piece
+from shared.telemetry.telemetry import SILENT, Telemetry
 
 #: Chunks between two notes of the cursor: what a crash puts again at most.
 CURSOR_EVERY: Final = 100
@@ -67,6 +69,7 @@ class Dispatcher:
     most_puts: Callable[[], int] = lambda: MOST
     #: Entered around a put of so many chunks, the first of so many that are coming.
     waking: Callable[[int, int], AbstractContextManager[None]] = lambda _messages, _coming: nullcontext()
+    telemetry: Telemetry = SILENT
 
     def dispatch(self, job_id: str, *, again: bool = False) -> bool:
         """Put what was not put yet; False: the time was up, and the message must be sent again.
@@ -80,7 +83,8 @@ class Dispatcher:
             if not may_dispatch(job) or job.plan is None:
                 return True
             # Chunks that have ended say the same: some of those behind the cursor may have their result already.
-            return self._dispatch(job, self.plans.read(job.job, job.plan), again=again or job.ended_chunks > 0)
+            with self._span(job, job.chunks - job.dispatch_cursor):
+                return self._dispatch(job, self.plans.read(job.job, job.plan), again=again or job.ended_chunks > 0)
 
     def put_again(self, job: Job, chunks: Iterable[int]) -> int:
         """Put chunks that were not heard of for too long; returns how many."""
@@ -88,9 +92,12 @@ class Dispatcher:
             return 0
         numbers = list(chunks)
         if numbers:
-            with self.waking(len(numbers), len(numbers)):
+            with self._span(job, len(numbers)), self.waking(len(numbers), len(numbers)):
                 self._put(job, self.plans.read(job.job, job.plan), numbers, Throttle(), again=True)
         return len(numbers)
+
+    def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
+        return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
 
     def _dispatch(self, job: Job, plan: Plan, *, again: bool) -> bool:
         end, throttle = self.clock.now() + self.patience, Throttle()
@@ -127,7 +134,8 @@ class Dispatcher:
 
     def _refused(self, job: Job, plan: Plan, number: int, again: bool) -> int:  # noqa: FBT001 - by place, for the pool
         """Put one chunk; return its number if storage did not take it, else -1."""
-        message: Chunk = replace(plan.message(number, job.id_base or 0, job.revision), again=again)
+        planned = plan.message(number, job.id_base or 0, job.revision)
+        message: Chunk = replace(planned, again=again, trace=self.telemetry.current())
         try:
             self.send(f"work-{number % self.work_queues:02}", encode(message).decode())
         except StorageUnavailableError:

@@ -35,9 +35,11 @@ from shared.pipeline.messages import Finish
 from shared.pipeline.outbox import Outbox, event_of
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter
-from shared.telemetry import events
+from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
+from shared.telemetry.spans import Piece
+from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.workloads import Total
 from shared.workloads.registry import Workloads
 
@@ -66,6 +68,7 @@ class FinishTools:
     outbox: Outbox
     clock: Clock
     checkpoint_every: int = CHECKPOINT_EVERY
+    telemetry: Telemetry = SILENT
 
 
 class Finisher:
@@ -84,7 +87,8 @@ class Finisher:
             if job is None or job.revision != message.revision or job.state is not JobState.FINISHING:
                 return self._nothing_to_do(job, message)
             try:
-                return self._finish(job)
+                with self._tools.telemetry.span(Piece.FINISH, job.trace, job=job.job, revision=job.revision):
+                    return self._finish(job)
             except FencedOffError:
                 return Ending.NOTHING_TO_DO
             except Exception as error:
@@ -136,8 +140,15 @@ class Finisher:
         if ended is None or ended.state not in FINISHED or ended.revision != job.revision:
             return Ending.NOTHING_TO_DO
         _tell_finished(ended)
+        self._count(ended)
         self._tell(job.job, pointer)
         return Ending.FINISHED
+
+    def _count(self, job: Job) -> None:
+        add, took = self._tools.telemetry.add, _took(job)
+        add(metrics.JOBS, workload=job.workload, state=job.state.value)
+        add(metrics.JOB_WAITED, took[0], workload=job.workload)
+        add(metrics.JOB_SECONDS, took[1], workload=job.workload)
 
     def _decide(self, name: str, decide: Callable[[Job], Job]) -> Job | None:
         """Write what is decided about the job, on what others wrote in between; None when it is gone."""
@@ -162,7 +173,7 @@ class Finisher:
 
 
 def _tell_finished(job: Job) -> None:
-    began, ended = job.started_at or job.accepted_at, job.finished_at or job.accepted_at
+    waited, ran = _took(job)
     tell(
         events.JOB_FINISHED,
         job=job.job,
@@ -172,10 +183,16 @@ def _tell_finished(job: Job) -> None:
         accepted=job.totals.accepted.items,
         rejected=job.totals.rejected.items,
         parked=job.totals.parked.items,
-        waited_seconds=round((began - job.accepted_at).total_seconds(), 3),
-        ran_seconds=round((ended - began).total_seconds(), 3),
+        waited_seconds=waited,
+        ran_seconds=ran,
         work_ms=job.milliseconds,
         requests=dict(job.requests),
     )
     if job.state is JobState.UNBALANCED:
         tell(events.JOB_UNBALANCED, job=job.job, revision=job.revision)
+
+
+def _took(job: Job) -> tuple[float, float]:
+    # Seconds before its first chunk was put, and from then on.
+    began, ended = job.started_at or job.accepted_at, job.finished_at or job.accepted_at
+    return round((began - job.accepted_at).total_seconds(), 3), round((ended - began).total_seconds(), 3)

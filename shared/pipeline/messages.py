@@ -41,6 +41,8 @@ class Chunk(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chunk", om
     inline: str | None = None
     #: Whether another message of this chunk was sent before, so that its result may be there already.
     again: bool = False
+    #: The W3C trace context of the dispatch; left out while nobody traces.
+    trace: str | None = None
     v: int = VERSION
 
 
@@ -68,6 +70,8 @@ class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", 
     milliseconds: Count = 0
     #: What this chunk requested of storage, as it is billed and why; left out where the message would grow too large.
     requests: dict[str, int] = msgspec.field(default_factory=dict)
+    #: The trace context of the chunk's work; left out while nobody traces, or where the message would grow too large.
+    trace: str | None = None
     v: int = VERSION
 
 

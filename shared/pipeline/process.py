@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from shared.clock import Clock
 from shared.errors import RefusedError
@@ -23,6 +24,9 @@ from shared.pipeline.chunk_result import ResultStore, StoredResult, result_of
 from shared.pipeline.deliveries import Deliveries, Delivery
 from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode
 from shared.pipeline.send_result import SendResult
+from shared.telemetry import metrics
+from shared.telemetry.spans import Piece
+from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.usage.bill import charges
 from shared.usage.meter import tallied
 from shared.workloads.registry import Workloads
@@ -53,6 +57,7 @@ class Tools:
     attempts: Attempts
     finishing: Finishing
     clock: Clock
+    telemetry: Telemetry = SILENT
 
 
 class Processor:
@@ -97,13 +102,26 @@ class Processor:
         if isinstance(work, Finish):
             self._tools.finishing.finish(work)
             return
+        job, chunk, revision = work.job, work.chunk, work.revision
+        with self._tools.telemetry.span(Piece.PROCESS, work.trace, job=job, chunk=chunk, revision=revision):
+            self._run(work)
+
+    def _run(self, work: Chunk) -> None:
         started = self._tools.clock.monotonic()
         with tallied() as requests:
             workload = self._tools.workloads.named(work.workload)
             processed = run(workload, self._tools.read(work), work.first_id)
             stored = self._tools.results.put(work, result_of(work, processed))
-        milliseconds = round((self._tools.clock.monotonic() - started) * 1000)
-        self._tools.send(_done(work, stored, milliseconds, charges(requests)))
+        seconds = self._tools.clock.monotonic() - started
+        self._send_done(work, stored, round(seconds * 1000), charges(requests))
+        self._count(work.workload, stored, seconds)
+
+    def _count(self, workload: str, stored: StoredResult, seconds: float) -> None:
+        add = self._tools.telemetry.add
+        add(metrics.CHUNKS, workload=workload, outcome="done")
+        add(metrics.CHUNK_SECONDS, seconds, workload=workload)
+        add(metrics.TRANSACTIONS, stored.result.accepted.items, workload=workload, outcome="accepted")
+        add(metrics.TRANSACTIONS, stored.result.rejected.items, workload=workload, outcome="rejected")
 
     def _park(self, work: Work, delivery: Delivery, error: Exception) -> None:
         # A zombie of this chunk may have stored its result meanwhile; what is done is not parked.
@@ -119,12 +137,18 @@ class Processor:
         stored = self._tools.results.find(chunk)
         if stored is None:
             return False
-        self._tools.send(_done(chunk, stored, 0, {}))
+        self._send_done(chunk, stored, 0, {})
+        self._tools.telemetry.add(metrics.CHUNKS, workload=chunk.workload, outcome="found")
         return True
+
+    def _send_done(self, chunk: Chunk, stored: StoredResult, milliseconds: int, requests: dict[str, int]) -> None:
+        result = _done(chunk, stored, milliseconds, requests)
+        self._tools.send(structs.replace(result, trace=self._tools.telemetry.current()))
 
     def _send_parked(self, work: Work, parked: Entry) -> None:
         if isinstance(work, Chunk):
             self._tools.send(parked_result(work, parked))
+            self._tools.telemetry.add(metrics.CHUNKS, workload=work.workload, outcome="parked")
 
 
 def _read(delivery: Delivery) -> Work:

@@ -35,7 +35,7 @@ def result_body(result: Result) -> bytes:
     body = encode(result)
     if len(body) > MOST_BYTES:
         # What it took is worth less than what came of it.
-        body = encode(structs.replace(result, requests={}))
+        body = encode(structs.replace(result, requests={}, trace=None))
     if len(body) > MOST_BYTES:
         raise ResultRefusedError(
             f"the result of chunk {result.chunk} of job {result.job!r} has {len(body)} bytes, {MOST_BYTES} may be: "

@@ -28,9 +28,11 @@ from shared.pending import Pointer
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.patience import Patience
 from shared.pipeline.received import Arrived, Reason, Received, Unsettled, entry_of, sort
-from shared.telemetry import events
+from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told
+from shared.telemetry.spans import Piece
+from shared.telemetry.telemetry import SILENT, Telemetry
 
 
 class ParkStore(Protocol):
@@ -88,9 +90,10 @@ class Settler:
         *,
         limit: ParkLimit = DEFAULT_LIMIT,
         pause: Callable[[float], None] = sleep,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._ledger, self._call, self._parked, self._clock = ledger, call, parked, clock
-        self._limit, self._pause = limit, pause
+        self._limit, self._pause, self._telemetry = limit, pause, telemetry
 
     def settle(self, messages: Sequence[Received]) -> Settled:
         """Settle a batch; raises SettleIncompleteError when storage was away for too long.
@@ -135,11 +138,15 @@ class Settler:
         if job is None or job.state is JobState.BURIED:
             group.outcome = self._without_job(group, job)
             return True
-        made = self._decided(group, job, look_first=number > 0)
-        if made.rows and not self._written(group, made):
-            group.races += 1
-            return False
-        self._after(group, job, made)
+        chunks = [one.result.trace for one in group.arrived]
+        with self._telemetry.span(Piece.SETTLE, job.trace, chunks, job=job.job, results=len(chunks)):
+            made = self._decided(group, job, look_first=number > 0)
+            if made.rows and not self._written(group, made):
+                self._telemetry.add(metrics.RACES)
+                group.races += 1
+                return False
+            self._after(group, job, made)
+        self._telemetry.add(metrics.SETTLED, len(made.rows))
         return True
 
     def _decided(self, group: _Group, job: Job, *, look_first: bool) -> Settlement:

@@ -28,6 +28,8 @@ from shared.payload.submission import (
     write_submission,
 )
 from shared.publish.source import encode_all
+from shared.telemetry.spans import Piece
+from shared.telemetry.telemetry import SILENT, Telemetry
 
 #: A queue's own default would drop a message that is held for longer than a week.
 NEVER_EXPIRES: Final = -1
@@ -62,8 +64,9 @@ class Publisher:
         *,
         codec: Codec = Codec.ZSTD,
         limits: Limits | None = None,
+        telemetry: Telemetry = SILENT,
     ) -> None:
-        self._queue, self._codec, self._limits = queue, codec, limits or Limits()
+        self._queue, self._codec, self._limits, self._telemetry = queue, codec, limits or Limits(), telemetry
         self._store = PayloadStore(payloads, self._limits)
 
     def submit(  # noqa: PLR0913 - each is a field of the submission
@@ -97,6 +100,11 @@ class Publisher:
             gate=gate and check_name("gate", gate),
             deadline=None if deadline is None else _moment(deadline),
         )
+        with self._telemetry.span(Piece.PUBLISH, job=job, workload=workload, gate=gate):
+            return self._send(structs.replace(about, trace=self._telemetry.current()), lines, sums)
+
+    def _send(self, about: SubmissionFields, lines: Iterable[tuple[int, bytes]], sums: Iterable[str]) -> Sent:
+        job = about.job or ""
         framing = Framing(limits=self._limits, codec=self._codec, sums=tuple(sums), is_strict=True)
         with spool_for(self._limits) as spool:
             framed = write_frames(lines, spool, framing)

@@ -343,6 +343,15 @@ FLEET_UNREAD: Final = Event(
     meaning="a process could not look how many tasks may run; it goes on by what it knew",
 )
 
+# --- spans ---
+
+SPAN_ENDED: Final = Event(
+    name="sluice.span.ended",
+    level=INFO,
+    fields=("span", "trace", "id", "parent", "ms", "links", "failed", "about"),
+    meaning="a piece of work ended; only with SLUICE_TELEMETRY=print",
+)
+
 # --- ids ---
 
 IDS_REFILL_FAILED: Final = Event(

@@ -57,7 +57,7 @@ def gatehouse(
     pending = PendingTable(tables.get_table_client("pending"))
     audit = AuditTable(tables.get_table_client("audit"), clock)
     receipts = ReceiptTable(tables.get_table_client("receipts"))
-    releaser = Releaser(work, receipts, clock)
+    releaser = Releaser(work, receipts, clock, connections.telemetry)
     return Gatehouse(
         gates=gates,
         held=held,

@@ -81,6 +81,7 @@ def line(  # noqa: PLR0913 - the parts of an app
         patience=DISPATCH_PATIENCE,
         most_puts=work.most_puts,
         waking=waking,
+        telemetry=connections.telemetry,
     )
     sweep = Sweep(
         ledger=ledger,
@@ -103,7 +104,7 @@ def line(  # noqa: PLR0913 - the parts of an app
     deliveries = Deliveries(Attempts(connections.tables.get_table_client("parked")))
     return Line(
         arrivals=Arrivals(acceptance, dispatcher, send, work.parking, deliveries),
-        settler=Settler(ledger, finish, work.parking.table, clock),
+        settler=Settler(ledger, finish, work.parking.table, clock, telemetry=connections.telemetry),
         tick=Tick(
             pending=gates.pending,
             gates=gates.tick,
@@ -153,6 +154,7 @@ def _acceptance(
         limits=limits,
         chunk_items=settings.chunk_items,
         overdue=settings.chunk_overdue,
+        telemetry=connections.telemetry,
     )
 
 

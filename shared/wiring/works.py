@@ -71,6 +71,7 @@ def works(connections: Connections, workloads: Workloads, *, clock: Clock | None
         attempts=Attempts(connections.tables.get_table_client("parked")),
         finishing=finisher(connections, workloads, clock),
         clock=clock,
+        telemetry=connections.telemetry,
     )
     follow, full = following(connections, clock=clock), MOST_HERE * work_queues
     return Works(
@@ -95,6 +96,7 @@ def finisher(connections: Connections, workloads: Workloads, clock: Clock) -> Fi
             workloads=workloads,
             outbox=outbox(connections, clock),
             clock=clock,
+            telemetry=connections.telemetry,
         )
     )
 

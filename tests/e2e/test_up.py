@@ -75,6 +75,20 @@ def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
     assert not SETTINGS_FILE.exists()
 
 
+def test_up_shows_the_spans_of_a_job(up, tmp_path):
+    """With `--spans` each stage's work is a line, all of one trace."""
+    process = up("--spans", "--instances", "1")
+    wait_for_line(process, "Ctrl-C stops everything")
+    file = tmp_path / "one.ndjson"
+    file.write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
+    sluice = [Path(sys.executable).parent / "sluice", "submit", file, "--job", "seen", "--settings", SETTINGS_FILE]
+    subprocess.run(sluice, cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE)
+    shown = [
+        wait_for_line(process, f" sluice.{piece} ") for piece in ("accept", "dispatch", "process", "settle", "finish")
+    ]
+    assert len({line.split()[0] for line in shown}) == 1
+
+
 def test_up_ends_when_a_part_of_the_stack_does(up):
     """A host that dies ends everything, with one line that says so."""
     process = up("--instances", "1")

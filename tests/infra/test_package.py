@@ -24,10 +24,13 @@ INDEX = """
 import json, function_app
 print(json.dumps(sorted(one.get_function_name() for one in function_app.app.get_functions())))
 """
-IMPORT_EVERYTHING = """
+#: Loaded only where SLUICE_TELEMETRY asks for them, by an operator who has added their library.
+OPTIONAL = {"shared.telemetry.otel", "shared.telemetry.printing"}
+IMPORT_EVERYTHING = f"""
 import importlib, json, pkgutil
 import functions, shared
-names = [one.name for top in (shared, functions) for one in pkgutil.walk_packages(top.__path__, top.__name__ + ".")]
+found = [one.name for top in (shared, functions) for one in pkgutil.walk_packages(top.__path__, top.__name__ + ".")]
+names = sorted(set(found) - {OPTIONAL})
 for name in names:
     importlib.import_module(name)
 print(json.dumps(names))

@@ -3,6 +3,7 @@
 from shared.pipeline.deliveries import Delivery
 from shared.pipeline.received import Received
 from shared.publish import Publisher
+from shared.telemetry.telemetry import SILENT
 from shared.usage.requests import BUS
 from shared.wiring import gatehouse, line, table_ledger, works
 from shared.workloads.registry import Workloads
@@ -16,11 +17,12 @@ from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
 class App:
     """The app on storage of its own; the host's and the publisher's requests are other clients'."""
 
-    def __init__(self, connection_string):
+    def __init__(self, connection_string, telemetry=SILENT):
         clock, self.bus = ManualClock(), Bus(Journal())
         self.metered, self.others = (
             BusConnections(connection_string, self.bus, Plan(), transport=None) for _ in range(2)
         )
+        self.metered.telemetry = self.others.telemetry = telemetry
         gates = gatehouse(self.metered, clock=clock)
         work = works(self.metered, Workloads([Sales()]), clock=clock)
         self.line = line(self.metered, SETTINGS, gates, work, clock=clock)
@@ -30,7 +32,8 @@ class App:
         """Run a job to its end, and return it with how many requests the app made meanwhile."""
         queue, payloads = self._queue("submissions"), self.others.blobs.get_container_client("payloads")
         before = self._made()
-        Publisher(queue, payloads, limits=SMALL).submit(job=job, transactions=sales(*"ab" * items), workload="sales")
+        publisher = Publisher(queue, payloads, limits=SMALL, telemetry=self.others.telemetry)
+        publisher.submit(job=job, transactions=sales(*"ab" * items), workload="sales")
         while self._deliver() or self._settle():
             pass
         return table_ledger(self.others).read(job), self._made() - before
