@@ -4,7 +4,7 @@ An event whose remedy is empty heals by itself. `docs/operating.md` shows this l
 `infra/` are made from it.
 """
 
-from logging import ERROR, INFO, WARNING
+from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Final
 
 from shared.telemetry.event import Alert, Event, Severity
@@ -341,6 +341,15 @@ FLEET_UNREAD: Final = Event(
     level=WARNING,
     fields=("error",),
     meaning="a process could not look how many tasks may run; it goes on by what it knew",
+)
+
+# --- usage ---
+
+USAGE_UNNOTED: Final = Event(
+    name="sluice.usage.unnoted",
+    level=DEBUG,
+    fields=("error",),
+    meaning="what this process requested could not be noted; the next note has it all",
 )
 
 # --- spans ---

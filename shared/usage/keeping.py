@@ -1,13 +1,14 @@
 """Keeps a process's diary from a thread of its own, so that no stage has to think of it."""
 
-import logging
 import threading
 from typing import Final
 
 from shared.errors import SluiceError
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 from shared.usage.diary import Diary
 
-_LOG: Final = logging.getLogger(__name__)
 #: Seconds between two looks at the count, which cost nothing.
 LOOK_EVERY: Final = 5.0
 
@@ -26,4 +27,4 @@ def _keep(diary: Diary, stop: threading.Event) -> None:
             diary.note_if_due()
         except SluiceError as error:
             # Nothing is lost: the next note has it all.
-            _LOG.debug("usage is noted later: %s", type(error).__name__)
+            tell(events.USAGE_UNNOTED, error=told(error))
