@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
 from shared.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
 from shared.usage.diary import Diary
@@ -15,6 +17,18 @@ from shared.usage.tally import Cause
 from shared.usage.tally import Tally as RequestTally
 from shared.wiring import table_ledger
 from tests.faults.world import ManualClock
+
+
+@pytest.fixture
+def cost(stack_settings):
+    """Run `sluice cost` in this process: a process for each call would take most of the time of these tests."""
+
+    def run(*arguments, settings=None):
+        done = CliRunner(env=stack_settings if settings is None else settings).invoke(app, ("cost", *arguments))
+        assert done.exit_code == 0, done.output
+        return done
+
+    return run
 
 
 @pytest.fixture
@@ -43,9 +57,9 @@ def billed(stack_settings):
     return name
 
 
-def test_a_job_has_its_bill_next_to_its_result(sluice, billed):
+def test_a_job_has_its_bill_next_to_its_result(cost, billed):
     """Counted, calculated, not priced: each is told apart, beside what a message a transaction would cost."""
-    said = json.loads(sluice("cost", "job", billed, "--json").stdout)
+    said = json.loads(cost("job", billed, "--json").stdout)
     assert (said["state"], said["items"], said["unpriced"]) == ("complete", 2_000, 7)
     assert {(one["meter"], one["cause"]) for one in said["metered"]} == {
         ("queue", "useful"),
@@ -53,80 +67,83 @@ def test_a_job_has_its_bill_next_to_its_result(sluice, billed):
         ("blob-write", "useful"),
     }
     assert Decimal(said["amount"]) < Decimal(said["amount_of_one_message_a_transaction"])
-    shown = sluice("cost", "job", billed).stdout
+    shown = cost("job", billed).stdout
     assert "2,000 of 2,000 transactions accepted" in " ".join(shown.split())
     assert "6,000 requests" in " ".join(shown.split())
-    assert sluice("cost", "job", "no-such-job").returncode == 1
 
 
-def test_a_month_says_where_it_is_from_and_what_nobody_can_see(sluice, billed):
+def test_a_month_says_where_it_is_from_and_what_nobody_can_see(cost, billed):
     """The fixed charge and the platform's own requests are in the list, the latter as an assumption."""
-    said = json.loads(sluice("cost", "month", "--json", "--days", "1").stdout)
+    said = json.loads(cost("month", "--json", "--days", "1").stdout)
     assert said["chunks"] >= 2
     assert any("namespace" in one["what"] for one in said["items"])
     assert [one for one in said["items"] if not one["proven"]]
     assert Decimal(said["amount"]) < Decimal(said["amount_with_assumed"])
-    assert "A month like" in sluice("cost", "month").stdout
+    assert "A month like" in cost("month").stdout
 
 
-def test_a_trace_takes_the_place_of_the_ledger(sluice, tmp_path):
+def test_a_trace_takes_the_place_of_the_ledger(cost, tmp_path):
     """Nothing is asked of any installation then."""
     trace = tmp_path / "trace.ndjson"
     lines = [{"trace": 1, "what": "synthetic", "seed": 1}]
     lines += [{"at": f"2026-11-20T{hour:02}:00:00Z", "seconds": 600, "arrived": 100} for hour in range(24)]
     trace.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    done = sluice("cost", "month", "--trace", str(trace), "--json", settings={})
+    done = cost("month", "--trace", str(trace), "--json", settings={})
     assert json.loads(done.stdout)["chunks"] == 2_400
-    compared = json.loads(sluice("cost", "compare", "--trace", str(trace), "--json", settings={}).stdout)
+    compared = json.loads(cost("compare", "--trace", str(trace), "--json", settings={}).stdout)
     assert compared["measured_awakenings_a_day"] == 24
     assert compared["cheaper"] == "push"
 
 
-def test_choices_are_compared_for_what_was_measured(sluice, billed):
+def test_choices_are_compared_for_what_was_measured(cost, billed):
     """Every policy of waking, and the payload on one side of its crossing."""
-    said = json.loads(sluice("cost", "compare", "--days", "1", "--json").stdout)
+    said = json.loads(cost("compare", "--days", "1", "--json").stdout)
     assert [one["policy"] for one in said["wakings"]] == ["each", "first", "depth", "burst"]
     amounts = {one["policy"]: Decimal(one["amount"]) for one in said["wakings"]}
     assert amounts["burst"] > 0
     above = str(said["blob_is_cheaper_above_bytes"] + 1)
-    shown = " ".join(sluice("cost", "compare", "--days", "1", "--stored", above).stdout.split())
+    shown = " ".join(cost("compare", "--days", "1", "--stored", above).stdout.split())
     assert "Yours of" in shown
     assert ": a blob," in shown
     assert "Waking for the measured dispatches" in shown
 
 
-def test_the_papers_example_is_reproduced_and_its_slip_explained(sluice):
+def test_the_papers_example_is_reproduced_and_its_slip_explained(cost):
     """To the cent, with the reason for the difference."""
-    said = json.loads(sluice("cost", "seed", "--json", settings={}).stdout)
+    said = json.loads(cost("seed", "--json", settings={}).stdout)
     assert (said["requests_a_day"], said["month_each"], said["month"]) == (79_200, "2.376", "475.20")
-    shown = " ".join(sluice("cost", "seed", settings={}).stdout.split())
+    shown = " ".join(cost("seed", settings={}).stdout.split())
     for part in ("475.20", "457.20", "two digits changed places"):
         assert part in shown
 
 
-def test_prices_are_printed_changed_and_used(sluice, billed, tmp_path):
+def test_prices_are_printed_changed_and_used(cost, billed, tmp_path):
     """What is printed can be given back."""
-    printed = sluice("cost", "prices", settings={}).stdout
+    printed = cost("prices", settings={}).stdout
     assert printed == BUILT_IN.read_text()
     mine = tmp_path / "mine.json"
     mine.write_text(printed.replace('"blob-write": "0.065"', '"blob-write": "65"'))
-    cheap, dear = (
-        json.loads(sluice("cost", "job", billed, "--json", *more).stdout) for more in ((), ("--prices", str(mine)))
-    )
+    cheap, dear = (json.loads(cost("job", billed, "--json", *more).stdout) for more in ((), ("--prices", str(mine))))
     assert Decimal(dear["amount"]) > 100 * Decimal(cheap["amount"])
+
+
+def test_what_makes_no_sense_is_one_line(sluice, tmp_path):
+    """The job that nobody knows, the prices that are none; as a person runs it."""
+    mine = tmp_path / "mine.json"
     mine.write_text("{}")
-    wrong = sluice("cost", "seed", "--prices", str(mine), settings={})
-    assert (wrong.returncode, "mine.json" in wrong.stderr) == (1, True)
+    unknown, wrong = sluice("cost", "job", "no-such-job"), sluice("cost", "seed", "--prices", str(mine))
+    assert (unknown.returncode, "there is no job 'no-such-job'" in unknown.stderr) == (1, True)
+    assert (wrong.returncode, "mine.json" in wrong.stderr, wrong.stderr.count("\n")) == (1, True, 1)
 
 
-def test_idleness_is_listed_by_who_asks(sluice):
+def test_idleness_is_listed_by_who_asks(cost):
     """Ours, the host's and the platform's."""
-    said = json.loads(sluice("cost", "idle", "--push", "--json", settings={}).stdout)
+    said = json.loads(cost("idle", "--push", "--json", settings={}).stdout)
     assert {one["who"] for one in said["askers"]} == {"the app", "the host", "the platform"}
     assert said["known"] <= 18_000
 
 
-def test_a_day_is_what_the_processes_noted(sluice, provisioned):
+def test_a_day_is_what_the_processes_noted(cost, provisioned):
     """By entity and cause, priced; a day without notes is empty."""
     clock, tally = ManualClock(), RequestTally()
     clock.at = datetime(2029, 5, 1, tzinfo=UTC)
@@ -134,7 +151,7 @@ def test_a_day_is_what_the_processes_noted(sluice, provisioned):
         diary = Diary(connections.tables.get_table_client("usage"), tally, clock)
         tally.add(Kind("account", "queue", "work-00", "PutMessage"), Cause.RETRY, 10_000)
         diary.note()
-    said = json.loads(sluice("cost", "day", "2029-05-01", "--json").stdout)
+    said = json.loads(cost("day", "2029-05-01", "--json").stdout)
     assert (said["requests"], said["amount"]) == (10_000, "0.0040000")
     assert said["counts"][0] | {"account": ""} == {
         "account": "",
@@ -144,5 +161,5 @@ def test_a_day_is_what_the_processes_noted(sluice, provisioned):
         "cause": "retry",
         "requests": 10_000,
     }
-    assert "10,000" in sluice("cost", "day", "2029-05-01").stdout
-    assert json.loads(sluice("cost", "day", "2029-05-02", "--json").stdout)["requests"] == 0
+    assert "10,000" in cost("day", "2029-05-01").stdout
+    assert json.loads(cost("day", "2029-05-02", "--json").stdout)["requests"] == 0
