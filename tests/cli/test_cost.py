@@ -1,6 +1,7 @@
 """`sluice cost`, as a person runs it."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from local.paths import ROOT
 from shared.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
 from shared.usage.diary import Diary
@@ -163,3 +165,16 @@ def test_a_day_is_what_the_processes_noted(cost, provisioned):
     }
     assert "10,000" in cost("day", "2029-05-01").stdout
     assert json.loads(cost("day", "2029-05-02", "--json").stdout)["requests"] == 0
+
+
+def test_every_command_of_the_pages_runs(stack_settings, billed, tmp_path, monkeypatch):
+    """As it stands there, but for the job's name: what is printed to a file is what the next option reads."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text(BUILT_IN.read_text())
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("cost.md", "scaling.md"))
+    commands = re.findall(r"(?:^|: )sluice ((?:cost|tune) [^#>\n]*)", pages, re.MULTILINE)
+    assert len(commands) >= 9
+    for command in commands:
+        words = [billed if word == "first" else word for word in command.split()]
+        done = CliRunner(env=stack_settings).invoke(app, words)
+        assert done.exit_code == 0, (command, done.output)
