@@ -133,13 +133,19 @@ class Place:
         body = evaluate(node, names)
         kind, _, version = declared.target.partition("@")
         parent = body.pop("parent", None)
+        where = f"{self.template.path.name}:{declared.line}"
+        if "name" not in body:
+            raise BicepError(f"{where}: {declared.name} has no name")
         name = str(body["name"])
+        full = f"{parent.name}/{name}" if isinstance(parent, Resource) else name
+        if full.count("/") != kind.count("/") - 1:
+            raise BicepError(f"{where}: {full!r} is no name of a {kind}: is its parent missing?")
         scope = body.pop("scope", None)
         return Resource(
             type=kind,
-            name=f"{parent.name}/{name}" if isinstance(parent, Resource) else name,
+            name=full,
             body=body,
-            where=f"{self.template.path.name}:{declared.line}",
+            where=where,
             is_existing=declared.is_existing,
             version=version,
             scope=scope.id if isinstance(scope, Resource) else "",
@@ -148,6 +154,8 @@ class Place:
     def _module(self, declared: Declared) -> Module:
         for node, names in bodies(declared.body, self):
             body = evaluate(node, names)
+            if self.template.scope == "subscription" and "scope" not in body:
+                raise BicepError(f"{self.template.path.name}:{declared.line}: module {declared.name} has no scope")
             template = read((self.template.path.parent / declared.target).resolve())
             self._check_parameters(declared, template, body.get("params", {}))
             inner = Place(template, body.get("params", {}), self._deployment)

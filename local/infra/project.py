@@ -1,7 +1,7 @@
 """What the checks look at: a folder with the project's files, and the lists of the code that they must agree with."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -65,3 +65,10 @@ def both_ways(wanted: Iterable[str], found: Iterable[str]) -> tuple[list[str], l
     """Return what is missing and what is too much."""
     one, other = set(wanted), set(found)
     return sorted(one - other), sorted(other - one)
+
+
+def at(value: Any, path: str) -> Any:
+    """Return what a document holds at a dotted path, or None."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

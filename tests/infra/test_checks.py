@@ -219,6 +219,24 @@ SEEDS = {
             "bus queue results is",
         ),
     },
+    "shape": {
+        "a resource that azd would not find": (
+            replacing(BUS, "  tags: tags\n", ""),
+            "has no tag azd-env-name",
+        ),
+        "a resource without a region": (replacing(BUS, "  location: location\n", ""), "has no location"),
+        "another plan": (replacing(APP, "tier: 'FlexConsumption'", "tier: 'Dynamic'"), "sku.tier of plan-sluice"),
+        "an app without its identity": (
+            replacing(APP, "type: 'UserAssigned'", "type: 'SystemAssigned'"),
+            "identity.type of func-sluice",
+        ),
+        "an app on nobody's plan": (replacing(APP, "    serverFarmId: plan.id\n", ""), "properties.serverFarmId of"),
+        "a log that nobody writes": (replacing(BUS, "enabled: true }]", "enabled: false }]"), "logs nothing"),
+        "a log of everything that nobody asked for": (
+            replacing("infra/main.bicep", "param isStorageLogged bool = false", "param isStorageLogged bool = true"),
+            "storage requests are logged although",
+        ),
+    },
     "security": {
         "a public container": (
             replacing(APP_STORAGE, "publicAccess: 'None'", "publicAccess: 'Blob'"),
@@ -361,6 +379,20 @@ SEEDS = {
         ),
     },
     "modules": {
+        "a module without its scope": (
+            replacing("infra/main.bicep", "  name: 'identity'\n  scope: group\n", "  name: 'identity'\n"),
+            "module identity has no scope",
+        ),
+        "a child without its parent": (replacing(BUS, "    parent: namespace\n", ""), "is its parent missing"),
+        "a resource without a name": (replacing(BUS, "  name: name\n", ""), "namespace has no name"),
+        "a module that nothing deploys": (
+            appending("infra/modules/extra.bicep", "param name string = 'x'"),
+            "extra.bicep: is a module that nothing deploys",
+        ),
+        "a parameter that nothing uses": (
+            appending(BUS, "@description('Old.')\nparam old string = ''"),
+            "old is declared and used by nothing",
+        ),
         "a module's parameter misspelt": (
             replacing("infra/main.bicep", "    planName:", "    plan_name:"),
             "function-app.bicep has no parameter plan_name",
@@ -415,6 +447,20 @@ SEEDS = {
             replacing("host.json", "Request;Exception;Trace", "Request;Exception"),
             "the one that an alert waits for may be dropped",
         ),
+        "a rule that is switched off": (
+            replacing(
+                "infra/modules/alerts.bicep", "      enabled: true\n      scopes", "      enabled: false\n      scopes"
+            ),
+            "expected enabled, of severity",
+        ),
+        "a rule that waits for more": (
+            replacing("infra/modules/alerts.bicep", "threshold: 0", "threshold: 5"),
+            "does not speak at the first line",
+        ),
+        "mail to nobody": (
+            replacing("infra/modules/alerts.bicep", "emailAddress: email", "emailAddress: 'nobody'"),
+            "mail is to be sent when an address is given",
+        ),
         "alerts that cannot be left out": (
             replacing("infra/main.bicep", "if (hasAlerts) ", ""),
             "rules are made although no alerts are wanted",
@@ -428,10 +474,6 @@ SEEDS = {
         "a key that azd does not know": (
             replacing("azure.yaml", "remoteBuild: true", "remoteBuilding: true"),
             "'remoteBuilding' was unexpected",
-        ),
-        "a resource that azd would not find": (
-            replacing(BUS, "  tags: tags\n", "  tags: {}\n"),
-            "has no tag azd-env-name",
         ),
     },
     "package": {

@@ -17,6 +17,7 @@ from local.infra.checks import (
     roles,
     scaling,
     security,
+    shape,
     upload,
 )
 from local.infra.finding import Finding
@@ -27,6 +28,7 @@ CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
     "policies": policies.check,
     "modules": modules.check,
     "entities": entities.check,
+    "shape": shape.check,
     "security": security.check,
     "roles": roles.check,
     "app settings": app_settings.check,
@@ -47,4 +49,7 @@ def findings(project: Project, named: Iterable[str] = tuple(CHECKS)) -> list[Fin
             found += CHECKS[name](project)
         except BicepError as error:
             found.append(Finding("infra", str(error)))
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            # A file so wrong that a check cannot read what it looks for is wrong, whatever it is.
+            found.append(Finding("infra", f"the check of {name} stumbled: {type(error).__name__}: {error}"))
     return list(dict.fromkeys(found))

@@ -5,10 +5,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from local.infra import alerts
+from local.infra.deployment import Resource
 from local.infra.finding import Finding
-from local.infra.project import Project, both_ways
+from local.infra.project import Project, at, both_ways
+from shared.telemetry.event import Event
 
 _RULES: Final = "Microsoft.Insights/scheduledQueryRules"
+#: One line is enough.
+ONE_LINE: Final = {
+    "timeAggregation": "Count",
+    "operator": "GreaterThan",
+    "threshold": 0,
+    "failingPeriods": {"numberOfEvaluationPeriods": 1, "minFailingPeriodsToAlert": 1},
+}
 _FIELD: Final = re.compile(r"\bfields\.(\w+)")
 
 
@@ -24,6 +33,7 @@ def check(project: Project) -> Iterator[Finding]:
     for name in extra:
         yield Finding("alerts.bicep", f"a rule listens to {name}, which no event is called")
     for name in wanted.keys() & rules.keys():
+        yield from _speaks(wanted[name], rules[name])
         (criterion,) = rules[name].properties["criteria"]["allOf"]
         for field in set(_FIELD.findall(criterion["query"])) - set(wanted[name].fields):
             yield Finding("alerts.bicep", f"the rule of {name} asks for {field}, which its line does not have")
@@ -31,6 +41,16 @@ def check(project: Project) -> Iterator[Finding]:
             yield Finding("shared/telemetry/events.py", f"{name} calls somebody and does not say what to do")
     yield from _silent(project)
     yield from _sampled(project)
+
+
+def _speaks(event: Event, rule: Resource) -> Iterator[Finding]:
+    found = {path: at(rule.properties, path) for path in ("enabled", "autoMitigate", "severity", "scopes")}
+    severity = event.alert and int(event.alert.severity)
+    if (found["enabled"], found["autoMitigate"], found["severity"]) != (True, True, severity) or not found["scopes"]:
+        yield Finding(rule.where, f"the rule of {event.name} is {found}, expected enabled, of severity {severity}")
+    (criterion,) = rule.properties["criteria"]["allOf"]
+    if any(criterion.get(name) != value for name, value in ONE_LINE.items()):
+        yield Finding(rule.where, f"the rule of {event.name} does not speak at the first line")
 
 
 def _sampled(project: Project) -> Iterator[Finding]:
@@ -42,6 +62,10 @@ def _sampled(project: Project) -> Iterator[Finding]:
 def _silent(project: Project) -> Iterator[Finding]:
     if project.deployed(hasAlerts=False).of_type(_RULES):
         yield Finding("main.bicep", "rules are made although no alerts are wanted")
-    groups = project.deployed(alertEmail="a@b.example").of_type("Microsoft.Insights/actionGroups")
-    if not groups or project.deployed().of_type("Microsoft.Insights/actionGroups"):
+    mailing = project.deployed(alertEmail="a@b.example")
+    groups = mailing.of_type("Microsoft.Insights/actionGroups")
+    told = [at(rule.properties, "actions.actionGroups") for rule in mailing.of_type(_RULES)]
+    mails = [one.properties["emailReceivers"][0].get("emailAddress") for one in groups if one.properties.get("enabled")]
+    is_silent = not project.deployed().of_type("Microsoft.Insights/actionGroups")
+    if mails != ["a@b.example"] or not is_silent or any(one != [groups[0].id] for one in told):
         yield Finding("alerts.bicep", "mail is to be sent when an address is given, and only then")

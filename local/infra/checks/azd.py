@@ -70,11 +70,3 @@ def check(project: Project) -> Iterator[Finding]:
     for name, service in document["services"].items():
         if not (project.root / service["project"] / "host.json").exists():
             yield Finding("azure.yaml", f"service {name}: there is no host.json in {service['project']}")
-    yield from _environment(project)
-
-
-def _environment(project: Project) -> Iterator[Finding]:
-    for one in project.deployed().resources:
-        tagged = one.body.get("tags")
-        if tagged is not None and tagged.get("azd-env-name") != "check":
-            yield Finding(one.where, f"{one.name} has no tag azd-env-name: azd would not find it")

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from local.infra.deployment import Deployment, Resource
 from local.infra.finding import Finding
-from local.infra.project import Project
+from local.infra.project import Project, at
 
 #: By type: the path of a property and the one value that it may have.
 REQUIRED: Final[Mapping[str, Mapping[str, Any]]] = {
     "Microsoft.Storage/storageAccounts": {
+        "networkAcls.bypass": "AzureServices",
         "allowBlobPublicAccess": False,
         "allowSharedKeyAccess": False,
         "allowCrossTenantReplication": False,
@@ -72,14 +73,8 @@ def _required(resource: Resource) -> Iterator[Finding]:
     if resource.type in FORBIDDEN_TYPES:
         yield Finding(resource.where, f"{resource.type}: {FORBIDDEN_TYPES[resource.type]}; leave it out")
     for path, wanted in REQUIRED.get(resource.type, {}).items():
-        if (found := _at(resource.properties, path)) != wanted:
+        if (found := at(resource.properties, path)) != wanted:
             yield Finding(resource.where, f"{path} of {resource.name} is {found!r}, expected {wanted!r}")
-
-
-def _at(value: Any, path: str) -> Any:
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def _named(resource: Resource) -> Iterator[Finding]:

@@ -1,0 +1,85 @@
+"""What makes a resource what it is here, and where it is: kind, region, tags, what it belongs to."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from local.infra.deployment import Deployment, Resource
+from local.infra.finding import Finding
+from local.infra.project import Project, at
+
+#: Resources with a region and tags of their own; azd finds what it made by the tag.
+TAGGED: Final = frozenset(
+    {
+        "Microsoft.Insights/components",
+        "Microsoft.Insights/scheduledQueryRules",
+        "Microsoft.Insights/actionGroups",
+        "Microsoft.ManagedIdentity/userAssignedIdentities",
+        "Microsoft.OperationalInsights/workspaces",
+        "Microsoft.Resources/resourceGroups",
+        "Microsoft.ServiceBus/namespaces",
+        "Microsoft.Storage/storageAccounts",
+        "Microsoft.Web/serverfarms",
+        "Microsoft.Web/sites",
+    }
+)
+#: By type: the path of a value and the one that makes this app what docs/deploy.md says.
+WANTED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "Microsoft.Insights/components": {"kind": "web", "properties.Application_Type": "web"},
+    "Microsoft.ServiceBus/namespaces": {"sku.tier": "Standard"},
+    "Microsoft.Storage/storageAccounts": {"kind": "StorageV2", "properties.accessTier": "Hot"},
+    "Microsoft.Web/serverfarms": {
+        "kind": "functionapp",
+        "sku.tier": "FlexConsumption",
+        "properties.reserved": True,
+    },
+    "Microsoft.Web/sites": {
+        "kind": "functionapp,linux",
+        "identity.type": "UserAssigned",
+        "properties.functionAppConfig.deployment.storage.type": "blobContainer",
+        "properties.siteConfig.http20Enabled": True,
+    },
+}
+#: By type: the path of what names another resource, and that one's type.
+BELONGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Microsoft.Insights/components": {"properties.WorkspaceResourceId": "Microsoft.OperationalInsights/workspaces"},
+    "Microsoft.Insights/diagnosticSettings": {"properties.workspaceId": "Microsoft.OperationalInsights/workspaces"},
+    "Microsoft.Web/sites": {
+        "properties.serverFarmId": "Microsoft.Web/serverfarms",
+        "properties.functionAppConfig.deployment.storage.authentication.userAssignedIdentityResourceId": (
+            "Microsoft.ManagedIdentity/userAssignedIdentities"
+        ),
+    },
+}
+_LOGGED: Final = "Microsoft.Insights/diagnosticSettings"
+
+
+def check(project: Project) -> Iterator[Finding]:
+    """Yield resources that are not what they should be, or not where."""
+    deployment = project.deployed(isStorageLogged=True, alertEmail="a@b.example")
+    there = {one.id for one in deployment.resources}
+    for one in deployment.resources:
+        if one.type in TAGGED and (one.body.get("tags") or {}).get("azd-env-name") != "check":
+            yield Finding(one.where, f"{one.name} has no tag azd-env-name: azd would not find it")
+        if one.type in TAGGED and "location" not in one.body:
+            yield Finding(one.where, f"{one.name} has no location")
+        for path, wanted in WANTED.get(one.type, {}).items():
+            if (found := at(one.body, path)) != wanted:
+                yield Finding(one.where, f"{path} of {one.name} is {found!r}, expected {wanted!r}")
+        for path, kind in BELONGS.get(one.type, {}).items():
+            named = str(at(one.body, path))
+            if named not in there or not named.startswith(f"{kind}:"):
+                yield Finding(one.where, f"{path} of {one.name} is {named}, which is no {kind} that is deployed")
+    yield from _logs(project, deployment)
+
+
+def _logs(project: Project, deployment: Deployment) -> Iterator[Finding]:
+    for one in deployment.of_type(_LOGGED):
+        if not one.scope or not _enabled(one):
+            yield Finding(one.where, f"the diagnostic setting {one.name} logs nothing")
+    usual = [one for one in project.deployed().of_type(_LOGGED) if "Storage" in one.scope]
+    if usual:
+        yield Finding(usual[0].where, "storage requests are logged although nobody asked for it: a line costs more")
+
+
+def _enabled(one: Resource) -> bool:
+    return any(log.get("enabled") for log in one.properties.get("logs", []))
