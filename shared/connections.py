@@ -6,7 +6,6 @@ the libraries' own defaults wait for minutes.
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from azure.core.credentials import TokenCredential
@@ -17,6 +16,7 @@ from azure.storage import blob, queue
 
 from shared.answers import WholeReplies
 from shared.clock import SystemClock
+from shared.closing import Closing
 from shared.concurrency.pushback import Pushback
 from shared.connection_settings import ByLogin, Login
 from shared.settings import BUS, STORAGE, SettingsError, find_connection, missing
@@ -36,7 +36,7 @@ PATIENCE: Final = 10
 _Client = TypeVar("_Client", blob.BlobServiceClient, queue.QueueServiceClient, TableServiceClient)
 
 
-class Connections:
+class Connections(Closing):
     """Clients of one installation, each made at its first use; close them when done."""
 
     def __init__(
@@ -135,14 +135,6 @@ class Connections:
             self._opened.append(made.close)
             self._credentials[login] = made
         return self._credentials[login]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _namespace(bus: str | ByLogin | None) -> str:

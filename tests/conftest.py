@@ -5,7 +5,7 @@ import pytest
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from local.servicebus.launcher import Broker
-from local.stack import settings_for
+from local.stack import StackOptions, settings_for, start_host
 from shared.topology import topology
 
 
@@ -40,3 +40,11 @@ def provisioned(azurite):
 def stack_settings(provisioned, broker):
     """The settings that reach this run's storage and bus."""
     return settings_for(provisioned.connection_string, broker.connection_string)
+
+
+@pytest.fixture(scope="module")
+def one_instance(stack_settings):
+    """The app with one instance, beside the tests of one module."""
+    host = start_host(StackOptions(instances=1), stack_settings)
+    yield host
+    host.stop()

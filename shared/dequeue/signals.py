@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from azure.servicebus import ServiceBusMessage
 
+from shared.closing import Closing
 from shared.connections import Connections
 from shared.dequeue.permits import KIND, Permit, encode
 from shared.kept_sender import FAILURES, KeptSender
@@ -29,7 +29,7 @@ class SendPermits(Protocol):
         ...
 
 
-class BusPermits:
+class BusPermits(Closing):
     """SendPermits over Service Bus, on a connection that is kept; close it when done."""
 
     def __init__(self, connections: Connections) -> None:
@@ -51,14 +51,6 @@ class BusPermits:
     def close(self) -> None:
         """Close the connection."""
         self._sender.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _message(permit: Permit) -> ServiceBusMessage:

@@ -4,15 +4,14 @@ with Connections(storage, bus) as connections, Release(connections, "nightly") a
 release.wait(timeout=3600)
 """
 
-import asyncio
 import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from shared.clock import Clock, SystemClock
+from shared.closing import Closing, ClosingEitherWay
 from shared.connections import Connections
 from shared.gate.flag import Flag, GateFlag
 from shared.gate.gates import Gates
@@ -27,7 +26,7 @@ POLL_SECONDS: Final = 2.5
 POLLING, LISTENING, BOTH = "polling", "listening", "listening and polling"
 
 
-class PollingRelease:
+class PollingRelease(Closing):
     """Waits by looking at a flag at an interval: simple, and late by at most the interval."""
 
     mode = POLLING
@@ -48,16 +47,8 @@ class PollingRelease:
         """End the looking."""
         self._watch.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Release:
+class Release(ClosingEitherWay):
     """Waits for a gate: subscribes, looks at the flag, then waits for a signal or the next poll, and looks again.
 
     A signal only makes it look; what it says is not believed. `served` is the epoch that this worker has served last:
@@ -113,22 +104,6 @@ class Release:
     def close(self) -> None:
         """Listen and look no more; the last one of the process ends its listener."""
         self._parts.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.close)
 
 
 class ListeningRelease(Release):

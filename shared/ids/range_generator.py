@@ -1,14 +1,12 @@
 """Short numbers, unique over every instance, thread, process, crash and restore, from one small blob."""
 
-import asyncio
 import os
 import secrets
 import socket
 from datetime import timedelta
-from types import TracebackType
-from typing import Self
 
 from shared.clock import Clock, SystemClock
+from shared.closing import ClosingEitherWay
 from shared.ids.event import LIMIT
 from shared.ids.forking import disown_in_children
 from shared.ids.lane import drain, lane
@@ -25,7 +23,7 @@ def node_name() -> str:
     return f"{socket.gethostname()[:40]}/{os.getpid()}/{secrets.token_hex(3)}"
 
 
-class RangeGenerator:
+class RangeGenerator(ClosingEitherWay):
     """Hands out the ids of one sequence; safe for any number of threads, and for coroutines.
 
     Ids are unique and rise roughly: not across nodes, nor between `next_id` and `next_ids`. Use it as a context
@@ -89,10 +87,6 @@ class RangeGenerator:
         if self._supply.refuse(f"the generator of {self._store.name!r} is closed; make a new one"):
             self._supply.close(lambda: drain(self._lane))
 
-    async def aclose(self) -> None:
-        """End as `close` does, without blocking the event loop."""
-        await asyncio.to_thread(self.close)
-
     def disown(self) -> None:
         """Refuse every call from now on without writing anything: the numbers belong to the process forked from."""
         self._lane = lane(range(0))
@@ -120,22 +114,6 @@ class RangeGenerator:
 
     def _block(self, count: int) -> range | Flight:
         return self._supply.take(lambda pool, _: pool.block(count), count)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __reduce__(self) -> str:
         raise TypeError(f"the generator of {self._store.name!r} has no copies: two would hand out the same numbers")

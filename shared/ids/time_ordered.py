@@ -12,10 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from shared.clock import Clock, SystemClock
+from shared.closing import ClosingEitherWay
 from shared.errors import ClockWentBackError, GeneratorClosedError, SluiceError, WaitExpiredError
 from shared.ids import node_lease
 from shared.ids.book import Book, Patience
@@ -49,7 +49,7 @@ def read_id(number: int) -> Moment:
     return Moment(EPOCH + timedelta(milliseconds=milliseconds), count, node)
 
 
-class TimeOrderedGenerator:
+class TimeOrderedGenerator(ClosingEitherWay):
     """Makes ids of the present millisecond and a leased node number; safe for any number of threads, and coroutines.
 
     An id is made only for a millisecond within the lease, so no two processes make the same one, whatever their clocks
@@ -118,10 +118,6 @@ class TimeOrderedGenerator:
         except SluiceError as error:
             # The lease ends by itself.
             tell(events.IDS_RELEASE_FAILED, node=self.holder, error=told(error))
-
-    async def aclose(self) -> None:
-        """End as `close` does, without blocking the event loop."""
-        await asyncio.to_thread(self.close)
 
     def disown(self) -> None:
         """Refuse every call from now on: the lease belongs to the process this one was forked from."""
@@ -207,22 +203,6 @@ class TimeOrderedGenerator:
     @property
     def _what(self) -> str:
         return f"id of {self._name!r}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _milliseconds(duration: timedelta) -> int:

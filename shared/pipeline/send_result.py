@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from azure.servicebus import ServiceBusMessage
 from msgspec import structs
 
+from shared.closing import Closing
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.kept_sender import FAILURES, KeptSender
@@ -54,7 +54,7 @@ class _Waiting:
     failure: Exception | None = None
 
 
-class BusResults:
+class BusResults(Closing):
     """SendResult over Service Bus, on one connection that is kept; close it when done.
 
     Threads that come while others send wait for one thread that sends for all of them: one transfer and one
@@ -97,14 +97,6 @@ class BusResults:
         """Close the connection; the next result opens another."""
         with self._lock:
             self._sender.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _message(result: Result, body: bytes) -> ServiceBusMessage:

@@ -1,7 +1,7 @@
 """Reads and changes one app through Azure Resource Manager, as the operator; two requests, and one to look again."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from azure.core import PipelineClient
@@ -10,6 +10,7 @@ from azure.core.exceptions import AzureError, HttpResponseError
 from azure.core.pipeline.policies import BearerTokenCredentialPolicy, HeadersPolicy, RetryPolicy
 from azure.core.rest import HttpRequest, HttpResponse
 
+from shared.closing import Closing
 from shared.errors import ScalingRefusedError
 from shared.scaling.words import Site
 
@@ -19,7 +20,7 @@ API_VERSION: Final = "2024-11-01"
 _TAKEN: Final = frozenset({200, 202})
 
 
-class ResourceManager:
+class ResourceManager(Closing):
     """Azure Resource Manager, or one of another cloud; over plain HTTP only on this machine, for tests."""
 
     def __init__(self, credential: TokenCredential, endpoint: str = PUBLIC) -> None:
@@ -71,12 +72,6 @@ class ResourceManager:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _reason(reply: HttpResponse) -> str:

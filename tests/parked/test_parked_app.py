@@ -1,39 +1,19 @@
 """Parked under a whole app: a payload damaged behind a gate, parked after the release, repaired, replayed, complete."""
 
 import json
-import time
 from decimal import Decimal
 
 import pytest
 from typer.testing import CliRunner
 
 from cli.main import app as command
-from local.stack import StackOptions, start_host
 from shared.connections import Connections
 from shared.ledger.records import JobState
 from shared.wiring import parked_table, table_ledger
+from tests.waiting import until
 
-#: Seconds; a generous end for a busy machine.
-DEADLINE = 90
 #: More than fits into a message, so that the payload is a blob.
 ITEMS = 12_000
-
-
-@pytest.fixture(scope="module")
-def app(stack_settings):
-    """The app with one instance."""
-    host = start_host(StackOptions(instances=1), stack_settings)
-    yield host
-    host.stop()
-
-
-def until(look):
-    """Return what the look finds, as soon as it finds something."""
-    end = time.monotonic() + DEADLINE
-    while not (found := look()):
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    return found
 
 
 @pytest.fixture
@@ -48,7 +28,7 @@ def sluice(stack_settings):
     return run
 
 
-@pytest.mark.usefixtures("app")
+@pytest.mark.usefixtures("one_instance")
 def test_a_damaged_chunk_is_parked_and_counted_after_its_repair(sluice, provisioned, tmp_path):
     """The job ends with parked items, then the replay brings them in, once, and the job is complete and balanced."""
     file = tmp_path / "usage.ndjson"

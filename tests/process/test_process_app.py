@@ -1,39 +1,17 @@
 """The function under a host: a chunk put on the work queue leaves its result, and rubbish is parked."""
 
-import time
-
 import msgspec
 import pytest
 
-from local.stack import StackOptions, start_host
 from shared.connections import Connections
 from shared.parked.entry import NO_JOB
 from shared.pipeline.messages import encode
 from shared.wiring import parked_table
 from tests.process.world import World
-
-#: Seconds; a generous end for a busy machine.
-DEADLINE = 60
+from tests.waiting import until
 
 
-@pytest.fixture(scope="module")
-def app(stack_settings):
-    """The app with one instance."""
-    host = start_host(StackOptions(instances=1), stack_settings)
-    yield host
-    host.stop()
-
-
-def until(look):
-    """Return what the look finds, as soon as it finds something."""
-    end = time.monotonic() + DEADLINE
-    while not (found := look()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return found
-
-
-@pytest.mark.usefixtures("app")
+@pytest.mark.usefixtures("one_instance")
 def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
     """Billing runs under the host as it is deployed: rates a chunk, stores the result, and survives rubbish."""
     lines = [b'{"account":"a","plan":"basic","quantity":"%d"}' % n for n in range(1, 101)]
