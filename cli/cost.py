@@ -1,8 +1,10 @@
 """`sluice cost`: what jobs, months and choices cost, by prices that are data. Reads the ledger; the app may be down."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
@@ -17,8 +19,10 @@ from shared.concurrency.rules import Rules
 from shared.concurrency.trace import Stretch
 from shared.concurrency.trace import read as read_trace
 from shared.dequeue.permits import Fleet
+from shared.errors import PlanLostError
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job
+from shared.pipeline.plan_store import PlanStore
 from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work
 from shared.usage.diary import noted_on
 from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, month
@@ -31,6 +35,8 @@ from shared.wiring import fleet_table, table_ledger
 
 #: Jobs that a forecast looks back at: each is a request.
 MOST_JOBS = 500
+#: Plans that are read to learn how large payloads are.
+MOST_PLANS = 20
 
 app = typer.Typer(
     help="What it costs: a job, a month, push against polling; by prices that you can replace.\n\nAll figures are "
@@ -141,7 +147,9 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
     permits: Annotated[int, typer.Option(min=1, help="Permits of one awakening.")] = 1,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks that a permit starts.")] = 4,
     days: Annotated[int, typer.Option(min=1, max=365, help="How far back to look for jobs.")] = 30,
-    stored: Annotated[int | None, typer.Option(min=1, help="Stored bytes of one of your payloads.")] = None,
+    stored: Annotated[
+        int | None, typer.Option(min=1, help="Stored bytes of a payload; else the median of the last jobs.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare push with polling, the policies of waking, messages with blobs: where they cross, and where you are."""
@@ -152,6 +160,7 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
         with connected(settings) as connections:
             jobs = _since(table_ledger(connections), datetime.now(UTC) - timedelta(days=days))
             woken = wakings(_dispatches(jobs), _fleet(fleet_table(connections).read().rules, tasks))
+            stored = stored or median_stored(PlanStore(connections.blobs.get_container_client("payloads")), jobs)
         work, span = _work_of_jobs(jobs)
     found = comparison.Comparison(
         PushOrPoll(interval, permits, tasks, table),
@@ -195,6 +204,17 @@ def _work_of_trace(trace: Path) -> tuple[list[Work], timedelta]:
 
 def _fleet(rules: Rules, tasks: int) -> Fleet:
     return Fleet(rule=lambda depth: rules.ask(Observation(depth=depth)).tasks, cap=lambda: rules.most, tasks=tasks)
+
+
+def median_stored(plans: PlanStore, jobs: list[Job]) -> int | None:
+    """Return the median of what the payloads of the newest jobs take; None when no plan is left."""
+    sizes = []
+    for job in jobs[:MOST_PLANS]:
+        # The plans of old jobs are swept with their payloads.
+        with suppress(PlanLostError):
+            if job.plan is not None:
+                sizes.append(plans.read(job.job, job.plan).stored)
+    return round(median(sizes)) if sizes else None
 
 
 def _dispatches(jobs: list[Job]) -> list[Dispatch]:

@@ -21,7 +21,7 @@ class Comparison:
     work: tuple[Work, ...]
     span: timedelta
     wakings: tuple[Waking, ...] = ()
-    #: Stored bytes of a payload, where somebody said.
+    #: Stored bytes of a payload, measured or as somebody said.
     stored: int | None = None
 
     @property

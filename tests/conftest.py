@@ -1,5 +1,6 @@
 """What every test may ask for: a stack's parts, started once for the run, and the host that end-to-end tests run on."""
 
+import hypothesis
 import pytest
 
 from local.azurite.launcher import Azurite
@@ -7,6 +8,10 @@ from local.provision import provision
 from local.servicebus.launcher import Broker
 from local.stack import StackOptions, settings_for, start_host
 from shared.topology import topology
+
+# How long one example takes says how busy the machine is, and nothing about the code.
+hypothesis.settings.register_profile("sluice", deadline=None)
+hypothesis.settings.load_profile("sluice")
 
 
 def pytest_addoption(parser):

@@ -48,6 +48,11 @@ class Plan(Struct, frozen=True, kw_only=True):
         """How many transactions the job has."""
         return self.chunks[-1].before + self.chunks[-1].items if self.chunks else 0
 
+    @property
+    def stored(self) -> int:
+        """How many bytes the chunks take where they are stored."""
+        return sum(length for chunk in self.chunks for _, length, _, _ in chunk.frames)
+
     def message(self, number: int, first_id: int, revision: int = 0) -> Chunk:
         """Return the work message of one chunk of a job whose ids start at `first_id`."""
         chunk = self.chunks[number]

@@ -8,10 +8,13 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
+from cli.cost import median_stored
 from cli.main import app
 from local.paths import ROOT
 from shared.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
+from shared.pipeline.plan import Plan, PlannedChunk, Source
+from shared.pipeline.plan_store import PlanStore
 from shared.usage.diary import Diary
 from shared.usage.prices import BUILT_IN
 from shared.usage.requests import Kind
@@ -108,6 +111,20 @@ def test_choices_are_compared_for_what_was_measured(cost, billed):
     assert "Yours of" in shown
     assert ": a blob," in shown
     assert "Waking for the measured dispatches" in shown
+
+
+def test_how_large_payloads_are_is_measured(provisioned):
+    """The median of the jobs whose plans are there; a plan that was swept is no error."""
+    known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": datetime.now(UTC)}
+    with Connections(provisioned.connection_string) as connections:
+        plans = PlanStore(connections.blobs.get_container_client("payloads"))
+        jobs = [Job(job="gone", plan=PlanBlob("gone/plan", "e"), **known), Job(job="held", **known)]
+        assert median_stored(plans, jobs) is None
+        for number, size in enumerate((300, 1_000, 90_000)):
+            chunks = [PlannedChunk(0, [(0, 100, 5, "0" * 64)]), PlannedChunk(5, [(100, size - 100, 5, "0" * 64)])]
+            plan = Plan(job=f"sized-{number}", workload="billing", source=Source(codec="zstd", blob="b"), chunks=chunks)
+            jobs.append(Job(job=plan.job, plan=plans.put(plan), **known))
+        assert median_stored(plans, jobs) == 1_000
 
 
 def test_the_papers_example_is_reproduced_and_its_slip_explained(cost):
