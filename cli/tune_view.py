@@ -35,7 +35,13 @@ def fleet_document(fleet: Fleet, now: datetime) -> dict[str, object]:
         "rules_version": fleet.rules.version,
         "governors": {name: round(one.share, 4) for name, one in sorted(fleet.governors.items())},
         "processes": [
-            {"name": one.name, "in_flight": one.in_flight, "done": one.done, "seconds_each": _each(one.busy, one.done)}
+            {
+                "name": one.name,
+                "in_flight": one.in_flight,
+                "done": one.done,
+                "seconds_each": _each(one.busy, one.done),
+                "share": round(one.share, 4),
+            }
             for one in fleet.fresh(now)
         ],
     }
@@ -61,9 +67,10 @@ def fleet_table(fleet: Fleet, now: datetime) -> Table:
     for worker in fleet.fresh(now):
         each = _each(worker.busy, worker.done)
         cpu = "" if worker.cpu is None else f", {worker.cpu:.2f} cores"
+        slow = "" if worker.share >= 1 else f", at {worker.share:.0%} of the full rate"
         table.add_row(
             f"process {worker.name[:8]}",
-            f"{worker.in_flight} in work, {worker.done} done{'' if each is None else f', {each:.3g} s each'}{cpu}",
+            f"{worker.in_flight} in work, {worker.done} done{'' if each is None else f', {each:.3g} s each'}{cpu}{slow}",
         )
     return table
 

@@ -26,6 +26,8 @@ class Worker:
     done: int
     busy: float
     cpu: float | None = None
+    #: The part of the full rate that it keeps to, by the slowest resource.
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ def worker_row(worker: Worker) -> Row:
         "done": worker.done,
         "busy": worker.busy,
         "cpu": -1.0 if worker.cpu is None else worker.cpu,
+        "share": worker.share,
     }
 
 
@@ -99,6 +100,7 @@ def _worker_of(row: Mapping[str, Any]) -> Worker:
         done=int(row["done"]),
         busy=float(row["busy"]),
         cpu=None if row["cpu"] < 0 else float(row["cpu"]),
+        share=float(row.get("share", 1.0)),
     )
 
 

@@ -104,6 +104,7 @@ class Following:
             done=counted.done,
             busy=counted.busy,
             cpu=counted.cpu,
+            share=min((one.share for one in self.pushback.governors().values()), default=1.0),
         )
 
     def here(self, full: int) -> int:

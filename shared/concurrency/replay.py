@@ -17,6 +17,7 @@ from shared.concurrency.rules import Rules
 from shared.concurrency.simulator import Simulation
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE
 from shared.dequeue.slots import RENEW_AFTER
+from shared.usage.diary import MOST_UNNOTED
 from shared.usage.meter import Cause
 
 #: Seconds between two ticks, and for which a job counts as open after its end.
@@ -53,7 +54,8 @@ class Push:
         simulation.at(TICK, lambda: self._tick(simulation, 1))
 
     def ended(self, simulation: Simulation) -> None:
-        """Count nothing: nobody waits for work."""
+        """Count what the processes note of what they requested; nobody waits for work."""
+        simulation.count("table", Cause.SWEEP, simulation.counted // MOST_UNNOTED)
 
     def arrived(self, simulation: Simulation, messages: int, coming: int) -> None:
         """Decide at the begin of a burst, then wake whoever is missing, once for each put."""

@@ -26,7 +26,7 @@ MOST_AT_ONCE: Final = 32
 #: Seconds of work for a message where the trace does not know.
 UNKNOWN_LATENCY: Final = 1.0
 #: Seconds after the end of a trace for which work that is left goes on; rules that allow no task would never end it.
-LONGEST_REST: Final = 7 * 86_400.0
+LONGEST_REST: Final = 86_400.0
 
 
 class Strategy(Protocol):
@@ -99,6 +99,11 @@ class Simulation:
     def waiting(self) -> int:
         """Messages that anybody could receive."""
         return len(self._waiting)
+
+    @property
+    def counted(self) -> int:
+        """Requests so far, of every kind."""
+        return self._usage.total()
 
     def at(self, when: float, act: Callable[[], None]) -> None:
         """Do it then."""

@@ -12,10 +12,7 @@ from shared.concurrency.pushback import Pushback
 from shared.concurrency.tuning import Tuning
 from shared.connections import Connections
 from shared.wiring import fleet_table, recorder, rules_blob
-from tests.cli.conftest import sluice
 from tests.gate.conftest import ManualClock
-
-__all__ = ["sluice"]
 
 _numbers = itertools.count(1)
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
