@@ -8,12 +8,12 @@ A marked place looks like this, and everything between its two lines is replaced
     <!-- end -->
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from local import telemetry_tables
 from local.errors import StackError
 from local.infra import alerts, entities
 from local.infra.tables import TABLES as INFRA
@@ -22,9 +22,6 @@ from local.paths import ROOT
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
 from shared.settings import SETTINGS
-from shared.telemetry.events import EVENTS
-from shared.telemetry.metrics import METRICS
-from shared.telemetry.spans import PIECES
 from shared.topology import CorrelationFilter, Delivery, Subscription, topology
 from shared.usage.idle import Asker, Installation, Who, idle_day
 from shared.usage.prices import load
@@ -133,43 +130,6 @@ def _limits() -> str:
     return markdown(("bound", "at most"), rows)
 
 
-def _alerts() -> str:
-    alerts = [(event, event.alert) for event in EVENTS if event.alert]
-    rows = [
-        (f"`{event.name}`", event.meaning, f"`{alert.where}`" if alert.where else "every one", event.remedy)
-        for event, alert in sorted(alerts, key=lambda one: one[1].severity)
-    ]
-    return markdown(("event", "what happened", "calls for", "what to do"), rows)
-
-
-def _metrics() -> str:
-    rows = [
-        (
-            f"`{metric.name}`",
-            metric.kind.value,
-            metric.unit,
-            ", ".join(metric.attributes),
-            metric.meaning,
-            metric.remedy,
-        )
-        for metric in METRICS
-    ]
-    return markdown(("metric", "kind", "unit", "by", "what it counts", "when it looks wrong"), rows)
-
-
-def _spans() -> str:
-    rows = [(f"`{piece.value}`", what, under) for piece, (what, under) in PIECES.items()]
-    return markdown(("span", "the work", "stands under"), rows)
-
-
-def _events() -> str:
-    rows = [
-        (f"`{event.name}`", logging.getLevelName(event.level).lower(), event.meaning, ", ".join(event.fields))
-        for event in EVENTS
-    ]
-    return markdown(("event", "level", "what happened", "fields"), rows)
-
-
 def _prices() -> str:
     prices = load()
     rows = [(f"10,000 requests, {meter}", str(price)) for meter, price in prices.requests.items()]
@@ -211,23 +171,19 @@ def _is_proven(asker: Asker) -> bool:
     return asker.is_proven
 
 
-def _of_infra(make: Callable[[], Table]) -> str:
+def _table_of(make: Callable[[], Table]) -> str:
     return markdown(*make())
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
-    "alerts": _alerts,
-    "events": _events,
-    "metrics": _metrics,
-    "spans": _spans,
     "storage": _storage,
     "bus": _bus,
     "reasons": _reasons,
     "limits": _limits,
     "prices": _prices,
     "idle": _idle,
-    **{name: partial(_of_infra, make) for name, make in INFRA.items()},
+    **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES}.items()},
 }
 
 #: Whole files that come from the code.
