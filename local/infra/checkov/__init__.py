@@ -19,15 +19,19 @@ _STAMP: Final = _HOME / ".sluice-stamp"
 _PASSED: Final = _HOME / "passed.json"
 
 
+def is_installed() -> bool:
+    """Whether it is there as the lock says."""
+    return _STAMP.exists() and _STAMP.read_text() == _wanted()
+
+
 def ensure() -> Path:
     """Install it as the lock says if it is not there, and return its command."""
-    wanted = f"{sys.version} {_digest(LOCK)}"
-    if not _STAMP.exists() or _STAMP.read_text() != wanted:
+    if not is_installed():
         print("sluice: installing checkov …", file=sys.stderr, flush=True)
         uv = [sys.executable, "-m", "uv"]
         _run([*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(_HOME)])
         _run([*uv, "pip", "install", "--quiet", "--no-deps", "--python", str(venv_python(_HOME)), "-r", str(LOCK)])
-        _STAMP.write_text(wanted)
+        _STAMP.write_text(_wanted())
     return venv_python(_HOME).with_name("checkov")
 
 
@@ -43,6 +47,10 @@ def look(folder: Path) -> dict[str, Any]:
     if not said["results"]["failed_checks"] and not said["summary"]["parsing_errors"]:
         _PASSED.write_text(json.dumps({"digest": digest, "said": said}))
     return said
+
+
+def _wanted() -> str:
+    return f"{sys.version} {_digest(LOCK)}"
 
 
 def _digest(*files: Path) -> str:
