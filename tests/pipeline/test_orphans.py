@@ -3,15 +3,18 @@
 import base64
 import hashlib
 import io
+import itertools
 import json
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from shared.connections import Connections
+from shared.errors import SluiceError
 from shared.ledger.memory_ledger import MemoryLedger
 from shared.ledger.records import Job, JobState
 from shared.parked.drain import described
@@ -23,6 +26,8 @@ from shared.payload.reasons import Reason, refuse
 from shared.pending import PendingTable
 from shared.pipeline.orphans import MARGIN, ORPHANS_POINTER, Orphans
 from shared.usage.meter import tallied
+from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError
+from tests.faults.plan import Plan as FaultPlan
 from tests.gate.conftest import ManualClock
 
 RETENTION = timedelta(days=30)
@@ -36,7 +41,7 @@ class Night:
     """Storage of a test's own, and sweeps over it."""
 
     def __init__(self, connections):
-        mark = uuid.uuid4().hex[:12]
+        self.mark = mark = uuid.uuid4().hex[:12]
         self.connections, self.clock = connections, ManualClock(TOO_OLD)
         self.payloads = connections.blobs.create_container(f"payloads-{mark}")
         self.queue = connections.queues.create_queue(f"submissions-{mark}")
@@ -66,14 +71,17 @@ class Night:
         replace(self.orphans(), **changes).run(list(self.pending.due(self.clock.now())))
         return self.left()
 
-    def orphans(self):
-        """Return the sweep over all this."""
+    def orphans(self, connections=None):
+        """Return the sweep over all this, its requests those of a process of its own if it has connections."""
+        blobs, tables = (connections or self.connections).blobs, (connections or self.connections).tables
         return Orphans(
             ledger=self.ledger,
-            parked=self.parked,
-            pending=self.pending,
-            payloads=self.payloads,
-            submissions=self.queue,
+            parked=ParkedTable(
+                tables.get_table_client(f"parked{self.mark}"), blobs.get_container_client(f"parked-{self.mark}")
+            ),
+            pending=PendingTable(tables.get_table_client(f"pending{self.mark}")),
+            payloads=blobs.get_container_client(self.payloads.container_name),
+            submissions=(connections or self.connections).queues.get_queue_client(self.queue.queue_name),
             clock=self.clock,
             retention=RETENTION,
         )
@@ -205,6 +213,29 @@ def test_nothing_is_removed_while_old_submissions_wait(night, caplog):
     assert night.sweep() == [name]
     assert "sluice.orphans.postponed {}" in caplog.messages
     assert list(night.pending_rows.list_entities()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_night_that_is_cut_off_anywhere_is_made_up_for_by_the_next(night, azurite, monkeypatch, mode):
+    """Killed, answered 503 or not at all at any request: what is needed stays, the rest goes, nothing is left noted."""
+    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    held, parked = night.drop("held"), night.drop("parked")
+    night.accept("held", JobState.HELD)
+    night.park(b'{"sluice": {"job": "parked"}}')
+    for at in itertools.count(1):
+        night.drop("orphan")
+        plan = FaultPlan([Fault(at, mode)])
+        with Connections(azurite.connection_string, transport=lambda plan=plan: FaultyTransport(plan)) as process:
+            with suppress(SluiceError, KilledError):
+                night.orphans(process).run([])
+            plan.catch_up()
+        assert {held, parked} <= set(night.left())
+        if not plan.fired:
+            break
+        night.clock.advance(days=1)
+        assert night.sweep() == [held, parked]
+        assert list(night.pending_rows.list_entities()) == []
+    assert at > 6
 
 
 def test_what_a_night_costs(night):
