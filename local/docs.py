@@ -15,7 +15,7 @@ from pathlib import Path
 
 from local import telemetry_tables
 from local.errors import StackError
-from local.infra import alerts, entities
+from local.infra import alerts, entities, queries
 from local.infra.tables import TABLES as INFRA
 from local.infra.tables import Table
 from local.paths import ROOT
@@ -45,16 +45,17 @@ _PLACE = re.compile(r"(<!-- made by `make docs`: ([a-z-]+) -->\n).*?(<!-- end --
 
 def main() -> int:
     """Bring every document up to date and name those that changed."""
+    # First the files: some tables say what Bicep makes of them.
+    for file, make in FILES.items():
+        if not file.exists() or file.read_text() != make():
+            file.write_text(make())
+            print(f"wrote {file.relative_to(ROOT)}")
     for document in documents():
         text = document.read_text()
         made = render(text)
         if made != text:
             document.write_text(made)
             print(f"wrote {document.relative_to(ROOT)}")
-    for file, make in FILES.items():
-        if not file.exists() or file.read_text() != make():
-            file.write_text(make())
-            print(f"wrote {file.relative_to(ROOT)}")
     return 0
 
 
@@ -187,7 +188,11 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 #: Whole files that come from the code.
-FILES: dict[Path, Callable[[], str]] = {entities.FILE: entities.text, alerts.FILE: alerts.text}
+FILES: dict[Path, Callable[[], str]] = {
+    entities.FILE: entities.text,
+    alerts.FILE: alerts.text,
+    queries.FILE: queries.text,
+}
 
 
 if __name__ == "__main__":

@@ -34,6 +34,22 @@ resource workspace 'Microsoft.OperationalInsights/workspaces@2025-02-01' = {
   }
 }
 
+// Made from the files of infra/queries by `make docs`.
+var queries = loadJsonContent('../queries.json').queries
+
+resource savedQueries 'Microsoft.OperationalInsights/workspaces/savedSearches@2025-02-01' = [
+  for query in queries: {
+    parent: workspace
+    name: 'sluice-${query.name}'
+    properties: {
+      category: 'Sluice'
+      displayName: query.question
+      query: query.query
+      version: 2
+    }
+  }
+]
+
 resource component 'Microsoft.Insights/components@2020-02-02' = {
   name: componentName
   location: location

@@ -136,10 +136,17 @@ def _call(node: Node, names: Names) -> Any:
     name = names.template.text(function)
     values = [evaluate(part, names) for part in named(arguments)]
     if name == "loadJsonContent":
-        return json.loads((names.template.path.parent / values[0]).read_text())
+        return _load(node, names, values[0])
     if name not in FUNCTIONS:
         raise BicepError(f"{names.template.at(node)}: the checks do not know the function {name}")
     return FUNCTIONS[name](*values)
+
+
+def _load(node: Node, names: Names, file: str) -> Any:
+    try:
+        return json.loads((names.template.path.parent / file).read_text())
+    except (OSError, ValueError) as error:
+        raise BicepError(f"{names.template.at(node)}: {file} cannot be read: {error}") from error
 
 
 def _number(node: Node, names: Names) -> int:

@@ -451,6 +451,14 @@ SEEDS = {
             replacing("host.json", "Request;Exception;Trace", "Request;Exception"),
             "the one that an alert waits for may be dropped",
         ),
+        "a query that was changed in its file only": (
+            appending("infra/queries/what-is-parked.kql", "| take 5"),
+            "query what-is-parked is not saved as it stands",
+        ),
+        "a query that no file has": (
+            in_json("infra/queries.json", lambda file: file["queries"].append({**file["queries"][0], "query": "Old"})),
+            "is saved, and infra/queries does not have it",
+        ),
         "a rule that is switched off": (
             replacing(
                 "infra/modules/alerts.bicep", "      enabled: true\n      scopes", "      enabled: false\n      scopes"

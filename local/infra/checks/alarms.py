@@ -1,15 +1,18 @@
-"""Alerts: one rule for each event of the catalogue that calls somebody, on lines that the app does write."""
+"""Alerts: one rule for each event of the catalogue that calls somebody, on lines that the app does write; and the
+queries that answer what comes next, each saved where an operator looks.
+"""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from local.infra import alerts
+from local.infra import alerts, queries
 from local.infra.deployment import Resource
 from local.infra.finding import Finding
 from local.infra.project import Project, at, both_ways
 from shared.telemetry.event import Event
 
+_SEARCHES: Final = "Microsoft.OperationalInsights/workspaces/savedSearches"
 _RULES: Final = "Microsoft.Insights/scheduledQueryRules"
 #: One line is enough.
 ONE_LINE: Final = {
@@ -41,6 +44,16 @@ def check(project: Project) -> Iterator[Finding]:
             yield Finding("shared/telemetry/events.py", f"{name} calls somebody and does not say what to do")
     yield from _silent(project)
     yield from _sampled(project)
+    yield from _saved(project)
+
+
+def _saved(project: Project) -> Iterator[Finding]:
+    wanted = {one["query"]: one["name"] for one in queries.document(project.infra / "queries")["queries"]}
+    found = {str(one.properties["query"]): one.last_name for one in project.deployed().of_type(_SEARCHES)}
+    for text in wanted.keys() - found.keys():
+        yield Finding("infra/queries.json", f"query {wanted[text]} is not saved as it stands: run `make docs`")
+    for text in found.keys() - wanted.keys():
+        yield Finding("infra/queries.json", f"query {found[text]} is saved, and infra/queries does not have it")
 
 
 def _speaks(event: Event, rule: Resource) -> Iterator[Finding]:
