@@ -9,7 +9,7 @@ from local.provision import provision
 from shared.ledger.records import JobState
 from shared.topology import topology
 from shared.usage.requests import BUS, TABLE
-from tests.benchmarks.request_log import kinds, read_from
+from tests.benchmarks.request_log import between_marks, kinds, mark
 from tests.pipeline.whole_app import App
 
 
@@ -23,13 +23,14 @@ def logging_azurite():
 
 def test_what_the_meter_counts_is_what_the_emulator_was_asked(logging_azurite):
     """Equal in every kind of request. The one thing that the log does not say is which table a batch was for."""
-    start = logging_azurite.log.stat().st_size
+    mark(logging_azurite.connection_string, "begin-here")
     app = App(logging_azurite.connection_string)
     with app.metered, app.others:
         job, _ = app.run("metered", 20)
         app.line.tick.run()
         counted = _as_logged(app.metered.meter.tally.counts()) + _as_logged(app.others.meter.tally.counts())
-    logged = kinds(read_from(logging_azurite.log, start))
+    mark(logging_azurite.connection_string, "end-here")
+    logged = kinds(between_marks(logging_azurite.log, "begin-here", "end-here"))
     assert job.state is JobState.COMPLETE
     assert {kind.service for kind in logged} == {"blob", "queue", "table"}
     assert logged.total() > 100
