@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+from cli.screen import clean
 from shared.gate.held import HeldSummary
 from shared.gate.operator import Outcome
 from shared.gate.overview import Overview
@@ -94,7 +95,7 @@ def show_overview(console: Console, rows: list[Overview], now: datetime) -> None
     console.print(table)
     for row in rows:
         if row.problem:
-            console.print(row.problem, markup=False)
+            console.print(clean(row.problem))
         if row.holds_in_silence:
             console.print(
                 f"{row.held.count} held behind {row.gate} for {age(row.held.oldest, now)}, and nobody ever opened it: "
@@ -113,14 +114,14 @@ def show_status(console: Console, status: Status, now: datetime) -> None:
     gate, state = status.row.gate, status.row.state
     console.print(f"{gate} is {state_words(state)} at epoch {state.epoch}", markup=False)
     if state.at:
-        console.print(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}", markup=False)
+        console.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}"))
     if state.scheduled:
-        console.print(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}", markup=False)
+        console.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
     console.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
     for how, found in status.spreads.items():
         console.print(f"seen by {how.value}: {found.nodes} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
     for node, why in status.stragglers.items():
-        console.print(f"straggler {node}: {why}", markup=False)
+        console.print(clean(f"straggler {node}: {why}"))
     if state.changes:
         console.print(_history(state))
 
@@ -128,7 +129,7 @@ def show_status(console: Console, status: Status, now: datetime) -> None:
 def _history(state: GateState) -> Table:
     table = Table("when (UTC)", "what", "epoch", "by", "why", title="Last changes")
     for change in state.changes[:LAST_SHOWN]:
-        table.add_row(moment(change.at), change.what.value, str(change.epoch), change.by, change.why)
+        table.add_row(moment(change.at), change.what.value, str(change.epoch), clean(change.by), clean(change.why))
     return table
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from cli.screen import clean
 from shared.ids import BlobStore, Event, Explanation, RangeGenerator, explain_in, read_sequence
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
@@ -80,7 +81,7 @@ def _table(sequence: str, events: tuple[Event, ...]) -> Table:
     table = Table("when (UTC)", "what", "numbers", "node", title=f"Last changes of {sequence}")
     for event in events:
         numbers = f"{event.start} to {event.stop - 1}" if event.numbers else "-"
-        table.add_row(_moment(event.by.at), event.kind.value, numbers, event.by.node)
+        table.add_row(_moment(event.by.at), event.kind.value, numbers, clean(event.by.node))
     return table
 
 

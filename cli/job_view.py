@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
+from cli.screen import clean
 from shared.ledger.forecast import progress
 from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, Tally
@@ -62,7 +63,7 @@ def job_table(job: Job, now: datetime) -> Table:
         "outputs": f"container outputs, {job.job}/{job.revision}/",
     }
     for name, value in lines.items():
-        table.add_row(name, str(value))
+        table.add_row(name, clean(str(value)))
     return table
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from cli import cost, gate, ids, jobs, parked, tune
 from cli import doctor as examination
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
+from cli.screen import clean
 from cli.settings_file import NoSettingsError, load
 from cli.submit import submit
 from shared import __version__
@@ -69,7 +70,7 @@ def doctor(settings: SettingsOption = None, *, as_json: JsonOption = False) -> N
 def _table(findings: list[examination.Finding]) -> Table:
     table = Table("kind", "name", "state", title="What Sluice needs")
     for finding in findings:
-        table.add_row(finding.kind, finding.name, finding.problem or "ok")
+        table.add_row(finding.kind, finding.name, clean(finding.problem or "ok"))
     return table
 
 

@@ -4,18 +4,13 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
+from cli.screen import clean
 from shared.parked.entry import Entry
 from shared.parked.grouping import Group
 from shared.parked.replay import Fate, Wave
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
-
-
-def clean(text: str) -> Text:
-    """Return text from a message as text and nothing else: neither markup nor control sequences of a terminal."""
-    return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
 
 
 def groups_table(groups: list[Group]) -> Table:
