@@ -19,6 +19,7 @@ from local.infra import alerts, entities, queries
 from local.infra.tables import TABLES as INFRA
 from local.infra.tables import Table
 from local.paths import ROOT
+from local.picture import picture
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
 from shared.settings import SETTINGS
@@ -178,6 +179,7 @@ def _table_of(make: Callable[[], Table]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
+    "picture": picture,
     "storage": _storage,
     "bus": _bus,
     "reasons": _reasons,

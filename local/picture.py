@@ -1,0 +1,99 @@
+"""The picture of the architecture: what triggers each function is asked of the app, what each writes is said here.
+
+A test holds every name in it against the topology, and every function of the app against it.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from local.errors import StackError
+from local.paths import ROOT, venv_python
+from local.stack import sample_values
+
+_INDEX: Final = """
+import json, function_app
+print(json.dumps({one.get_function_name(): json.loads(one.get_function_json())["bindings"][0]
+                  for one in function_app.app.get_functions()}))
+"""
+#: What each function, and a publisher, writes: queues, topics, containers and tables, by kind.
+WRITES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "publisher": ("container payloads", "queue submissions"),
+        "accept_submission": ("queue submissions", "queue work-00", "container ids", "table jobs", "table held"),
+        "process_chunk": ("container results", "bus results", "container outputs", "table totals", "topic signals"),
+        "settle_results": ("table jobs", "queue work-00"),
+        "release_gate": ("queue submissions", "table receipts"),
+        "tick": ("queue submissions", "queue work-00", "topic signals", "table pending", "table decisions"),
+        "park_dead": ("table parked", "container parked"),
+        "operator": ("container gates", "topic signals"),
+    }
+)
+_SHAPES: Final = {
+    "queue": '[["{}"]]',
+    "bus": '[["{}"]]',
+    "topic": '{{{{"{}"}}}}',
+    "container": '[("{}")]',
+    "table": '[("{}")]',
+}
+
+
+@cache
+def triggers() -> Mapping[str, str]:
+    """Return what starts each function of the app, as the worker would index it."""
+    environment = {**os.environ, **sample_values(), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [str(venv_python()), "-c", _INDEX], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise StackError(f"the app cannot be indexed: {done.stderr.strip().splitlines()[-1]}")
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return {function: _source(binding) for function, binding in found.items()}
+
+
+def _source(binding: Mapping[str, Any]) -> str:
+    match binding["type"]:
+        case "queueTrigger":
+            return f"queue {binding['queueName']}"
+        case "serviceBusTrigger" if "topicName" in binding:
+            return f"topic {binding['topicName']}"
+        case "serviceBusTrigger":
+            return f"bus {binding['queueName']}"
+        case "timerTrigger":
+            return "timer"
+        case _:
+            return "http"
+
+
+def picture() -> str:
+    """Return the picture in Mermaid, as GitHub draws it."""
+    return "\n".join(["```mermaid", "flowchart LR", *(f"    {line}" for line in _lines()), "```"])
+
+
+def _lines() -> Iterator[str]:
+    started = {function: source for function, source in triggers().items() if source != "http"}
+    nodes = [
+        *started.values(),
+        *(name for function in (*started, "publisher", "operator") for name in WRITES[function]),
+    ]
+    yield 'publisher(["publisher"])'
+    yield 'operator(["operator"])'
+    for name in dict.fromkeys(nodes):
+        yield f"{_id(name)}{_shape(name)}"
+    for function, source in started.items():
+        yield f'{_id(source)} --> {function}["{function}"]'
+    for writer in (*started, "publisher", "operator"):
+        yield f"{writer} -.-> {' & '.join(_id(name) for name in WRITES[writer])}"
+
+
+def _shape(name: str) -> str:
+    kind, _, _ = name.partition(" ")
+    return _SHAPES.get(kind, '(("{}"))').format(name)
+
+
+def _id(name: str) -> str:
+    return "".join(one if one.isalnum() else "_" for one in name)

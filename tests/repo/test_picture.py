@@ -1,0 +1,34 @@
+"""The picture in the README: its functions are the app's, its names are the topology's."""
+
+from local.picture import WRITES, picture, triggers
+from shared.topology import topology
+
+
+def names():
+    """Return every queue, topic, container and table there is, as the picture calls them."""
+    whole = topology()
+    return {
+        *(f"queue {name}" for name in whole.queues),
+        *(f"container {name}" for name in whole.containers),
+        *(f"table {name}" for name in whole.tables),
+        *(f"bus {queue.name}" for queue in whole.bus.queues),
+        *(f"topic {topic.name}" for topic in whole.bus.topics),
+    }
+
+
+def test_every_function_of_the_app_is_in_the_picture():
+    """A function that was added is missing here first; what answers over HTTP writes nothing."""
+    drawn = {function for function, source in triggers().items() if source != "http"}
+    assert drawn == set(WRITES) - {"publisher", "operator"}
+    assert all(function in picture() for function in drawn)
+
+
+def test_every_name_in_the_picture_is_in_the_topology():
+    """What triggers a function and what is written exists."""
+    sources = {source.removesuffix("/$DeadLetterQueue") for source in triggers().values()} - {"http", "timer"}
+    assert sources | {name for written in WRITES.values() for name in written} <= names()
+
+
+def test_the_only_route_is_the_one_that_costs_nothing():
+    """Nothing of the app can be asked without a login but whether it runs; a new route would have to be listed here."""
+    assert [function for function, source in triggers().items() if source == "http"] == ["health"]
