@@ -9,35 +9,7 @@ from tree_sitter import Node
 
 from local.infra.bicep import BicepError, Declared, Template, named, read
 from local.infra.expressions import Names, Unknown, evaluate, repeated
-
-
-@dataclass(slots=True, eq=False)
-class Resource:
-    """One resource: its type in full, its name from the top, and its body."""
-
-    type: str
-    name: str
-    body: dict[str, Any]
-    where: str
-    is_existing: bool
-    version: str = ""
-    scope: str = ""
-
-    @property
-    def id(self) -> str:
-        """What tells it from any other."""
-        return f"{self.type}:{self.name}"
-
-    @property
-    def properties(self) -> dict[str, Any]:
-        """Its own properties."""
-        found: dict[str, Any] = self.body.get("properties", {})
-        return found
-
-    @property
-    def last_name(self) -> str:
-        """Its name below its parent."""
-        return self.name.rsplit("/", 1)[-1]
+from local.infra.resource import AtRunTime, Resource, member_of
 
 
 @dataclass(slots=True)
@@ -110,7 +82,7 @@ class Place:
         if isinstance(value, Unknown):
             return Unknown(f"{value.text}.{name}")
         if isinstance(value, Resource):
-            return _member_of(value, name)
+            return member_of(value, name)
         if isinstance(value, AtRunTime):
             return value.get(name, Unknown(f"{value.text}.{name}"))
         if not isinstance(value, Mapping) or name not in value:
@@ -202,30 +174,6 @@ class Loop:
     def inside(self, names: Mapping[str, Any]) -> "Loop":
         """Return a loop within this one."""
         return Loop(self, names)
-
-
-class AtRunTime(dict[str, Any]):
-    """The properties that a resource is given; Azure adds others, which `text` stands for."""
-
-    def __init__(self, text: str, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
-        self.text = text
-
-
-def _made_by_azure(resource: Resource) -> dict[str, Any]:
-    """Return what is known of the properties that Azure adds: code that reads them is particular about their form."""
-    if resource.type != "Microsoft.Storage/storageAccounts":
-        return {}
-    services = ("blob", "queue", "table")
-    return {"primaryEndpoints": {one: f"https://{resource.name}.{one}.core.windows.net/" for one in services}}
-
-
-def _member_of(resource: Resource, name: str) -> Any:
-    if name == "id":
-        return resource.id
-    if name == "properties":
-        return AtRunTime(f"{resource.id}.properties", {**_made_by_azure(resource), **resource.properties})
-    return resource.body.get(name, Unknown(f"{resource.id}.{name}"))
 
 
 def bodies(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from local.infra.deployment import Resource
 from local.infra.expressions import Unknown
 from local.infra.finding import Finding
+from local.infra.resource import Resource
 from local.paths import ROOT
 
 DATA: Final = ROOT.parent / "shared" / "bicep-types"

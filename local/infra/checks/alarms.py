@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from local.infra import alerts, queries
-from local.infra.deployment import Resource
 from local.infra.finding import Finding
 from local.infra.project import Project, at, both_ways
+from local.infra.resource import Resource
 from shared.telemetry.event import Event
 
 _SEARCHES: Final = "Microsoft.OperationalInsights/workspaces/savedSearches"

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from local.infra import entities
-from local.infra.deployment import Deployment, Resource
+from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import Project, both_ways
+from local.infra.resource import Resource
 from shared.topology import Topology
 
 #: The names that the parameter workQueues decides over are looked at for one queue and for several.

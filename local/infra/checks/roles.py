@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from local.infra.deployment import Deployment, Resource
+from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, Project, both_ways
+from local.infra.resource import Resource
 
 #: Azure's own ids; a role that is not here has not been thought about.
 ROLES: Final[Mapping[str, str]] = {

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from local.infra.deployment import Deployment, Resource
+from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import Project, at
+from local.infra.resource import Resource
 
 #: By type: the path of a property and the one value that it may have.
 REQUIRED: Final[Mapping[str, Mapping[str, Any]]] = {

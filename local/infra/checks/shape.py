@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from local.infra.deployment import Deployment, Resource
+from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import Project, at
+from local.infra.resource import Resource
 
 #: Resources with a region and tags of their own; azd finds what it made by the tag.
 TAGGED: Final = frozenset(
