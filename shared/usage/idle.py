@@ -11,6 +11,8 @@ from shared.usage.diary import MOST_UNNOTED
 DAY: Final = 86_400
 #: The tick's two questions: which gates hold something, what is due.
 REQUESTS_OF_A_TICK: Final = 2
+#: The daily sweep of a container with nothing old in it: its pointer twice, the oldest submission, a page of the list.
+OF_A_SWEEP: Final = useful(table=2, queue=1, blob_list=1)
 #: Minutes between two looks at a poison queue.
 POISON_MINUTES: Final = 15
 #: Intervals of the host, in seconds: the lease of the instance that leads and of the one that has the timer.
@@ -78,6 +80,7 @@ def _app(one: Installation) -> list[Asker]:
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
+        Asker(Who.APP, "tick: payloads that nobody named, once a day", OF_A_SWEEP),
         Asker(Who.APP, "its own count, noted", useful(table=(REQUESTS_OF_A_TICK * ticks + looks) // MOST_UNNOTED)),
     ]
 
