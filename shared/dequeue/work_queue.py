@@ -5,7 +5,7 @@ from math import inf
 from threading import Lock
 from typing import Final, Protocol
 
-from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.storage.queue import QueueClient, QueueMessage
 
 from shared.answers import expecting_an_answer
@@ -147,6 +147,9 @@ class HeldMessage:
             self._is_settled = True
             try:
                 self._queue.delete_message(self._id, self._receipt)
+            except ResourceNotFoundError:
+                # Gone: by an attempt of this request whose reply was lost, or by whoever had it since.
+                return
             except AzureError as error:
                 self._tell("not deleted", error)
 

@@ -13,7 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: The shortest first.
-BENCHMARKS = ("concurrency", "codec", "broker_cpu", "gate", "storm", "ids", "ids_chaos", "pipeline", "idle_day")
+BENCHMARKS = (
+    "concurrency",
+    "codec",
+    "broker_cpu",
+    "gate",
+    "storm",
+    "ids",
+    "ids_chaos",
+    "dequeue",
+    "pipeline",
+    "idle_day",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,6 @@ def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings)
 
 def test_the_least_message_of_the_page_is_read(dropped):
     """What the page says a person can type is taken as it stands, Base64 or not."""
-    (least,) = examples("json")
+    least, *_ = examples("json")
     dropped.queue.send_message(least, time_to_live=-1)
     assert [one["id"] for one in dropped.transactions()] == ["u-1"]

@@ -1,0 +1,78 @@
+"""The page on taking work off the queues: the worker on it runs as it stands."""
+
+import re
+import threading
+import time
+
+import pytest
+
+from local.azurite.launcher import Azurite
+from local.paths import ROOT
+from local.provision import provision
+from local.servicebus.launcher import Broker
+from local.stack import settings_for
+from shared.connections import Connections
+from shared.dequeue.permits import Permit, decode
+from shared.pipeline.deliveries import Delivery
+from shared.publish import Publisher
+from shared.settings import Settings
+from shared.topology import topology
+from shared.wiring import gatehouse, line, works
+from shared.workloads.registry import Workloads
+from tests.e2e.test_pipeline import usages
+
+PAGE = (ROOT / "docs" / "dequeue.md").read_text()
+CHUNKS = 8
+
+
+@pytest.fixture
+def settings():
+    """An installation of this test's own, of which no app runs."""
+    with Azurite.start() as azurite:
+        provision(azurite.connection_string, topology())
+        broker = Broker.start()
+        yield settings_for(azurite.connection_string, broker.connection_string) | {"SLUICE_CHUNK_ITEMS": "1000"}
+        broker.stop()
+
+
+def test_the_signal_in_the_formats_is_a_permit():
+    """What another program sends by that page wakes somebody."""
+    examples = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "formats.md").read_text(), re.DOTALL)
+    [signal] = [example for example in examples if '"work"' in example]
+    assert decode(signal.encode()) == Permit(slot=0, depth=1, tasks=1)
+
+
+def dispatch(settings, connections):
+    """Put the chunks of a job on the work queue, as the app does."""
+    work = works(connections, Workloads.load(settings["SLUICE_WORKLOADS"], settings))
+    stages = line(connections, Settings.parse(settings), gatehouse(connections), work)
+    submissions = connections.queues.get_queue_client("submissions")
+    publisher = Publisher(submissions, connections.blobs.get_container_client("payloads"))
+    publisher.submit(job="paged", workload="billing", transactions=usages(CHUNKS * 1000))
+    while (message := submissions.receive_message()) is not None:
+        body = message.content.encode()
+        stages.arrivals.handle(Delivery(queue="submissions", message_id=message.id, body=body, count=1))
+        submissions.delete_message(message)
+
+
+def test_the_worker_on_the_page_does_the_work_of_a_job(settings):
+    """It empties the queue, its results are stored, and it ends when it is told to."""
+    page = {}
+    exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1], page)
+    with Connections.parse(settings) as connections:
+        dispatch(settings, connections)
+        queue = connections.queues.get_queue_client("work-00")
+        assert queue.get_queue_properties().approximate_message_count == CHUNKS
+        stop = threading.Event()
+        worker = threading.Thread(target=page["work_until"], args=(stop, settings))
+        worker.start()
+        try:
+            end = time.monotonic() + 60
+            while queue.get_queue_properties().approximate_message_count:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        finally:
+            stop.set()
+            worker.join(30)
+        assert not worker.is_alive()
+        assert len(list(connections.blobs.get_container_client("results").list_blobs())) == CHUNKS
