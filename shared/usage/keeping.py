@@ -11,6 +11,8 @@ from shared.usage.diary import Diary
 
 #: Seconds between two looks at the count, which cost nothing.
 LOOK_EVERY: Final = 5.0
+#: Seconds after a note that was refused: each attempt is a request too.
+AFTER_FAILURE: Final = 300.0
 
 
 def keep(diary: Diary, stop: threading.Event | None = None) -> threading.Thread:
@@ -22,9 +24,12 @@ def keep(diary: Diary, stop: threading.Event | None = None) -> threading.Thread:
 
 
 def _keep(diary: Diary, stop: threading.Event) -> None:
-    while not stop.wait(LOOK_EVERY):
+    pause = LOOK_EVERY
+    while not stop.wait(pause):
+        pause = LOOK_EVERY
         try:
             diary.note_if_due()
         except SluiceError as error:
             # Nothing is lost: the next note has it all.
+            pause = AFTER_FAILURE
             tell(events.USAGE_UNNOTED, error=told(error))

@@ -1,7 +1,6 @@
 """The diary of requests, on a real table; and the budget that is held against it."""
 
 import itertools
-import threading
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -12,7 +11,7 @@ from shared.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.usage.budget import LEAST_TASKS, STRETCH
 from shared.usage.diary import AT_LEAST_EVERY, MOST_UNNOTED, NOT_SOONER_THAN, Diary, noted_on
-from shared.usage.keeping import keep
+from shared.usage.keeping import AFTER_FAILURE, LOOK_EVERY, keep
 from shared.usage.prices import load
 from shared.usage.requests import Kind
 from shared.usage.spending import DayBudget
@@ -123,20 +122,36 @@ class Failing:
             raise ServiceResponseError("the reply was lost")
 
 
-def test_a_diary_is_kept_in_the_background_whatever_goes_wrong(monkeypatch):
-    """A note that fails does not end the keeping; stopping does."""
-    looked, stop = [], threading.Event()
+class Stopping:
+    """Stops after so many pauses, none of which takes any time; keeps how long they should have been."""
 
-    class Refusing:
-        def note_if_due(self):
-            looked.append(1)
-            if len(looked) == 3:
-                stop.set()
+    def __init__(self, after):
+        self.after, self.pauses = after, []
+
+    def wait(self, seconds):
+        """Return whether it is time to stop."""
+        self.pauses.append(seconds)
+        return len(self.pauses) > self.after
+
+
+class Refusing:
+    """A diary whose second note is refused."""
+
+    looked = 0
+
+    def note_if_due(self):
+        """Note, or not."""
+        self.looked += 1
+        if self.looked == 2:
             raise StorageUnavailableError("away")
 
-    monkeypatch.setattr("shared.usage.keeping.LOOK_EVERY", 0.001)
-    keep(Refusing(), stop).join(10)
-    assert len(looked) == 3
+
+def test_a_diary_is_kept_in_the_background_whatever_goes_wrong():
+    """A note that is refused is tried again after a long pause, since each attempt is a request; then all is as before."""
+    diary, stop = Refusing(), Stopping(after=4)
+    keep(diary, stop).join(10)
+    assert diary.looked == 4
+    assert stop.pauses == [LOOK_EVERY, LOOK_EVERY, AFTER_FAILURE, LOOK_EVERY, LOOK_EVERY]
 
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
