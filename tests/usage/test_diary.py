@@ -7,8 +7,10 @@ from decimal import Decimal
 import pytest
 from azure.core.exceptions import ServiceResponseError
 
+from local.stack import sample_values
 from shared.connections import Connections
 from shared.errors import StorageUnavailableError
+from shared.settings import Settings
 from shared.usage.budget import LEAST_TASKS, STRETCH
 from shared.usage.diary import AT_LEAST_EVERY, MOST_UNNOTED, NOT_SOONER_THAN, Diary, noted_on
 from shared.usage.keeping import AFTER_FAILURE, LOOK_EVERY, keep
@@ -16,6 +18,7 @@ from shared.usage.prices import load
 from shared.usage.requests import Kind
 from shared.usage.spending import DayBudget
 from shared.usage.tally import Cause, Counted, Tally
+from shared.wiring import day_budget
 from tests.faults.world import ManualClock
 
 PUT = Kind("account", "queue", "work-00", "PutMessage")
@@ -181,6 +184,18 @@ def test_the_budget_stretches_what_is_left_at_the_rate_that_tasks_spend():
     assert term(NOON + timedelta(minutes=1), 10) == int(left / (each * Decimal(STRETCH.total_seconds())))
     noted[today] = 20_000
     assert term(NOON + timedelta(minutes=2), 10) == LEAST_TASKS
+
+
+def test_the_app_holds_its_budget_against_the_diary(provisioned, clock, tally):
+    """By its setting, its table and its prices; the term of a decision is what comes of it."""
+    settings = Settings.parse({**sample_values(), "SLUICE_BUDGET_PER_DAY": "0.01"})
+    with Connections(provisioned.connection_string) as connections:
+        term = day_budget(connections, settings)
+        assert term(clock.now(), 5) is None
+        diary = Diary(connections.tables.get_table_client("usage"), tally, clock)
+        tally.add(WRITE, Cause.USEFUL, 10_000)
+        diary.note()
+        assert term(clock.now(), 5) == LEAST_TASKS
 
 
 def test_a_new_day_has_its_whole_budget():
