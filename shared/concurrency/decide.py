@@ -81,8 +81,7 @@ def _damped(fresh: Decision, previous: Decision) -> Decision:
         return fresh
     if previous.pressed_at and fresh.at < previous.pressed_at + _quiet(fresh):
         return _held(fresh, previous, f"quiet time after it was lowered at {previous.pressed_at:%H:%M:%S}")
-    if not _is_in_use(fresh, previous):
-        return _held(fresh, previous, "no more are of use: not all of them had work")
+    # What is allowed already is used: rules never ask for more tasks than there are messages.
     return _held(fresh, previous, "too small a change") if _is_small(fresh, previous) else fresh
 
 
@@ -95,13 +94,6 @@ def _held(fresh: Decision, previous: Decision, why: str) -> Decision:
 def _is_small(fresh: Decision, previous: Decision) -> bool:
     # To nothing, and from what little there is, every step counts.
     return bool(fresh.tasks) and abs(fresh.tasks - previous.tasks) < SMALLEST_CHANGE * previous.tasks
-
-
-def _is_in_use(fresh: Decision, previous: Decision) -> bool:
-    seen = fresh.observation
-    if seen is None:
-        return True
-    return seen.depth >= previous.tasks or (seen.in_flight or 0) * 2 >= previous.tasks
 
 
 def _quiet(decision: Decision) -> timedelta:

@@ -17,7 +17,7 @@ QUIET: Final = timedelta(seconds=10)
 #: The longest time that a Retry-After is believed.
 LONGEST_QUIET: Final = timedelta(minutes=5)
 #: Share of the full rate that comes back in a second of use.
-GROWTH: Final = 0.05
+GROWTH: Final = 0.1
 #: The least share: somebody has to find out that the service is back.
 LEAST: Final = 1 / 32
 

@@ -19,6 +19,8 @@ _BUSY: Final = frozenset({429, 503})
 #: Storage also answers so when a partition is overloaded.
 _TIMED_OUT, _TIMED_OUT_CODE = 500, "OperationTimedOut"
 _NONE: Final = Governor()
+#: Seconds over which it is seen whether what is allowed is used: between two messages it hardly ever is.
+_SEEN_OVER: Final = 1.0
 
 
 class Pushback:
@@ -27,6 +29,8 @@ class Pushback:
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, Lock()
         self._governors: dict[str, Governor] = {}
+        #: The most that was in use since the governors grew last, and when that was.
+        self._used, self._grown_at = 0, clock.monotonic()
 
     def on_reply(self, response: Any) -> None:
         """Look at a reply of storage."""
@@ -63,12 +67,17 @@ class Pushback:
         # Without any push-back ever, which is nearly always, nothing is computed.
         if not self._governors:
             return full
-        now = self._clock.now()
         with self._lock:
-            for resource, governor in self._governors.items():
-                is_in_use = used * 2 >= governor.limit(full)
-                self._governors[resource] = governor.grown(now, is_in_use=is_in_use)
+            self._used = max(self._used, used)
+            if self._clock.monotonic() - self._grown_at >= _SEEN_OVER:
+                self._grow(full)
+                self._used, self._grown_at = used, self._clock.monotonic()
             return min(governor.limit(full) for governor in self._governors.values())
+
+    def _grow(self, full: int) -> None:
+        now = self._clock.now()
+        for resource, governor in self._governors.items():
+            self._governors[resource] = governor.grown(now, is_in_use=self._used * 2 >= governor.limit(full))
 
 
 def _seconds(text: str | None) -> timedelta | None:

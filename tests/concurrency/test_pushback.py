@@ -65,8 +65,21 @@ def test_nothing_grows_while_idle():
     for _ in range(100):
         clock.advance(seconds=60)
         assert pushback.limit(100, 0) == 50
-    clock.advance(seconds=5)
+    clock.advance(seconds=2.5)
     assert pushback.limit(100, 50) == 75
+
+
+def test_what_is_used_at_any_moment_of_a_second_is_used():
+    """Between two messages hardly anything is in work; that is no reason to stay slow."""
+    clock = ManualClock(NOON)
+    pushback = Pushback(clock)
+    pushback.slow(STORAGE)
+    clock.advance(seconds=11)
+    for _ in range(100):
+        clock.advance(seconds=0.1)
+        pushback.limit(100, 100)
+        pushback.limit(100, 0)
+    assert pushback.limit(100, 0) == 100
 
 
 class Busy(RequestsTransport):
