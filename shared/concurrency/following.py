@@ -129,7 +129,11 @@ class Following:
         return self._fleet.rules.most if decision is None else decision.tasks
 
     def cap(self) -> int:
-        """Return the tasks that services and budget allow the fleet now, whatever the rules want; free."""
+        """Return the tasks that services and budget allow the fleet now, whatever the rules want.
+
+        Asked by whoever was woken for work, before it takes any: so it looks, as often as `look` does.
+        """
+        self.look()
         decision, most = self._fleet.decision, self._fleet.rules.most
         decided = most if decision is None or decision.cap is None else min(most, decision.cap)
         return min(decided, self.pushback.limit(most, decided))
@@ -137,5 +141,5 @@ class Following:
     def rule(self, depth: int) -> int:
         """Return the tasks that the rules in force want for this depth; free."""
         last = self._fleet.decision.observation if self._fleet.decision else None
-        latency = last.latency if last else None
-        return self._fleet.rules.ask(Observation(depth=depth, hour=self._clock.now().hour, latency=latency)).tasks
+        seen = replace(last or Observation(depth=0), depth=depth, hour=self._clock.now().hour)
+        return self._fleet.rules.ask(seen).tasks

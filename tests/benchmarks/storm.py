@@ -72,7 +72,7 @@ def main(_arguments: Sequence[str] = ()) -> int:
     rows = [
         ("storage refused everything", f"{STORM} s, {refused:,} requests"),
         ("parked, lost or counted twice", "; ".join(found) or "nothing"),
-        ("chunks a second before, and after", f"{before:.0f}, {after:.0f}"),
+        ("chunks a second before, and after (jobs are sent as others end)", f"{before:.0f}, {after:.0f}"),
         ("least share of the full rate that a process kept to", f"{least:.0%}"),
         ("every process and the decision at the full rate again", f"{back:.0f} s after the storm (goal: {GOAL} s)"),
         (f"share after {GUST} s of 503 while idle, and {IDLE} s later", f"{idle[0]:.0%}, {idle[1]:.0%}"),

@@ -258,6 +258,29 @@ def test_a_push_back_that_one_process_saw_slows_all_of_them(fleet):
     assert one.cap() == 50
 
 
+def test_who_is_woken_knows_what_is_allowed_before_it_takes_anything(fleet):
+    """A new process, whose first question is the cap."""
+    fleet.put(100)
+    fleet.tuning(budget=lambda _now, _tasks: 7).run()
+    assert fleet.process().cap() == 7
+
+
+def test_rules_that_look_at_more_than_the_depth_bind_permits_too(fleet):
+    """What the tick observed last is what a dispatch asks the rules with."""
+    fleet.rules.put(
+        "version: 1\nrules:\n- {name: hot, when: {latency: {at_least: 1s}}, tasks: 3}\n- {name: b, tasks: 9}"
+    )
+    fleet.put(50)
+    worker = fleet.process()
+    with worker.gauge.working():
+        fleet.clock.advance(seconds=2)
+    worker.look()
+    fleet.tuning().run()
+    asking = fleet.process()
+    asking.look()
+    assert asking.rule(1000) == 3
+
+
 def test_the_fleet_is_back_at_the_full_rate_after_the_storm(fleet):
     """Used and undisturbed, it grows; the decision follows, with a row for each step."""
     fleet.put(100)
