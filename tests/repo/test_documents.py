@@ -33,6 +33,23 @@ def test_links_inside_the_project_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def headings(document):
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_links_to_a_heading_find_it(document):
+    """A heading that was renamed is missed by those who link to it."""
+    links = re.findall(r"\]\((?!https?://)([^)#\s]*\.md|)#([^)\s]+)\)", document.read_text())
+    assert [
+        f"{name}#{anchor}"
+        for name, anchor in links
+        if anchor not in headings(document.parent / name if name else document)
+    ] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_every_make_target_that_is_named_exists(document):
     """`make demo` and the like are commands that make knows."""

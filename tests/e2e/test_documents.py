@@ -1,0 +1,84 @@
+"""What README and docs say to type, typed as it stands, against the running app."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from local.paths import ROOT
+from shared.connections import Connections
+from shared.errors import RefusedError
+from shared.parked.drain import described
+from shared.settings import Settings
+from shared.wiring import works
+from shared.workloads.registry import Workloads
+
+SLUICE = Path(sys.executable).parent
+DEADLINE = 150
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(name):
+    """Return the blocks of shell of a document."""
+    return BLOCK.findall((ROOT / name).read_text())
+
+
+@pytest.fixture(scope="module")
+def typed(app_host, stack_settings, tmp_path_factory):
+    """Type a script into a shell that finds `sluice`, in one folder for all; what asks is told yes."""
+    folder = tmp_path_factory.mktemp("typed")
+    environment = {**os.environ, **stack_settings, "PATH": f"{SLUICE}{os.pathsep}{os.environ['PATH']}"}
+
+    def run(script):
+        return subprocess.run(
+            ["bash", "-e", "-c", script.replace(".venv/bin/sluice", "sluice")],
+            input="y\n" * 10,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def tutorial(typed):
+    """The README's tutorial, typed; the other pages go on with its job."""
+    (script,) = (block for block in blocks("README.md") if "sluice submit" in block)
+    return typed(script)
+
+
+@pytest.fixture
+def parked(stack_settings):
+    """Park a good submission, as if the host had given up on it, and return how it is named."""
+    with Connections.parse(stack_settings) as connections:
+        usage = {"account": "a", "plan": "basic", "quantity": "1"}
+        body = json.dumps({"sluice": {"job": f"gave-up-{time.monotonic_ns()}", "items": [usage]}})
+        settings = Settings.parse(stack_settings)
+        parking = works(connections, Workloads.load(settings.workloads, stack_settings)).parking
+        why = RefusedError("delivered_too_often", "the host gave up", "replay it")
+        entry = parking.park(described("submissions", body.encode(), "m-1"), why)
+    return {"JOB": entry.job, "KEY": entry.key, "FINGERPRINT": entry.fingerprint}
+
+
+def test_the_tutorial_runs_as_it_stands(tutorial, typed):
+    """Every command of it succeeds in order, and the job is complete with its one reject."""
+    assert tutorial.returncode == 0, tutorial.stdout + tutorial.stderr
+    job = json.loads(typed("sluice jobs show first --json").stdout)
+    assert (job["state"], job["accepted"]["items"], job["rejected"]["items"]) == ("complete", 2, 1)
+
+
+@pytest.mark.parametrize("name", ["docs/cost.md", "docs/scaling.md", "docs/operating.md", "docs/parked.md"])
+def test_every_command_of_a_page_succeeds(name, tutorial, typed, parked):
+    """Words in capitals stand for what was parked; everything else is typed as it stands."""
+    for script in blocks(name):
+        done = typed(re.sub(r"\b(JOB|KEY|FINGERPRINT)\b", lambda word: f"'{parked[word[0]]}'", script))
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"

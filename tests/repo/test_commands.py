@@ -1,0 +1,104 @@
+"""What README and docs say to type exists: commands, options, modules; and every block of shell is run or parsed."""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+
+import pytest
+import typer
+
+from cli.main import app
+from local import docs
+from local.paths import ROOT
+
+DOCUMENTS = {str(document.relative_to(ROOT)): document.read_text() for document in docs.documents()}
+BLOCK = re.compile(r"^( *)```([a-z]+)([^\n]*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+SHELL = [
+    (name, found[3].strip(), found[4])
+    for name, text in DOCUMENTS.items()
+    for found in BLOCK.finditer(text)
+    if found[2] == "sh"
+]
+PYTHON = [
+    (name, found[4]) for name, text in DOCUMENTS.items() for found in BLOCK.finditer(text) if found[2] == "python"
+]
+#: What a block may say instead of being run: it needs something that is not here.
+NOT_HERE = {"cloud", "docker"}
+#: The test that runs the blocks of a document, or starts what they start.
+RUN_BY = {
+    "README.md": "tests/e2e/test_documents.py",
+    # CI runs these targets themselves.
+    "docs/contributing.md": "tests/repo/test_documents.py",
+    "docs/cost.md": "tests/e2e/test_documents.py",
+    "docs/operating.md": "tests/e2e/test_documents.py",
+    "docs/parked.md": "tests/e2e/test_documents.py",
+    "docs/scaling.md": "tests/e2e/test_documents.py",
+    "docs/formats.md": "tests/publish/test_published_by_others.py",
+    "docs/local-stack.md": "tests/e2e/test_up.py",
+}
+
+
+@pytest.mark.parametrize(("name", "kind", "block"), SHELL)
+def test_every_block_of_shell_can_be_read_by_a_shell(name, kind, block):
+    """Also those that cannot be run here."""
+    done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_block_of_shell_is_run_by_a_test_or_says_why_not():
+    """A document with a new block is missing here first."""
+    assert {kind for _, kind, _ in SHELL} <= {"", *NOT_HERE}
+    assert {name for name, kind, _ in SHELL if not kind} == set(RUN_BY)
+    assert [test for test in RUN_BY.values() if not (ROOT / test).exists()] == []
+
+
+def calls():
+    """Yield (document, words) of every call of the `sluice` command, in blocks and in sentences."""
+    for name, text in DOCUMENTS.items():
+        lines = [line for _, _, block in (one for one in SHELL if one[0] == name) for line in block.splitlines()]
+        lines += re.findall(r"`(sluice [^`]+)`", text)
+        for line in lines:
+            for part in re.split(r"\||&&|;|\$\(", line.partition(" #")[0]):
+                if found := re.match(r"\s*(?:\.venv/bin/)?sluice (.+)", part):
+                    yield name, shlex.split(found[1].partition(" >")[0].rstrip(")"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), list(calls()), ids=lambda value: value if isinstance(value, str) else " ".join(value)
+)
+def test_what_the_sluice_command_is_asked_it_knows(name, words):
+    """Its commands and their options are those of the command as it is."""
+    found, left = typer.main.get_command(app), list(words)
+    while hasattr(found, "commands") and left and not left[0].startswith("-"):
+        # Several commands may be named at once: `sluice tune show|explain`.
+        assert left[0] in found.commands, f"{name}: sluice has no {left[0]!r} there"
+        found = found.commands[left.pop(0)]
+    options = {option for parameter in found.params for option in parameter.opts} | {"--help"}
+    assert {word.partition("=")[0] for word in left if word.startswith("--")} <= options
+
+
+def test_every_module_that_is_named_can_be_run():
+    """`python -m tests.benchmarks.gate` and the like."""
+    text = "\n".join(DOCUMENTS.values())
+    modules = set(re.findall(r"python3? -m ([a-z_][\w.]*\w)", text))
+    assert modules
+    assert [module for module in modules if importlib.util.find_spec(module) is None] == []
+
+
+@pytest.mark.parametrize(("name", "block"), PYTHON)
+def test_every_block_of_python_imports_what_there_is(name, block):
+    """It is Python, and every name that it imports from the project exists."""
+    compile(block, name, "exec")
+    for module, names in re.findall(r"^from (shared[\w.]*) import (.+)$", block, re.MULTILINE):
+        found = importlib.import_module(module)
+        assert [one for one in names.split(", ") if not hasattr(found, one.strip())] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_file_that_is_named_is_there(name):
+    """`tests/gate/test_release.py` and the like, in any document."""
+    named = re.findall(
+        r"`((?:shared|tests|local|cli|functions|infra)/[\w./-]+\.(?:py|json|bicep|kql|yaml))`", DOCUMENTS[name]
+    )
+    assert [file for file in named if not (ROOT / file).exists()] == []
