@@ -55,8 +55,8 @@ resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
           {
             query: alert.query
             timeAggregation: 'Count'
-            operator: 'GreaterThan'
-            threshold: 0
+            operator: alert.operator
+            threshold: alert.threshold
             failingPeriods: {
               numberOfEvaluationPeriods: 1
               minFailingPeriodsToAlert: 1

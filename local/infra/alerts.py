@@ -4,11 +4,25 @@ import json
 from typing import Any
 
 from local.paths import ROOT
-from shared.telemetry.event import Alert, Event
+from shared.telemetry.event import Alert, Event, Severity
 from shared.telemetry.events import EVENTS
 
 FILE = ROOT / "infra" / "alerts.json"
 PREFIX = "sluice."
+#: An event calls somebody at its first line ...
+TOLD = {"operator": "GreaterThan", "threshold": 0}
+#: ... and an app that tells nothing at all would call nobody: its tick is looked for too.
+SILENT = "sluice.silence"
+SILENCE = {
+    "name": "silence",
+    "event": SILENT,
+    "severity": int(Severity.ERROR),
+    "query": 'AppRequests | where Name == "tick"',
+    "operator": "LessThan",
+    "threshold": 1,
+    "what": "the tick did not run: nothing of the app may be running, and no other alert can tell",
+    "remedy": "look at the app's log for an error at its start: a setting, a role, a package; `sluice doctor`",
+}
 
 
 def text() -> str:
@@ -18,7 +32,7 @@ def text() -> str:
 
 def document(events: tuple[Event, ...] = EVENTS) -> dict[str, Any]:
     """Return one alert for each event that has one."""
-    return {"alerts": [_alert(event, event.alert) for event in events if event.alert is not None]}
+    return {"alerts": [*(_alert(event, event.alert) for event in events if event.alert is not None), SILENCE]}
 
 
 def _alert(event: Event, alert: Alert) -> dict[str, Any]:
@@ -27,6 +41,7 @@ def _alert(event: Event, alert: Alert) -> dict[str, Any]:
         "event": event.name,
         "severity": int(alert.severity),
         "query": query(event, alert),
+        **TOLD,
         "what": event.meaning,
         "remedy": event.remedy,
     }

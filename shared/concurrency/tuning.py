@@ -22,6 +22,9 @@ from shared.telemetry.event import tell
 
 #: Processes that ended long ago are forgotten.
 GONE_AFTER: Final = timedelta(hours=1)
+#: Minutes between two looks at the oldest message where no rule asks for it, and the seconds from which it is told.
+AGE_EVERY: Final = 15
+OLD: Final = 900
 
 
 class SampleDepths(Protocol):
@@ -64,7 +67,10 @@ class Tuning:
         fleet = self.fleet.read()
         rules, found = self._watch(fleet)
         ages = any(one.metric is Metric.OLDEST_AGE for rule in rules.rules for one in rule.conditions)
-        depths = self.depths(with_age=ages)
+        # By the clock and not by a count, as the tick does with poison queues.
+        depths = self.depths(with_age=ages or now.minute % AGE_EVERY == 0)
+        if depths.oldest_age is not None and depths.oldest_age >= OLD:
+            tell(events.WORK_WAITING, oldest_seconds=round(depths.oldest_age), depth=depths.depth)
         seen = observe(depths, fleet, before, now)
         self._before = look(depths, fleet.workers, now)
         governors = self._governors(fleet, seen, now)

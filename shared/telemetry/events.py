@@ -327,6 +327,16 @@ CONCURRENCY_DECIDED: Final = Event(
     level=INFO,
     fields=("tasks", "binding", "reason"),
     meaning="so many tasks may run over the fleet from now on, by which term and why",
+    remedy="when it is the budget: raise SLUICE_BUDGET_PER_DAY, or let the work wait for tomorrow's",
+    alert=Alert(severity=Severity.WARNING, where='tostring(fields.binding) == "budget"'),
+)
+WORK_WAITING: Final = Event(
+    name="sluice.work.waiting",
+    level=WARNING,
+    fields=("oldest_seconds", "depth"),
+    meaning="the oldest message of a work queue has waited this long; looked at every quarter of an hour",
+    remedy="`sluice tune explain` says which term holds the fleet back; or no instance runs: look for errors at its start",
+    alert=Alert(severity=Severity.WARNING, where="todouble(fields.oldest_seconds) >= 3600"),
 )
 RULES_UNREADABLE: Final = Event(
     name="sluice.rules.unreadable",

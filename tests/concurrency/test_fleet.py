@@ -134,6 +134,19 @@ def test_the_age_of_the_oldest_message_is_asked_for_when_a_rule_looks_at_it(flee
     assert fleet.tuning().run().tasks == 9
 
 
+def test_work_that_waits_long_is_told_of_every_quarter_of_an_hour(fleet, caplog):
+    """Nobody has to write a rule for that, and a minute later nobody asks again."""
+    tuning = fleet.tuning()
+    fleet.put(1)
+    fleet.clock.advance(days=30000)
+    tuning.run()
+    assert "sluice.work.waiting" in caplog.text
+    caplog.clear()
+    fleet.clock.advance(minutes=1)
+    tuning.run()
+    assert "sluice.work.waiting" not in caplog.text
+
+
 def test_rates_come_from_what_processes_tell(fleet):
     """40 messages were there, 25 were done, 5 came: the trace says so, and the latency is that of the work."""
     tuning, process = fleet.tuning(), fleet.process()

@@ -466,8 +466,18 @@ SEEDS = {
             "expected enabled, of severity",
         ),
         "a rule that waits for more": (
-            replacing("infra/modules/alerts.bicep", "threshold: 0", "threshold: 5"),
+            replacing("infra/modules/alerts.bicep", "threshold: alert.threshold", "threshold: 5"),
             "does not speak at the first line",
+        ),
+        "silence that nobody hears": (
+            in_json("infra/alerts.json", lambda file: file["alerts"][-1].update(operator="GreaterThan")),
+            "does not speak when there is nothing",
+        ),
+        "silence of a function that there is not": (
+            in_json(
+                "infra/alerts.json", lambda file: file["alerts"][-1].update(query='AppRequests | where Name == "tock"')
+            ),
+            "looks for a function that there is not",
         ),
         "mail to nobody": (
             replacing("infra/modules/alerts.bicep", "emailAddress: email", "emailAddress: 'nobody'"),

@@ -17,8 +17,7 @@ _RULES: Final = "Microsoft.Insights/scheduledQueryRules"
 #: One line is enough.
 ONE_LINE: Final = {
     "timeAggregation": "Count",
-    "operator": "GreaterThan",
-    "threshold": 0,
+    **alerts.TOLD,
     "failingPeriods": {"numberOfEvaluationPeriods": 1, "minFailingPeriodsToAlert": 1},
 }
 _FIELD: Final = re.compile(r"\bfields\.(\w+)")
@@ -30,7 +29,7 @@ def check(project: Project) -> Iterator[Finding]:
         yield Finding("infra/alerts.json", "is not what the catalogue of events makes: run `make docs`")
     wanted = {event.name: event for event in project.events if event.alert is not None}
     rules = {str(one.properties.get("displayName")): one for one in project.deployed().of_type(_RULES)}
-    missing, extra = both_ways(wanted, rules)
+    missing, extra = both_ways([*wanted, alerts.SILENT], rules)
     for name in missing:
         yield Finding("alerts.bicep", f"no rule listens to {name}, which calls somebody")
     for name in extra:
@@ -42,6 +41,8 @@ def check(project: Project) -> Iterator[Finding]:
             yield Finding("alerts.bicep", f"the rule of {name} asks for {field}, which its line does not have")
         if not wanted[name].remedy:
             yield Finding("shared/telemetry/events.py", f"{name} calls somebody and does not say what to do")
+    if alerts.SILENT in rules:
+        yield from _hears_silence(rules[alerts.SILENT], project)
     yield from _silent(project)
     yield from _sampled(project)
     yield from _saved(project)
@@ -54,6 +55,15 @@ def _saved(project: Project) -> Iterator[Finding]:
         yield Finding("infra/queries.json", f"query {wanted[text]} is not saved as it stands: run `make docs`")
     for text in found.keys() - wanted.keys():
         yield Finding("infra/queries.json", f"query {found[text]} is saved, and infra/queries does not have it")
+
+
+def _hears_silence(rule: Resource, project: Project) -> Iterator[Finding]:
+    (criterion,) = rule.properties["criteria"]["allOf"]
+    if (criterion["operator"], criterion["threshold"]) != ("LessThan", 1):
+        yield Finding(rule.where, "the rule that hears silence does not speak when there is nothing")
+    function = re.search(r'Name == "(\w+)"', criterion["query"])
+    if not function or not (project.root / "functions" / f"{function[1]}.py").exists():
+        yield Finding(rule.where, "the rule that hears silence looks for a function that there is not")
 
 
 def _speaks(event: Event, rule: Resource) -> Iterator[Finding]:
