@@ -90,14 +90,20 @@ def _words(tally: Tally) -> str:
     return f"{tally.items:,}{f' ({sums})' if sums else ''}{unknown}"
 
 
-def at_risk(job: Job, now: datetime) -> str:
-    """Return what endangers the job's deadline in words, or nothing."""
+def on_its_way(job: Job, now: datetime) -> str:
+    """Return where a job is that somebody watches, when it will end, and whether that is too late."""
+    predicted = None if job.finished_at else progress(job, now).predicted
+    end = f"ends about {predicted.astimezone(UTC):%H:%M:%S} UTC" if predicted else ""
+    return ", ".join(words for words in (f"{job.job} {job.state.value}", end, _risk(job, now)) if words)
+
+
+def _risk(job: Job, now: datetime) -> str:
     risk = progress(job, now).risk
     return risk.value.replace("_", " ") if risk else ""
 
 
 def _deadline(job: Job, now: datetime) -> str:
-    return ": ".join(word for word in (_moment(job.deadline), at_risk(job, now)) if word)
+    return ": ".join(words for words in (_moment(job.deadline), _risk(job, now)) if words)
 
 
 def _requests(job: Job) -> str:

@@ -123,8 +123,7 @@ def _watched(ledger: Ledger, job: str, timeout: float | None, *, is_shown: bool)
 
 def _show_progress(bar: Progress, task: TaskID, job: Job | None) -> None:
     if job is not None:
-        risk = view.at_risk(job, datetime.now(UTC))
-        said = f"{job.job} {job.state.value}{f', {risk}' if risk else ''}"
+        said = view.on_its_way(job, datetime.now(UTC))
         bar.update(task, description=said, total=job.chunks or None, completed=job.ended_chunks)
 
 

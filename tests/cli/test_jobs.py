@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -43,6 +44,18 @@ def test_a_finished_job_shows_its_totals(sluice, job_in):
     assert "12.30" in shown
     assert "20 (1 conflict, 19 useful), 2.0000 a transaction" in shown
     assert said["requests"] == requests
+
+
+def test_who_watches_a_job_sees_when_it_will_end(sluice, job_in):
+    """Half of it in ten minutes makes ten more; what has ended says nothing of the kind."""
+    began = datetime.now(UTC) - timedelta(minutes=10)
+    half = job_in(JobState.RUNNING, done=1, dispatch_cursor=2, started_at=began)
+    said = sluice("jobs", "watch", half, "--timeout", "0").stderr
+    hour, minute = re.search(r"ends about (\d\d):(\d\d):\d\d UTC", said).groups()
+    expected = began + timedelta(minutes=20)
+    assert abs(int(hour) * 60 + int(minute) - expected.hour * 60 - expected.minute) in {0, 1, 1439}
+    ended = job_in(JobState.COMPLETE, done=2, started_at=began, finished_at=datetime.now(UTC))
+    assert "ends about" not in sluice("jobs", "watch", ended).stderr
 
 
 def test_a_deadline_at_risk_is_seen_wherever_one_looks(sluice, job_in):
