@@ -402,3 +402,16 @@ def test_a_put_goes_on_where_nothing_can_be_decided(fleet, provisioned):
         with foresight(1, 7):
             pass
     assert woken == [(1, 7)]
+
+
+def test_a_tick_that_looked_before_another_decided_changes_nothing(fleet):
+    """Also where there was a decision before both of them."""
+    tuning = fleet.tuning()
+    tuning.run()
+    seen = fleet.table.read()
+    fleet.put(3)
+    fleet.clock.advance(minutes=1)
+    decided = tuning.run()
+    assert not fleet.table.commit(seen, Change(decision=decided))
+    assert fleet.table.read().decision.tasks == 3
+    assert len(fleet.table.history(10)) == 2

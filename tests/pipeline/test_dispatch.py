@@ -1,5 +1,6 @@
 """Dispatching: every chunk at least once, from a cursor, however often it is interrupted."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ from shared.errors import RefusedError, StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.pipeline import accept, dispatch
 from shared.pipeline.plan import PlannedChunk, plan_of
-from shared.pipeline.throttle import LEAST, MOST, Throttle
+from shared.pipeline.throttle import LEAST, MOST, STEP, Throttle
 
 
 @pytest.fixture
@@ -153,6 +154,21 @@ def test_chunks_that_fell_silent_are_put_again_as_they_were(world, accepted):
     world.queues.sent.clear()
     assert accepted.dispatcher.put_again(world.ledger.read(world.job), [7, 9]) == 2
     assert world.queues.on("work-") == [first[7] | {"again": True}, first[9] | {"again": True}]
+
+
+def test_puts_in_flight_stay_within_what_storage_bears(world, accepted, monkeypatch):
+    """By what the fleet was told, which may change from one batch to the next; and back when it bears more."""
+    bears, threads = iter([2, 2, 32]), []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, most):
+            threads.append(most)
+            super().__init__(most)
+
+    monkeypatch.setattr(dispatch, "ThreadPoolExecutor", Pool)
+    assert replace(accepted.dispatcher, most_puts=lambda: next(bears)).dispatch(world.job)
+    assert numbers(world) == list(range(250))
+    assert threads == [2, 2, 2 + STEP]
 
 
 def test_the_throttle_grows_only_when_it_was_used_and_halves_when_refused():
