@@ -85,7 +85,7 @@ param alertEmail string = ''
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
 // Whoever deploys can submit the first job and open its gate; no other person can unless named.
-var deployer = empty(principalId) ? [] : [{ id: principalId, type: principalType }]
+var whoDeploys = empty(principalId) ? [] : [{ id: principalId, type: principalType }]
 
 resource group 'Microsoft.Resources/resourceGroups@2024-11-01' = {
   name: 'rg-${environmentName}'
@@ -166,7 +166,7 @@ module publisherRoles 'modules/roles-of-publishers.bicep' = {
   name: 'roles-of-publishers'
   scope: group
   params: {
-    principals: union(deployer, publishers)
+    principals: union(whoDeploys, publishers)
     appStorageName: appStorage.outputs.name
   }
 }
@@ -175,7 +175,7 @@ module operatorRoles 'modules/roles-of-operators.bicep' = {
   name: 'roles-of-operators'
   scope: group
   params: {
-    principals: union(deployer, operators)
+    principals: union(whoDeploys, operators)
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
   }

@@ -30,35 +30,35 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
 }
 
 resource queues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [
-  for queue in entities.queues: {
+  for one in entities.queues: {
     parent: namespace
-    name: queue.name
-    properties: queue.properties
+    name: one.name
+    properties: one.properties
   }
 ]
 
 resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
-  for topic in entities.topics: {
+  for one in entities.topics: {
     parent: namespace
-    name: topic.name
-    properties: topic.properties
+    name: one.name
+    properties: one.properties
   }
 ]
 
 resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' = [
-  for subscription in entities.subscriptions: {
-    parent: topics[subscription.topic]
-    name: subscription.name
-    properties: subscription.properties
+  for one in entities.subscriptions: {
+    parent: topics[one.topic]
+    name: one.name
+    properties: one.properties
   }
 ]
 
 // The first rule of each is called $Default: a subscription is born with a rule of that name that passes everything.
 resource rules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
-  for rule in entities.rules: {
-    parent: subscriptions[rule.subscription]
-    name: rule.name
-    properties: rule.properties
+  for one in entities.rules: {
+    parent: subscriptions[one.subscription]
+    name: one.name
+    properties: one.properties
   }
 ]
 
