@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Annotated
 
 import typer
-from azure.identity import DefaultAzureCredential
 from rich.console import Console
 from rich.table import Table
 
@@ -16,6 +15,7 @@ from cli.cost_view import money
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from shared.audit import AuditTable, Command
 from shared.clock import SystemClock
+from shared.connection_settings import Login
 from shared.connections import Connections
 from shared.ledger.ledger import Ledger
 from shared.scaling.carry_out import prepare, send
@@ -116,7 +116,10 @@ def _apply(found: Plan, manager: ResourceManager, audit: AuditTable, command: Co
 
 @contextmanager
 def _manager(endpoint: str) -> Iterator[ResourceManager]:
-    with DefaultAzureCredential() as credential, ResourceManager(credential, endpoint) as manager:
+    # Imported only here: no other command waits for it.
+    from shared.credentials import credential_of  # noqa: PLC0415
+
+    with closing(credential_of(Login())) as credential, ResourceManager(credential, endpoint) as manager:
         yield manager
 
 

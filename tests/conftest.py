@@ -1,5 +1,8 @@
 """What every test may ask for: a stack's parts, started once for the run, and the host that end-to-end tests run on."""
 
+import json
+import logging
+
 import hypothesis
 import pytest
 
@@ -17,6 +20,18 @@ hypothesis.settings.load_profile("sluice")
 def pytest_addoption(parser):
     """Let `make test HOST=func` run the end-to-end tests on Core Tools."""
     parser.addoption("--host", choices=("local", "func"), default="local", help="the host of end-to-end tests")
+
+
+@pytest.fixture
+def told(caplog):
+    """What the app tells: a function that returns the fields of each line of an event, in order."""
+    caplog.set_level(logging.INFO, "sluice")
+
+    def lines(event):
+        found = [line.partition(" ") for line in caplog.messages]
+        return [json.loads(fields) for name, _, fields in found if name == event.name]
+
+    return lines
 
 
 @pytest.fixture(scope="session")

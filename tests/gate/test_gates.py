@@ -18,6 +18,7 @@ from shared.errors import (
 from shared.gate.held import MOST_BYTES
 from shared.gate.held_work import Dispatched, Holding
 from shared.gate.signals import NoSignals
+from shared.telemetry import events
 from shared.wiring import gatehouse
 from tests.gate.conftest import NOON, RecordedSignals, bodies
 from tests.gate.faults import Plan
@@ -435,3 +436,18 @@ def test_what_was_held_arrives_byte_for_byte(provisioned, house, gate, queue):
     house.work.release(gate)
     with QueueClient.from_connection_string(provisioned.connection_string, queue.queue_name) as plain:
         assert plain.receive_message().content == '{"sluice": {"items": [{}]}}'
+
+
+def test_a_gate_that_holds_work_is_told_of_every_quarter_of_an_hour(house, gate, queue, clock, told):
+    """With how long at least; not in the first hour, not at other ticks, and not when the work was released."""
+    house.work.hold(gate, "a", queue.queue_name, "one")
+    for minutes in (15, 26 * 60, 1):
+        clock.advance(minutes=minutes)
+        house.tick.run()
+    assert told(events.GATE_HOLDING) == [{"gate": gate, "hours": 26}]
+    house.operator.open(gate, by="ann")
+    clock.advance(minutes=14)
+    house.tick.run()
+    assert len(told(events.GATE_HOLDING)) == 1
+    assert [line["put"] for line in told(events.GATE_RELEASED)] == [1]
+    bodies(queue)

@@ -19,6 +19,7 @@ from shared.pipeline.messages import Completed, Finish
 from shared.pipeline.outbox import OUTBOX_POINTER, BusAnnouncements
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
+from shared.telemetry import events
 from shared.workloads import Line, Total
 from tests.ledger.builders import NOON
 from tests.ledger.world import AMOUNT, PER_CHUNK, Summing, World
@@ -263,7 +264,7 @@ def test_totals_that_no_table_takes_pause_the_job(world, totals, words):
 
 
 @pytest.mark.parametrize("call", ["combine", "merge", "finish"])
-def test_a_workload_that_fails_pauses_the_job(world, call):
+def test_a_workload_that_fails_pauses_the_job(world, call, told):
     """The same partials fail the same way every time, so a person reads what failed instead of a message that circles."""
 
     class Fails(Summing):
@@ -278,6 +279,8 @@ def test_a_workload_that_fails_pauses_the_job(world, call):
     found = world.check()
     assert found.state is JobState.PAUSED
     assert f"workload 'summing' failed in its {call}" in found.problem
+    # The log says what kind of error it was; its words, which may quote a payload, are in the row.
+    assert {line["reason"] for line in told(events.JOB_PAUSED)} == {"FinishRefusedError"}
     assert world.finish() is Ending.NOTHING_TO_DO
 
 

@@ -17,6 +17,7 @@ from shared.parked.parking import FailedMessage, Parking
 from shared.parked.put_back import named
 from shared.pipeline.failure import Mark
 from shared.pipeline.messages import Finish, Outcome, Result, encode
+from shared.telemetry import events
 from tests.process.faults import Plan
 from tests.process.world import NOON, World
 
@@ -147,18 +148,19 @@ def test_waves_grow_and_lose_nothing(world, parking):
     assert all(left <= right for left, right in pairwise(sizes[:-1]))
 
 
-def test_a_poison_queue_is_drained_into_the_same_place(world, parking, process):
+def test_a_poison_queue_is_drained_into_the_same_place(world, parking, process, told):
     """A chunk that the host gave up on is parked under its own key, and the ledger is told."""
     queue = process.connections.queues.create_queue(f"work-{world.job[-8:]}-poison")
     for body in (world.body.decode(), "not json", encode(Finish(job=world.job, revision=2)).decode()):
         queue.send_message(body)
-    told = []
-    assert drain_poison(queue, parking, told.append) == 3
-    assert drain_poison(queue, parking, told.append) == 0
+    sent = []
+    assert drain_poison(queue, parking, sent.append) == 3
+    assert drain_poison(queue, parking, sent.append) == 0
+    assert told(events.POISON_DRAINED) == [{"queue": queue.queue_name, "messages": 3}]
     assert {entry.key for entry in process.parked.entries(world.job)} == {chunk_key(0, 1), "finish-2"}
     assert {entry.reason for entry in process.parked.entries(world.job)} == {"delivered_too_often"}
     assert "not json" in {process.parked.body(entry).decode() for entry in process.parked.entries(NO_JOB)}
-    assert [(one.reason, one.parked) for one in told] == [("delivered_too_often", Outcome(items=10, sums=None))]
+    assert [(one.reason, one.parked) for one in sent] == [("delivered_too_often", Outcome(items=10, sums=None))]
 
 
 def test_an_empty_poison_queue_costs_one_request(world):

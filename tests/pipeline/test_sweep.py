@@ -13,6 +13,7 @@ from shared.pipeline.accept import JOB_POINTER
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.retention import Retention
 from shared.pipeline.sweep import Sweep
+from shared.telemetry import events
 
 OVERDUE = timedelta(minutes=10)
 
@@ -67,7 +68,7 @@ def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
     assert len(due_later(sweep, world)) == 1
 
 
-def test_chunks_lost_with_their_queue_are_put_again(world, sweep):
+def test_chunks_lost_with_their_queue_are_put_again(world, sweep, told):
     """With every work message gone, the ledger alone brings the job back."""
     sweep.process.accept(world.submission(), "m1")
     sweep.process.dispatcher.dispatch(world.job)
@@ -75,6 +76,7 @@ def test_chunks_lost_with_their_queue_are_put_again(world, sweep):
     assert sweep().put_again == 1
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
     assert world.ledger.read(world.job).nudged_at == world.clock.now()
+    assert told(events.JOB_OVERDUE) == [{"job": world.job, "chunks": 1, "silent_seconds": 660}]
 
 
 def test_a_dispatch_message_that_was_lost_is_sent_again(world, sweep):

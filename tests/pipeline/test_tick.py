@@ -6,7 +6,10 @@ import pytest
 
 from shared.connections import Connections
 from shared.errors import StorageUnavailableError
+from shared.pending import Pointer
+from shared.pipeline.outbox import OUTBOX_POINTER
 from shared.settings import Settings
+from shared.telemetry import events
 from shared.tick import Tick
 from shared.wiring import gatehouse, line, works
 from shared.workloads.registry import Workloads
@@ -97,3 +100,16 @@ def test_a_step_that_fails_does_not_keep_the_others_from_running():
     with pytest.raises(StorageUnavailableError, match="gates"):
         tick.run()
     assert (gates.runs, sweep.runs, drain.runs) == (1, 1, 1)
+
+
+def test_an_announcement_that_is_late_is_told_with_how_late(told):
+    """The tick finds its pointer, sends it, and says since when nobody did."""
+
+    class Due(Step):
+        def due(self, _until):
+            return [Pointer(OUTBOX_POINTER, QUARTER - timedelta(minutes=12), "nightly")]
+
+    rest = {name: Step() for name in ("gates", "sweep", "outbox", "orphans", "drain_poison", "tune")}
+    Tick(pending=Due(), ahead=timedelta(minutes=10), clock=ManualClock(QUARTER), **rest).run()
+    assert told(events.OUTBOX_LATE) == [{"job": "nightly", "late_seconds": 720}]
+    assert rest["outbox"].runs == 1
