@@ -2,9 +2,13 @@
 
 import pytest
 
+from local.infra import entities
 from local.infra.bicep import BicepError
 from local.infra.deployment import deployed
 from local.infra.expressions import Unknown
+from local.infra.project import Project
+from local.paths import ROOT
+from shared.topology import topology
 
 ACCOUNT = "resource account 'A.B/accounts@1' = {\n  name: 'one'\n}\n"
 
@@ -101,3 +105,21 @@ def test_what_cannot_be_worked_out_says_where_and_why(made, main, said):
     with pytest.raises(BicepError, match=said) as error:
         made(main)
     assert "main.bicep" in str(error.value)
+
+
+def test_no_filtered_subscription_keeps_the_rule_that_passes_everything():
+    """A subscription is born with a rule called $Default that passes all: its own first rule must take that name."""
+    found = Project().deployed()
+    rules = {one.name for one in found.of_type("Microsoft.ServiceBus/namespaces/topics/subscriptions/rules")}
+    (namespace,) = found.of_type("Microsoft.ServiceBus/namespaces")
+    for topic in topology().bus.topics:
+        for one in topic.subscriptions:
+            assert (f"{namespace.name}/{topic.name}/{one.name}/$Default" in rules) == bool(one.filters)
+
+
+def test_publishers_reach_the_queue_that_the_app_takes_submissions_from():
+    """Where they may write is where the trigger listens, and both places are in the topology."""
+    inbound = entities.INBOUND
+    assert f'queue_name="{inbound["queue"]}"' in (ROOT / "functions" / "accept_submission.py").read_text()
+    assert inbound["queue"] in topology().queues
+    assert inbound["container"] in topology().containers
