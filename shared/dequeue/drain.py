@@ -61,6 +61,8 @@ class Drain:
     slots: Slots
     send: SendPermits
     clock: Clock
+    #: Called when a task has found work, before it begins: what the cap goes by may be old.
+    look: Callable[[], object] = lambda: None
     patience: float = PATIENCE
     visibility: int = 30
 
@@ -111,6 +113,7 @@ class Drain:
             cap=lambda: self.fleet.allowance(permit.slot) if lease.is_held else 0,
             least=0,
             on_queue_empty=push,
+            on_work_detected=self.look,
             depth_every=DEPTH_EVERY,
             first_depth=max(1, permit.depth),
             fleet=max(1, permit.tasks),

@@ -48,6 +48,7 @@ def push(connections: Connections, settings: Settings, work: Works, *, clock: Cl
             slots=slots,
             send=send,
             clock=clock,
+            look=work.following.look,
             visibility=VISIBILITY,
         ),
         notifier=Notifier(

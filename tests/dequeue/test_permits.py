@@ -154,6 +154,23 @@ def test_a_permit_beyond_the_cap_costs_nothing():
     assert (stage.queue.requests, stage.slots.requests) == ([], 0)
 
 
+def test_a_process_that_just_started_looks_what_the_cap_is_before_it_begins():
+    """What it found is given back at once where the cap has fallen; a permit for nothing costs no look."""
+    stage = Stage(tasks=1)
+    looks = []
+
+    def look():
+        looks.append(stage.queue.receives)
+        stage.cap = 1
+
+    drain = replace(stage.drain(), look=look, fleet=stage.fleet)
+    drain.run(Permit(slot=2, depth=5, tasks=5))
+    assert looks == []
+    stage.put(5)
+    drain.run(Permit(slot=2, depth=5, tasks=5))
+    assert (looks, stage.handled, stage.queue.waits()) == ([[0, 1]], [], True)
+
+
 def test_the_last_slot_runs_what_is_left_of_the_cap():
     """With a cap of six, slot 1 of four tasks has two."""
     stage = Stage(cap=6)
