@@ -270,6 +270,14 @@ def test_push_mode_goes_from_none_to_the_rule_and_back_to_none():
     assert watch.ended == 10
 
 
+def test_nobody_starts_more_than_may_run():
+    """Whoever asks for five where two may run has two, and none more by asking again."""
+    listening = Listening(rule=ten, cap=lambda: 2, on_queue_empty=pull(QUICK))
+    with QueueListener([MemoryQueue(ManualClock())], print, listening) as listener:
+        assert [listener.start(5), listener.start(5)] == [2, 0]
+        assert listener.query_state().active == 2
+
+
 def test_a_cap_that_falls_is_followed_and_one_that_rises_too():
     """Nobody restarts anything: tasks above it end after what they hold, others are started as work is found."""
     clock, cap = ManualClock(), [6]

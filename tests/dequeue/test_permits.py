@@ -137,6 +137,26 @@ def test_a_permit_that_comes_for_nothing_costs_one_empty_receive():
     assert stage.queue.receives == [0]
 
 
+def test_nobody_else_is_started_to_find_nothing(monkeypatch):
+    """The first task looks alone; and where it finds fewer than it asked for, there is nothing for the others."""
+    stage, receive = Stage(), MemoryQueue.receive
+    meeting = threading.Barrier(2)
+
+    def together(queue, most):
+        try:
+            meeting.wait(0.2)
+        except threading.BrokenBarrierError:
+            meeting.reset()
+        return receive(queue, most)
+
+    monkeypatch.setattr(MemoryQueue, "receive", together)
+    stage.drain().run(Permit(slot=1, depth=5_000, tasks=100))
+    assert stage.queue.receives == [0]
+    stage.put(3)
+    stage.drain().run(Permit(slot=1, depth=5_000, tasks=100))
+    assert stage.queue.receives == [0, 3, 0]
+
+
 def test_a_doubled_permit_costs_no_receive_while_its_slot_is_held():
     """Whoever holds the slot goes on; the copy is refused by one request."""
     stage = Stage()
