@@ -20,6 +20,7 @@ from local.infra.tables import TABLES as INFRA
 from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
+from local.why_table import why
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason
 from shared.settings import SETTINGS
@@ -186,7 +187,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "limits": _limits,
     "prices": _prices,
     "idle": _idle,
-    **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES}.items()},
+    **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES, "why": why}.items()},
 }
 
 #: Whole files that come from the code.

@@ -1,0 +1,31 @@
+"""The README's numbers: taken from what `make bench` wrote into docs/performance.md, so that they are said once."""
+
+import re
+from typing import Final
+
+from local.errors import StackError
+from local.infra.tables import Table
+from local.paths import ROOT
+
+#: Who is compared: how its row begins there, and what it is called here.
+WHO: Final = {
+    "Sluice, chunks of 1,000": "Sluice, a thousand transactions a chunk",
+    "Sluice, chunks of 4,000": "Sluice, four thousand a chunk",
+    "one message each, aio": "a message for each transaction; a crash loses some",
+    "whole job, naive": "a message, an id and a table row for each, which lasts through a crash",
+}
+_ROW: Final = r"^\| {name}[^|]*\|[^|]*\|[^|]*\| ([\d.,]+) \|"
+
+
+def why() -> Table:
+    """Return how many storage requests a million transactions take."""
+    page = (ROOT / "docs" / "performance.md").read_text()
+    rows = [(called, f"{round(_each(page, name) * 1_000_000):,}") for name, called in WHO.items()]
+    return ("how a million transactions are processed", "billable storage requests"), rows
+
+
+def _each(page: str, name: str) -> float:
+    found = re.search(_ROW.format(name=re.escape(name)), page, re.MULTILINE)
+    if found is None:
+        raise StackError(f"docs/performance.md has no row of {name!r}: run `make bench`, or name the row anew here")
+    return float(found[1].replace(",", ""))
