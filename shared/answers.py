@@ -18,15 +18,21 @@ class WholeReplies(HttpTransport[Any, Any]):
     """Passes on to a transport; a reply that ends in its middle is one that did not come.
 
     The table library takes such an error for a refusal, looks for the reply that it has not, and fails with an
-    AttributeError, which nobody who handles its errors expects.
+    AttributeError, which nobody who handles its errors expects. And it reads the reply to a transaction only after
+    the transport has returned, where the end in the middle is an error of the connection's library; so only blobs,
+    whose library expects that, are left to be read in pieces.
     """
 
-    def __init__(self, transport: HttpTransport[Any, Any], look: Callable[[Any], object] | None = None) -> None:
+    def __init__(
+        self, transport: HttpTransport[Any, Any], look: Callable[[Any], object] | None = None, *, in_pieces: bool = True
+    ) -> None:
         """Pass on to the transport; `look` sees every reply, also those that the library's retry policy takes."""
-        self._transport, self._look = transport, look or _look_away
+        self._transport, self._look, self._in_pieces = transport, look or _look_away, in_pieces
 
     def send(self, request: Any, **options: Any) -> Any:
-        """Send, and return a reply that is whole or still to be read."""
+        """Send, and return a reply that is whole, or a blob's that is still to be read."""
+        if not self._in_pieces:
+            options["stream"] = False
         try:
             reply = self._transport.send(request, **options)
         except IncompleteReadError as error:

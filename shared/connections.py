@@ -113,7 +113,9 @@ class Connections(Closing):
     def _open(self, kind: type[_Client], service: str, **retries: Any) -> _Client:
         patience = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
         counted = self._transport or partial(self.meter.transport, service, **patience)
-        options = {**patience, **retries, "transport": WholeReplies(counted(), self.pushback.on_reply)}
+        # Of what the three services send, only a blob may be more than a process should hold.
+        whole = WholeReplies(counted(), self.pushback.on_reply, in_pieces=service == "blob")
+        options = {**patience, **retries, "transport": whole}
         if isinstance(self._storage, str):
             client = kind.from_connection_string(self._storage, **options)
         else:

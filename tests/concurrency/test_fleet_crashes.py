@@ -7,7 +7,7 @@ import pytest
 from shared.connections import Connections
 from shared.errors import SluiceError
 from shared.wiring import fleet_table, recorder, rules_blob
-from tests.gate.faults import MODES, Crash, Plan
+from tests.faults.plan import UNTOLD, KilledError, Plan
 
 RULES = "version: 1\nrules:\n- {name: ten, tasks: 10}\n"
 #: More requests than any of these makes.
@@ -18,16 +18,16 @@ def broken(provisioned, plan, act):
     """Run it in a process with this fault; whatever it ends with is the process's own."""
     with (
         Connections(provisioned.connection_string, transport=plan.transport) as connections,
-        suppress(Crash, SluiceError),
+        suppress(KilledError, SluiceError),
     ):
         act(connections)
 
 
 def every_fault(act):
     """Call it with each fault at each request until there are no more requests; returns how many runs there were."""
-    for mode in MODES:
+    for mode in UNTOLD:
         for at in range(1, MOST):
-            plan = Plan(at, mode)
+            plan = Plan.of(at, mode)
             act(plan)
             if not plan.fired:
                 assert at > 1

@@ -8,7 +8,7 @@ from local.azurite.launcher import Account, Azurite
 from local.provision import provision
 from shared.connections import Connections
 from shared.topology import topology
-from tests.faults.plan import FaultyTransport
+from tests.faults.transport import FaultyTransport
 
 #: What fits one variable of the environment, from which Azurite takes its accounts.
 ACCOUNTS = 4000
@@ -62,6 +62,10 @@ class AzuriteStorage:
     def transport(self, plan):
         """Return a transport with the faults of the plan."""
         return FaultyTransport(plan)
+
+    def depth(self, queue, connections):
+        """Return how many messages a queue has."""
+        return connections.queues.get_queue_client(queue).get_queue_properties().approximate_message_count
 
     def wait(self, seconds):
         """Wait until hidden messages come back."""

@@ -12,6 +12,7 @@ from tests.faults.invariants import breaches
 from tests.faults.journal import FileJournal, Journal
 from tests.faults.plan import KilledError, Plan
 from tests.faults.scenarios import come_to_rest
+from tests.faults.sightings import REPEATED, sighted
 from tests.faults.world import World
 
 KILLED = 137
@@ -26,6 +27,8 @@ class Outcome:
     #: (stage, site, mode) of the faults that happened.
     fired: list = field(default_factory=list)
     breaches: list = field(default_factory=list)
+    #: The states that it passed through.
+    seen: set = field(default_factory=set)
 
 
 def run(scenario, storages, faults=()):
@@ -52,6 +55,7 @@ def _run(scenario, world, storages, faults):
     outcome = Outcome([(stage, site) for stage, site, _ in acted])
     outcome.fired = [(stage, site, details["fault"]) for stage, site, details in acted if "fault" in details]
     outcome.breaches = _recovered(scenario, world)
+    outcome.seen = sighted(world.journal.entries()[before:])
     return outcome
 
 
@@ -78,7 +82,7 @@ def _in_turns(scenario, world, plan):
     """Act; where the process ends and faults are left, let another process go on under them."""
     _act(scenario, world, plan)
     while plan.is_dead and len(plan.fired) < len(plan.faults):
-        plan = plan.after_death()
+        plan.revive()
         with suppress(KilledError, SluiceError, AssertionError), world.app(plan) as app:
             scenario.then(world, app)
             come_to_rest(world, app)
@@ -102,12 +106,13 @@ def _recovered(scenario, world):
     found = [f"the process ended with {told}" for (told,) in world.journal.entries("crashed")]
     try:
         if scenario.forgets:
-            world.lose_messages()
+            world.lose_messages(but_submissions=not scenario.loses_submissions)
         world.clock.advance(hours=1)
         with world.app() as app:
             scenario.then(world, app)
             come_to_rest(world, app)
             # A bus may deliver again what was completed long ago.
+            world.journal.note(REPEATED)
             world.bus.repeat()
             come_to_rest(world, app)
     except (AssertionError, SluiceError) as error:

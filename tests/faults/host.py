@@ -11,6 +11,8 @@ from shared.pipeline.received import Received
 
 #: Seconds for which a delivered message is hidden; on a real storage a run waits them out.
 HIDDEN = 1
+#: Messages that are fetched at a time, as host.json says.
+BATCH = 16
 #: Rounds after which a host that is still busy is stuck.
 MOST_ROUNDS = 400
 STAGES = {"submissions": "accept", "work-00": "process"}
@@ -52,10 +54,12 @@ class Host:
     def _deliver(self, name, queue):
         self._plan.stage = "host"
         try:
-            found = list(queue.receive_messages(max_messages=1, visibility_timeout=HIDDEN))
+            found = list(queue.receive_messages(max_messages=BATCH, visibility_timeout=HIDDEN))
         except AzureError:
             return True
         for message in found:
+            if message.dequeue_count > 1:
+                self._world.journal.note("delivered again", name)
             if message.dequeue_count > self._most:
                 self._poison(name, queue, message)
             else:
@@ -86,6 +90,7 @@ class Host:
             queue.update_message(message, visibility_timeout=0)
 
     def _poison(self, name, queue, message):
+        self._world.journal.note("poisoned", name)
         # The copy first, as the host does, and with the library's own time to live, as the host does too.
         with suppress(AzureError):
             poison = self._app.connections.queues.get_queue_client(f"{name}-poison")
@@ -107,10 +112,11 @@ class Host:
         self._plan.stage = "settle"
         received = [Received(one.body.encode(), one.id, one.deliveries) for one in letters]
         try:
-            self._app.line.settler.settle(received)
+            settled = self._app.line.settler.settle(received)
         except Exception as error:  # noqa: BLE001 - same reason
             self._world.journal.note("raised", "settle", type(error).__name__)
             return True
+        self._world.journal.note("settled", settled.credited, settled.duplicates, settled.parked)
         self._complete(letters)
         return True
 

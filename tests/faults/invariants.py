@@ -128,8 +128,7 @@ def _ids(world, ledger):
     for (_, end, one), (begin, _, other) in pairwise(taken):
         if begin < end:
             yield f"{one} and {other} have ids in common"
-    with world.app() as app:
-        following = app.next_id()
+    following = world.next_id()
     if taken and following < max(end for _, end, _ in taken):
         yield "the sequence would give ids again that jobs have"
 

@@ -1,81 +1,22 @@
-"""Mistakes that somebody could make, put into the real code: the runs must object to each, or they prove nothing."""
+"""Puts mistakes into the real code: the runs must object to each, or they prove nothing."""
 
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from azure.data.tables import UpdateMode
-
-from shared.answers import expecting_an_answer
-from shared.errors import SluiceError
+from shared.gate.gate_tick import GateTick
+from shared.gate.held_work import HeldWork
 from shared.ledger import table_ledger
-from shared.ledger.index import index_entity
 from shared.ledger.table_ledger import TableLedger
-from shared.parked.drain import described
+from shared.pipeline.accept import Acceptance
 from shared.pipeline.deliveries import Deliveries
-from shared.pipeline.messages import decode
+from shared.pipeline.finish import Finisher
 from shared.pipeline.outbox import Outbox
+from shared.pipeline.settle import Settler
+from shared.pipeline.sweep import Sweep
 from shared.tick import Tick
-from tests.faults import campaign
+from tests.faults import campaign, mistakes
 from tests.faults.plan import Fault
-
-
-def _remove_before_sending(self, job, pointer=None):
-    events = self._ledger.events(job)
-    for event in events:
-        self._ledger.remove_event(job, event.name)
-        self._announce(decode(event.body))
-    if pointer is not None:
-        self._pending.remove(pointer)
-    return len(events)
-
-
-_operations = table_ledger._operations
-
-
-def _upserting(job, rows, event):
-    made = _operations(job, rows, event)
-    return [("upsert", one[1], {"mode": UpdateMode.REPLACE}) if one[0] == "create" else one for one in made]
-
-
-def _expiring_sender(connections):
-    def send(queue, message):
-        with expecting_an_answer("put"):
-            connections.queues.get_queue_client(queue).send_message(message)
-
-    return send
-
-
-def _throw_away(queue, parking, send):
-    drained = 0
-    for message in queue.receive_messages(max_messages=32):
-        queue.delete_message(message)
-        drained += 1
-    return drained
-
-
-def _delete_before_parking(queue, parking, send):
-    drained = 0
-    with expecting_an_answer("drain"):
-        for message in queue.receive_messages(max_messages=32, visibility_timeout=60):
-            queue.delete_message(message)
-            source = queue.queue_name.removesuffix("-poison")
-            parking.park(described(source, message.content.encode(), message.id), SluiceError("poison"))
-            drained += 1
-    return drained
-
-
-def _insert_once(self, job):
-    mine = job.stamped(self._new_nonce())
-    with expecting_an_answer("insert"):
-        metadata = self._jobs.create_entity(table_ledger.job_entity(mine))
-        self._index.upsert_entity(index_entity(mine), mode=UpdateMode.REPLACE)
-    return table_ledger.replace(mine, etag=metadata["etag"]), True
-
-
-def _swallow(self, note, count, work, park):
-    with suppress(Exception):
-        work()
 
 
 @dataclass(frozen=True)
@@ -87,37 +28,105 @@ class Mutant:
     wrong: object
     scenario: str
     mode: str = ""
-    #: Stage and beginning of the site, as they are without the mistake.
+    #: Stage and beginning of the site, as they are without the mistake: its own request may stand there.
     site: tuple = ()
+    #: Which of several such requests.
+    nth: int = 0
+    #: What else it replaces: owner, name, and what stands in its place.
+    also: tuple = ()
+    #: What makes the mistake good, and must be away for it to show: its name, and what stands in its place.
+    made_good_by: str = ""
+    guard: tuple = ()
 
 
 LINE = "shared.wiring.line"
 ACCEPT, RELEASE, SETTLE = "accept, gate open", "accept, gate closed, release", "settle and finish"
-POST_JOB = ("accept", "POST jobs")
+LOST_AFTER_SETTLING = "settle and finish, then all is lost"
+LOST_AFTER_ACCEPTING = "accept, then even the submission is lost"
+LOST_AFTER_REPLAY = "work on what is replayed, then all is lost"
+TICK, LOST_AFTER_TICK = "tick after all was lost", "tick after all was lost, and lost again"
+POST_JOB, EVENT, POINTER = ("accept", "POST jobs"), ("finish", "SEND job-events completed"), "PUT pending"
 MUTANTS = {
     # Where the mistake changes the order, its request stands where another one stood.
     "an event is deleted before it is sent": Mutant(
-        Outbox, "flush", _remove_before_sending, SETTLE, "kill_after", ("finish", "SEND job-events completed")
+        Outbox, "flush", mistakes.remove_before_sending, SETTLE, "kill_after", EVENT
     ),
+    "the outbox is sent inline only": Mutant(Tick, "_tell", lambda *_: None, SETTLE, "reset_before", EVENT),
     "chunk rows are overwritten instead of inserted": Mutant(
-        table_ledger, "_operations", _upserting, "process", "reset_after", ("process", "SEND results")
+        table_ledger, "_operations", mistakes.upserting, "process", "reset_after", ("process", "SEND results")
     ),
-    "the outbox is sent inline only": Mutant(
-        Tick, "_tell", lambda *_: None, SETTLE, "reset_before", ("finish", "SEND job-events completed")
+    "a write whose reply was lost is made again on what is read then": Mutant(
+        TableLedger,
+        "_proven",
+        lambda *_: None,
+        SETTLE,
+        "reset_after",
+        ("settle", "POST $batch"),
+        also=(
+            (table_ledger, "_operations", mistakes.upserting),
+            (Settler, "_decided", mistakes.settle_without_looking),
+        ),
     ),
-    "messages have the default time to live": Mutant(LINE, "queue_sender", _expiring_sender, ACCEPT),
-    "poison is deleted without a record": Mutant(LINE, "drain_poison", _throw_away, "drain a submission"),
+    "a job's totals and its rows are written in two requests": Mutant(
+        TableLedger, "commit", mistakes.in_two_writes, SETTLE, "kill_after", ("settle", "POST $batch")
+    ),
+    "a job's pointer is written when it is on its way": Mutant(
+        Acceptance,
+        "accept",
+        mistakes.point_after_accepting,
+        LOST_AFTER_ACCEPTING,
+        "kill_after",
+        ("accept", "POST $batch"),
+    ),
+    "the pointer to an event is written after the event": Mutant(
+        Finisher,
+        "_end",
+        mistakes.point_after_ending,
+        LOST_AFTER_SETTLING,
+        "kill_before",
+        ("finish", "POST $batch"),
+        nth=-1,
+    ),
+    "the pointer to a finish is written after the last chunk": Mutant(
+        Settler,
+        "_written",
+        mistakes.point_after_settling,
+        LOST_AFTER_REPLAY,
+        "kill_after",
+        ("settle", POINTER),
+    ),
+    "a pointer is removed before the next one is written": Mutant(
+        Sweep, "_follow", mistakes.remove_before_pointing, LOST_AFTER_TICK, "kill_after", ("tick", POINTER)
+    ),
+    "messages have the default time to live": Mutant(LINE, "queue_sender", mistakes.expiring_sender, ACCEPT),
+    "poison is deleted without a record": Mutant(LINE, "drain_poison", mistakes.throw_away, "drain a submission"),
     "a drain deletes before it parks": Mutant(
-        LINE, "drain_poison", _delete_before_parking, "drain a submission", "kill_after", ("tick", "PUT parked")
+        LINE,
+        "drain_poison",
+        mistakes.delete_before_parking,
+        "drain a submission",
+        "kill_after",
+        ("tick", "PUT parked"),
     ),
-    "a 409 is read as a failure": Mutant(TableLedger, "insert", _insert_once, ACCEPT, "reset_after", POST_JOB),
+    "a 409 is read as a failure": Mutant(TableLedger, "insert", mistakes.insert_once, ACCEPT, "reset_after", POST_JOB),
     "an error is swallowed, so that the host deletes": Mutant(
-        Deliveries, "_do_or_park", _swallow, ACCEPT, "reset_before", POST_JOB
+        Deliveries, "_do_or_park", mistakes.swallow, ACCEPT, "reset_before", POST_JOB
     ),
+    "a held row is deleted before its message is put": Mutant(
+        HeldWork,
+        "_dispatch",
+        mistakes.put_after_deleting,
+        TICK,
+        "kill_after",
+        ("tick", "POST submissions"),
+        made_good_by="the tick, which sends the dispatch message of a job whose gate was opened",
+        guard=(Sweep, "_look_after", mistakes.look_after_what_runs),
+    ),
+    "only a signal releases": Mutant(GateTick, "run", lambda *_: {}, TICK),
     "a reply that ends in its middle is not handled": Mutant(
         "shared.connections",
         "WholeReplies",
-        lambda transport, _look: transport,
+        lambda transport, *_, **__: transport,
         RELEASE,
         "truncated_reply",
         ("release", "POST receipts"),
@@ -126,34 +135,44 @@ MUTANTS = {
 
 
 def hunt():
-    """Return a row for each mistake: what it is, the run that found it, and what that run said."""
+    """Return a row for each mistake: what it is, the run that found it, what that run said, and what makes it good."""
     campaign.quick()
-    return [(name, *found(mutant)) for name, mutant in MUTANTS.items()]
+    return [(name, *found(mutant), mutant.made_good_by) for name, mutant in MUTANTS.items()]
 
 
 def found(mutant):
-    """Return the run that found it and what it said, or "nothing"; the same run without the mistake says nothing."""
+    """Return the run that found it and what it said, or "nothing".
+
+    The same run says nothing without the mistake, and nothing with it as long as what makes it good is there.
+    """
     storages, scenario = campaign.MemoryStorages(), campaign.BY_NAME[mutant.scenario]
     sites = campaign.run(scenario, storages).sites
     faults = [Fault(_place(sites, mutant), mutant.mode)] if mutant.mode else []
+    mistake = [(mutant.owner, mutant.name, mutant.wrong), *mutant.also]
+    guard = [mutant.guard] if mutant.guard else []
     told = f"{scenario}: {', '.join(map(str, faults)) or 'no fault needed'}"
-    if breaches := campaign.run(scenario, storages, faults).breaches:
-        raise AssertionError(f"without the mistake: {told}: {breaches}")
-    with _patched(mutant):
-        try:
-            breaches = campaign.run(scenario, storages, faults).breaches
-        except AttributeError as error:
-            breaches = [f"the process ended with {type(error).__name__}: {error}"]
-    return (told, breaches[0][:160].replace("|", " ")) if breaches else ("nothing", "")
+
+    def breaches(replaced):
+        with _replaced(replaced):
+            return campaign.work((scenario.name, faults), storages)[1].breaches
+
+    for replaced in [guard, mistake] if guard else [[]]:
+        if clean := breaches(replaced):
+            raise AssertionError(f"with {replaced or 'nothing'} replaced: {told}: {clean}")
+    said = breaches(mistake + guard)
+    return (told, said[0][:160].replace("|", " ")) if said else ("nothing", "")
 
 
 def _place(sites, mutant):
     stage, begin = mutant.site
     places = [at for at, (where, site) in enumerate(sites, 1) if where == stage and site.startswith(begin)]
-    return places[0]
+    return places[mutant.nth]
 
 
-def _patched(mutant):
-    if isinstance(mutant.owner, str):
-        return patch(f"{mutant.owner}.{mutant.name}", mutant.wrong)
-    return patch.object(mutant.owner, mutant.name, mutant.wrong)
+@contextmanager
+def _replaced(parts):
+    with ExitStack() as stack:
+        for owner, name, wrong in parts:
+            made = patch(f"{owner}.{name}", wrong) if isinstance(owner, str) else patch.object(owner, name, wrong)
+            stack.enter_context(made)
+        yield

@@ -2,7 +2,6 @@
 
 import random
 
-from tests.faults import campaign
 from tests.faults.plan import MODES, Fault
 
 #: The second fault comes this many requests after the first at most: near enough to meet what the first one caused.
@@ -21,18 +20,3 @@ def histories(sites, number, seed=SEED):
         second = first + chosen.randint(1, FURTHEST)
         made.add((name, (Fault(first, chosen.choice(MODES)), Fault(second, chosen.choice(MODES)))))
     return sorted(made, key=str)
-
-
-def campaign_of(number, shown):
-    """Run so many histories and return a row a scenario, and how many breaches there are."""
-    sites = campaign.recorded(list(campaign.BY_NAME))
-    runs = {name: [0, 0, 0] for name in sites}
-    for (name, faults), outcome in shown(campaign.outcomes(histories(sites, number))):
-        counts = runs[name]
-        counts[0] += 1
-        counts[1] += len(outcome.fired) == len(faults)
-        counts[2] += bool(outcome.breaches)
-    rows = [(name, str(len(sites[name])), *(f"{count:,}" for count in counts)) for name, counts in runs.items()]
-    whole = [sum(counts[place] for counts in runs.values()) for place in range(3)]
-    total = ("**all**", "", *(f"**{count:,}**" for count in whole))
-    return [*rows, total], whole[2]

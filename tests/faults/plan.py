@@ -2,22 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
-import requests
-from azure.core.exceptions import (
-    IncompleteReadError,
-    ServiceRequestError,
-    ServiceResponseError,
-    ServiceResponseTimeoutError,
-)
-from azure.core.pipeline.transport import RequestsTransport, RequestsTransportResponse
-from azure.core.rest import HttpRequest
-from azure.core.rest._requests_basic import RestRequestsTransportResponse
 from azure.servicebus.exceptions import ServiceBusConnectionError
-from urllib3.exceptions import IncompleteRead, ProtocolError
+
+from tests.faults.transport import FaultyTransport
 
 MODES = (
     "kill_before",
@@ -29,8 +20,12 @@ MODES = (
     "hang_then_timeout",
     "truncated_reply",
 )
+#: Where a request is lost before it has an effect it is only repeated; after these nobody knows that it had one.
+UNTOLD = ("kill_after", "reset_after")
 #: Modes in which the request has its effect before the process hears of the fault, or although it never does.
-_WITH_EFFECT = {"kill_after", "reset_after", "503_after", "truncated_reply"}
+WITH_EFFECT = {"kill_after", "reset_after", "503_after", "truncated_reply"}
+
+_KIND = re.compile(r"\S+ [^/(?]*")
 
 
 class KilledError(BaseException):
@@ -53,6 +48,11 @@ def killed():
     raise KilledError
 
 
+def kind_of(site):
+    """Return the method and the queue, container or table of a site."""
+    return _KIND.match(site)[0]
+
+
 @dataclass
 class Plan:
     """The faults of one process, counted over everything that it sends."""
@@ -66,15 +66,31 @@ class Plan:
     stage: str = "-"
     fired: set[Fault] = field(default_factory=set)
     count: int = 0
+    #: Every request, by method and path.
+    sites: list[str] = field(default_factory=list)
 
     def __post_init__(self):
         self._modes = {fault.at: fault for fault in self.faults}
         self._lock, self.is_dead = RLock(), False
         self._late: list[Callable[[], Any]] = []
 
-    def after_death(self):
-        """Return the plan of the process that follows, which counts on."""
-        return replace(self, stage="-", count=self.count)
+    @classmethod
+    def of(cls, at, mode, **options):
+        """Return the plan of one fault."""
+        return cls([Fault(at, mode)], **options)
+
+    @property
+    def kinds(self):
+        """Every request by method and by the queue, container or table that it went to, parts of names left out."""
+        return [kind_of(site) for site in self.sites]
+
+    def transport(self):
+        """Make the transport of one client: the factory that Connections takes."""
+        return FaultyTransport(self)
+
+    def revive(self):
+        """Be the plan of the process that follows, which counts on."""
+        self.is_dead, self.stage = False, "-"
 
     def take(self, site, **details):
         """Count a request and return what befalls it."""
@@ -82,6 +98,7 @@ class Plan:
             if self.is_dead:
                 raise KilledError
             self.count += 1
+            self.sites.append(site)
             fault = self._modes.get(self.count)
             self.note("request", self.stage, site, {**details, **({"fault": fault.mode} if fault else {})})
             if fault is None:
@@ -90,6 +107,10 @@ class Plan:
             if fault.mode == "kill_before":
                 self.end()
             return fault.mode
+
+    def heard(self, site, status, *, is_late=False):
+        """Note what a request was answered; one that hung is answered when its sender has given up."""
+        self.note("late" if is_late else "reply", self.stage, site, status)
 
     def end(self):
         """End the process: nothing that still runs in it sends anything any more."""
@@ -112,122 +133,10 @@ class Plan:
         mode = self.take(site)
         if mode == "hang_then_timeout":
             self.put_off(act)
-        elif not mode or mode in _WITH_EFFECT:
+        elif not mode or mode in WITH_EFFECT:
             act()
         if mode == "kill_after":
             self.end()
         if mode:
             raise ServiceBusConnectionError(message=f"{mode}: planned")
         self.catch_up()
-
-
-class FaultyTransport(RequestsTransport):
-    """Sends as planned."""
-
-    def __init__(self, plan):
-        super().__init__()
-        self._plan = plan
-
-    def deliver(self, request, **options):
-        """Have the request take effect and return the response."""
-        return super().send(request, **options)
-
-    def send(self, request, **options):
-        """Send, or end the process, or lose the request or its reply, or answer 503 before or after the effect."""
-        site, details = described(request)
-        mode = self._plan.take(site, **details)
-        if mode == "reset_before":
-            raise ServiceRequestError("the connection broke before the request")
-        if mode == "503_before":
-            return busy(request)
-        if mode == "hang_then_timeout":
-            self._plan.put_off(lambda: self._late(request, options))
-            raise ServiceResponseTimeoutError("nothing was heard of the request")
-        response = self.deliver(request, **options)
-        return (
-            self._spoilt(mode, request, response, is_stream=bool(options.get("stream")))
-            if mode
-            else self._on_time(response)
-        )
-
-    def _on_time(self, response):
-        self._plan.catch_up()
-        return response
-
-    def _late(self, request, options):
-        self.deliver(request, **options).internal_response.close()
-
-    def _spoilt(self, mode, request, response, *, is_stream):
-        if mode == "kill_after":
-            self._plan.end()
-        if mode == "truncated_reply" and is_stream:
-            response.internal_response.raw = _Cut(response.internal_response.raw)
-            return response
-        has_body = bool(not is_stream and response.internal_response.content)
-        response.internal_response.close()
-        if mode == "503_after":
-            return busy(request)
-        if mode == "truncated_reply" and has_body:
-            raise IncompleteReadError("IncompleteRead: the reply ended in its middle")
-        raise ServiceResponseError("the connection broke before the reply")
-
-
-class _Cut:
-    """A reply's body of which the second half never comes."""
-
-    def __init__(self, raw):
-        self._raw = raw
-
-    def stream(self, amount, decode_content=None):
-        """Yield half of the body, then fail as the library below does."""
-        whole = b"".join(self._raw.stream(amount, decode_content=decode_content))
-        yield whole[: len(whole) // 2]
-        rest = len(whole) - len(whole) // 2
-        raise ProtocolError("IncompleteRead", IncompleteRead(len(whole) // 2, rest))
-
-    def close(self):
-        """Close the connection."""
-        self._raw.close()
-
-    def release_conn(self):
-        """Give the connection back."""
-        self._raw.release_conn()
-
-    def __getattr__(self, name):
-        return getattr(self._raw, name)
-
-
-def busy(request):
-    """Return the answer of a service that has no time."""
-    reply = requests.Response()
-    reply.status_code, reply.reason, reply._content, reply._content_consumed = 503, "Server Busy", b"", True
-    reply.headers.update({"x-ms-error-code": "ServerBusy", "content-type": "application/xml"})
-    if isinstance(request, HttpRequest):
-        return RestRequestsTransportResponse(request=request, internal_response=reply)
-    return RequestsTransportResponse(request, reply)
-
-
-#: Names in paths that differ from run to run, and what stands for them in a table of sites.
-_VARYING = (
-    (re.compile(r"[0-9a-f]{64}"), "<sha256>"),
-    (re.compile(r"/messages/[^/]+$"), "/messages/<id>"),
-    (re.compile(r"\bjob-[a-z]+\b"), "<job>"),
-    (re.compile(r"chunk:?-?\d+(-\d+)?"), "<chunk>"),
-    (re.compile(r"(?<=<job>/)(\d+)/\d+$"), "<revision>/<chunk>"),
-    (re.compile(r"(?<=<job>/)(\d+)/"), "<revision>/"),
-    (re.compile(r"\d{4}-\d\d-\d\dT[\d:%A]+Z"), "<due>"),
-    (re.compile(r"'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'"), "'<id>'"),
-    (re.compile(r"RowKey='(?!job'|%21)[^']*\d[^']*'"), "RowKey='<key>'"),
-)
-
-
-def described(request):
-    """Return method and path without account and what differs from run to run, and details for the checks."""
-    url, _, query = request.url.partition("?")
-    path = url.split("/", 4)[-1]
-    for pattern, name in _VARYING:
-        path = pattern.sub(name, path)
-    parameters = dict(part.partition("=")[::2] for part in query.split("&") if part)
-    comp = f"?comp={parameters['comp']}" if "comp" in parameters else ""
-    is_put = request.method == "POST" and path.endswith("/messages")
-    return f"{request.method} {path}{comp}", {"ttl": parameters.get("messagettl", "default")} if is_put else {}

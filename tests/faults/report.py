@@ -1,22 +1,26 @@
 """What the campaigns found, as tables for docs/faults.md."""
 
-import re
+import platform
 from collections import Counter
 
 from local.docs import markdown
 from local.paths import ROOT
+from tests.benchmarks import document
 from tests.faults.plan import MODES
+from tests.faults.sightings import STATES
 
 DOCUMENT = ROOT / "docs" / "faults.md"
 
 
-def crash_points(tallies):
-    """Return the table of single faults, one row a scenario."""
+def single_faults(tallies, took):
+    """Return the tables of single faults: one row a scenario, and the states that were reached."""
     header = ("scenario", "requests", "reached", "sites", *(f"`{mode}`" for mode in MODES), "runs", "breaches")
     rows = [_row(name, tally) for name, tally in tallies.items()]
-    whole = [sum(int(row[place].replace(",", "")) for row in rows) for place in range(1, len(header))]
-    whole[2] = len({site for tally in tallies.values() for site in tally.sites})
-    return markdown(header, [*rows, ("**all**", *(f"**{number:,}**" for number in whole))])
+    whole = _added(rows, len(header))
+    met, known = (_united(tally.sites for tally in tallies.values()), _united(t.recorded for t in tallies.values()))
+    whole[2] = f"{len(met)} of {len(known)}"
+    table = markdown(header, [*rows, ("**all**", *(f"**{number}**" for number in whole))])
+    return "\n\n".join([table, _said(tallies, took), states(tallies, STATES)])
 
 
 def _row(name, tally):
@@ -24,30 +28,50 @@ def _row(name, tally):
     return (name, *(f"{count:,}" for count in [*counts, tally.runs, len(tally.breaches)]))
 
 
-def stages(tallies):
-    """Return the table of request sites by stage."""
-    sites = {site for tally in tallies.values() for site in tally.sites}
-    counts = Counter(stage for stage, _ in sites)
-    return markdown(("stage", "sites"), [(stage, str(count)) for stage, count in sorted(counts.items())])
+def two_faults(tallies, took):
+    """Return the tables of histories with two faults."""
+    header = ("scenario", "requests", "histories", "both faults happened", "breaches")
+    rows = [
+        (name, *(f"{count:,}" for count in (tally.requests, tally.runs, tally.whole, len(tally.breaches))))
+        for name, tally in tallies.items()
+    ]
+    table = markdown(header, [*rows, ("**all**", *(f"**{number}**" for number in _added(rows, len(header))))])
+    return "\n\n".join([table, _said(tallies, took), states(tallies)])
+
+
+def _added(rows, columns):
+    return [f"{sum(int(row[place].replace(',', '')) for row in rows):,}" for place in range(1, columns)]
+
+
+def _united(sets):
+    return set().union(*sets)
+
+
+def _said(tallies, took):
+    missed = sum(tally.missed for tally in tallies.values())
+    return (
+        f"{took:.0f} s, Python {platform.python_version()}. "
+        f"{missed:,} more runs are not counted: their fault did not happen, or met another request than the recorded one."
+    )
+
+
+def states(tallies, names=None):
+    """Return in how many runs each state was reached."""
+    seen = sum((tally.seen for tally in tallies.values()), Counter())
+    return markdown(("state", "runs that reached it"), [(name, f"{seen[name]:,}") for name in names or sorted(seen)])
+
+
+def unreached(tallies, names):
+    """Return the states that no run reached."""
+    return [name for name in names if not any(tally.seen[name] for tally in tallies.values())]
 
 
 def mutants(found):
     """Return the table of seeded mistakes."""
-    return markdown(("mistake", "found by", "the check says"), found)
-
-
-def pairs(rows):
-    """Return the table of histories with two faults."""
-    return markdown(("scenario", "requests", "histories", "both faults happened", "breaches"), rows)
+    return markdown(("mistake", "found by", "the check says", "shows only without"), found)
 
 
 def write(**tables):
-    """Put the tables between their marks."""
-    text = DOCUMENT.read_text()
+    """Put the tables into their places in docs/faults.md."""
     for name, table in tables.items():
-        begin, end = f"<!-- made by `make faults`: {name.replace('_', '-')} -->", "<!-- end -->"
-        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-        text, count = pattern.subn(lambda _, begin=begin, end=end, table=table: f"{begin}\n\n{table}\n\n{end}", text)
-        if count != 1:
-            raise ValueError(f"{DOCUMENT.name} has {count} places for {name}, expected 1")
-    DOCUMENT.write_text(text)
+        document.write(DOCUMENT, name.replace("_", "-"), table, maker="make faults")

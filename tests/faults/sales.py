@@ -1,6 +1,7 @@
 """The jobs of these runs: sales by shop, with a switch that breaks the workload as a bad deployment would."""
 
 from decimal import Decimal
+from functools import partial
 
 import msgspec
 
@@ -34,7 +35,9 @@ class Sales:
     def map(self, sale, number):
         """Reject what has no shop; fail as this deployment does."""
         if sale.shop in self.breaks_at:
-            raise self.breaks_at[sale.shop]
+            # A new one each time: an error that is raised again keeps every frame that it ever passed.
+            error = self.breaks_at[sale.shop]()
+            raise error
         return Sold(sale.shop, sale.amount, number) if sale.shop else Rejected("no_shop", "the shop is empty")
 
     def combine(self, mapped):
@@ -55,5 +58,5 @@ class Sales:
 
 
 #: What a deployment can break: a failure of a known and permanent kind, and one of a kind that nobody knows.
-PERMANENT = RefusedError("bad_sale", "this deployment cannot read it", "deploy the one before, then replay")
-UNKNOWN = ValueError("this deployment has a bug")
+PERMANENT = partial(RefusedError, "bad_sale", "this deployment cannot read it", "deploy the one before, then replay")
+UNKNOWN = partial(ValueError, "this deployment has a bug")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from shared.errors import SluiceError
 from shared.parked.operator import Selection
 from shared.parked.replay import Pace
-from tests.faults.host import bury_dead_letter
-from tests.faults.plan import Plan
+from shared.wiring import table_ledger
+from tests.faults.host import StuckError, bury_dead_letter
+from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
 from tests.faults.world import GATE, INLINE, MOST_TICKS, sales
 
@@ -35,6 +36,8 @@ class Scenario:
     then: Callable = lambda world, app: None
     #: Whether all messages but the publishers' are lost after the fault.
     forgets: bool = False
+    #: Whether the publishers' are lost as well.
+    loses_submissions: bool = False
     #: Whether nothing may be dispatched before the gate is opened.
     is_gated: bool = False
     #: Entries that stay parked at the end: (stage, reason).
@@ -120,23 +123,40 @@ def whole_again(world, app):
     open_again(world, app)
 
 
-def broken(world, app):
-    """Have a job on the work queue whose workload is broken."""
+def broken(world, app, **shops):
+    """Have a job on the work queue whose workload is broken, for two shops or for those that are named."""
     submitted(world, app, found=BROKEN)
     app.host(hold_back=only("submissions")).run()
-    world.sales.breaks_at = {"bad": PERMANENT, "odd": UNKNOWN}
+    world.sales.breaks_at = shops or {"bad": PERMANENT, "odd": UNKNOWN}
 
 
-def mended_with_parked(world, app):
-    """Have two chunks parked and the cause removed."""
-    broken(world, app)
+def mended_with_parked(world, app, **shops):
+    """Have chunks parked and the cause removed."""
+    broken(world, app, **shops)
     app.host().run()
     world.sales.breaks_at = {}
 
 
+def mended_long_ago(world, app):
+    """Have one chunk parked, and a job that the tick does not look after any more."""
+    mended_with_parked(world, app, bad=PERMANENT)
+    come_to_rest(world, app)
+
+
 def replay(world, app):
     """Replay everything that is parked."""
-    list(app.replay().replay(Selection(), Pace(patience=5), by="ann"))
+    list(app.operator().replay(Selection(), Pace(patience=5), by="ann"))
+
+
+def replay_elsewhere(world, app):
+    """Replay from another process, which outlives the one that works and sees what the ledger has."""
+
+    def let_work(seconds):
+        with suppress(KilledError):
+            app.let_work(seconds)
+
+    with world.app(Plan()) as person:
+        list(person.operator(let_work).replay(Selection(), Pace(patience=5), by="ann"))
 
 
 def replay_again(world, app):
@@ -144,7 +164,7 @@ def replay_again(world, app):
     come_to_rest(world, app)
     world.sales.breaks_at = {}
     for _ in range(3):
-        operator = app.replay()
+        operator = app.operator()
         list(operator.replay(Selection(), Pace(patience=5, again=True), by="ann"))
         come_to_rest(world, app)
         if not operator.selected(Selection()):
@@ -187,6 +207,13 @@ def after_poison(world, app):
 def quarter(world):
     """Move to the next quarter of an hour, when poison is looked after."""
     world.clock.advance(minutes=15 - world.clock.now().minute % 15)
+
+
+def submit_unplanned(world, app):
+    """Publish once more what the ledger has no plan of: nobody but its publisher knows it any more."""
+    job = table_ledger(world.observer()).read(A)
+    if job is None or job.plan is None:
+        submitted(world, app)
 
 
 def forgotten(world, app):
@@ -261,11 +288,13 @@ def come_to_rest(world, app):
     """Deliver and tick until nobody is waiting for anything."""
     for _ in range(MOST_TICKS):
         app.host().run()
-        if not world.unfinished():
+        waiting = world.unfinished()
+        if not waiting:
             return
         world.clock.advance(minutes=15)
         with suppress(SluiceError):
             app.tick()
+    raise StuckError(f"after {MOST_TICKS} ticks there still is {', '.join(waiting)}")
 
 
 SCENARIOS = (
@@ -300,5 +329,22 @@ SCENARIOS = (
         is_gated=True,
     ),
     Scenario("settle and finish, then all is lost", processed, everything, forgets=True),
+    Scenario(
+        "accept, then even the submission is lost",
+        submitted,
+        accept,
+        submit_unplanned,
+        forgets=True,
+        loses_submissions=True,
+    ),
+    Scenario("tick after all was lost, and lost again", forgotten, tick, forgets=True),
     Scenario("replay, then all is lost", mended_with_parked, replay, replay_again, forgets=True, revisions={A: (2, 3)}),
+    Scenario(
+        "work on what is replayed, then all is lost",
+        mended_long_ago,
+        replay_elsewhere,
+        replay_again,
+        forgets=True,
+        revisions={A: (2, 3)},
+    ),
 )

@@ -66,19 +66,16 @@ class World:
 
     def depths(self, queues=QUEUES):
         """Return how many messages each queue has, hidden ones included."""
-        return {
-            name: self._observer.queues.get_queue_client(name).get_queue_properties().approximate_message_count
-            for name in queues
-        }
+        return {name: self.storage.depth(name, self._observer) for name in queues}
 
-    def lose_messages(self):
-        """Lose what is on the work queue, every dispatch message, and the whole bus; publishers' messages stay."""
+    def lose_messages(self, *, but_submissions=True):
+        """Lose what is on every queue and the whole bus; publishers' messages stay unless they are to go as well."""
         self._observer.queues.get_queue_client("work-00").clear_messages()
         queue = self._observer.queues.get_queue_client("submissions")
         while self.depths(["submissions"])["submissions"] and (found := self._all_of(queue)):
             for message in found:
                 queue.delete_message(message)
-                if '"dispatch"' not in message.content:
+                if but_submissions and '"dispatch"' not in message.content:
                     self.journal.note("kept", message.content)
         for (content,) in self.journal.entries("kept"):
             queue.send_message(content, time_to_live=-1)
@@ -112,6 +109,12 @@ class World:
 
     def _pointers(self):
         return list(PendingTable(self._observer.tables.get_table_client("pending")).due(self.clock.now() + FURTHEST))
+
+    def next_id(self):
+        """Return the next id of the sequence that transactions are numbered by."""
+        store = BlobStore(self._observer.blobs.get_container_client("ids"), "transactions")
+        with RangeGenerator(store, prefetch=False) as ids:
+            return ids.next_ids(1).start
 
     def observer(self):
         """Return connections without faults for the checks."""
@@ -176,23 +179,17 @@ class App:
         self.plan.stage = "tick"
         self.line.tick.run()
 
-    def replay(self, **pace):
-        """Replay what is parked, as a person does."""
+    def operator(self, pause=None):
+        """Return what a person replays with; while they wait, the host of this process works."""
         self.plan.stage = "replay"
-        send = self.work.send
-        return parked_operator(self.connections, send, self.world.clock, lambda _: self._let_work())
+        return parked_operator(self.connections, self.work.send, self.world.clock, pause or self.let_work)
 
-    def _let_work(self):
+    def let_work(self, _seconds=1):
+        """Let the host work for as long as somebody waits."""
         self.world.clock.advance(seconds=1)
         stage = self.plan.stage
         self.host().run()
         self.plan.stage = stage
-
-    def next_id(self):
-        """Return the next id of the sequence that transactions are numbered by."""
-        store = BlobStore(self.connections.blobs.get_container_client("ids"), "transactions")
-        with RangeGenerator(store, prefetch=False) as ids:
-            return ids.next_ids(1).start
 
     def close(self):
         """Let what hung take effect at last, then close."""

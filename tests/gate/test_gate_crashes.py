@@ -12,8 +12,8 @@ import pytest
 from shared.errors import SluiceError
 from shared.gate.state import Reading
 from shared.wiring import gatehouse
+from tests.faults.plan import UNTOLD, KilledError, Plan
 from tests.gate.conftest import RecordedSignals, bodies
-from tests.gate.faults import MODES, Crash, Plan
 
 
 class World:
@@ -158,7 +158,7 @@ def run(connections, clock, house_under, queue, gate):
     """A function that runs one scenario under one plan, with a gate of its own."""
 
     def once(scenario, plan):
-        name = f"{gate}-{plan.at}-{plan.mode}".lower()
+        name = "-".join([gate, *(f"{fault.at}-{fault.mode}" for fault in plan.faults)]).lower()
         world = World(
             gatehouse(connections, clock=clock, signals=RecordedSignals(), parallel=1),
             house_under(plan),
@@ -168,7 +168,7 @@ def run(connections, clock, house_under, queue, gate):
         )
         steps = scenario(world)
         act = next(steps)
-        with suppress(Crash, SluiceError):
+        with suppress(KilledError, SluiceError):
             act()
         assert not list(steps)
         assert not [pointer for pointer in world.house.pending.due(clock.now()) if pointer.id == name]
@@ -189,10 +189,10 @@ def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(scenario, 
     """Every request of the scenario is broken in every mode, and in none is work lost, stuck or early."""
     whole = Plan()
     run(scenario, whole)
-    assert len(whole.requests) >= 3
-    for at in range(1, len(whole.requests) + 1):
+    assert whole.count >= 3
+    for at in range(1, whole.count + 1):
         # To end after one request and to end before the next one leave the same world.
-        for mode in ("kill_before", *MODES) if at == 1 else MODES:
-            plan = Plan(at, mode)
+        for mode in ("kill_before", *UNTOLD) if at == 1 else UNTOLD:
+            plan = Plan.of(at, mode)
             run(scenario, plan)
             assert plan.fired, f"{mode} at request {at} never happened"

@@ -9,7 +9,7 @@ from shared.pending import PendingTable
 from shared.pipeline.finish import Ending
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.outbox import OUTBOX_POINTER
-from tests.ledger.faults import CrashError, Fault
+from tests.faults.plan import KilledError, Plan
 from tests.ledger.world import World
 
 #: One fault and its repetitions by the clients cannot take more deliveries than this.
@@ -23,12 +23,12 @@ class StuckError(AssertionError):
 class History:
     """Plays the host: delivers until it works, and follows what is due."""
 
-    def __init__(self, connection_string, fault: Fault, *, counts_deliveries: bool, **options):
-        self.fault = fault
+    def __init__(self, connection_string, plan: Plan, *, counts_deliveries: bool, **options):
+        self.plan = plan
         # Without the count of deliveries a message seems new: as when the bus has lost everything and the chunks are
         # put again.
         self._counts = counts_deliveries
-        self.world = World(connection_string, transport=fault.transport, checkpoint_every=2, **options)
+        self.world = World(connection_string, transport=plan.transport, checkpoint_every=2, **options)
 
     def run(self):
         """Play the whole history and check what must hold at its end."""
@@ -81,7 +81,8 @@ class History:
         for attempt in range(MOST_DELIVERIES):
             try:
                 return handle(attempt)
-            except (CrashError, SluiceError):
+            except (KilledError, SluiceError):
+                self.plan.revive()
                 self.world.clock.seconds += 1
         raise StuckError(f"not done after {MOST_DELIVERIES} deliveries")
 

@@ -12,11 +12,9 @@ from shared.pipeline.messages import Completed, decode
 from shared.pipeline.outbox import Outbox
 from shared.pipeline.settle import Settler
 from shared.pipeline.totals import TotalsTable
-from tests.ledger.faults import Fault, Mode
+from tests.faults.plan import Plan
 from tests.ledger.history import History
 from tests.ledger.world import Summing, World
-
-NEVER = 10**9
 
 
 class SettleHistory(History):
@@ -54,7 +52,7 @@ def is_found(history, connection_string, mode, requests):
     """Whether some request, when it meets the fault, ends in a state that a check objects to."""
     for k in requests:
         try:
-            history(connection_string, Fault(k, mode), counts_deliveries=False).run()
+            history(connection_string, Plan.of(k, mode), counts_deliveries=False).run()
         except AssertionError:
             return True
     return False
@@ -129,23 +127,23 @@ def event_sent_but_not_stored(patch):
 
 
 BUGS = [
-    (rows_in_a_second_write, SettleHistory, Mode.CRASH_AFTER),
-    (added_again_after_a_lost_reply, SettleHistory, Mode.LOST_REPLY),
-    (pointer_after_the_state, SettleHistory, Mode.CRASH_AFTER),
-    (conflict_read_as_a_failure, FinishHistory, Mode.CRASH_AFTER),
-    (event_forgotten_before_it_is_sent, FinishHistory, Mode.CRASH_AFTER),
-    (event_sent_but_not_stored, FinishHistory, Mode.CRASH_AFTER),
+    (rows_in_a_second_write, SettleHistory, "kill_after"),
+    (added_again_after_a_lost_reply, SettleHistory, "reset_after"),
+    (pointer_after_the_state, SettleHistory, "kill_after"),
+    (conflict_read_as_a_failure, FinishHistory, "kill_after"),
+    (event_forgotten_before_it_is_sent, FinishHistory, "kill_after"),
+    (event_sent_but_not_stored, FinishHistory, "kill_after"),
 ]
 
 
 @pytest.mark.parametrize(("bug", "history", "mode"), BUGS, ids=[bug.__name__ for bug, _, _ in BUGS])
 def test_a_seeded_bug_is_found_at_some_request(azurite, monkeypatch, bug, history, mode):
     """One fault at one request brings the bug to light."""
-    quiet = Fault(NEVER, mode)
+    quiet = Plan()
     history(azurite.connection_string, quiet, counts_deliveries=False).run()
     bug(monkeypatch)
     # Settling shows its bugs early, finishing near its end.
-    requests = range(quiet.seen) if history is SettleHistory else reversed(range(quiet.seen))
+    requests = range(1, quiet.count + 1) if history is SettleHistory else reversed(range(1, quiet.count + 1))
     assert is_found(history, azurite.connection_string, mode, requests)
 
 

@@ -15,7 +15,7 @@ from shared.parked.replay import Replayer
 from shared.pipeline.deliveries import Delivery
 from shared.pipeline.failure import UNKNOWN_PARKS_AT
 from shared.pipeline.messages import decode
-from tests.process.faults import Plan
+from tests.faults.plan import Plan
 from tests.process.world import World
 
 _numbers = itertools.count(1)

@@ -18,7 +18,7 @@ from shared.parked.put_back import named
 from shared.pipeline.failure import Mark
 from shared.pipeline.messages import Finish, Outcome, Result, encode
 from shared.telemetry import events
-from tests.process.faults import Plan
+from tests.faults.plan import Plan, kind_of
 from tests.process.world import NOON, World
 
 
@@ -262,17 +262,17 @@ def at_site(site, mode):
     """Return a plan that strikes the first request to a site."""
 
     class AtSite(Plan):
-        def take(self, request):
-            self.sites.append(request)
-            if self.fired or request != site:
+        def take(self, found, **_details):
+            self.sites.append(found)
+            if self.fired or kind_of(found) != site:
                 return ""
-            self.fired = True
+            self.fired.add(found)
             return mode
 
     return AtSite()
 
 
-@pytest.mark.parametrize("mode", ["lost_reply", "busy_after"])
+@pytest.mark.parametrize("mode", ["reset_after", "503_after"])
 def test_an_insert_without_an_answer_is_looked_up_and_not_repeated(world, mode):
     """The row is there although nobody said so: it is known by its nonce, as if the reply had come."""
     plan = at_site("POST parked", mode)
@@ -280,10 +280,10 @@ def test_an_insert_without_an_answer_is_looked_up_and_not_repeated(world, mode):
         entry = Parking(process.parked, world.clock).park(failed(world), WRONG)
         assert entry.nonce == process.parked.get(world.job, entry.key).nonce
     assert plan.fired
-    assert plan.sites.count("PUT parked") == 1
+    assert plan.kinds.count("PUT parked") == 1
 
 
-@pytest.mark.parametrize("mode", ["lost_reply", "busy_after"])
+@pytest.mark.parametrize("mode", ["reset_after", "503_after"])
 def test_a_change_without_an_answer_is_known_as_ones_own(world, parking, mode):
     """The library sends it again and is refused, because the first one took effect: that is no lost race."""
     entry = parking.park(failed(world), WRONG)

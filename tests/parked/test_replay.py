@@ -7,7 +7,7 @@ import pytest
 from shared.parked.entry import EntryState
 from shared.parked.operator import Selection
 from shared.parked.replay import Fate, Pace
-from tests.process.faults import MODES, Killed, Plan
+from tests.faults.plan import MODES, KilledError, Plan
 
 #: A replay of one chunk: a change here is a change of the bill.
 RECORDED = [
@@ -143,17 +143,17 @@ def test_the_recorded_requests_are_the_requests(make_ward):
     ward, plan = make_ward(1), Plan()
     ward.is_broken = False
     replay(ward, plan=plan, selection=Selection(job=ward.worlds[0].job))
-    assert [site.partition("-")[0] for site in plan.sites] == RECORDED
+    assert [site.partition("-")[0] for site in plan.kinds] == RECORDED
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("at", range(1, len(RECORDED) + 1))
 def test_one_fault_anywhere_in_a_replay_forgets_nothing(make_ward, at, mode):
     """The operator types the command again, and the chunk is done once; nobody has to know how far the first got."""
-    ward, plan = make_ward(1), Plan(at, mode)
+    ward, plan = make_ward(1), Plan.of(at, mode)
     ward.is_broken = False
     selection = Selection(job=ward.worlds[0].job)
-    with suppress(Killed, Exception):
+    with suppress(KilledError, Exception):
         replay(ward, plan=plan, selection=selection)
     assert plan.fired
     assert ward.entries[0] is not None

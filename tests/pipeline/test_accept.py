@@ -9,7 +9,7 @@ from shared.errors import RefusedError, StorageUnavailableError
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
 from shared.pipeline.accept import JOB_POINTER, Accepted
-from tests.gate.faults import MODES, Crash, Plan
+from tests.faults.plan import UNTOLD, KilledError, Plan
 from tests.pipeline.conftest import Process, World
 
 DISPATCHES = "submissions"
@@ -112,19 +112,19 @@ def requests_of_an_accept(world, process):
     """Return how many storage requests accepting takes."""
     plan = Plan()
     process(plan.transport).accept(world.submission(), "m1")
-    return len(plan.requests)
+    return plan.count
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", UNTOLD)
 def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(world, process, mode, provisioned):
     """Whatever request fails, and however: accepting again leaves one planned job with ids, and a dispatch message."""
     last = requests_of_an_accept(world, process)
     assert last >= 4, "a pointer, a read and a write of the sequence, the plan"
     for at in range(1, last + 1):
         fresh = World()
-        plan = Plan(at, mode)
+        plan = Plan.of(at, mode)
         broken = Process(provisioned, fresh, plan.transport)
-        with suppress(Crash, StorageUnavailableError):
+        with suppress(KilledError, StorageUnavailableError):
             broken.accept(fresh.submission(), "m1")
         assert plan.fired
         after = Process(provisioned, fresh)

@@ -13,8 +13,8 @@ from shared.telemetry import events
 from shared.tick import Tick
 from shared.wiring import gatehouse, line, works
 from shared.workloads.registry import Workloads
+from tests.faults.plan import Plan
 from tests.gate.conftest import ManualClock
-from tests.gate.faults import Plan
 
 QUIET, QUARTER = datetime(2020, 1, 1, 12, 1, tzinfo=UTC), datetime(2020, 1, 1, 12, 15, tzinfo=UTC)
 NIGHT = datetime(2020, 1, 1, 3, 0, 20, tzinfo=UTC)
@@ -35,23 +35,20 @@ def tick_at(stack_settings, provisioned):
             gates = gatehouse(connections, clock=clock)
             work = works(connections, Workloads.load(settings.workloads, stack_settings), clock=clock)
             line(connections, settings, gates, work, clock=clock).tick.run()
-        return plan.requests
+        return plan.kinds
 
     return run
 
 
 def test_an_idle_tick_makes_two_requests(tick_at):
     """One finds no gate that holds something, one finds nothing due: that is what idle costs."""
-    assert [(method, path.split("(")[0]) for _service, method, path in tick_at(QUIET)] == [
-        ("GET", "pending"),
-        ("GET", "held"),
-    ]
+    assert tick_at(QUIET) == ["GET pending", "GET held"]
 
 
 def test_every_quarter_of_an_hour_the_poison_queues_are_looked_at(tick_at):
     """Each of them once: what the host gave up on is not left there."""
-    looked = [path for service, _method, path in tick_at(QUARTER) if service == "queue"]
-    assert sorted(looked) == ["submissions-poison/messages", "work-00-poison/messages"]
+    looked = [kind for kind in tick_at(QUARTER) if kind.endswith("-poison")]
+    assert sorted(looked) == ["GET submissions-poison", "GET work-00-poison"]
 
 
 def test_once_a_day_payloads_that_nobody_needs_are_looked_for(tick_at):

@@ -8,7 +8,7 @@ import pytest
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.payload.store import PayloadStore
 from shared.pipeline.chunk_reader import PayloadReader
-from tests.process.faults import Plan
+from tests.faults.plan import Plan
 from tests.process.world import LINES
 
 
@@ -21,7 +21,7 @@ def read(world):
         with world.process(plan) as process:
             store = PayloadStore(process.connections.blobs.get_container_client("payloads"))
             lines = PayloadReader(store)(msgspec.structs.replace(world.message, **changes))
-        return lines, plan.sites
+        return lines, plan.kinds
 
     return read
 
@@ -83,8 +83,8 @@ def test_a_missing_answer_is_no_reason_to_refuse(world):
     """Storage that does not answer says nothing about the payload."""
 
     class Silent(Plan):
-        def take(self, _site):
-            return "lost_request"
+        def take(self, _site, **_details):
+            return "reset_before"
 
     with world.process(Silent()) as process, pytest.raises(StorageUnavailableError):
         PayloadReader(PayloadStore(process.connections.blobs.get_container_client("payloads")))(world.message)

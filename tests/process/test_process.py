@@ -13,7 +13,7 @@ from shared.parked.entry import NO_JOB, EntryState, Stage
 from shared.pipeline.chunk_result import read_partial
 from shared.pipeline.failure import KILLER_PARKS_AT, UNKNOWN_PARKS_AT
 from shared.pipeline.messages import Dispatch, Finish, Outcome, encode
-from tests.process.faults import Plan
+from tests.faults.plan import Plan
 from tests.process.world import LINES, World
 
 
@@ -33,7 +33,7 @@ def test_a_chunk_takes_two_storage_requests(world):
     """One ranged read and one conditional write: everything else is in the messages."""
     plan = Plan()
     world.deliver(plan=plan)
-    assert plan.sites == ["GET payloads", "PUT results", "SEND results"]
+    assert plan.kinds == ["GET payloads", "PUT results", "SEND results"]
 
 
 def test_a_bad_transaction_is_rejected_and_takes_no_other_along(provisioned):
@@ -57,7 +57,7 @@ def test_a_bad_transaction_is_rejected_and_takes_no_other_along(provisioned):
 def test_a_redelivered_chunk_sends_the_stored_result_without_running_again(world):
     """The worker died after the result was stored: the next delivery tells the ledger and computes nothing."""
     with pytest.raises(ResultNotSentError):
-        world.deliver(plan=Plan(3, "lost_request"))
+        world.deliver(plan=Plan.of(3, "reset_before"))
     assert world.sent == []
     world.deliver(count=2)
     assert [sent.hash for sent in world.sent] == [world.stored.hash]
@@ -238,17 +238,17 @@ def refuse_connection(_sale):
 class BusDown(Plan):
     """Storage answers, the bus does not."""
 
-    def take(self, site):
+    def take(self, site, **_details):
         """Refuse what goes to the bus."""
-        return "lost_request" if site.startswith("SEND") else ""
+        return "reset_before" if site.startswith("SEND") else ""
 
 
 class Outage(Plan):
     """Storage answers 503 to everything."""
 
-    def take(self, _site):
+    def take(self, _site, **_details):
         """Refuse it."""
-        return "busy_before"
+        return "503_before"
 
 
 def exit_status_of(act):

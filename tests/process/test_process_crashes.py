@@ -10,7 +10,7 @@ import pytest
 
 from shared.parked.entry import EntryState
 from shared.pipeline.failure import UNKNOWN_PARKS_AT
-from tests.process.faults import MODES, Killed, Plan
+from tests.faults.plan import MODES, KilledError, Plan
 from tests.process.world import World
 
 #: More deliveries than any scenario needs after its one fault.
@@ -65,14 +65,14 @@ def test_the_recorded_requests_are_the_requests(provisioned, name):
     count, fault = SCENARIOS[name]
     world, plan = prepared(provisioned, fault), Plan()
     world.deliver(count, plan)
-    assert plan.sites == RECORDED[name]
+    assert plan.kinds == RECORDED[name]
 
 
 @pytest.mark.parametrize(("name", "at", "mode"), RUNS)
 def test_one_fault_anywhere_loses_nothing_and_parks_nothing_healthy(provisioned, name, at, mode):
     """Afterwards the chunk is done or parked, never both, its bytes are kept, and the ledger was told the truth."""
     count, fault = SCENARIOS[name]
-    world, plan = prepared(provisioned, fault), Plan(at, mode)
+    world, plan = prepared(provisioned, fault), Plan.of(at, mode)
     is_settled = handled(world, count, plan)
     assert plan.fired
     while not is_settled:
@@ -92,7 +92,7 @@ def prepared(azurite, fault):
 def handled(world, count, plan):
     """Deliver once; whether the host would delete the message."""
     # The host delivers again after any exception, as after the end of the process.
-    with suppress(Killed, Exception):
+    with suppress(KilledError, Exception):
         world.deliver(count, plan)
         return True
     return False

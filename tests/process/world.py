@@ -7,6 +7,7 @@ from decimal import Decimal
 from io import BytesIO
 
 import msgspec
+from azure.servicebus.exceptions import ServiceBusError
 
 from shared.connections import Connections
 from shared.errors import ResultNotSentError
@@ -23,7 +24,7 @@ from shared.pipeline.messages import Chunk, encode
 from shared.pipeline.process import Processor, Tools
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
-from tests.process.faults import Plan
+from tests.faults.plan import Plan
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _numbers = itertools.count(1)
@@ -177,12 +178,16 @@ class Process:
         )
 
     def _send(self, result):
-        self.plan.around("SEND results", lambda: self._world.sent.append(result), ResultNotSentError("the bus is down"))
+        try:
+            self.plan.around("SEND results", lambda: self._world.sent.append(result))
+        except ServiceBusError as error:
+            raise ResultNotSentError("the bus is down") from error
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.plan.catch_up()
         self.connections.close()
 
 

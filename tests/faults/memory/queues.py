@@ -16,6 +16,8 @@ class _Message:
     visible_at: datetime
     receipt: str = ""
     deliveries: int = 0
+    #: Of two that become visible at the same time, the one that was told so first comes first.
+    turn: int = 0
 
 
 class Queues:
@@ -47,13 +49,14 @@ class Queues:
         text = ET.fromstring(asked.body).findtext("MessageText") or ""
         name, now = f"00000000-0000-4000-8000-{self._storage.version():012x}", self._storage.now
         delay = timedelta(seconds=int(asked.query.get("visibilitytimeout", 0)))
-        message = queue[name] = _Message(name, text, now, now + delay, self._receipt())
+        message = queue[name] = _Message(name, text, now, now + delay, self._receipt(), turn=self._storage.version())
         return self._listed(201, [message], is_sent=True)
 
     def _receive(self, queue, _message, asked):
         most, hidden = int(asked.query.get("numofmessages", 1)), int(asked.query.get("visibilitytimeout", 30))
         now = self._storage.now
-        found = [message for message in queue.values() if message.visible_at <= now][:most]
+        visible = [message for message in queue.values() if message.visible_at <= now]
+        found = sorted(visible, key=lambda message: (message.visible_at, message.turn))[:most]
         for message in found:
             message.visible_at = now + timedelta(seconds=hidden)
             message.receipt, message.deliveries = self._receipt(), message.deliveries + 1
@@ -78,7 +81,7 @@ class Queues:
         if asked.body:
             found.text = ET.fromstring(asked.body).findtext("MessageText") or ""
         found.visible_at = self._storage.now + timedelta(seconds=int(asked.query["visibilitytimeout"]))
-        found.receipt = self._receipt()
+        found.receipt, found.turn = self._receipt(), self._storage.version()
         shown = http_date(found.visible_at)
         return Reply(204, headers={"x-ms-popreceipt": found.receipt, "x-ms-time-next-visible": shown})
 

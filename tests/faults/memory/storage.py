@@ -18,7 +18,8 @@ from tests.faults.memory.blobs import Blobs
 from tests.faults.memory.queues import Queues
 from tests.faults.memory.reply import Asked
 from tests.faults.memory.tables import Tables
-from tests.faults.plan import FaultyTransport, Plan
+from tests.faults.plan import Plan
+from tests.faults.transport import FaultyTransport
 
 _ENDPOINTS = "".join(
     f"{service}Endpoint=http://{service.lower()}.memory/sim;" for service in ("Blob", "Queue", "Table")
@@ -82,6 +83,10 @@ class MemoryStorage:
         self._versions = itertools.count(version)
         for name, content in contents.items():
             self._services[name].content = content
+
+    def depth(self, queue, _connections):
+        """Return how many messages a queue has; runs ask so often that a request would be a fifth of all."""
+        return len(self._services["queue"].content[queue])
 
     def wait(self, seconds):
         """Let time pass."""

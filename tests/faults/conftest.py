@@ -1,0 +1,19 @@
+"""What the tests of the fault runs share."""
+
+import pytest
+
+from tests.faults import campaign
+from tests.faults.azurite_storage import AzuriteAccounts, start
+
+
+@pytest.fixture(scope="session")
+def crowd():
+    """An Azurite with an account for each run, in this process or in workers."""
+    with start() as azurite:
+        yield campaign.Shared(azurite.ports)
+
+
+@pytest.fixture(scope="session")
+def accounts(crowd):
+    """Accounts that nobody has used."""
+    return AzuriteAccounts(*crowd)

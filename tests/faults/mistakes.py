@@ -1,0 +1,169 @@
+"""Mistakes that somebody could make: what the code would be, put in the place of the real one for a few runs."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from azure.data.tables import UpdateMode
+
+from shared.answers import expecting_an_answer
+from shared.errors import SluiceError
+from shared.ledger import table_ledger
+from shared.ledger.index import index_entity
+from shared.ledger.records import FINISHED
+from shared.ledger.settlement import settle
+from shared.parked.drain import described
+from shared.pending import Pointer
+from shared.pipeline.accept import JOB_POINTER, Acceptance
+from shared.pipeline.finish import Finisher
+from shared.pipeline.messages import decode
+from shared.pipeline.settle import Settler
+from shared.pipeline.sweep import _WAITING, Sweep
+
+_operations, _commit = table_ledger._operations, table_ledger.TableLedger.commit
+_look_after = Sweep._look_after
+_accept, _end, _follow, _point = Acceptance.accept, Finisher._end, Sweep._follow, Settler._point
+
+
+def remove_before_sending(self, job, pointer=None):
+    """Forget an event, then send it."""
+    events = self._ledger.events(job)
+    for event in events:
+        self._ledger.remove_event(job, event.name)
+        self._announce(decode(event.body))
+    if pointer is not None:
+        self._pending.remove(pointer)
+    return len(events)
+
+
+def upserting(job, rows, event):
+    """Write chunk rows over what is there."""
+    made = _operations(job, rows, event)
+    return [("upsert", one[1], {"mode": UpdateMode.REPLACE}) if one[0] == "create" else one for one in made]
+
+
+def settle_without_looking(self, group, job, *, look_first):
+    """Decide as if no row were there."""
+    return settle(job, {}, [one.result for one in group.arrived], self._clock.now())
+
+
+def in_two_writes(self, job, rows=(), event=None):
+    """Write the job, then its rows."""
+    written = _commit(self, job, (), event)
+    return written if written is None or not rows else _commit(self, written, rows)
+
+
+def expiring_sender(connections):
+    """Send with the library's own time to live."""
+
+    def send(queue, message):
+        with expecting_an_answer("put"):
+            connections.queues.get_queue_client(queue).send_message(message)
+
+    return send
+
+
+def throw_away(queue, parking, send):
+    """Delete what is on a poison queue."""
+    drained = 0
+    for message in queue.receive_messages(max_messages=32):
+        queue.delete_message(message)
+        drained += 1
+    return drained
+
+
+def delete_before_parking(queue, parking, send):
+    """Delete what is on a poison queue, then park it."""
+    drained = 0
+    with expecting_an_answer("drain"):
+        for message in queue.receive_messages(max_messages=32, visibility_timeout=60):
+            queue.delete_message(message)
+            source = queue.queue_name.removesuffix("-poison")
+            parking.park(described(source, message.content.encode(), message.id), SluiceError("poison"))
+            drained += 1
+    return drained
+
+
+def insert_once(self, job):
+    """Insert a job, and fail where it is there."""
+    mine = job.stamped(self._new_nonce())
+    with expecting_an_answer("insert"):
+        metadata = self._jobs.create_entity(table_ledger.job_entity(mine))
+        self._index.upsert_entity(index_entity(mine), mode=UpdateMode.REPLACE)
+    return replace(mine, etag=metadata["etag"]), True
+
+
+def swallow(self, note, count, work, park):
+    """Say that a message is done, whatever became of it."""
+    with suppress(Exception):
+        work()
+
+
+def put_after_deleting(self, entry):
+    """Delete a held row, then put its message."""
+    with expecting_an_answer("forget"):
+        self._table.delete(entry)
+    self._put(entry)
+
+
+class Late:
+    """Stands for the index; what is added is written when it is said, which is too late."""
+
+    def __init__(self, pending):
+        self._pending, self._waiting = pending, []
+
+    def add(self, pointer):
+        """Keep it."""
+        self._waiting.append(pointer)
+        return pointer
+
+    def remove(self, pointer):
+        """Remove what is there already."""
+        self._pending.remove(pointer)
+
+    def write(self):
+        """Write what was kept."""
+        return [self._pending.add(pointer) for pointer in self._waiting]
+
+
+def point_after_accepting(self, envelope, message_id):
+    """Accept a job and send it on its way, then write the pointer to it."""
+    late = Late(self.pending)
+    outcome = _accept(replace(self, pending=late), envelope, message_id)
+    late.write()
+    return outcome
+
+
+def point_after_ending(self, job, found):
+    """Write the end and its event, then the pointer to it."""
+    outbox, late = self._tools.outbox, Late(self._tools.outbox._pending)
+    outbox._pending, flush = late, outbox.flush
+    outbox.flush = lambda name, _=None: flush(name, *late.write())
+    try:
+        return _end(self, job, found)
+    finally:
+        outbox._pending = late._pending
+        del outbox.flush
+
+
+def point_after_settling(self, group, made):
+    """Write the rows and the job, then the pointers to its finish."""
+    written = self._ledger.commit(made.job, made.rows) is not None
+    if written and made.finish_due:
+        _point(self, group, made.job)
+    return written
+
+
+def look_after_what_runs(self, job, now):
+    """Leave alone what waits behind a gate."""
+    return 0 if job.state in _WAITING else _look_after(self, job, now)
+
+
+def remove_before_pointing(self, pointer):
+    """Remove the pointer that led to a job, then write the next one."""
+    job = self.ledger.read(pointer.id) if pointer.kind == JOB_POINTER else None
+    if job is None or job.state in FINISHED:
+        return _follow(self, pointer)
+    self.pending.remove(pointer)
+    put = self._look_after(job, self.clock.now())
+    self.pending.add(Pointer(JOB_POINTER, self.clock.now() + self.overdue, job.job))
+    return put

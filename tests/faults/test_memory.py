@@ -1,0 +1,242 @@
+"""The storage in memory answers as Azurite does: the same calls of the real libraries, one after the other on both.
+
+The calls are those that the app makes; each is made with keys that are there and that are not, and with ETags and
+receipts that are good, old and missing. What is compared is what the caller sees: the value, or the refusal.
+"""
+
+import random
+import uuid
+
+import pytest
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, HttpResponseError
+from azure.data.tables import UpdateMode
+
+from shared.ledger.table_ledger import error_code
+from tests.faults.memory.storage import MemoryStorage
+
+SEEDS = range(4)
+CALLS = 60
+#: Nothing that a library would have to escape is left out of what comes from outside.
+NAMES = ("a", "b/c", "ü 'x'", "d%20e")
+#: ETags of versions that were never there, as the services write them.
+OLD_BLOB, OLD_ROW = '"0x1"', "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""
+KEYS = ("a", "b|c", "ü 'x'", "d~")
+
+
+class Actor:
+    """Makes random calls and keeps what it was told, without what differs from storage to storage."""
+
+    def __init__(self, connections, seed):
+        self._random = random.Random(seed)
+        self.blobs = connections.blobs.get_container_client("payloads")
+        self.queue = connections.queues.get_queue_client("work-00")
+        self.table = connections.tables.get_table_client("jobs")
+        self.etags, self.receipts, self.told = {}, [], []
+
+    def run(self, calls):
+        """Make so many calls, each drawn by its name."""
+        names = sorted(name for name in dir(self) if name.startswith(calls))
+        for _ in range(CALLS):
+            name = self._random.choice(names)
+            try:
+                outcome = getattr(self, name)()
+            except HttpResponseError as error:
+                outcome = f"{error.status_code} {error_code(error)}"
+            except AzureError as error:
+                outcome = type(error).__name__
+            self.told.append((name, outcome))
+        return self.told
+
+    def _one_of(self, things):
+        return self._random.choice(list(things))
+
+    def _condition(self, name):
+        """A good ETag mostly, else an old one or none at all."""
+        known = self.etags.get(name, [OLD_ROW if isinstance(name, tuple) else OLD_BLOB])
+        drawn = self._random.random()
+        if drawn < 0.3:
+            return {}
+        etag = known[-1] if drawn < 0.7 else known[0]
+        return {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+
+    def _wrote(self, name, etag):
+        self.etags.setdefault(name, []).append(etag)
+        return "written"
+
+    def blob_put(self):
+        """Upload, whatever is there."""
+        name, body = self._one_of(NAMES), self._random.randbytes(self._random.randint(0, 40))
+        made = self.blobs.upload_blob(name, body, overwrite=True, metadata={"n": str(len(body))})
+        return self._wrote(name, made.get_blob_properties().etag)
+
+    def blob_put_once(self):
+        """Upload if nothing is there."""
+        name = self._one_of(NAMES)
+        made = self.blobs.upload_blob(name, b"once", overwrite=False)
+        return self._wrote(name, made.get_blob_properties().etag)
+
+    def blob_put_unchanged(self):
+        """Upload over the version that is known."""
+        name = self._one_of(NAMES)
+        options = self._condition(name) or {"match_condition": MatchConditions.IfMissing}
+        made = self.blobs.get_blob_client(name).upload_blob(b"changed", overwrite="etag" in options, **options)
+        return self._wrote(name, made["etag"])
+
+    def blob_touch(self):
+        """Write metadata, so that the version changes."""
+        name = self._one_of(NAMES)
+        made = self.blobs.get_blob_client(name).set_blob_metadata({"touched": "yes"})
+        return self._wrote(name, made["etag"])
+
+    def blob_read(self):
+        """Read all of it, perhaps only if it is unchanged."""
+        name = self._one_of(NAMES)
+        found = self.blobs.download_blob(name, **self._condition(name))
+        return found.readall(), dict(found.properties.metadata)
+
+    def blob_read_part(self):
+        """Read a range that may reach over the end."""
+        offset, length = self._random.randint(0, 30), self._random.randint(1, 30)
+        return self.blobs.download_blob(self._one_of(NAMES), offset=offset, length=length).readall()
+
+    def blob_look(self):
+        """Ask for its properties."""
+        found = self.blobs.get_blob_client(self._one_of(NAMES)).get_blob_properties()
+        return found.size, dict(found.metadata)
+
+    def blob_delete(self):
+        """Delete it, perhaps only if it is unchanged."""
+        name = self._one_of(NAMES)
+        return self.blobs.delete_blob(name, **self._condition(name))
+
+    def blob_list(self):
+        """List what begins with something."""
+        begin = self._one_of(["", "b/", "nothing"])
+        return [(found.name, found.size) for found in self.blobs.list_blobs(name_starts_with=begin)]
+
+    def queue_put(self):
+        """Put a message; the next is hidden by nobody."""
+        return self.queue.send_message(self._one_of(['{"a": 1}', "<ü & 'x'>", ""]), time_to_live=-1).content
+
+    def queue_take(self):
+        """Take some messages for a long time, in the order that they were put."""
+        found = list(self.queue.receive_messages(max_messages=self._random.randint(1, 3), visibility_timeout=600))
+        self.receipts += [(message.id, message.pop_receipt) for message in found]
+        return [(message.content, message.dequeue_count) for message in found]
+
+    def queue_delete(self):
+        """Delete by a receipt, which may be used up."""
+        name, receipt = self._one_of(self.receipts or [(str(uuid.UUID(int=1)), "bm9uZQ==")])
+        return self.queue.delete_message(name, receipt)
+
+    def queue_put_back(self):
+        """Make it visible at once, for which the old receipt is no longer good."""
+        name, receipt = self._one_of(self.receipts or [(str(uuid.UUID(int=1)), "bm9uZQ==")])
+        made = self.queue.update_message(name, receipt, visibility_timeout=0)
+        self.receipts.append((name, made.pop_receipt))
+        return "visible"
+
+    def queue_count(self):
+        """Count them, hidden ones as well."""
+        return self.queue.get_queue_properties().approximate_message_count
+
+    def _entity(self):
+        key, number = self._one_of(KEYS), self._random.randint(0, 9)
+        return {"PartitionKey": self._one_of(["p", "q'"]), "RowKey": key, self._one_of(["n", "m"]): number, "s": key}
+
+    def _name(self, entity):
+        return entity["PartitionKey"], entity["RowKey"]
+
+    def table_insert(self):
+        """Insert."""
+        entity = self._entity()
+        return self._wrote(self._name(entity), self.table.create_entity(entity)["etag"])
+
+    def table_upsert(self):
+        """Write, whatever is there, over it or into it."""
+        entity = self._entity()
+        mode = self._one_of([UpdateMode.REPLACE, UpdateMode.MERGE])
+        return self._wrote(self._name(entity), self.table.upsert_entity(entity, mode=mode)["etag"])
+
+    def table_update(self):
+        """Write over the version that is known."""
+        entity = self._entity()
+        mode = self._one_of([UpdateMode.REPLACE, UpdateMode.MERGE])
+        made = self.table.update_entity(entity, mode=mode, **self._condition(self._name(entity)))
+        return self._wrote(self._name(entity), made["etag"])
+
+    def table_delete(self):
+        """Delete, perhaps only if it is unchanged."""
+        entity = self._entity()
+        return self.table.delete_entity(*self._name(entity), **self._condition(self._name(entity)))
+
+    def table_get(self):
+        """Read one."""
+        return dict(self.table.get_entity(*self._name(self._entity())))
+
+    def table_query(self):
+        """Read a range of a partition, a few at a time."""
+        words, known = "PartitionKey eq @p and RowKey ge @low and RowKey lt @high", {"p": "p", "low": "a", "high": "e"}
+        found = self.table.query_entities(words, parameters=known, results_per_page=self._random.randint(1, 3))
+        return [dict(entity) for entity in found]
+
+    def table_list(self):
+        """Read all of it, or one column."""
+        return [dict(entity) for entity in self.table.list_entities(select=self._one_of([None, ["n"]]))]
+
+    def table_change(self):
+        """Write several together, of which each may be refused."""
+        entities = {
+            self._name(entity)[1]: {**entity, "PartitionKey": "p"} for entity in (self._entity(), self._entity())
+        }
+        parts = [self._part(entity) for entity in entities.values()]
+        made = self.table.submit_transaction(parts)
+        for (_, entity, *_), one in zip(parts, made, strict=True):
+            if "etag" in one:
+                self._wrote(self._name(entity), one["etag"])
+        return len(made)
+
+    def _part(self, entity):
+        kind = self._one_of(["create", "upsert", "update", "delete"])
+        return (kind, entity, self._condition(self._name(entity))) if kind == "update" else (kind, entity)
+
+
+def told_by(storage, calls, seed):
+    """Return what a storage tells whoever makes these calls."""
+    with storage.connections() as connections:
+        return Actor(connections, f"{calls}{seed}").run(calls)
+
+
+@pytest.fixture
+def real(accounts):
+    """A storage on Azurite that nobody has used."""
+    return accounts.fresh()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("calls", ["blob_", "queue_", "table_"])
+def test_both_tell_the_same(real, calls, seed):
+    """The n-th call has the same outcome on both."""
+    mine, theirs = told_by(MemoryStorage(), calls, seed), told_by(real, calls, seed)
+    different = [(n, *pair) for n, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
+    assert different == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "azurite"])
+def test_a_hidden_message_comes_back(real, kind):
+    """It does when its time is up, counted once more, and its old receipt is no longer good."""
+    storage = MemoryStorage() if kind == "memory" else real
+    with storage.connections() as connections:
+        queue = connections.queues.get_queue_client("work-00")
+        queue.send_message("x", time_to_live=-1)
+        (first,) = queue.receive_messages(visibility_timeout=1)
+        assert list(queue.receive_messages()) == []
+        storage.wait(1.5)
+        (second,) = queue.receive_messages(visibility_timeout=30)
+        assert (second.id, second.dequeue_count) == (first.id, 2)
+        with pytest.raises(HttpResponseError) as refused:
+            queue.delete_message(first)
+        assert error_code(refused.value) == "PopReceiptMismatch"
+        queue.delete_message(second)
+        assert queue.get_queue_properties().approximate_message_count == 0

@@ -1,0 +1,63 @@
+"""States that a run passed through are seen by what was asked and answered in it, and not where they were not."""
+
+import pytest
+
+from tests.faults import campaign
+from tests.faults.plan import Fault
+
+
+@pytest.fixture
+def storages(monkeypatch):
+    """Storage in memory, without the waits."""
+    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    return campaign.MemoryStorages()
+
+
+def seen(storages, name, stage="", begin="", mode=""):
+    """Return what is seen of a run with a fault at such a request, or of one without."""
+    scenario = campaign.BY_NAME[name]
+    sites = campaign.run(scenario, storages).sites
+    places = [at for at, (where, site) in enumerate(sites, 1) if where == stage and site.startswith(begin)]
+    return campaign.run(scenario, storages, [Fault(places[0], mode)] if mode else []).seen
+
+
+@pytest.mark.parametrize(
+    ("run", "state"),
+    [
+        (("process", "process", "PUT results", "kill_before"), "a process ended before a request"),
+        (
+            ("process", "process", "PUT results", "kill_after"),
+            "a stored result was told again, and its chunk was not run",
+        ),
+        (("process", "process", "PUT results", "reset_after"), "a result was stored that was there"),
+        (
+            ("accept, gate open", "accept", "PUT ids/transactions", "reset_after"),
+            "a request that was repeated was refused by its own first sending",
+        ),
+        (
+            ("settle and finish", "settle", "POST $batch", "503_after"),
+            "a table transaction took effect and its reply was lost",
+        ),
+        (
+            ("settle and finish", "settle", "PUT pending", "hang_then_timeout"),
+            "a request took effect after its sender had given up",
+        ),
+        (
+            ("settle and finish", "finish", "PUT outputs", "hang_then_timeout"),
+            "a request that came too late was refused",
+        ),
+        (("process", "host", "DELETE work-00", "kill_before"), "a work or submission message was delivered again"),
+        (("settle and finish", "finish", "SEND job-events", "reset_before"), "the tick announced a completion"),
+    ],
+)
+def test_a_state_is_seen_where_a_fault_leads_to_it(storages, run, state):
+    """With the fault it is seen, without it it is not."""
+    assert state in seen(storages, *run)
+    assert state not in seen(storages, run[0])
+
+
+def test_states_that_need_no_fault_are_seen(storages):
+    """A host that gives up leads to them by itself."""
+    assert {"the host gave a message up", "the tick parked what a host had given up"} <= seen(
+        storages, "host gives up, drain"
+    )
