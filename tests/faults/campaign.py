@@ -68,6 +68,8 @@ def begin(where):
     quick()
     # The client looks through all of it for proxies, twice a request: a quarter of a run's time.
     os.environ.clear()
+    # A storage that has to share its processor with everything else is slow, which is no fault that was planned.
+    shared.connections.PATIENCE = 60
     _storages = AzuriteAccounts(*where) if where else MemoryStorages()
     # What was imported stays; looking through it again and again takes a tenth of the time.
     gc.freeze()

@@ -53,15 +53,8 @@ def test_every_quarter_of_an_hour_the_poison_queues_are_looked_at(tick_at):
 
 def test_once_a_day_payloads_that_nobody_needs_are_looked_for(tick_at):
     """Four requests for up to 5,000 blobs: the sweep is noted, the oldest submission, a page, the note goes."""
-    made = [(method, path.split("(")[0]) for _service, method, path in tick_at(NIGHT) if "-poison" not in path]
-    assert made == [
-        ("GET", "pending"),
-        ("GET", "held"),
-        ("PUT", "pending"),
-        ("GET", "submissions/messages"),
-        ("GET", "payloads"),
-        ("DELETE", "pending"),
-    ]
+    made = [kind for kind in tick_at(NIGHT) if not kind.endswith("-poison")]
+    assert made == ["GET pending", "GET held", "PUT pending", "GET submissions", "GET payloads", "DELETE pending"]
 
 
 class Step:
