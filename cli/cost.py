@@ -48,7 +48,8 @@ PricesOption = Annotated[
     Path | None, typer.Option("--prices", help="Prices of your own: a file as `sluice cost prices` prints it.")
 ]
 TraceOption = Annotated[
-    Path | None, typer.Option("--trace", help="A recorded trace instead of the jobs in the ledger.")
+    Path | None,
+    typer.Option("--trace", exists=True, dir_okay=False, help="A recorded trace instead of the jobs in the ledger."),
 ]
 PushOption = Annotated[bool, typer.Option("--push", help="As with SLUICE_DEQUEUE=push.")]
 InstancesOption = Annotated[int, typer.Option(min=0, max=1000, help="Instances that are always there.")]

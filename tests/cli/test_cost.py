@@ -150,6 +150,7 @@ def test_what_makes_no_sense_is_one_line(sluice, tmp_path):
     """The job that nobody knows, the prices that are none; as a person runs it."""
     mine = tmp_path / "mine.json"
     mine.write_text("{}")
+    assert sluice("cost", "month", "--trace", "not-there.ndjson").returncode == 2
     unknown, wrong = sluice("cost", "job", "no-such-job"), sluice("cost", "seed", "--prices", str(mine))
     assert (unknown.returncode, "there is no job 'no-such-job'" in unknown.stderr) == (1, True)
     assert (wrong.returncode, "mine.json" in wrong.stderr, wrong.stderr.count("\n")) == (1, True, 1)
