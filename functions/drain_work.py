@@ -3,6 +3,7 @@
 import azure.functions as func
 
 from shared.dequeue.drain import Drain
+from shared.telemetry.failure import discreet
 
 
 def blueprint(drain: Drain) -> func.Blueprint:
@@ -18,6 +19,7 @@ def blueprint(drain: Drain) -> func.Blueprint:
     )
     def drain_work(signal: func.ServiceBusMessage) -> None:
         # Not `async`: it waits for tasks of its own threads.
-        drain.on_signal(signal.get_body())
+        with discreet():
+            drain.on_signal(signal.get_body())
 
     return functions

@@ -4,7 +4,8 @@ Every client gives up within seconds: whoever calls has a queue, a timer or a pe
 the libraries' own defaults wait for minutes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
@@ -101,7 +102,8 @@ class Connections(Closing):
         if self._bus is None:
             raise SettingsError(missing(BUS))
         if isinstance(self._bus, str):
-            return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)
+            with _refusing(BUS):
+                return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)
         credential = self._credential(self._bus.login)
         return ServiceBusClient(self._bus.addresses["bus"], credential, retry_total=1, retry_backoff_factor=PAUSE)
 
@@ -117,7 +119,8 @@ class Connections(Closing):
         whole = WholeReplies(counted(), self.pushback.on_reply, in_pieces=service == "blob")
         options = {**patience, **retries, "transport": whole}
         if isinstance(self._storage, str):
-            client = kind.from_connection_string(self._storage, **options)
+            with _refusing(STORAGE):
+                client = kind.from_connection_string(self._storage, **options)
         else:
             credential = self._credential(self._storage.login)
             client = kind(self._storage.addresses[service], credential=credential, **options)
@@ -137,6 +140,17 @@ class Connections(Closing):
             self._opened.append(made.close)
             self._credentials[login] = made
         return self._credentials[login]
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Turn what the library says of a connection string into an error that names the setting, and not its key."""
+    try:
+        yield
+    except ValueError:
+        raise SettingsError(
+            f"{name} is no connection string: copy it whole, as it begins with a name, an equals sign and a value"
+        ) from None
 
 
 def _namespace(bus: str | ByLogin | None) -> str:

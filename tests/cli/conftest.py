@@ -17,7 +17,7 @@ def sluice(stack_settings, tmp_path):
     """Run the command against the run's stack, in an empty folder."""
 
     def run(*arguments, settings=None):
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
         # The command of this working tree, also where the environment has another one's installed.
         environment = kept | {"PYTHONPATH": str(ROOT)} | (stack_settings if settings is None else settings)
         return subprocess.run(

@@ -80,3 +80,12 @@ def test_a_file_that_is_no_settings_file_is_refused(sluice, text, tmp_path):
 def test_the_version_is_the_packages(sluice):
     """`sluice --version` says the one version there is."""
     assert sluice("--version", settings={}).stdout.strip() == __version__
+
+
+@pytest.mark.parametrize("name", ["SluiceStorage", "SluiceBus"])
+def test_a_connection_string_that_is_none_is_one_line(sluice, stack_settings, name):
+    """The setting is named, its value is not: half a connection string may hold the whole key."""
+    done = sluice("doctor", settings={**stack_settings, name: "canary"})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"{name} is no connection string" in done.stderr
+    assert "canary" not in done.stderr

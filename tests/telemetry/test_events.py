@@ -113,3 +113,9 @@ def test_the_place_of_an_error_is_its_functions_without_values():
     with pytest.raises(ValueError, match="canary") as raised:
         inner("canary")
     assert re.fullmatch(r"test_events\.py:\d+ inner < test_events\.py:\d+ test_the_place\w+", place(raised.value))
+
+
+@pytest.mark.parametrize("module", sorted((ROOT / "functions").glob("[a-z]*.py")), ids=lambda module: module.stem)
+def test_every_function_fails_in_words_that_the_host_may_log(module):
+    """All but `health`, which is given nothing."""
+    assert ("with discreet():" in module.read_text()) == (module.stem != "health")
