@@ -32,7 +32,7 @@ def main(arguments=None):
 def _parser():
     parser = argparse.ArgumentParser(prog="make faults ARGS=", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to run; all of it if nothing is named")
-    parser.add_argument("--seconds", type=float, default=3600, help="for crash points on Azurite, at most")
+    parser.add_argument("--seconds", type=float, default=3600, help="for each part, at most")
     parser.add_argument("--histories", type=int, default=10_000, help="in which both of two faults happen")
     parser.add_argument("--dry", action="store_true", help="leave docs/faults.md as it is")
     parser.add_argument("--replay", nargs="+", metavar=("SCENARIO", "MODE@K"), help="one run, in memory")
@@ -46,8 +46,8 @@ def _crash_points(options):
         return _single(where, "crash_points", options.seconds)
 
 
-def _single_faults(_options):
-    return _single(None, "single_faults", None)
+def _single_faults(options):
+    return _single(None, "single_faults", options.seconds)
 
 
 def _single(where, name, seconds):
@@ -60,7 +60,7 @@ def _single(where, name, seconds):
 def _two_faults(options):
     sites = campaign.recorded(list(campaign.BY_NAME))
     tasks = pairs.histories(sites, round(options.histories * SPARE))
-    found = _until(campaign.outcomes(tasks), options.histories)
+    found = _until(campaign.outcomes(tasks, None, options.seconds), options.histories)
     tallies, took = _ran(sites, found, "two_faults")
     return {"two_faults": report.two_faults(tallies, took)}, _problems(tallies, {**STATES, **OF_TWO})
 
