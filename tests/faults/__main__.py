@@ -42,18 +42,19 @@ def _parser():
 
 def _crash_points(options):
     with start() as azurite:
-        where = campaign.Shared(azurite.ports)
-        return _single(where, "crash_points", options.seconds)
+        sites = campaign.recorded(list(campaign.BY_NAME), campaign.Shared(azurite.ports))
+    found = campaign.on_azurite(campaign.points(sites, MODES), options.seconds)
+    return _single("crash_points", sites, found)
 
 
 def _single_faults(options):
-    return _single(None, "single_faults", options.seconds)
+    sites = campaign.recorded(list(campaign.BY_NAME))
+    found = campaign.outcomes(campaign.points(sites, MODES), None, options.seconds)
+    return _single("single_faults", sites, found)
 
 
-def _single(where, name, seconds):
-    sites = campaign.recorded(list(campaign.BY_NAME), where)
-    tasks = campaign.points(sites, MODES)
-    tallies, took = _ran(sites, campaign.outcomes(tasks, where, seconds), name)
+def _single(name, sites, found):
+    tallies, took = _ran(sites, found, name)
     return {name: report.single_faults(tallies, took)}, _problems(tallies, STATES)
 
 

@@ -11,7 +11,7 @@ from shared.topology import topology
 from tests.faults.transport import FaultyTransport
 
 #: What fits one variable of the environment, from which Azurite takes its accounts.
-ACCOUNTS = 4000
+ACCOUNTS = 1000
 _KEY = base64.b64encode(b"faulty!!").decode()
 
 
