@@ -15,6 +15,7 @@ from local.errors import StackError
 from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
+from shared.settings import Dequeue
 from shared.telemetry.choice import Wanted
 
 #: Where the `sluice` command finds the settings of the stack that runs.
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
     parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")
     parser.add_argument("--data", type=Path, help="keep storage in this folder; without it, it is in memory")
+    parser.add_argument("--push", action="store_true", help="signals wake the app for work, no trigger polls for it")
     parser.add_argument("--spans", action="store_true", help="show what each piece of work took, as a trace of its job")
     parser.add_argument(
         "--external",
@@ -54,13 +56,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _stack_options(options: argparse.Namespace) -> StackOptions:
+    changed = {"SLUICE_TELEMETRY": Wanted.PRINT.value} if options.spans else {}
+    if options.push:
+        changed["SLUICE_DEQUEUE"] = Dequeue.PUSH.value
     return StackOptions(
         host=options.host,
         instances=options.instances,
         port=options.port,
         flex=options.flex,
         data=options.data,
-        settings={"SLUICE_TELEMETRY": Wanted.PRINT.value} if options.spans else None,
+        settings=changed,
     )
 
 
