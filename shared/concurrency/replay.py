@@ -16,6 +16,8 @@ from shared.concurrency.observation import Observation
 from shared.concurrency.rules import Rules
 from shared.concurrency.simulator import Simulation
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE
+from shared.dequeue.permits import Permit
+from shared.dequeue.sizing import receive_size
 from shared.dequeue.slots import RENEW_AFTER
 from shared.usage.diary import MOST_UNNOTED
 from shared.usage.meter import Cause
@@ -25,7 +27,7 @@ TICK: Final = 60.0
 OPEN: Final = 600.0
 #: Ticks between two looks at the poison queues, and how many there are.
 POISON_TICKS, POISON_QUEUES = 15, 2
-#: Seconds from the sending of a permit to the first receive: `make bench` measures it (docs/dequeue.md).
+#: Seconds that a replay takes from the sending of a permit to the first receive; docs/dequeue.md has measured ones.
 WAKE: Final = 0.25
 #: Half the time for which a message is hidden: what a receive may ask for has to be begun within.
 HALF_VISIBILITY: Final = 15.0
@@ -111,8 +113,9 @@ class Push:
             if slot not in self._held:
                 # Sent, received and completed.
                 simulation.count("bus", cause, 3)
-                share = min(self.permit_tasks, tasks - slot * self.permit_tasks)
-                simulation.at(simulation.now + self.wake, partial(self._drain, simulation, slot, share))
+                # What is there now: what is still coming cannot be received.
+                permit = Permit(slot=slot, depth=simulation.depth, tasks=tasks)
+                simulation.at(simulation.now + self.wake, partial(self._drain, simulation, permit))
 
     def _seen(self, simulation: Simulation, depth: int) -> Observation:
         latency = simulation.busy / simulation.done if simulation.done else None
@@ -122,20 +125,23 @@ class Push:
         cap = self._decision.cap if self._decision else None
         return self.rules.most if cap is None else min(cap, self.rules.most)
 
-    def _drain(self, simulation: Simulation, slot: int, most: int) -> None:
+    def _drain(self, simulation: Simulation, permit: Permit) -> None:
+        most = min(max(self._cap() - permit.slot * self.permit_tasks, 0), self.permit_tasks)
+        if not most:
+            return
         simulation.count("blob-other", Cause.USEFUL)
-        if slot not in self._held:
-            self._held.add(slot)
-            _Drain(self, simulation, slot, most).begin()
+        if permit.slot not in self._held:
+            self._held.add(permit.slot)
+            _Drain(self, simulation, permit, most, permit.depth).begin()
 
     def _look(self, simulation: Simulation) -> None:
         if simulation.now - self._looked_at >= LOOK_EVERY:
             self._looked_at = simulation.now
             simulation.count("table", Cause.SWEEP)
 
-    def release(self, simulation: Simulation, slot: int, seconds: float) -> None:
+    def release(self, simulation: Simulation, permit: Permit, seconds: float) -> None:
         """Count what a drain of so many seconds asked for besides its messages, and let others have the slot."""
-        self._held.discard(slot)
+        self._held.discard(permit.slot)
         # Released, and kept meanwhile; the depth; what the fleet shares, read and told.
         simulation.count("blob-other", Cause.USEFUL, 1 + int(seconds // RENEW_AFTER))
         simulation.count("queue", Cause.SWEEP, int(seconds // DEPTH_EVERY))
@@ -143,25 +149,30 @@ class Push:
         handed_over = int(seconds // PATIENCE)
         simulation.count("bus", Cause.USEFUL, 3 * handed_over)
         simulation.count("blob-other", Cause.USEFUL, 2 * handed_over)
-        if slot == 0:
+        if permit.slot == 0:
             simulation.count("queue", Cause.IDLE)
             if simulation.waiting:
-                self._drain(simulation, 0, self.permit_tasks)
+                self._drain(simulation, permit)
 
 
 @dataclass(slots=True)
 class _Drain:
-    """The tasks of one slot, until an empty receive of each."""
+    """The tasks of one slot, until the first empty receive of any of them."""
 
     push: Push
     simulation: Simulation
-    slot: int
+    permit: Permit
     most: int
+    #: As it was sampled last.
+    depth: int
     running: int = 0
     began: float = 0.0
+    sampled_at: float = 0.0
+    is_empty: bool = False
+    has_worked: bool = False
 
     def begin(self) -> None:
-        self.began = self.simulation.now
+        self.began = self.sampled_at = self.simulation.now
         self._start()
 
     def _start(self) -> None:
@@ -170,22 +181,35 @@ class _Drain:
         self.simulation.at(self.simulation.now, self._receive)
 
     def _receive(self) -> None:
-        size = min(self.simulation.share(self.simulation.tasks), self._in_time())
+        if self.is_empty:
+            self._end()
+            return
+        size = self._size()
         taken = self.simulation.receive(size)
         if not taken:
+            self.is_empty = True
             self._end()
             return
         if len(taken) == size:
             # One looks first; less than it asked for is all there was.
             for _ in range(self.most - self.running):
                 self._start()
-        self.simulation.work(taken, self._receive)
+        self.simulation.work(taken, self._go_on)
 
-    def _in_time(self) -> int:
-        return max(1, int(HALF_VISIBILITY / self.simulation.latency))
+    def _go_on(self) -> None:
+        self.has_worked = True
+        self._receive()
+
+    def _size(self) -> int:
+        simulation = self.simulation
+        if simulation.now - self.sampled_at >= DEPTH_EVERY:
+            self.depth, self.sampled_at = simulation.depth, simulation.now
+        # A drain learns from its first messages what one takes.
+        pace = simulation.latency if self.has_worked else None
+        return receive_size(self.depth, self.permit.tasks, pace=pace, seconds=HALF_VISIBILITY)
 
     def _end(self) -> None:
         self.simulation.tasks -= 1
         self.running -= 1
         if not self.running:
-            self.push.release(self.simulation, self.slot, self.simulation.now - self.began)
+            self.push.release(self.simulation, self.permit, self.simulation.now - self.began)

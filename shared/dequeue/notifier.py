@@ -54,7 +54,9 @@ class Notifier:
         slots, tasks = self.fleet.slots(depth), self.fleet.wanted(depth)
         if not slots:
             return []
+        # A receive asks for its share of what is there: what is still coming would let the first tasks take all of it.
+        here = min(depth, (put.before or 0) + put.messages)
         if self.policy is Notify.EACH:
-            return [Permit(slot=number % slots, depth=depth, tasks=tasks) for number in range(put.messages)]
+            return [Permit(slot=number % slots, depth=here, tasks=tasks) for number in range(put.messages)]
         held = self.slots.held()
-        return [Permit(slot=slot, depth=depth, tasks=tasks) for slot in range(slots) if slot not in held]
+        return [Permit(slot=slot, depth=here, tasks=tasks) for slot in range(slots) if slot not in held]

@@ -395,3 +395,12 @@ def test_the_tick_tops_up_what_is_wanted_and_free():
     for permit in stage.bus.sent:
         stage.drain().run(permit)
     assert stage.queue.depth() == 0
+
+
+def test_a_permit_tells_what_is_there_and_not_what_is_coming():
+    """A receive asks for its share: told of thousands, the first tasks would take all of the first hundred."""
+    stage = Stage()
+    with stage.notifier()(100, 5_000):
+        stage.put(100)
+    permits = stage.bus.sent
+    assert {(permit.depth, permit.tasks) for permit in permits} == {(100, stage.fleet.wanted(5_000))}
