@@ -1,12 +1,13 @@
 """The replay counts what the real thing requests: one drain on real storage beside one in virtual time."""
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
 from shared.clock import SystemClock
 from shared.concurrency.replay import Push
-from shared.concurrency.rules import BUILT_IN
+from shared.concurrency.rules import BUILT_IN, Rule, Rules, Step
 from shared.concurrency.simulator import Simulation
 from shared.concurrency.synthetic import DAY
 from shared.concurrency.trace import Header, Stretch, Trace
@@ -61,3 +62,10 @@ def _replayed(messages):
         if charge.cause != "sweep":
             counted[charge.meter] += number
     return counted
+
+
+def test_whoever_runs_is_not_woken_again():
+    """A second put while the slot's tasks work sends no permit: one is sent, received and completed."""
+    rules = Rules(1, (Rule("four", (), Step(4)),), most=4)
+    stretches = [Stretch(at=DAY + timedelta(seconds=second), arrived=8, latency=5.0) for second in (0, 1)]
+    assert Simulation(Trace(Header(), stretches), Push(rules)).run().count("bus") == 3
