@@ -161,7 +161,9 @@ def replay_elsewhere(world, app):
 
 def replay_again(world, app):
     """Let the work end, then mend the cause and replay until nothing is open any more."""
-    come_to_rest(world, app)
+    # A settler that ended right after its pointer leaves it waiting for a revision that only the next replay makes.
+    with suppress(StuckError):
+        come_to_rest(world, app)
     world.sales.breaks_at = {}
     for _ in range(3):
         operator = app.operator()
