@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from local.paths import ROOT
+from local.stack import StackOptions, running
 from shared.connections import Connections
 from shared.errors import RefusedError
 from shared.parked.drain import described
@@ -29,7 +30,14 @@ def blocks(name):
 
 
 @pytest.fixture(scope="module")
-def typed(app_host, stack_settings, tmp_path_factory):
+def stack_settings(host_kind):
+    """The settings of a stack of its own: the pages list and replay everything that is there."""
+    with running(StackOptions(host=host_kind)) as stack:
+        yield stack.settings
+
+
+@pytest.fixture(scope="module")
+def typed(stack_settings, tmp_path_factory):
     """Type a script into a shell that finds `sluice`, in one folder for all; what asks is told yes."""
     folder = tmp_path_factory.mktemp("typed")
     environment = {**os.environ, **stack_settings, "PATH": f"{SLUICE}{os.pathsep}{os.environ['PATH']}"}
