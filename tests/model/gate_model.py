@@ -15,13 +15,13 @@ gate was opened since the reading that led to the row, and its message was not p
 Slow: nobody ends early and every signal comes at least once; everybody is done, and an entry is owed until a tick comes.
 """
 
-from collections import deque
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from shared.gate.decisions import after_close, after_open, must_dispatch
 from shared.gate.state import Reading
+from tests.model.search import replaced, walk
 
 READ, CAS, SIGNAL, DONE = "read", "cas", "signal", "done"
 INSERT, AGAIN, PASS, PUT = "insert", "again", "pass", "put"
@@ -94,11 +94,6 @@ def first_state(scope):
     """Nothing has happened."""
     openers = tuple((READ, script) for script in scope.scripts)
     return State(Reading(0, is_open=False), openers, (Entry(),) * scope.keepers, ((IDLE,),) * scope.releasers)
-
-
-def replaced(values, index, value):
-    """Return the tuple with one value replaced."""
-    return (*values[:index], value, *values[index + 1 :])
 
 
 def opener_steps(rules, scope, state, index):
@@ -321,40 +316,17 @@ def is_slow(state):
     return is_over and any(entry.owed for entry in state.entries)
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a search found: how many states, and the first violation with the way to it."""
-
-    states: int
-    violation: str = ""
-    way: tuple = ()
-
-
 def search(scope, rules=Rules()):
-    """Walk through every reachable state, the shortest ways first, and stop at the first violation."""
-    start = canonical(rules, first_state(scope))
-    came_from, waiting = {start: None}, deque([start])
-    while waiting:
-        state = waiting.popleft()
+    """Walk through every reachable state, and stop at the first harm."""
+
+    def look(state):
         try:
             if is_stuck(rules, state):
-                return Found(len(came_from), "stuck", _way(came_from, state))
+                return "stuck", ()
             if scope.by_signal and is_slow(state):
-                return Found(len(came_from), "slow", _way(came_from, state))
-            following = set(successors(rules, scope, state))
+                return "slow", ()
+            return "", list(successors(rules, scope, state))
         except EarlyError:
-            return Found(len(came_from), "early", _way(came_from, state))
-        for found in following:
-            # Most are known already as they are, which is quicker to see than to name them anew.
-            if found not in came_from and (after := canonical(rules, found)) not in came_from:
-                came_from[after] = state
-                waiting.append(after)
-    return Found(len(came_from))
+            return "early", ()
 
-
-def _way(came_from, state):
-    way = []
-    while state is not None:
-        way.append(state)
-        state = came_from[state]
-    return tuple(reversed(way))
+    return walk(first_state(scope), partial(canonical, rules), look)

@@ -14,11 +14,11 @@ Polls: a drain makes a second empty receive.
 Slow: everybody is done, every signal came, and a message waits for a tick.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.dequeue.permits import Fleet
+from tests.model.search import replaced, walk
 
 IDLE, LEASE, RECEIVE, WORK = "idle", "lease", "receive", "work"
 RELEASE, LOOK, HAND_OVER, SEND, LET_GO = "release", "look", "hand over", "send", "let go"
@@ -96,11 +96,6 @@ def first_state(scope):
     return State(
         0, 0, 0, 0, (0, scope.messages, ()), (FREE,) * scope.slots, (Drained(),) * scope.drains, (0,) * scope.slots
     )
-
-
-def replaced(values, index, value):
-    """Return the tuple with one value replaced."""
-    return (*values[:index], value, *values[index + 1 :])
 
 
 def held(state):
@@ -304,38 +299,16 @@ def is_slow(state):
     return is_over and state.visible > 0
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a search found: how many states, and the first harm with the way to it."""
-
-    states: int
-    harm: str = ""
-    way: tuple = ()
-
-
 def canonical(state):
     """Return the one state that stands for all which differ only in which drain is which."""
     return state._replace(drains=tuple(sorted(state.drains)))
 
 
 def search(scope, rules=Rules()):
-    """Walk through every reachable state, the shortest ways first, and stop at the first harm."""
-    start = canonical(first_state(scope))
-    came_from, waiting = {start: None}, deque([start])
-    while waiting:
-        state = waiting.popleft()
-        if found := harm(rules, scope, state):
-            return Found(len(came_from), found, _way(came_from, state))
-        for after in map(canonical, successors(rules, scope, state)):
-            if after not in came_from:
-                came_from[after] = state
-                waiting.append(after)
-    return Found(len(came_from))
+    """Walk through every reachable state, and stop at the first harm."""
 
+    def look(state):
+        found = harm(rules, scope, state)
+        return found, () if found else successors(rules, scope, state)
 
-def _way(came_from, state):
-    way = []
-    while state is not None:
-        way.append(state)
-        state = came_from[state]
-    return tuple(reversed(way))
+    return walk(first_state(scope), canonical, look)

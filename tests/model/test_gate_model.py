@@ -39,7 +39,7 @@ def without_garbage_collection():
 def test_no_interleaving_starts_work_early_or_leaves_it_behind():
     """Two openers, three keepers, two releasers that begin and end at any time: every state is searched."""
     found = search(WHOLE)
-    assert (found.violation, found.way) == ("", ())
+    assert (found.harm, found.way) == ("", ())
     # A search that reaches little proves little; docs/gate.md says how much this one reaches.
     assert found.states > 150_000
 
@@ -47,7 +47,7 @@ def test_no_interleaving_starts_work_early_or_leaves_it_behind():
 def test_with_every_signal_nothing_waits_for_the_tick():
     """Where nobody ends early and each signal comes once or twice, the release is complete without a tick."""
     found = search(BY_SIGNAL)
-    assert found.violation == ""
+    assert found.harm == ""
     assert found.states > 8_000
 
 
@@ -56,7 +56,7 @@ def test_the_search_finds_a_seeded_bug(bug):
     """Each rule is needed: without it the search finds the harm, by the shortest way there."""
     rule, scope, harm = BUGS[bug]
     found = search(scope, replace(Rules(), **{rule: False}))
-    assert found.violation == harm
+    assert found.harm == harm
     assert len(found.way) > 1
 
 
