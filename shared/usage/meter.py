@@ -12,13 +12,12 @@ from typing import Any, Final
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, RequestsTransport
 from requests import Session
 
+from shared.signed_session import OPEN_CONNECTIONS, SignedSession
 from shared.usage.requests import BUS, Kind, identify
 from shared.usage.tally import Cause, Tally, because, count, current_cause, looking, tallied
 
 __all__ = ["BusOperation", "Cause", "Meter", "Tally", "because", "current_cause", "looking", "tallied"]
 
-#: Connections that are kept open to a service: as many as a worker process has calls that run, or a dispatch has puts.
-OPEN_CONNECTIONS: Final = 64
 #: Any address that no rule for proxies names: whether the environment has proxies and certificates of its own.
 _ANYWHERE: Final = "https://storage.invalid"
 #: What a lost conditional write is answered with.
@@ -60,16 +59,14 @@ class _CountingTransport(RequestsTransport):  # type: ignore[misc]  # the SDK im
     def __init__(self, tally: Tally, service: str, **options: Any) -> None:
         # Asked once here and not at each request, where it takes a tenth of the request's CPU.
         environment = Session().merge_environment_settings(_ANYWHERE, {}, stream=None, verify=True, cert=None)
-        self._has_proxies = bool(environment["proxies"])
-        super().__init__(**{"connection_verify": environment["verify"], **options})
+        # A proxy is for some hosts and not for others, so where there is one each request asks.
+        session = {} if environment["proxies"] else {"session": SignedSession()}
+        super().__init__(**{"connection_verify": environment["verify"], **session, **options})
         self._tally, self._service = tally, service
 
     def _init_session(self, session: Any) -> None:
         super()._init_session(session)
-        # A proxy is for some hosts and not for others, so where there is one each request asks.
-        session.trust_env = self._has_proxies
         for scheme in ("http://", "https://"):
-            # By default ten are kept: whoever is the eleventh connects anew, for each request.
             session.get_adapter(scheme).init_poolmanager(OPEN_CONNECTIONS, OPEN_CONNECTIONS)
         # Without one of its own it looks for a .netrc file at each request; the SDK has signed the request before.
         session.auth = _unchanged

@@ -14,6 +14,8 @@ from azure.core.rest import HttpRequest
 from azure.core.rest._requests_basic import RestRequestsTransportResponse
 from urllib3.exceptions import IncompleteRead, ProtocolError
 
+from shared.signed_session import SignedSession
+
 _ACCEPTED = 202
 _REFUSED_PART = re.compile(rb"HTTP/1\.1 ([45]\d\d)")
 
@@ -22,7 +24,7 @@ class FaultyTransport(RequestsTransport):
     """Sends as planned."""
 
     def __init__(self, plan):
-        super().__init__()
+        super().__init__(session=SignedSession())
         self._plan = plan
 
     def deliver(self, request, **options):
