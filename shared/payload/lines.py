@@ -13,7 +13,7 @@ def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, 
     """Yield each line that is not blank, with its number from 1, without its line feed."""
     for number, line in enumerate(_lines(pieces, limits), 1):
         content = _without_mark(line) if number == 1 else line
-        if not content.isspace() and content:
+        if content and not content.isspace():
             yield number, content.removesuffix(b"\r")
 
 
@@ -21,19 +21,22 @@ def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
     rest, number = b"", 0
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
-            number += 1
-            yield _checked(line, number, limits)
-        _checked(rest, number + 1, limits)
+        _check(whole, number, limits)
+        number += len(whole)
+        yield from whole
+        _check([rest], number, limits)
     yield rest
 
 
-def _checked(line: bytes, number: int, limits: Limits) -> bytes:
-    if number > limits.lines_most:
-        raise refuse(Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more")
-    if len(line) > limits.line_bytes:
-        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {len(line)} bytes or more")
-    return line
+def _check(lines: list[bytes], before: int, limits: Limits) -> None:
+    # All at once where nothing is wrong, for it is asked of every line; one by one where something is.
+    if before + len(lines) <= limits.lines_most and max(map(len, lines), default=0) <= limits.line_bytes:
+        return
+    for number, line in enumerate(lines, before + 1):
+        if number > limits.lines_most:
+            raise refuse(Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more")
+        if len(line) > limits.line_bytes:
+            raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {len(line)} bytes or more")
 
 
 def _without_mark(first: bytes) -> bytes:

@@ -157,7 +157,8 @@ def _keys(value: Fields | list[Any], depth: int) -> int:
 
 def _colons(text: bytes) -> int:
     """Return how many colons could stand behind a key: when there are as many keys, none was given twice."""
-    return sum(map(text.count, (b'":', b" :", b"\t:", b"\r:")))
+    # One byte is found many times as fast as two are counted, and compact JSON has no blanks.
+    return text.count(b'":') + sum(text.count(blank + b":") for blank in (b" ", b"\t", b"\r") if blank in text)
 
 
 def _read(line: bytes, limits: Limits) -> Fields:
@@ -179,7 +180,14 @@ def _amounts_at_once(objects: Sequence[Fields], sums: Sequence[str]) -> dict[str
 
 
 def _amounts(objects: Sequence[Fields | None], field: str) -> list[Decimal]:
-    return [amount(one.get(field), field) if one else _ZERO for one in objects]
+    is_plain = _PLAIN_DECIMAL.fullmatch
+    return [
+        # A number as text is what nearly all are: a call for each would cost as much as the number.
+        Decimal(value)
+        if type(value := one.get(field) if one else None) is str and is_plain(value)
+        else amount(value, field)
+        for one in objects
+    ]
 
 
 def _checked(found: Fields, sums: Sequence[str]) -> Fields:
