@@ -16,6 +16,8 @@ from shared.payload.names import check_blob, payload_name
 from shared.payload.reasons import Reason, refuse
 
 _Answer = TypeVar("_Answer")
+#: As an ETag: whichever version of the blob there is.
+ANY_VERSION: Final = "*"
 #: A sweep may delete the blob between finding it and touching it; more often than once is somebody's mistake.
 _ATTEMPTS: Final = 5
 #: The refusals that say: somebody wrote this name first, perhaps we ourselves, with the reply lost. The last two come

@@ -3,18 +3,15 @@
 import base64
 import binascii
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
 from shared.payload.compression import Codec
 from shared.payload.frames import Frame
 from shared.payload.limits import Limits
 from shared.payload.reading import read_frame
 from shared.payload.reasons import Reason, refuse
-from shared.payload.store import PayloadStore, StoredBlob
+from shared.payload.store import ANY_VERSION, PayloadStore, StoredBlob
 from shared.pipeline.messages import Chunk
-
-#: As an ETag: whichever version of the blob there is.
-ANY_VERSION: Final = "*"
 
 
 class ReadChunk(Protocol):

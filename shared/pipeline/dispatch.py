@@ -6,7 +6,7 @@ A chunk that is put twice is worked on twice and counted once.
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
@@ -58,6 +58,7 @@ class Dispatcher:
 
     ledger: Ledger
     plans: PlanStore
+    enclose: Callable[[Sequence[Chunk]], Sequence[Chunk]]
     send: Callable[[str, str], None]
     finish: Callable[[Job], None]
     clock: Clock
@@ -93,7 +94,9 @@ class Dispatcher:
         numbers = list(chunks)
         if numbers:
             with self._span(job, len(numbers)), self.waking(len(numbers), len(numbers)):
-                self._put(job, self.plans.read(job.job, job.plan), numbers, Throttle(), again=True)
+                plan = self.plans.read(job.job, job.plan)
+                # They do not follow each other in the payload, so each is read by whoever works on it.
+                self._put([self._message(job, plan, number, again=True) for number in numbers], Throttle())
         return len(numbers)
 
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
@@ -105,7 +108,8 @@ class Dispatcher:
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
             with self.waking(len(batch), len(plan.chunks) - batch.start):
-                throttle, again = self._put(job, plan, batch, throttle, again=again), False
+                messages = self.enclose([self._message(job, plan, number, again=again) for number in batch])
+                throttle, again = self._put(messages, throttle), False
             job = self._note(job, batch.stop)
             if job.dispatch_cursor >= len(plan.chunks):
                 if job.state is JobState.FINISHING:
@@ -114,33 +118,34 @@ class Dispatcher:
             if self.clock.now() >= end:
                 return False
 
-    def _put(self, job: Job, plan: Plan, numbers: Iterable[int], throttle: Throttle, *, again: bool) -> Throttle:
-        left = list(numbers)
+    def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> Chunk:
+        planned = plan.message(number, job.id_base or 0, job.revision)
+        return replace(planned, again=again, trace=self.telemetry.current())
+
+    def _put(self, messages: Iterable[Chunk], throttle: Throttle) -> Throttle:
+        left = list(messages)
         while left:
             throttle = throttle.within(self.most_puts())
             with ThreadPoolExecutor(throttle.limit) as pool:
                 # Each in a copy of this context: requests are counted for whoever asks for them.
-                put = [pool.submit(copy_context().run, self._refused, job, plan, one, again) for one in left]
-                refused = [number for one in put if (number := one.result()) >= 0]
+                put = [pool.submit(copy_context().run, self._is_put, one) for one in left]
+                refused = [message for message, one in zip(left, put, strict=True) if not one.result()]
             throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
             if len(refused) == len(left):
                 raise StorageUnavailableError(
-                    f"could not put any of {len(left)} chunks of job {job.job!r} on the work queues; "
+                    f"could not put any of {len(left)} chunks of job {left[0].job!r} on the work queues; "
                     "the dispatch is tried again from its cursor"
                 )
             # A put that was not answered may have taken effect.
-            left, again = refused, True
+            left = [replace(one, again=True) for one in refused]
         return throttle
 
-    def _refused(self, job: Job, plan: Plan, number: int, again: bool) -> int:  # noqa: FBT001 - by place, for the pool
-        """Put one chunk; return its number if storage did not take it, else -1."""
-        planned = plan.message(number, job.id_base or 0, job.revision)
-        message: Chunk = replace(planned, again=again, trace=self.telemetry.current())
+    def _is_put(self, message: Chunk) -> bool:
         try:
-            self.send(f"work-{number % self.work_queues:02}", encode(message).decode())
+            self.send(f"work-{message.chunk % self.work_queues:02}", encode(message).decode())
         except StorageUnavailableError:
-            return number
-        return -1
+            return False
+        return True
 
     def _note(self, job: Job, cursor: int) -> Job:
         for attempt in range(MOST_ATTEMPTS):

@@ -17,6 +17,7 @@ from shared.pipeline.accept import SUBMISSIONS, Acceptance
 from shared.pipeline.arrivals import Arrivals
 from shared.pipeline.deliveries import Deliveries
 from shared.pipeline.dispatch import Dispatcher, pause_apart
+from shared.pipeline.enclosing import Enclosing
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.orphans import Orphans
 from shared.pipeline.plan_store import PlanStore
@@ -73,6 +74,7 @@ def line(  # noqa: PLR0913 - the parts of an app
     dispatcher = Dispatcher(
         ledger=ledger,
         plans=acceptance.plans,
+        enclose=Enclosing(PayloadStore(connections.blobs.get_container_client("payloads"), Limits()), Limits()),
         send=send,
         finish=lambda job: finish.send(job.job, job.revision),
         clock=clock,

@@ -16,6 +16,7 @@ from shared.payload import Intake, Limits, PayloadStore, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher
+from shared.pipeline.enclosing import Enclosing
 from shared.pipeline.plan_store import PlanStore
 from tests.gate.conftest import ManualClock
 
@@ -87,6 +88,7 @@ class Process:
         self.dispatcher = Dispatcher(
             ledger=world.ledger,
             plans=plans,
+            enclose=Enclosing(PayloadStore(payloads, limits), limits),
             send=world.queues.send,
             finish=lambda job: world.finished.append(job.job),
             clock=world.clock,
