@@ -17,7 +17,8 @@ from shared.concurrency.trace import Header, Stretch, Trace
 from shared.usage.bill import price, useful
 from shared.usage.prices import Prices
 
-#: What a chunk asks for besides its queue messages: its payload, its result, and the message about it.
+#: What a chunk asks for besides its queue messages: its payload where that is too large for them, its result, and the
+#: message about it.
 PER_CHUNK: Final = {"blob_read": 1, "blob_write": 1, "bus": 3}
 #: Documented targets: messages a second of one queue, requests a second of one account, operations a second of one
 #: namespace of the tier Standard. Half of each is planned with, the rest is for retries and for others.

@@ -16,7 +16,7 @@ from shared.usage.requests import BUS
 MONTH: Final = timedelta(days=30)
 #: Less than this is too little to tell a month from.
 LEAST: Final = timedelta(days=1)
-#: Of one chunk, what its stages request: put on a queue, its bytes read, its result written.
+#: Of one chunk of the usual size, what its stages request: put on a queue with its bytes, its result written and read.
 OF_A_CHUNK: Final = useful(queue=1, blob_read=1, blob_write=1)
 #: Rows of the ledger: so many chunks share one request.
 CHUNKS_A_TABLE_REQUEST: Final = 30

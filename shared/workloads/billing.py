@@ -138,8 +138,11 @@ class Billing:
             for currency, invoices in right.by_currency.items():
                 merged = left.by_currency.setdefault(currency, {})
                 for account, invoice in invoices.items():
-                    known = merged.get(account)
-                    merged[account] = invoice if known is None else _added(known, invoice)
+                    known = merged.setdefault(account, invoice)
+                    if known is not invoice:
+                        known.items += invoice.items
+                        known.quantity += invoice.quantity
+                        known.amount += invoice.amount
         return left
 
     def finish(self, partial: Invoices) -> Iterator[Total | Line]:
@@ -165,10 +168,6 @@ class Billing:
             return Rejected("bad_quantity", f"the quantity is not above 0 and at most {MOST_QUANTITY}")
         rate, base = plan.lines[bisect_left(plan.ends, quantity)]
         return usage.account, plan.currency, quantity, (quantity * rate + base).quantize(plan.unit)
-
-
-def _added(left: Invoice, right: Invoice) -> Invoice:
-    return Invoice(left.items + right.items, left.quantity + right.quantity, left.amount + right.amount)
 
 
 def _texts(invoice: Invoice) -> dict[str, str | int]:
