@@ -24,7 +24,7 @@ class Server:
     def __init__(self, answer, *, is_closing=False):
         self.answer, self.is_closing, self.sent = answer, is_closing, []
         self.socket = socket.create_server(("127.0.0.1", 0))
-        self.address = "http://127.0.0.1:{}".format(self.socket.getsockname()[1])
+        self.address = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
         Thread(target=self._serve, daemon=True).start()
 
     def _serve(self):
@@ -184,7 +184,7 @@ def test_a_reply_that_ends_too_early_is_the_same_error(answer, error):
 def test_nobody_there_and_nobody_answering_are_told_apart():
     """A connection that is refused is sent again at once, an answer that does not come may have taken effect."""
     with closing(socket.create_server(("127.0.0.1", 0))) as silent, signed() as transport:
-        address = "http://127.0.0.1:{}/x".format(silent.getsockname()[1])
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
         with pytest.raises(ServiceResponseTimeoutError):
             transport.send(HttpRequest("GET", address), read_timeout=0.05)
     with signed() as transport, pytest.raises(ServiceRequestError):
