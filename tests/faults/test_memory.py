@@ -83,6 +83,16 @@ class Actor:
         made = self.blobs.get_blob_client(name).upload_blob(b"changed", overwrite="etag" in options, **options)
         return self._wrote(name, made["etag"])
 
+    def blob_begin(self):
+        """Make one that grows, if nothing is there."""
+        name = self._one_of(NAMES)
+        return self._wrote(name, self.blobs.get_blob_client(name).create_append_blob(if_none_match="*")["etag"])
+
+    def blob_append(self):
+        """Add to its end, of whatever kind it is."""
+        name = self._one_of(NAMES)
+        return self._wrote(name, self.blobs.get_blob_client(name).append_block(b"more")["etag"])
+
     def blob_touch(self):
         """Write metadata, so that the version changes."""
         name = self._one_of(NAMES)

@@ -16,10 +16,11 @@ class _Blob:
     type: str
     etag: str
     changed: str
+    kind: str = "BlockBlob"
 
 
 class Blobs:
-    """Containers with block blobs."""
+    """Containers with block blobs, and blobs that only grow."""
 
     def __init__(self, storage, containers):
         self._storage = storage
@@ -43,10 +44,22 @@ class Blobs:
                 return refusal(404, "BlobNotFound")
             blobs[name] = replace(found, metadata=_metadata(asked), **self._version())
             return Reply(200, headers=_headers(blobs[name]))
+        if asked.query.get("comp") == "appendblock":
+            return self._append(blobs, name, asked)
         if "comp" in asked.query:
             raise NotImplementedError(asked.query)
-        kind = asked.headers.get("x-ms-blob-content-type", "application/octet-stream")
-        blobs[name] = _Blob(asked.body, _metadata(asked), kind, **self._version())
+        content_type = asked.headers.get("x-ms-blob-content-type", "application/octet-stream")
+        kind = asked.headers["x-ms-blob-type"]
+        blobs[name] = _Blob(asked.body, _metadata(asked), content_type, kind=kind, **self._version())
+        return Reply(201, headers=_headers(blobs[name]))
+
+    def _append(self, blobs, name, asked):
+        found = blobs.get(name)
+        if found is None:
+            return refusal(404, "BlobNotFound")
+        if found.kind != "AppendBlob":
+            return refusal(409, "InvalidBlobType")
+        blobs[name] = replace(found, content=found.content + asked.body, **self._version())
         return Reply(201, headers=_headers(blobs[name]))
 
     def _head(self, blobs, name, _asked):
@@ -92,7 +105,7 @@ def _headers(found):
         "ETag": found.etag,
         "Last-Modified": found.changed,
         "Content-Type": found.type,
-        "x-ms-blob-type": "BlockBlob",
+        "x-ms-blob-type": found.kind,
     }
     return {**fixed, **metadata}
 
@@ -109,7 +122,7 @@ def _listed(container, blobs, query):
     entries = "".join(
         f"<Blob><Name>{escape(name)}</Name><Properties><Last-Modified>{blob.changed}</Last-Modified>"
         f"<Etag>{escape(blob.etag)}</Etag><Content-Length>{len(blob.content)}</Content-Length>"
-        f"<Content-Type>{escape(blob.type)}</Content-Type><BlobType>BlockBlob</BlobType></Properties><Metadata>"
+        f"<Content-Type>{escape(blob.type)}</Content-Type><BlobType>{blob.kind}</BlobType></Properties><Metadata>"
         + "".join(f"<{key}>{escape(value)}</{key}>" for key, value in blob.metadata.items())
         + "</Metadata></Blob>"
         for name, blob in sorted(blobs.items())
