@@ -66,16 +66,18 @@ def write_frames(lines: Iterable[tuple[int, bytes]], spool: IO[bytes], framing: 
 
 
 def _batches(lines: Iterable[tuple[int, bytes]], limits: Limits) -> Iterator[list[tuple[int, bytes]]]:
+    longest, most, room = limits.line_bytes, limits.frame_items, limits.frame_bytes
     batch: list[tuple[int, bytes]] = []
     size = 0
-    for number, line in lines:
-        if len(line) > limits.line_bytes:
-            raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {len(line)} bytes")
-        if batch and (len(batch) == limits.frame_items or size + len(line) + 1 > limits.frame_bytes):
+    for one in lines:
+        length = len(one[1]) + 1
+        if length > longest + 1:
+            raise refuse(Reason.LINE_TOO_LONG, f"line {one[0]} has {length - 1} bytes")
+        if batch and (len(batch) == most or size + length > room):
             yield batch
             batch, size = [], 0
-        batch.append((number, line))
-        size += len(line) + 1
+        batch.append(one)
+        size += length
     if batch:
         yield batch
 

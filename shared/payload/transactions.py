@@ -180,14 +180,14 @@ def _amounts_at_once(objects: Sequence[Fields], sums: Sequence[str]) -> dict[str
 
 
 def _amounts(objects: Sequence[Fields | None], field: str) -> list[Decimal]:
-    is_plain = _PLAIN_DECIMAL.fullmatch
-    return [
+    values = [one.get(field) if one else None for one in objects]
+    try:
         # A number as text is what nearly all are: a call for each would cost as much as the number.
-        Decimal(value)
-        if type(value := one.get(field) if one else None) is str and is_plain(value)
-        else amount(value, field)
-        for one in objects
-    ]
+        if all(map(_PLAIN_DECIMAL.fullmatch, values)):  # type: ignore[arg-type]  # TypeError for what is no text
+            return list(map(Decimal, values))  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    return [amount(value, field) for value in values]
 
 
 def _checked(found: Fields, sums: Sequence[str]) -> Fields:
