@@ -2,10 +2,12 @@
 
 A thousand transactions are some 30 KiB as they are stored and a message takes 64, so that a worker has nothing left to
 fetch. Whatever stands in the way is no reason to stop: a message that names the payload does as well, and its worker
-finds out what is wrong and parks the chunk for it.
+finds out what is wrong and parks the chunk for it. Damaged bytes are never enclosed, or a chunk that is parked for them
+could not be replayed once the payload was repaired: what is parked is the message.
 """
 
 import base64
+import hashlib
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -32,7 +34,7 @@ class Enclosing:
             stored = self._store.read_touched(StoredBlob(messages[0].blob or "", ANY_VERSION, end), start, end - start)
         except (RefusedError, StorageUnavailableError):
             return list(messages)
-        return [_with(one, stored[_begin(one) - start : _end(one) - start]) for one in messages]
+        return [_with(one, memoryview(stored)[_begin(one) - start : _end(one) - start]) for one in messages]
 
     def _fits(self, message: Chunk) -> bool:
         if message.blob is None:
@@ -51,7 +53,9 @@ def _end(message: Chunk) -> int:
     return offset + length
 
 
-def _with(message: Chunk, stored: bytes) -> Chunk:
+def _with(message: Chunk, stored: memoryview) -> Chunk:
     start = _begin(message)
     frames = [(offset - start, length, items, sha256) for offset, length, items, sha256 in message.frames]
+    if any(hashlib.sha256(stored[at : at + length]).hexdigest() != sha256 for at, length, _, sha256 in frames):
+        return message
     return replace(message, blob=None, frames=frames, inline=base64.b64encode(stored).decode())

@@ -128,6 +128,16 @@ def test_a_payload_that_is_gone_is_left_for_the_workers_to_find(payload):
     assert given.enclosed() == given.messages
 
 
+def test_damaged_bytes_are_not_enclosed(payload):
+    """Its worker reads the payload, and after a repair of the payload the parked message is worth replaying."""
+    given = payload()
+    content = given.container.download_blob(given.blob).readall()
+    given.container.upload_blob(given.blob, content[:700].replace(b'"n":45', b'"n":46') + content[700:], overwrite=True)
+    enclosed = given.enclosed()
+    assert enclosed[1] == given.messages[1]
+    assert [one.chunk for one in enclosed if one.inline is None] == [1]
+
+
 def test_a_storage_that_does_not_answer_stops_nothing(payload):
     """Whoever works on a chunk reads it then."""
     given = payload(faults=[Fault(n, "503_before") for n in range(1, 6)])
