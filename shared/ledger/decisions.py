@@ -51,7 +51,14 @@ def planned(job: Job, plan: PlanBlob, chunks: int, items: int, id_base: int | No
     if job.plan is not None:
         return job
     _require(job, {JobState.PLANNING}, "record the plan")
-    return replace(job, plan=plan, chunks=chunks, items=items, id_base=id_base)
+    return replace(job, plan=plan, chunks=chunks, items=items, id_base=id_base, problem=None)
+
+
+def forsaken(job: Job) -> Job:
+    """Return a job that has waited for its plan for too long with the problem, for a person; a planned one unchanged."""
+    if job.plan is not None or job.state is not JobState.PLANNING or job.problem:
+        return job
+    return replace(job, problem="it has no plan yet: send its submission again under the same job id, it counts once")
 
 
 def held(job: Job) -> Job:

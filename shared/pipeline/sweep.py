@@ -12,7 +12,7 @@ from typing import Final
 from shared.clock import Clock
 from shared.errors import SluiceError
 from shared.ledger.counting import commit, counting
-from shared.ledger.decisions import may_dispatch, nudged
+from shared.ledger.decisions import forsaken, may_dispatch, nudged
 from shared.ledger.forecast import is_overdue, next_look, overdue
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
@@ -99,6 +99,9 @@ class Sweep:
         if job.deadline is not None and job.state is not JobState.HELD and not is_overdue(job, now, self.overdue):
             # Only the deadline made this look come so soon: whoever works on the job may still be about to go on.
             return 0
+        if job.plan is None:
+            self._look_for_plan(job, now)
+            return 0
         if job.state in _WAITING:
             # Its submission, its held row or its dispatch message may be lost; all three may be there as well.
             self.acceptance.pass_on(job)
@@ -107,6 +110,14 @@ class Sweep:
             self.finish.send(job.job, job.revision)
             return 0
         return self._put_again(job, now) if is_overdue(job, now, self.overdue) else 0
+
+    def _look_for_plan(self, job: Job, now: datetime) -> None:
+        if not is_overdue(job, now, self.overdue):
+            return
+        # Only its publisher has the transactions. Whoever accepts the submission after all takes the problem away.
+        tell(events.JOB_PLANLESS, job=job.job, silent_seconds=round((now - job.accepted_at).total_seconds()))
+        if (noted := forsaken(job)) is not job and commit(self.ledger, noted) is None:
+            tell(events.JOB_MOVED, job=job.job)
 
     def _put_again(self, job: Job, now: datetime) -> int:
         ended = {row.chunk for row in self.ledger.rows(job.job)}

@@ -28,6 +28,14 @@ JOB_OVERDUE: Final = Event(
     remedy="once is a lost message; again for the same job: look for failing instances, and at `sluice jobs show JOB`",
     alert=Alert(severity=Severity.WARNING),
 )
+JOB_PLANLESS: Final = Event(
+    name="sluice.job.planless",
+    level=ERROR,
+    fields=("job", "silent_seconds"),
+    meaning="a submission was begun and its job has no plan yet: the submission is gone, or fails again and again",
+    remedy="send the submission again under the same job id; it counts once. If it comes back: the log of accept_submission",
+    alert=Alert(severity=Severity.ERROR),
+)
 JOB_LATE: Final = Event(
     name="sluice.job.late",
     level=WARNING,

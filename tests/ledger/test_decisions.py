@@ -15,6 +15,7 @@ from shared.ledger.decisions import (
     buried,
     dispatched,
     finished,
+    forsaken,
     halted,
     held,
     judge,
@@ -61,6 +62,16 @@ def test_the_plan_that_was_recorded_first_stays():
     first = planned(fresh(), PLAN, chunks=3, items=30, id_base=1000)
     assert (first.chunks, first.items, first.id_base) == (3, 30, 1000)
     assert planned(first, PlanBlob("other", "x"), chunks=9, items=9, id_base=2000) == first
+
+
+def test_a_job_without_a_plan_says_so_until_it_has_one():
+    """Nobody but its publisher can help it, and nothing is wrong with it any more once the submission came again."""
+    waiting = forsaken(fresh())
+    assert "send its submission again" in waiting.problem
+    assert forsaken(waiting) is waiting
+    helped = planned(waiting, PLAN, chunks=3, items=30, id_base=1000)
+    assert helped.problem is None
+    assert forsaken(helped) is helped
 
 
 def test_a_job_is_held_only_with_a_plan():

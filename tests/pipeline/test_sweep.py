@@ -9,6 +9,7 @@ import pytest
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
 from shared.pending import Pointer
+from shared.pipeline import accept
 from shared.pipeline.accept import JOB_POINTER
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.retention import Retention
@@ -16,6 +17,15 @@ from shared.pipeline.sweep import Sweep
 from shared.telemetry import events
 
 OVERDUE = timedelta(minutes=10)
+
+
+class DiedError(BaseException):
+    """The process ended here."""
+
+
+def died(*_):
+    """End between the job's row and its plan."""
+    raise DiedError
 
 
 @pytest.fixture
@@ -85,6 +95,29 @@ def test_a_dispatch_message_that_was_lost_is_sent_again(world, sweep):
     world.queues.sent.clear()
     sweep()
     assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch"]
+
+
+def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_comes_again(
+    world, sweep, told, monkeypatch
+):
+    """Only the publisher can help, so somebody has to hear of it; the row says what to do until it is done."""
+    with monkeypatch.context() as patched:
+        patched.setattr(accept, "plan_of", died)
+        with pytest.raises(DiedError):
+            sweep.process.accept(world.submission(), "m1")
+    sweep()
+    sweep()
+    assert told(events.JOB_PLANLESS) == [
+        {"job": world.job, "silent_seconds": 660},
+        {"job": world.job, "silent_seconds": 1320},
+    ]
+    assert "send its submission again" in world.ledger.read(world.job).problem
+    assert world.queues.sent == []
+    sweep.process.accept(world.submission(), "m2")
+    assert world.ledger.read(world.job).problem is None
+    sweep()
+    assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch", "dispatch"]
+    assert len(told(events.JOB_PLANLESS)) == 2
 
 
 def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
