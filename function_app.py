@@ -17,10 +17,12 @@ from functions import (
 from shared.connections import Connections
 from shared.settings import Dequeue, Settings
 from shared.telemetry.choice import telemetry
+from shared.telemetry.libraries import quiet_libraries
 from shared.usage.keeping import keep
 from shared.wiring import diary, gatehouse, line, push, works
 from shared.workloads.registry import Workloads
 
+quiet_libraries()
 # Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.
 settings = Settings.parse(os.environ)
 connections = Connections.parse(os.environ, telemetry=telemetry(settings.telemetry))
