@@ -55,6 +55,8 @@ class Found:
     #: What could not be run, and why.
     absent: dict[str, str] = field(default_factory=dict)
     sizes: dict[int, list[SluiceRun]] = field(default_factory=dict)
+    #: Of the runs of the whole job in chunks of 1,000 the middle one.
+    whole: SluiceRun | None = None
     loops: dict[str, float] = field(default_factory=dict)
     #: A workload that computes, by the number of worker processes.
     busy: dict[int, Measured] = field(default_factory=dict)
@@ -74,7 +76,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         # It takes many minutes: what was measured is kept when something stops it.
         _save(found)
     reached = goals(found.contenders, found.loops, found.sizes, found.busy, found.scale.whole)
-    tables = "\n\n".join([_about(found.scale), _goal_table(reached), _contender_table(found), _size_table(found)])
+    parts = [_about(found.scale), _goal_table(reached), _contender_table(found), _size_table(found), _where(found)]
+    tables = "\n\n".join(parts)
     print(tables)  # noqa: T201 - commands print
     _save(found, reached)
     write(DOCUMENT, "pipeline", tables)
@@ -113,7 +116,9 @@ def _sluice(found: Found) -> None:
     scale = found.scale
     with sluice(1_000) as running:
         running.run(10_000)  # the first job pays for imports and connections
-        found.keep(*(running.run(scale.whole).run for _ in range(scale.runs)))
+        whole = [running.run(scale.whole) for _ in range(scale.runs)]
+        found.keep(*(one.run for one in whole))
+        found.whole = sorted(whole, key=lambda one: one.run.seconds)[len(whole) // 2]
         for items in scale.sizes:
             found.sizes[items] = [running.run(items) for _ in range(scale.runs if items < scale.whole else 1)]
     with sluice(4_000) as running:
@@ -201,6 +206,20 @@ def _size_table(found: Found) -> str:
         )
     heads = ("in one submission", "time per 1,000", "requests per 1,000", "of them the host's")
     return markdown((*heads, "of them counted on the job", "CPU µs each", "most memory of a process"), rows)
+
+
+def _where(found: Found) -> str:
+    """Return where the time and the CPU of the whole job went."""
+    if found.whole is None:
+        return ""
+    job, seconds = found.whole.job, found.whole.run.seconds
+    cores = seconds * (os.cpu_count() or 1)
+    idle = cores - sum(found.whole.cpus.values())
+    stretches = [(name, f"{took:.2f} s", f"{took / seconds:.0%}") for name, took in found.whole.stretches.items()]
+    shares = [(f"CPU: {who}", f"{took:.2f} s", f"{took / cores:.0%}") for who, took in found.whole.cpus.items()]
+    rest = ("CPU: everything else on this machine, and idle", f"{idle:.2f} s", f"{idle / cores:.0%}")
+    head = (f"{found.scale.whole:,} in {job.chunks} chunks", "took", "of all")
+    return markdown(head, [*stretches, *shares, rest])
 
 
 def _save(found: Found, reached: Sequence[tuple[str, str, bool]] = ()) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 from local.host.launcher import Host
 from local.paths import ROOT
@@ -37,6 +38,18 @@ class SluiceRun:
     #: Requests that the host made for itself, which `by_kind` holds too.
     by_host: Counter[str]
     peaks: Mapping[str, int]
+    #: Seconds of CPU, by who took them; Azurite and the broker are the stand-ins for what is not on this machine later.
+    cpus: Mapping[str, float]
+
+    @property
+    def stretches(self) -> Mapping[str, float]:
+        """Seconds from the first line read to the job's end, one after the other."""
+        job = self.job
+        ended = job.finished_at.timestamp()
+        began = ended - self.run.seconds
+        marks = (began, began + self.publishing, job.started_at.timestamp(), job.progressed_at.timestamp(), ended)
+        names = ("publishing", "until its first hundred chunks were put", "until its last result", "finishing")
+        return dict(zip(names, (after - before for before, after in pairwise(marks)), strict=True))
 
 
 @contextmanager
@@ -66,6 +79,7 @@ class Sluice:
         instances, supervisor = list(self._host.instance_pids().values()), self._host.process.pid
         pids = [supervisor, *instances]
         own, log, used = self._asked(), RequestLog(self._stack.azurite), cpu_of(pids)
+        standing_in = self._standing_in()
         serving = main_thread_cpu_of(instances) + cpu_of([supervisor])
         looked, before = self._looks.total(), time.monotonic()
         self._jobs += 1
@@ -87,6 +101,12 @@ class Sluice:
             by_kind=by_kind,
             by_host=self._asked() - own,
             peaks={**peaks, "publisher": published["peak"]},
+            cpus={
+                "publisher": published["cpu"],
+                "app": cpu - host_cpu - published["cpu"],
+                "local host": host_cpu,
+                **{who: now - standing_in[who] for who, now in self._standing_in().items()},
+            },
         )
 
     def _ended(self, name: str, end: float) -> Job:
@@ -98,6 +118,9 @@ class Sluice:
                 return job
             time.sleep(LOOK_EVERY)
         raise TimeoutError(f"{name} did not end in {PATIENCE:g} s: {self._ledger.read(name)}")
+
+    def _standing_in(self) -> Mapping[str, float]:
+        return {"Azurite": cpu_of([self._stack.azurite.process.pid]), "local broker": cpu_of([self._stack.broker.pid])}
 
     def _asked(self) -> Counter[str]:
         return Counter(
