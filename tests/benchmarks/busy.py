@@ -7,7 +7,7 @@ from typing import Final
 from shared.workloads import Total
 from shared.workloads.billing import Usage
 
-#: About a fifth of a millisecond for each transaction.
+#: About a tenth of a millisecond for each transaction.
 ROUNDS: Final = 300
 
 

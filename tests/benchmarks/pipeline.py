@@ -42,7 +42,7 @@ class Scale:
     runs: int
 
 
-FULL = Scale(whole=400_000, each=1_000, busy=40_000, sizes=(10_000, 100_000, 1_000_000), runs=3)
+FULL = Scale(whole=400_000, each=1_000, busy=120_000, sizes=(10_000, 100_000, 1_000_000), runs=3)
 QUICK = Scale(whole=100_000, each=200, busy=10_000, sizes=(10_000, 100_000), runs=1)
 
 
