@@ -34,6 +34,16 @@ def test_a_job_counts_what_all_its_stages_requested(app):
     assert {"queue useful", "table useful", "blob-write useful", "blob-read useful"} <= small.requests.keys()
 
 
+def test_a_chunk_costs_three_storage_requests(app):
+    """Put with its bytes, its result written and read at the end; all else is shared, or the same for any number."""
+    app.run("warm", 3)
+    (ten, made_for_ten), (ninety, made_for_ninety) = app.run("ten", 10), app.run("ninety", 90)
+    assert (ten.chunks, ninety.chunks) == (10, 90)
+    # The test hands over 32 messages at a time, and what they came to is settled together.
+    settled = -(-90 // 32) - 1
+    assert made_for_ninety - made_for_ten - 3 * 80 in range(2 * settled + 1)
+
+
 A_READ, A_WRITE = Kind("account", TABLE, "jobs", "QueryEntity"), Kind("account", TABLE, "jobs", "EntityGroup")
 
 
