@@ -35,7 +35,7 @@ class Chunk(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chunk", om
     frames: list[Frame]
     #: The id of the chunk's first transaction; the others follow.
     first_id: Count
-    #: The payload's blob, and the ETag that it must still have; None when the payload is in `inline`.
+    #: The payload's blob, and the ETag that it must still have; None when the chunk's bytes are in `inline`.
     blob: str | None = None
     etag: str | None = None
     inline: str | None = None
