@@ -1,8 +1,8 @@
 """The HTTP session below the storage libraries: for requests that are complete and signed when they come here.
 
 The session of `requests` makes each request ready once more: it looks for a login, for cookies, for the environment's
-proxies and certificates, puts the address together anew, and looks its connections up by all of these. Of a storage
-request that is a fifth of the CPU, and a request's CPU is what a small job costs (docs/performance.md).
+proxies and certificates, puts the address together anew, and looks its connections up by all of these. It does so at
+each storage request, whose CPU is much of what a chunk costs (docs/performance.md).
 """
 
 from typing import Any, Final
