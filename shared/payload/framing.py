@@ -70,14 +70,14 @@ def _batches(lines: Iterable[tuple[int, bytes]], limits: Limits) -> Iterator[lis
     batch: list[tuple[int, bytes]] = []
     size = 0
     for one in lines:
-        length = len(one[1]) + 1
-        if length > longest + 1:
-            raise refuse(Reason.LINE_TOO_LONG, f"line {one[0]} has {length - 1} bytes")
-        if batch and (len(batch) == most or size + length > room):
+        length = len(one[1])
+        if length > longest:
+            raise refuse(Reason.LINE_TOO_LONG, f"line {one[0]} has {length} bytes")
+        if batch and (len(batch) == most or size + length + 1 > room):
             yield batch
             batch, size = [], 0
         batch.append(one)
-        size += length
+        size += length + 1
     if batch:
         yield batch
 
