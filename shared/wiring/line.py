@@ -74,7 +74,7 @@ def line(  # noqa: PLR0913 - the parts of an app
     dispatcher = Dispatcher(
         ledger=ledger,
         plans=acceptance.plans,
-        enclose=Enclosing(PayloadStore(connections.blobs.get_container_client("payloads"), Limits()), Limits()),
+        enclose=_enclosing(connections, acceptance.limits),
         send=send,
         finish=lambda job: finish.send(job.job, job.revision),
         clock=clock,
@@ -158,6 +158,10 @@ def _acceptance(
         overdue=settings.chunk_overdue,
         telemetry=connections.telemetry,
     )
+
+
+def _enclosing(connections: Connections, limits: Limits) -> Enclosing:
+    return Enclosing(PayloadStore(connections.blobs.get_container_client("payloads"), limits), limits)
 
 
 def _drain_poison(connections: Connections, settings: Settings, work: Works) -> int:

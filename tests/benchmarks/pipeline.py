@@ -210,8 +210,6 @@ def _size_table(found: Found) -> str:
 
 def _where(found: Found) -> str:
     """Return where the time and the CPU of the whole job went."""
-    if found.whole is None:
-        return ""
     job, seconds = found.whole.job, found.whole.run.seconds
     cores = seconds * (os.cpu_count() or 1)
     idle = cores - sum(found.whole.cpus.values())

@@ -24,13 +24,10 @@ class Payload:
     """A payload in storage, the messages of its chunks, and the requests that are made for them."""
 
     def __init__(self, process, world, *, lines=LINES, faults=()):
-        self.plan = Plan()
-        connections = process(lambda: FaultyTransport(self.plan)).connections
-        self.container = connections.blobs.get_container_client("payloads")
-        self.store = PayloadStore(self.container)
+        self.container = process().connections.blobs.get_container_client("payloads")
         spool = io.BytesIO()
         framed = write_frames(lines, spool, Framing(limits=Limits(frame_items=IN_A_FRAME), codec=Codec.PLAIN))
-        self.blob = self.store.put(world.job, spool, framed.index.stored, framed.sha256).name
+        self.blob = PayloadStore(self.container).put(world.job, spool, framed.index.stored, framed.sha256).name
         frames = [(one.offset, one.length, one.items, one.sha256) for one in framed.index.frames]
         self.messages = [
             Chunk(
@@ -45,8 +42,10 @@ class Payload:
             )
             for first in range(0, len(frames), 2)
         ]
-        self.plan.sites.clear()
-        self.plan._modes = {self.plan.count + fault.at: fault for fault in faults}
+        #: Of what is requested from here on.
+        self.plan = Plan(faults)
+        connections = process(lambda: FaultyTransport(self.plan)).connections
+        self.store = PayloadStore(connections.blobs.get_container_client("payloads"))
 
     def enclosed(self):
         """Return what goes on the queue."""

@@ -15,17 +15,9 @@ from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.retention import Retention
 from shared.pipeline.sweep import Sweep
 from shared.telemetry import events
+from tests.faults.plan import KilledError, killed
 
 OVERDUE = timedelta(minutes=10)
-
-
-class DiedError(BaseException):
-    """The process ended here."""
-
-
-def died(*_):
-    """End between the job's row and its plan."""
-    raise DiedError
 
 
 @pytest.fixture
@@ -102,8 +94,8 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
 ):
     """Only the publisher can help, so somebody has to hear of it; the row says what to do until it is done."""
     with monkeypatch.context() as patched:
-        patched.setattr(accept, "plan_of", died)
-        with pytest.raises(DiedError):
+        patched.setattr(accept, "plan_of", lambda *_: killed())
+        with pytest.raises(KilledError):
             sweep.process.accept(world.submission(), "m1")
     sweep()
     sweep()

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from local.paths import ROOT
 
 #: Sets the root logger up as the worker does, loads the app, makes a request, and prints what would be passed on.
@@ -43,18 +41,12 @@ def passed_on(settings, after=""):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.fixture
-def settings(stack_settings):
-    """What the app is told."""
-    return {name: str(value) for name, value in stack_settings.items()}
-
-
-def test_a_storage_request_writes_no_trace(settings):
+def test_a_storage_request_writes_no_trace(stack_settings):
     """Each would be two traces on the bill; warnings and the app's own lines are heard."""
-    assert passed_on(settings) == [["of.a.workload", "INFO"], ["azure.storage", "WARNING"]]
+    assert passed_on(stack_settings) == [["of.a.workload", "INFO"], ["azure.storage", "WARNING"]]
 
 
-def test_whoever_wants_to_see_the_requests_can(settings):
+def test_whoever_wants_to_see_the_requests_can(stack_settings):
     """A level that a workload's module chooses is the one that counts."""
-    lines = passed_on(settings, 'logging.getLogger("azure").setLevel(logging.INFO)')
+    lines = passed_on(stack_settings, 'logging.getLogger("azure").setLevel(logging.INFO)')
     assert ["azure.core.pipeline.policies.http_logging_policy", "INFO"] in lines
