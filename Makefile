@@ -5,8 +5,8 @@ ifeq ($(origin HOST),command line)
 HOST_OPTION = --host=$(HOST)
 endif
 
-.PHONY: demo up test check bench faults docs lock setup verify-clone clean
+.PHONY: demo up test check bench faults fuzz docs lock setup verify-clone clean
 demo up test:
 	@$(PYTHON) -m local $@ $(HOST_OPTION) $(ARGS)
-check bench faults docs lock setup verify-clone clean:
+check bench faults fuzz docs lock setup verify-clone clean:
 	@$(PYTHON) -m local $@ $(ARGS)

@@ -27,7 +27,12 @@ quiet_libraries()
 settings = Settings.parse(os.environ)
 connections = Connections.parse(os.environ, telemetry=telemetry(settings.telemetry))
 gates = gatehouse(connections)
-work = works(connections, Workloads.load(settings.workloads, os.environ), work_queues=settings.work_queues)
+work = works(
+    connections,
+    Workloads.load(settings.workloads, os.environ),
+    work_queues=settings.work_queues,
+    merged_most=settings.merged_most,
+)
 woken = push(connections, settings, work) if settings.dequeue is Dequeue.PUSH else None
 stages = line(connections, settings, gates, work, woken)
 
@@ -36,9 +41,9 @@ keep(diary(connections))
 
 app = func.FunctionApp()
 app.register_functions(health.blueprint(settings))
-app.register_functions(release_gate.blueprint(gates))
+app.register_functions(release_gate.blueprint(stages))
 app.register_functions(tick.blueprint(stages))
-app.register_functions(accept_submission.blueprint(stages))
+app.register_functions(accept_submission.blueprint(settings, stages))
 # One or the other takes work off the work queues, never both.
 app.register_functions(drain_work.blueprint(woken.drain) if woken else process_chunk.blueprint(settings, work))
 app.register_functions(settle_results.blueprint(stages))

@@ -23,6 +23,7 @@ from shared.errors import PlanLostError
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job
 from shared.pipeline.plan_store import PlanStore
+from shared.rooms import MOST_ROOMS
 from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work
 from shared.usage.diary import noted_on
 from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, month
@@ -119,10 +120,11 @@ def idle(
     push: PushOption = False,
     instances: InstancesOption = 1,
     polling: PollingOption = 60,
+    rooms: Annotated[int, typer.Option(min=0, max=MOST_ROOMS, help="Rooms beside the common one.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """List who asks for what on a day without work."""
-    askers = idle_day(Installation(is_push=push, instances=instances, polling_seconds=polling))
+    askers = idle_day(Installation(is_push=push, rooms=rooms, instances=instances, polling_seconds=polling))
     if as_json:
         typer.echo(json.dumps(view.idle_document(askers)))
     else:
@@ -161,7 +163,7 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
         with connected(settings) as connections:
             jobs = _since(table_ledger(connections), datetime.now(UTC) - timedelta(days=days))
             woken = wakings(_dispatches(jobs), _fleet(fleet_table(connections).read().rules, tasks))
-            stored = stored or median_stored(PlanStore(connections.blobs.get_container_client("payloads")), jobs)
+            stored = stored or median_stored(PlanStore(connections.blobs.get_container_client), jobs)
         work, span = _work_of_jobs(jobs)
     found = comparison.Comparison(
         PushOrPoll(interval, permits, tasks, table),

@@ -38,7 +38,8 @@ class Finding:
 
 def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each entity; settings that make no sense raise SettingsError first."""
-    wanted = topology(Settings.parse(settings).work_queues)
+    parsed = Settings.parse(settings)
+    wanted = topology(parsed.work_queues, parsed.rooms)
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
         yield from _storage(connections, wanted)
         yield from _bus(connections, wanted)

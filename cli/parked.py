@@ -32,7 +32,9 @@ app = typer.Typer(
 FingerprintArgument = Annotated[
     str | None, typer.Argument(help="The cause, as `list` shows it.", metavar="FINGERPRINT")
 ]
-JobOption = Annotated[str | None, typer.Option(help="Of this job only.", metavar="JOB")]
+JobOption = Annotated[
+    str | None, typer.Option(help="Of this job only, and what was refused at the door and claims it.", metavar="JOB")
+]
 ReasonOption = Annotated[str | None, typer.Option(help="Parked for this reason only.", metavar="REASON")]
 KeyOption = Annotated[str | None, typer.Option(help="With this key only.", metavar="KEY")]
 #: Of the dots that a person sees when there are more waves.
@@ -84,7 +86,7 @@ def _show_entries(entries: list[Entry], *, as_json: bool) -> None:
 
 @app.command()
 def show(
-    job: Annotated[str, typer.Argument(help="The job; ~none where a message did not say one.")],
+    job: Annotated[str, typer.Argument(help="The job; ~door or ~none where `list` shows that.")],
     key: Annotated[str, typer.Argument(help="The entry's key.")],
     *,
     body: Annotated[bool, typer.Option("--body", help="Write the original bytes, and nothing else.")] = False,
@@ -94,7 +96,7 @@ def show(
     """Show everything about one entry."""
     with connected(settings) as connections:
         table = parked_table(connections)
-        entry = table.get(job, key)
+        entry = table.about(job, key)
         if body:
             sys.stdout.buffer.write(table.body(entry))
         elif as_json:
@@ -115,6 +117,9 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     rate: Annotated[float | None, typer.Option(min=0.001, help="Messages a second at most.")] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for what becomes of a wave.")] = 120.0,
     again: Annotated[bool, typer.Option("--again", help="Also what was replayed and not heard of.")] = False,
+    as_job: Annotated[
+        str | None, typer.Option("--as", help="The job that an `unnamed` submission is; one entry only.", metavar="JOB")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the waves and do nothing.")] = False,
     why: Annotated[str, typer.Option(help="Kept in the audit.", metavar="TEXT")] = "",
     yes: YesOption = False,
@@ -131,6 +136,8 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
             return
         if not yes:
             typer.confirm(f"Replay {len(entries)} parked messages of {selection}?", abort=True, err=True)
+        if as_job is not None:
+            selection = _named(operator, entries, as_job, by=by, why=why)
         done = list(_reported(operator.replay(selection, pace, by=by, why=why), quiet=as_json))
     if as_json:
         typer.echo(json.dumps({"waves": [view.wave_document(wave) for wave in done], "result": told(done)}))
@@ -172,6 +179,16 @@ def _selection(fingerprint: str | None, job: str | None, reason: str | None, key
     if selection == Selection():
         raise typer.BadParameter("say which: a fingerprint, --job, --reason or --key")
     return selection
+
+
+def _named(operator: ParkedOperator, entries: list[Entry], job: str, *, by: str, why: str) -> Selection:
+    if len(entries) != 1:
+        raise typer.BadParameter(f"{len(entries)} entries are meant: select one by --key", param_hint="--as")
+    try:
+        entry = operator.name(entries[0], job, by=by, why=why)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--as") from error
+    return Selection(job=entry.job, key=entry.key)
 
 
 def _show_plan(entries: list[Entry], *, as_json: bool) -> None:

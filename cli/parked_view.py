@@ -31,12 +31,13 @@ def groups_table(groups: list[Group]) -> Table:
 
 def entries_table(entries: list[Entry]) -> Table:
     """Return the entries of a selection."""
-    table = Table("job", "key", "reason", "state", "attempts", "replays", "came back", "last (UTC)")
+    table = Table("job", "key", "stage", "reason", "state", "attempts", "replays", "came back", "last (UTC)")
     for entry in entries:
         counts = (str(entry.attempts), str(entry.replays), str(entry.returns))
         table.add_row(
-            entry.job,
+            clean(entry.about),
             entry.key,
+            entry.stage.value,
             clean(entry.reason),
             entry.state.value,
             *counts,

@@ -13,13 +13,21 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from cli.options import JsonOption, SettingsOption, connected, moment
 from shared.gate.state import GateState
+from shared.payload.names import is_room, room_job
 from shared.payload.submission import DEFAULT_WORKLOAD
 from shared.publish import Publisher, Sent, read_file
+from shared.topology import payload_container, submission_queue
 from shared.wiring import gatehouse
 
 #: How much of a file's hash is in the job id that is made of it.
 _HASH_SHOWN: Final = 12
 _LONGEST_STEM: Final = 60
+
+
+def _room(text: str) -> str:
+    if text and not is_room(text):
+        raise typer.BadParameter(f"{text!r} is no room: small letters, digits and single hyphens, such as team-a")
+    return text
 
 
 def submit(  # noqa: PLR0913 - each option of the command is an argument
@@ -37,6 +45,9 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     job: Annotated[
         str | None, typer.Option(help="The job's id; made of the file's name and content when it is not given.")
     ] = None,
+    room: Annotated[
+        str, typer.Option(help="The room to drop it into; without it the common one.", callback=_room)
+    ] = "",
     workload: Annotated[str, typer.Option(help="What to do with the transactions.")] = DEFAULT_WORKLOAD,
     gate: Annotated[str | None, typer.Option(help="The gate to wait for; without it the job starts at once.")] = None,
     deadline: Annotated[
@@ -59,8 +70,8 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 err=True,
             )
         publisher = Publisher(
-            connections.queues.get_queue_client("submissions"),
-            connections.blobs.get_container_client("payloads"),
+            connections.queues.get_queue_client(submission_queue(room)),
+            connections.blobs.get_container_client(payload_container(room)),
             telemetry=connections.telemetry,
         )
         with file.open("rb") as opened, _progress(is_shown=not as_json) as progress:
@@ -74,7 +85,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 deadline=deadline,
                 sums=sums or (),
             )
-    typer.echo(_as_json(sent) if as_json else _in_words(sent))
+    typer.echo(_as_json(sent, room) if as_json else _in_words(sent, room))
 
 
 def job_id(file: Path) -> str:
@@ -97,21 +108,21 @@ def _progress(*, is_shown: bool) -> Progress:
     )
 
 
-def _in_words(sent: Sent) -> str:
+def _in_words(sent: Sent, room: str) -> str:
     where = f"in blob {sent.blob}" if sent.blob else "in the message"
     lines = [
-        f"sent {sent.items:,} transactions as job {sent.job}",
+        f"sent {sent.items:,} transactions as job {room_job(room, sent.job)}",
         f"{sent.stored_bytes:,} bytes in {sent.frames:,} frames, {where}",
         *(f"declared sum of {field}: {total:f}" for field, total in sent.sums.items()),
-        f"watch it with: sluice jobs watch {sent.job}",
+        f"watch it with: sluice jobs watch {room_job(room, sent.job)}",
     ]
     return "\n".join(lines)
 
 
-def _as_json(sent: Sent) -> str:
+def _as_json(sent: Sent, room: str) -> str:
     return json.dumps(
         {
-            "job": sent.job,
+            "job": room_job(room, sent.job),
             "form": sent.form,
             "items": sent.items,
             "sums": {field: f"{total:f}" for field, total in sent.sums.items()},

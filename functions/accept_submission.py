@@ -1,19 +1,30 @@
-"""Takes what arrives on `submissions`: submissions of publishers, and the app's own dispatch messages."""
+"""Takes what arrives on `submissions` and on the queues of rooms, accepts it and puts its chunks on their way."""
 
 import azure.functions as func
 
 from shared.pipeline.deliveries import Delivery
+from shared.settings import Settings
 from shared.telemetry.failure import discreet
+from shared.topology import submission_queue
 from shared.wiring import Line
 
 
-def blueprint(line: Line) -> func.Blueprint:
-    """Return the blueprint that registers `accept_submission`."""
+def blueprint(settings: Settings, line: Line) -> func.Blueprint:
+    """Return the blueprint that registers `accept_submission`, and one function more for each room."""
     functions = func.Blueprint()
+    for room in ("", *settings.rooms):
+        _register(functions, room, line)
+    return functions
 
+
+def _register(functions: func.Blueprint, room: str, line: Line) -> None:
+    queue = submission_queue(room)
+
+    # A room has no underscore, so no two of them have functions of the same name.
+    @functions.function_name(f"accept_submission_{room.replace('-', '_')}" if room else "accept_submission")
     @functions.queue_trigger(
         arg_name="message",
-        queue_name="submissions",
+        queue_name=queue,
         connection="SluiceStorage",
         data_type=func.DataType.BINARY,  # so that the host leaves the body alone, whatever a publisher wrote
     )
@@ -21,6 +32,4 @@ def blueprint(line: Line) -> func.Blueprint:
         count = message.dequeue_count or 1
         body, name = message.get_body(), message.id or ""
         with discreet():
-            line.arrivals.handle(Delivery(queue="submissions", message_id=name, body=body, count=count))
-
-    return functions
+            line.arrivals.handle(Delivery(queue=queue, message_id=name, body=body, count=count))

@@ -1,12 +1,13 @@
-"""Hears that a gate was opened and dispatches what is held behind it; the flag decides, not the signal."""
+"""Hears that a gate was opened, or of more to do, and starts what may start; the flag decides, not the signal."""
 
 import azure.functions as func
 
+from shared.gate.signals import Hint
 from shared.telemetry.failure import discreet
-from shared.wiring import Gatehouse
+from shared.wiring import Line
 
 
-def blueprint(gates: Gatehouse) -> func.Blueprint:
+def blueprint(line: Line) -> func.Blueprint:
     """Return the blueprint that registers `release_gate`."""
     functions = func.Blueprint()
 
@@ -19,6 +20,6 @@ def blueprint(gates: Gatehouse) -> func.Blueprint:
     )
     def release_gate(signal: func.ServiceBusMessage) -> None:
         with discreet():
-            gates.releaser.on_signal(signal.subject or "")
+            line.releaser.on_signal(Hint.of(signal.subject, signal.application_properties))
 
     return functions

@@ -20,6 +20,10 @@ param principalType string = 'User'
 @description('Who else may drop submissions: objects with id (object id) and type (User, Group, ServicePrincipal).')
 param publishers array = []
 
+@description('Rooms of publishers that do not trust each other: objects with name and publishers (objects with id and type).')
+@maxLength(20)
+param rooms array = []
+
 @description('Who else may operate Sluice: objects with id (object id) and type (User, Group, ServicePrincipal).')
 param operators array = []
 
@@ -86,6 +90,7 @@ var token = toLower(uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
 // Whoever deploys can submit the first job and open its gate; no other person can unless named.
 var whoDeploys = empty(principalId) ? [] : [{ id: principalId, type: principalType }]
+var roomNames = [for room in rooms: room.name]
 
 resource group 'Microsoft.Resources/resourceGroups@2024-11-01' = {
   name: 'rg-${environmentName}'
@@ -134,6 +139,7 @@ module appStorage 'modules/app-storage.bicep' = {
     location: location
     tags: tags
     workQueues: workQueues
+    rooms: roomNames
     workspaceId: monitoring.outputs.workspaceId
     isLogged: isStorageLogged
   }
@@ -171,6 +177,18 @@ module publisherRoles 'modules/roles-of-publishers.bicep' = {
   }
 }
 
+module roomRoles 'modules/roles-of-publishers.bicep' = [
+  for room in rooms: {
+    name: 'roles-of-room-${room.name}'
+    scope: group
+    params: {
+      principals: room.publishers
+      appStorageName: appStorage.outputs.name
+      room: room.name
+    }
+  }
+]
+
 module operatorRoles 'modules/roles-of-operators.bicep' = {
   name: 'roles-of-operators'
   scope: group
@@ -203,6 +221,7 @@ module app 'modules/function-app.bicep' = {
     busName: bus.outputs.name
     componentName: monitoring.outputs.componentName
     workQueues: workQueues
+    rooms: roomNames
     tickSchedule: tickSchedule
     dequeue: dequeue
     settings: settings
@@ -229,6 +248,7 @@ output SERVICE_SLUICE_NAME string = app.outputs.name
 output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
 // What the `sluice` command and a publisher need, with their own login: no keys.
 output SLUICE_WORK_QUEUES string = string(workQueues)
+output SLUICE_ROOMS string = join(roomNames, ',')
 output SLUICE_TICK_SCHEDULE string = tickSchedule
 output SluiceStorage__queueServiceUri string = appStorage.outputs.queueServiceUri
 output SluiceStorage__blobServiceUri string = appStorage.outputs.blobServiceUri

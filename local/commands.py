@@ -105,7 +105,7 @@ def _python(*arguments: str) -> int:
 #: Tests of one file share what they started; most of their time they wait.
 SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
 #: Their own `--help` tells more than this entry knows.
-PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults"}
+PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults", "fuzz"}
 COMMANDS = (
     ("demo", _in_venv("-m", "local.demo"), "start the stack, show what Sluice does, stop the stack"),
     (
@@ -120,6 +120,11 @@ COMMANDS = (
         "faults",
         _in_venv("-m", "tests.faults"),
         "break every storage request in every way, check what is left, and write docs/faults.md (about an hour)",
+    ),
+    (
+        "fuzz",
+        _in_venv("-m", "tests.fuzz"),
+        "try a million hostile inputs at every door, and write what came of them into docs/security.md",
     ),
     (
         "docs",

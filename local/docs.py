@@ -21,8 +21,9 @@ from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
 from local.why_table import why
-from shared.payload.limits import Limits
+from shared.payload.limits import MIB, Limits
 from shared.payload.reasons import Reason
+from shared.pipeline import weights
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, Delivery, Subscription, topology
 from shared.usage.idle import Asker, Installation, Who, idle_day
@@ -40,6 +41,8 @@ DESCRIBED_LIMITS = {
     "items_most": "transactions in a payload",
     "stored_most": "bytes of a payload, stored",
     "expanded_most": "bytes of a payload without an index, expanded",
+    "rejected_text_most": "bytes kept of the rejected transactions of a chunk, beyond their numbers and reasons",
+    "result_most": "bytes of what a workload makes of a chunk, with its rejected transactions",
     "ratio_most": "expanded bytes for each stored byte, once more than a MiB is expanded",
 }
 _PLACE = re.compile(r"(<!-- made by `make docs`: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -85,10 +88,14 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _settings() -> str:
     rows = [
-        (f"`{setting.name}`", setting.what, "required" if setting.default is None else f"`{setting.default}`")
+        (f"`{setting.name}`", setting.what, "required" if setting.default is None else _default(setting.default))
         for setting in SETTINGS
     ]
     return markdown(("setting", "what it says", "default"), rows)
+
+
+def _default(text: str) -> str:
+    return f"`{text}`" if text else "none"
 
 
 def _storage() -> str:
@@ -131,6 +138,28 @@ def _reasons() -> str:
 def _limits() -> str:
     rows = [(text, f"{getattr(Limits(), name):,}") for name, text in DESCRIBED_LIMITS.items()]
     return markdown(("bound", "at most"), rows)
+
+
+def _memory() -> str:
+    chunk = weights.of_chunk(4_000 * 40, 4_000 * 170, 4_000, Limits())
+    rows = [
+        ("chunks, and submissions that are taken in", weights.WORK, f"a chunk of 4,000 transactions {_mib(chunk)}"),
+        (
+            "finishing small jobs",
+            weights.SMALL_FINISHES,
+            f"a job of 1,000 transactions {_mib(weights.of_finish(1_000))}",
+        ),
+        (
+            "finishing large jobs",
+            weights.LARGE_FINISHES,
+            f"a job of 100,000 transactions {_mib(weights.of_finish(100_000))}; jobs are large from {_mib(weights.LARGE)}",
+        ),
+    ]
+    return markdown(("for", "MiB in all", "for example, MiB"), [(what, _mib(most), each) for what, most, each in rows])
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.0f}"
 
 
 def _prices() -> str:
@@ -185,6 +214,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "bus": _bus,
     "reasons": _reasons,
     "limits": _limits,
+    "memory": _memory,
     "prices": _prices,
     "idle": _idle,
     **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES, "why": why}.items()},

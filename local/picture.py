@@ -24,11 +24,11 @@ print(json.dumps({one.get_function_name(): json.loads(one.get_function_json())["
 WRITES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "publisher": ("container payloads", "queue submissions"),
-        "accept_submission": ("queue submissions", "queue work-00", "container ids", "table jobs", "table held"),
+        "accept_submission": ("queue work-00", "container plans", "container ids", "table jobs", "table held"),
         "process_chunk": ("container results", "bus results", "container outputs", "table totals", "topic signals"),
         "settle_results": ("table jobs", "queue work-00"),
-        "release_gate": ("queue submissions", "table receipts"),
-        "tick": ("queue submissions", "queue work-00", "topic signals", "table pending", "table decisions"),
+        "release_gate": ("queue work-00", "table receipts"),
+        "tick": ("queue work-00", "topic signals", "table pending", "table decisions"),
         "park_dead": ("table parked", "container parked"),
         "operator": ("container gates", "topic signals"),
     }

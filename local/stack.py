@@ -18,7 +18,7 @@ from local.host.launcher import Host
 from local.paths import ROOT
 from local.provision import provision
 from local.servicebus.launcher import Broker
-from shared.settings import BUS, STORAGE
+from shared.settings import BUS, STORAGE, Settings
 from shared.topology import topology
 
 
@@ -77,7 +77,8 @@ def running(options: StackOptions) -> Iterator[Stack]:
         broker = Broker.start()
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
-        provision(azurite.connection_string, topology(int(settings["SLUICE_WORK_QUEUES"])))
+        parsed = Settings.parse(settings)
+        provision(azurite.connection_string, topology(parsed.work_queues, parsed.rooms))
         host = start_host(options, settings)
         parts.callback(host.stop)
         yield Stack(azurite, broker, host, settings)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -59,6 +61,16 @@ class WholeReplies(HttpTransport[Any, Any]):
         trace: TracebackType | None = None,
     ) -> None:
         self._transport.__exit__(kind, error, trace)
+
+
+def told_at(reply: Any) -> datetime | None:
+    """Return the time at which a service says that it made this reply, in whole seconds; None where it does not say."""
+    said = reply.http_response.headers.get("Date")
+    try:
+        moment = parsedate_to_datetime(said) if said else None
+    except ValueError:
+        return None
+    return moment.astimezone(UTC) if moment else None
 
 
 def _look_away(_reply: Any) -> None:

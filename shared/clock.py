@@ -16,6 +16,10 @@ class Clock(Protocol):
         """Return seconds since an unknown moment, never fewer than before."""
         ...
 
+    def of_reply(self, told: datetime | None) -> datetime:
+        """Return the time of a reply of storage, whose clock is the same for all instances; None: it says no time."""
+        ...
+
 
 class SystemClock:
     """The clock of this machine."""
@@ -27,3 +31,7 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return seconds since an unknown moment, never fewer than before."""
         return time.monotonic()
+
+    def of_reply(self, told: datetime | None) -> datetime:
+        """Return the time that storage told, or this machine's where it told none."""
+        return told or self.now()

@@ -4,17 +4,17 @@ A row is only a pointer: it is written before the state that it points to and re
 any more, so a crash in between leaves at worst a pointer to nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.answers import expecting_an_answer
+from shared.answers import expecting_an_answer, told_at
 
 #: Due whenever somebody looks.
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,15 +60,22 @@ class PendingTable:
             written = self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
         return replace(pointer, etag=str(written["etag"]))
 
-    def due(self, now: datetime) -> Iterator[Pointer]:
-        """Yield what is due, of every kind, the oldest first."""
+    def due(self, now: datetime, reply: Callable[[Any], object] = lambda _reply: None) -> Iterator[Pointer]:
+        """Yield what is due, of every kind, the oldest first; `reply` sees each reply of storage as it comes."""
         limit = _due_text(now) + _AFTER_EVERY_ID
         with expecting_an_answer("read what is due"):
             known = {"partition": PARTITION, "limit": limit}
-            for row in self._table.query_entities("PartitionKey eq @partition and RowKey lt @limit", parameters=known):
+            wanted = "PartitionKey eq @partition and RowKey lt @limit"
+            for row in self._table.query_entities(wanted, parameters=known, raw_response_hook=reply):
                 due, kind, name = row["RowKey"].split("|", 2)
                 etag, note = str(row.metadata["etag"]), row.get("note", "")
                 yield Pointer(kind, datetime.fromisoformat(due), name, etag, note)
+
+    def known(self, until: datetime) -> tuple[list[Pointer], datetime | None]:
+        """Return what will be due by then, and the time that storage told with its last reply."""
+        replies: list[Any] = []
+        found = list(self.due(until, replies.append))
+        return found, told_at(replies[-1]) if replies else None
 
     def remove(self, pointer: Pointer) -> None:
         """Remove the row as it was seen; one that was written again since stays."""

@@ -14,6 +14,7 @@ from typing import Final, Self, TypeVar
 from shared.connection_settings import BUS_SERVICES, STORAGE_SERVICES, Found, find
 from shared.dequeue.backoff import BackOff
 from shared.dequeue.notify import Notify, When
+from shared.rooms import read_rooms
 from shared.telemetry.choice import Wanted
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -60,7 +61,16 @@ SETTINGS = (
     Setting(STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True),
     Setting(BUS, "the Service Bus namespace: results, signals, events of jobs", LOCAL_BUS, is_connection=True),
     Setting("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1", default="1"),
+    Setting(
+        "SLUICE_ROOMS",
+        "rooms of publishers that do not trust each other, separated by commas: small letters, digits and single hyphens",
+        "",
+        default="",
+    ),
     Setting("SLUICE_CHUNK_ITEMS", "transactions of a chunk, 1 to 100000", "1000", default="1000"),
+    Setting(
+        "SLUICE_MERGED_MIB", "MiB of JSON that the merged partial of a job may have, 1 to 1024", "16", default="16"
+    ),
     Setting(
         "SLUICE_CHUNK_OVERDUE_SECONDS",
         "how long a job may be silent before the tick puts its chunks again, 60 to 86400",
@@ -128,7 +138,11 @@ class Settings:
     """What the app was told."""
 
     work_queues: int
+    #: Beside the common room; each is a queue, a container and a function.
+    rooms: tuple[str, ...]
     chunk_items: int
+    #: Bytes.
+    merged_most: int
     chunk_overdue: timedelta
     retention: timedelta
     dequeue: Dequeue
@@ -148,7 +162,9 @@ class Settings:
         """Return the settings, or raise one error that names everything wrong with them."""
         problems = [problem for setting in SETTINGS for problem in _problems(setting, environ)]
         work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
+        rooms = read_rooms("SLUICE_ROOMS", _text("SLUICE_ROOMS", environ), problems.append)
         chunk_items = _whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000, environ, problems.append)
+        merged = _whole_number("SLUICE_MERGED_MIB", 1, 1024, environ, problems.append)
         overdue = _whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400, environ, problems.append)
         retention = _whole_number("SLUICE_RETENTION_DAYS", 8, 3650, environ, problems.append)
         dequeue = _one_of("SLUICE_DEQUEUE", Dequeue, environ, problems.append)
@@ -164,7 +180,9 @@ class Settings:
             raise SettingsError("; ".join(problems))
         return cls(
             work_queues=work_queues,
+            rooms=rooms,
             chunk_items=chunk_items,
+            merged_most=merged * 1024 * 1024,
             chunk_overdue=timedelta(seconds=overdue),
             retention=timedelta(days=retention),
             dequeue=dequeue,

@@ -4,6 +4,7 @@ The local broker, the local provisioning, the official emulator's Config.json an
 checked against it. Adding an entity anywhere else alone fails a test.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
@@ -13,6 +14,10 @@ from typing import TypeAlias
 SHORTEST_LOCK, LONGEST_LOCK = timedelta(seconds=5), timedelta(minutes=5)
 #: What one storage queue's poison copies are called; the Functions host fixes this suffix.
 POISON_SUFFIX = "-poison"
+#: Where the app keeps plans and what it framed anew: no publisher has a role on it.
+PLANS = "plans"
+#: What a room adds to is the common room's: its own queue, which says who sent a message, and its own container.
+_SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 #: How many processes can listen for a release by push at the same time; one more polls only.
 WAITER_SUBSCRIPTIONS = 16
 
@@ -131,14 +136,32 @@ def work_queue_names(number: int) -> list[str]:
     return [f"work-{n:02}" for n in range(number)]
 
 
-def topology(work_queues: int = 1) -> Topology:
-    """Return every entity of an installation with this many work queues."""
+def submission_queue(room: str = "") -> str:
+    """Return the queue that the publishers of a room drop submissions into; the common room is the empty text."""
+    return f"{_SUBMISSIONS}-{room}" if room else _SUBMISSIONS
+
+
+def room_of_queue(queue: str) -> str:
+    """Return the room of a queue of submissions: which queue a message came from is who sent it."""
+    return queue.removeprefix(_SUBMISSIONS).removeprefix("-")
+
+
+def payload_container(room: str = "") -> str:
+    """Return the container that the publishers of a room write payloads into."""
+    return f"{_PAYLOADS}-{room}" if room else _PAYLOADS
+
+
+def topology(work_queues: int = 1, rooms: Sequence[str] = ()) -> Topology:
+    """Return every entity of an installation with this many work queues, and these rooms beside the common one."""
     if not 1 <= work_queues <= 100:
         raise ValueError(f"work_queues is {work_queues}, expected 1 to 100")
-    triggered = ("submissions", *work_queue_names(work_queues))
+    triggered = (submission_queue(), *work_queue_names(work_queues), *map(submission_queue, rooms))
     return Topology(
         queues=(*triggered, *(name + POISON_SUFFIX for name in triggered)),
-        containers=("payloads", "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
+        containers=(
+            *(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
+            *map(payload_container, rooms),
+        ),
         tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
         bus=Bus(
             # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the count

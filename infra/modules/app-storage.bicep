@@ -17,6 +17,10 @@ param tags object
 @maxValue(100)
 param workQueues int
 
+@description('Names of the rooms.')
+@maxLength(20)
+param rooms array
+
 @description('Id of the Log Analytics workspace.')
 param workspaceId string
 
@@ -27,7 +31,11 @@ param isLogged bool
 var entities = loadJsonContent('../entities.json').storage
 // The host makes a -poison queue on demand, with a role that the app does not have: it is here from the start.
 var workQueueNames = concat(take(entities.workQueues, workQueues), take(entities.workPoisonQueues, workQueues))
-var queueNames = concat(entities.queues, workQueueNames)
+var inbound = loadJsonContent('../entities.json').inbound
+var roomQueueNames = [for room in rooms: '${inbound.queue}-${room}']
+var roomPoisonQueueNames = [for room in rooms: '${inbound.queue}-${room}${inbound.poisonSuffix}']
+var roomContainerNames = [for room in rooms: '${inbound.container}-${room}']
+var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames)
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
   name: name
@@ -69,7 +77,7 @@ resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01'
 }
 
 resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' = [
-  for containerName in entities.containers: {
+  for containerName in concat(entities.containers, roomContainerNames): {
     parent: blobService
     name: containerName
     properties: { publicAccess: 'None' }

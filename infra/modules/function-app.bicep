@@ -54,6 +54,10 @@ param componentName string
 @maxValue(100)
 param workQueues int
 
+@description('Names of the rooms.')
+@maxLength(20)
+param rooms array
+
 @description('When the app\'s one timer runs.')
 param tickSchedule string
 
@@ -154,6 +158,7 @@ resource noScmPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2
 var defaults = loadJsonContent('../entities.json').settings
 var own = {
   SLUICE_WORK_QUEUES: string(workQueues)
+  SLUICE_ROOMS: join(rooms, ',')
   SLUICE_TICK_SCHEDULE: tickSchedule
   SLUICE_DEQUEUE: dequeue
   SluiceStorage__queueServiceUri: appStorage.properties.primaryEndpoints.queue
@@ -171,6 +176,8 @@ var hosts = {
   AzureWebJobsStorage__tableServiceUri: hostStorage.properties.primaryEndpoints.table
   AzureWebJobsStorage__credential: 'managedidentity'
   AzureWebJobsStorage__clientId: identityClientId
+  // Of the C library: else each thread keeps memory of its own that others cannot have, two to three times as much in all.
+  MALLOC_ARENA_MAX: '2'
   APPLICATIONINSIGHTS_CONNECTION_STRING: component.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
 }

@@ -1,5 +1,5 @@
-// What a publisher may do: put messages into the one inbound queue, write payloads into the one container. It can
-// neither read other queues nor see results, outputs, gates or what is parked.
+// What a publisher may do: put messages into one inbound queue, write payloads into one container, those of its room. It
+// can neither read other queues nor see results, outputs, gates or what is parked.
 
 @description('Publishers: objects with id and type.')
 param principals array
@@ -7,8 +7,12 @@ param principals array
 @description('Name of the app\'s storage account.')
 param appStorageName string
 
+@description('Room of these publishers; empty: the one that is common to all who have none.')
+param room string = ''
+
 var roles = loadJsonContent('../roles.json')
 var inbound = loadJsonContent('../entities.json').inbound
+var ofRoom = empty(room) ? '' : '-${room}'
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: appStorageName
@@ -21,7 +25,7 @@ resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-0
 
 resource queue 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = {
   parent: queueService
-  name: inbound.queue
+  name: '${inbound.queue}${ofRoom}'
 }
 
 resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' existing = {
@@ -31,7 +35,7 @@ resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01'
 
 resource container 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' existing = {
   parent: blobService
-  name: inbound.container
+  name: '${inbound.container}${ofRoom}'
 }
 
 resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [

@@ -11,7 +11,7 @@ from local.infra.deployment import Deployment
 from local.infra.project import Project
 from shared.usage.bill import Usage, price
 from shared.usage.forecast import CHUNKS_A_TABLE_REQUEST, MONTH, OF_A_CHUNK
-from shared.usage.idle import Installation, Who, idle_day
+from shared.usage.idle import Asker, Installation, Who, idle_day
 from shared.usage.prices import MILLION, Prices, load
 from shared.usage.requests import BUS
 
@@ -132,6 +132,46 @@ def _month(usage: Usage, prices: Prices) -> Decimal:
     # Bus operations come with the namespace until there are 13 million of them.
     storage = {charge: number * MONTH.days for charge, number in usage.items() if charge.meter != BUS}
     return price(storage, prices).total
+
+
+def rooms(project: Project, prices: Prices | None = None) -> list[tuple[str, str]]:
+    """Return what one room adds: to what is deployed, and to a month without work."""
+    table = prices or load()
+    publisher = {"id": "a-publisher", "type": "Group"}
+    without, with_one = (
+        Counter(one.type.rsplit("/", 1)[1] for one in project.deployed(publishers=[], rooms=given).resources)
+        for given in ([], [{"name": "r", "publishers": [publisher]}])
+    )
+    added = with_one - without
+    before, after = (idle_day(Installation(rooms=number)) for number in (0, 1))
+    lines = [
+        ("functions, each a scale group of its own", f"{_polls(after) - _polls(before)}"),
+        ("queues", str(added.pop("queues"))),
+        ("containers", str(added.pop("containers"))),
+        ("role assignments for each of its publishers", str(added.pop("roleAssignments"))),
+        ("alert rules", str(added.pop("scheduledQueryRules", 0))),
+        ("anything else", ", ".join(_words(kind, count) for kind, count in added.items()) or "nothing"),
+    ]
+    for who, said in (
+        (Who.APP, "our own requests a day"),
+        (Who.HOST, "the host's requests a day, for each instance that is always there"),
+        (Who.PLATFORM, "the platform's looks a day (assumed)"),
+    ):
+        a_day, a_month = (of(after, who, table) - of(before, who, table) for of in (_a_day, _a_month))
+        lines.append((said, f"{a_day:,.0f}, which is {a_month:.4f} {table.currency} a month"))
+    return lines
+
+
+def _polls(askers: list[Asker]) -> int:
+    return sum(one.what.startswith("poll ") for one in askers)
+
+
+def _a_day(askers: list[Asker], who: Who, _prices: Prices) -> Decimal:
+    return Decimal(sum(one.a_day for one in askers if one.who is who))
+
+
+def _a_month(askers: list[Asker], who: Who, prices: Prices) -> Decimal:
+    return sum((_month(one.usage, prices) for one in askers if one.who is who), Decimal())
 
 
 def extras(prices: Prices | None = None) -> list[Cost]:

@@ -64,7 +64,7 @@ class Place:
         if name in template.resources:
             return self._resources(template.resources[name])
         if name in template.modules:
-            return self._module(template.modules[name])
+            return self._modules(template.modules[name])
         raise BicepError(f"{template.path.name}: nothing is called {name}")
 
     def _parameter(self, name: str) -> Any:
@@ -123,17 +123,20 @@ class Place:
             scope=scope.id if isinstance(scope, Resource) else "",
         )
 
-    def _module(self, declared: Declared) -> Module:
-        for node, names in bodies(declared.body, self):
-            body = evaluate(node, names)
-            if self.template.scope == "subscription" and "scope" not in body:
-                raise BicepError(f"{self.template.path.name}:{declared.line}: module {declared.name} has no scope")
-            template = read((self.template.path.parent / declared.target).resolve())
-            self._check_parameters(declared, template, body.get("params", {}))
-            inner = Place(template, body.get("params", {}), self._deployment)
-            inner.work_out_everything()
-            return Module(inner, declared.name)
-        return Module(None, declared.name)
+    def _modules(self, declared: Declared) -> Any:
+        made = [self._module(declared, evaluate(node, names)) for node, names in bodies(declared.body, self)]
+        if declared.body.type == "for_statement":
+            return made
+        return made[0] if made else Module(None, declared.name)
+
+    def _module(self, declared: Declared, body: Mapping[str, Any]) -> Module:
+        if self.template.scope == "subscription" and "scope" not in body:
+            raise BicepError(f"{self.template.path.name}:{declared.line}: module {declared.name} has no scope")
+        template = read((self.template.path.parent / declared.target).resolve())
+        self._check_parameters(declared, template, body.get("params", {}))
+        inner = Place(template, body.get("params", {}), self._deployment)
+        inner.work_out_everything()
+        return Module(inner, declared.name)
 
     def _check_parameters(self, declared: Declared, template: Template, given: Mapping[str, Any]) -> None:
         where = f"{self.template.path.name}:{declared.line}: module {declared.name}"

@@ -15,6 +15,8 @@ from shared.topology import (
     Subscription,
     Topic,
     Topology,
+    payload_container,
+    submission_queue,
     topology,
 )
 
@@ -23,8 +25,8 @@ FILE = ROOT / "infra" / "entities.json"
 FIRST_RULE = "$Default"
 #: Bicep takes as many of these as the parameter workQueues says.
 MOST_WORK_QUEUES = 100
-#: Where publishers may write, and nowhere else.
-INBOUND = {"queue": "submissions", "container": "payloads"}
+#: Where publishers may write, and nowhere else; a room's name follows behind a hyphen.
+INBOUND = {"queue": submission_queue(), "container": payload_container(), "poisonSuffix": POISON_SUFFIX}
 
 
 def text(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> str:

@@ -207,6 +207,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "empty": lambda value: value is None or len(value) == 0,
     "guid": lambda *parts: f"guid-{_hash(*parts)}",
     "items": _items,
+    "join": lambda parts, between: between.join(map(_text, parts)),
     "length": len,
     "resourceGroup": lambda: {"id": Unknown("resourceGroup().id"), "location": Unknown("resourceGroup().location")},
     "string": _text,

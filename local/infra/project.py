@@ -15,6 +15,8 @@ from shared.topology import Topology, topology
 
 #: What azd fills in, and who is looked for among the role assignments.
 DEPLOYER, PUBLISHER, OPERATOR = "the-deployer", "a-publisher", "an-operator"
+#: Two rooms, so that one's publisher with a role in the other's is seen.
+ROOMS: Final = ("team-a", "b")
 PARAMETERS: Final = {
     "environmentName": "check",
     "location": "westeurope",
@@ -29,7 +31,7 @@ class Project:
     """A folder as it is checked; tests give a changed copy, or changed lists."""
 
     root: Path = ROOT
-    topology: Callable[[int], Topology] = topology
+    topology: Callable[..., Topology] = topology
     settings: tuple[Setting, ...] = SETTINGS
     events: tuple[Event, ...] = EVENTS
 
@@ -59,6 +61,16 @@ class Project:
     def json(self, *names: str) -> Any:
         """Return what a JSON file holds."""
         return json.loads(self.root.joinpath(*names).read_text())
+
+
+def publisher_of(room: str) -> str:
+    """Return the publisher that is looked for in a room."""
+    return f"{PUBLISHER}-of-{room}"
+
+
+def with_rooms() -> list[dict[str, Any]]:
+    """Return what the parameter `rooms` says where a check looks at rooms."""
+    return [{"name": room, "publishers": [{"id": publisher_of(room), "type": "Group"}]} for room in ROOMS]
 
 
 def both_ways(wanted: Iterable[str], found: Iterable[str]) -> tuple[list[str], list[str]]:

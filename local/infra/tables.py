@@ -7,7 +7,7 @@ from local.infra import costs
 from local.infra.bicep import Parameter, Template, read
 from local.infra.checks import roles
 from local.infra.checks.parameters import default_of, environment_of
-from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, Project
+from local.infra.project import Project
 from shared.usage.prices import load
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -29,6 +29,11 @@ def idle() -> Table:
 def extras() -> Table:
     """Return what parameters add to it."""
     return _costs("what a parameter adds, a month", costs.extras(), [])
+
+
+def rooms() -> Table:
+    """Return what a room adds."""
+    return ("what one room adds", "how much"), costs.rooms(Project())
 
 
 def work() -> Table:
@@ -67,9 +72,13 @@ def _says(one: Parameter) -> str:
 
 def who_may() -> Table:
     """Return the roles of each kind of principal, with their scopes."""
-    said = {roles.APP: "the app", PUBLISHER: "a publisher", OPERATOR: "an operator", DEPLOYER: "who deploys"}
-    rows = [(said[who], role, scope) for who, pairs in roles.WANTED.items() for role, scope in sorted(pairs)]
-    return ("who", "role", "on"), [row for row in rows if row[0] != "who deploys"]
+    said = {
+        roles.APP: roles.WANTED[roles.APP],
+        "a publisher": roles.of_publishers(),
+        "a publisher of room `r`": roles.of_publishers("r"),
+        "an operator": roles.OF_OPERATORS,
+    }
+    return ("who", "role", "on"), [(who, role, scope) for who, pairs in said.items() for role, scope in sorted(pairs)]
 
 
 TABLES: Final[Mapping[str, Callable[[], Table]]] = {
@@ -78,5 +87,6 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-idle": idle,
     "deploy-extras": extras,
     "deploy-work": work,
+    "rooms": rooms,
     "deploy-roles": who_may,
 }

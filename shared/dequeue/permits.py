@@ -48,7 +48,8 @@ def decode(body: bytes) -> Permit | None:
     """Return the permit; None for anything that is none, of this version."""
     try:
         permit = _decoder.decode(body).sluice
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
+        # The library's own errors are ValueErrors too; of bytes that are no UTF-8 it raises Python's.
         return None
     return permit if permit.v == VERSION else None
 

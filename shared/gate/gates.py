@@ -4,6 +4,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from shared.errors import ContentionError, StorageUnavailableError
@@ -29,6 +30,12 @@ class Changed(NamedTuple):
         return self.after.epoch > self.before.epoch
 
 
+class _Read(NamedTuple):
+    state: GateState
+    etag: str | None = None
+    told: datetime | None = None
+
+
 class Gates:
     """The gates of an installation, each in a store of its own."""
 
@@ -37,7 +44,7 @@ class Gates:
 
     def read(self, name: str) -> GateState:
         """Return the gate; one without a blob is closed and was never opened."""
-        return self._read(name)[0]
+        return self._read(name).state
 
     def change(
         self,
@@ -45,19 +52,28 @@ class Gates:
         decide: Callable[[GateState], GateState],
         prepare: Callable[[GateState], object] = lambda _state: None,
     ) -> Changed:
-        """Write what `decide` makes of the gate, unless it returns the very same state.
+        """Write what `decide` makes of the gate, unless it returns the very same state."""
+        return self.change_by_time(name, lambda state, _told: decide(state), prepare)
+
+    def change_by_time(
+        self,
+        name: str,
+        decide: Callable[[GateState, datetime | None], GateState],
+        prepare: Callable[[GateState], object] = lambda _state: None,
+    ) -> Changed:
+        """Do the same, deciding by the time that storage told in the very reply that is decided on.
 
         `prepare` runs between the read and the write of every attempt: a pointer that it writes is there before the
         state that it points to, and is newer than any clean-up which made the previous attempt fail.
         """
         tried: dict[str, Changed] = {}
         for _attempt in range(MOST_ATTEMPTS):
-            before, etag = self._read(name)
+            before, etag, told = self._read(name)
             # An earlier attempt may have taken effect although it was refused or its reply was lost.
             written = next((change for nonce, change in tried.items() if before.was_written_with(nonce)), None)
             if written:
                 return written
-            after = decide(before)
+            after = decide(before, told)
             if after is before:
                 return Changed(before, before)
             prepare(after)
@@ -71,9 +87,9 @@ class Gates:
             f"(`sluice gate status {name}`), then try again"
         )
 
-    def _read(self, name: str) -> tuple[GateState, str | None]:
+    def _read(self, name: str) -> _Read:
         found = self._store_of(checked_name(name)).read()
-        return (GateState(), None) if found is None else (decode(found.value, name), found.etag)
+        return _Read(GateState()) if found is None else _Read(decode(found.value, name), found.etag, found.told)
 
     def _try_write(self, name: str, state: GateState, etag: str | None) -> bool:
         try:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from azure.core import MatchConditions
@@ -13,10 +13,13 @@ from azure.data.tables import TableClient
 
 from shared.answers import expecting_an_answer
 from shared.errors import HeldConflictError, MessageRefusedError
+from shared.telemetry import events
+from shared.telemetry.event import tell
 
 #: What one storage queue message can carry, and what one binary property of a table can hold: the same 64 KiB.
 MOST_BYTES: Final = 64 * 1024
 #: XML 1.0, in which a queue message travels, has no place for these; JSON escapes them anyway.
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_CARRIED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -86,13 +89,17 @@ class HeldTable:
             f"under that id since {found.held_at:%Y-%m-%d %H:%M:%S} UTC; use another id"
         )
 
-    def pages(self, gate: str, before: int | None = None) -> Iterator[list[HeldEntry]]:
-        """Yield what is held behind a gate, page by page; `before`: only what found it closed at an older epoch."""
-        wanted = "PartitionKey eq @gate" + ("" if before is None else " and epoch lt @before")
+    def pages(self, gate: str, before: int | None = None, since: str = "") -> Iterator[list[HeldEntry]]:
+        """Yield what is held behind a gate, page by page, by id.
+
+        `before`: only what found it closed at an older epoch; `since`: only from that id on.
+        """
+        wanted = "PartitionKey eq @gate and RowKey ge @since" + ("" if before is None else " and epoch lt @before")
         with expecting_an_answer(f"read what is held behind gate {gate!r}"):
-            query = self._table.query_entities(wanted, parameters={"gate": gate, "before": before or 0})
+            known = {"gate": gate, "before": before or 0, "since": since}
+            query = self._table.query_entities(wanted, parameters=known)
             for page in query.by_page():
-                yield [_entry(row) for row in page]
+                yield [entry for row in page if (entry := _readable(row)) is not None]
 
     def summary(self, gate: str) -> "HeldSummary":
         """Return how much is held behind a gate and since when."""
@@ -125,7 +132,11 @@ class HeldTable:
             "PartitionKey gt @gate", parameters={"gate": gate}, select=["PartitionKey", "held_at"], results_per_page=1
         )
         row = next(iter(rows), None)
-        return None if row is None else (row["PartitionKey"], row["held_at"])
+        if row is None:
+            return None
+        since = row.get("held_at")
+        # A row that somebody else wrote must not keep all gates from being served.
+        return row["PartitionKey"], since if isinstance(since, datetime) else _LONG_AGO
 
 
 def _row(entry: HeldEntry) -> dict[str, Any]:
@@ -140,12 +151,20 @@ def _row(entry: HeldEntry) -> dict[str, Any]:
     }
 
 
+def _readable(row: Any) -> HeldEntry | None:
+    try:
+        return _entry(row)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        tell(events.HELD_UNREADABLE, gate=row["PartitionKey"], entry=row["RowKey"])
+        return None
+
+
 def _entry(row: Any) -> HeldEntry:
     return HeldEntry(
         gate=row["PartitionKey"],
         id=row["RowKey"],
-        epoch=row["epoch"],
-        queue=row["queue"],
+        epoch=int(row["epoch"]),
+        queue=str(row["queue"]),
         message=row["message"].decode(),
         held_at=row["held_at"],
         etag=row.metadata["etag"],

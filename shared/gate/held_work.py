@@ -1,4 +1,4 @@
-"""Holding work behind a gate, and dispatching what may start: level-triggered, at least once.
+"""Holding work behind a gate, and starting what may start: level-triggered, at least once.
 
 keeper                      releaser                     operator
 reads: closed at epoch 4
@@ -9,20 +9,20 @@ reads again: 4 < 5          ... or the tick, if the keeper ends here
 puts the message, deletes the row
 """
 
-import asyncio
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from azure.storage.queue import QueueServiceClient
 
 from shared.answers import expecting_an_answer
 from shared.clock import Clock
-from shared.errors import StorageUnavailableError
+from shared.errors import SluiceError
 from shared.gate.decisions import must_dispatch
 from shared.gate.gates import Gates
 from shared.gate.held import HeldEntry, HeldTable, check_message
@@ -35,6 +35,8 @@ from shared.telemetry.failure import told
 PARALLEL: Final = 8
 #: Azure drops a queue message after seven days unless it is told never to.
 NEVER_EXPIRES: Final = -1
+#: How long an invocation begins with further entries, or further chunks of a job; the rest is another one's.
+TAKES_FOR: Final = timedelta(seconds=40)
 
 
 class Holding(Enum):
@@ -48,12 +50,35 @@ class Holding(Enum):
     RELEASED = "released"
 
 
+class Jobs(Protocol):
+    """Starts what is held and is put on no queue: the app's own jobs."""
+
+    def is_job(self, entry: HeldEntry, /) -> bool:
+        """Whether the entry is one."""
+        ...
+
+    def carry_out(self, entry: HeldEntry, gate: Reading, until: float, /) -> bool:
+        """Start the job, which may go by this reading; False: the time was up before all of it was on its way."""
+        ...
+
+
+class Fate(Enum):
+    """What one release did with an entry that may start."""
+
+    PUT = "put"
+    FAILED = "failed"
+    #: The time was up.
+    LEFT = "left"
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatched:
     """What one release did."""
 
     put: int = 0
     failed: int = 0
+    #: The id from which another release goes on, where the time was up; empty where nothing was left.
+    left: str = ""
     #: The gate by which it was decided.
     state: GateState | None = field(default=None, compare=False, repr=False)
 
@@ -87,12 +112,22 @@ class HeldWork:
         # no releaser would have seen this row.
         if not must_dispatch(kept.epoch, self._gates.read(gate).reading):
             return Holding.HELD
-        self._dispatch(kept)
+        self._put(kept)
+        self.forget(kept)
         return Holding.RELEASED
 
-    async def hold_async(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
-        """Do what `hold` does without blocking the event loop."""
-        return await asyncio.to_thread(self.hold, gate, entry_id, queue, message)
+    def keep(self, gate: str, entry_id: str, queue: str, message: str, epoch: int) -> HeldEntry:
+        """Write the row, or find it, whatever the gate says now; whoever asks reads the gate again afterwards."""
+        check_message(entry_id, message)
+        now = self._clock.now()
+        return self._table.insert(
+            HeldEntry(gate=gate, id=entry_id, epoch=epoch, queue=queue, message=message, held_at=now)
+        )
+
+    def forget(self, entry: HeldEntry) -> None:
+        """Remove the row of what is on its way."""
+        with expecting_an_answer(f"forget held {entry.id!r} of gate {entry.gate!r}, which is dispatched"):
+            self._table.delete(entry)
 
     def reading(self, gate: str) -> Reading:
         """Return the gate's epoch and whether it is open."""
@@ -102,50 +137,57 @@ class HeldWork:
         """Yield every gate that something is held behind, and a time since when."""
         return self._table.waiting()
 
-    def release(self, gate: str) -> Dispatched:
-        """Dispatch everything behind the gate that may start now; the flag decides, not whoever calls.
+    def release(self, gate: str, jobs: Jobs, *, since: str = "", until: float = math.inf) -> Dispatched:
+        """Start everything behind the gate that may start now; the flag decides, not whoever calls.
 
         Any number of releasers may run at once: each row is put at least once and removed once. What cannot be put is
-        counted, logged, and stays for the next tick.
+        counted, logged, and stays for the next tick. `since`: only from that id on; `until`: the moment, by the clock
+        that only moves forward, after which no further entry is taken.
         """
         state = self._gates.read(checked_name(gate))
         reading = state.reading
         if reading.epoch == 0 and not reading.is_open:
             return Dispatched(state=state)
-        tried: Counter[bool] = Counter()
+        fates: Counter[Fate] = Counter()
+        left = ""
         with ThreadPoolExecutor(self._parallel) as pool:
-            for page in self._table.pages(gate, None if reading.is_open else reading.epoch):
-                tried.update(pool.map(self._try_dispatch, self._due(gate, page, reading)))
-        return Dispatched(tried[True], tried[False], state)
+            for page in self._table.pages(gate, None if reading.is_open else reading.epoch, since):
+                due = self._due(gate, page, reading)
+                tried = list(pool.map(lambda one: self._tried(one[0], one[1], jobs, until), due))
+                fates.update(tried)
+                if self._clock.monotonic() >= until:
+                    untaken = (entry.id for (entry, _), fate in zip(due, tried, strict=True) if fate is Fate.LEFT)
+                    left = min(untaken, default=page[-1].id)
+                    break
+        return Dispatched(fates[Fate.PUT], fates[Fate.FAILED], left, state)
 
-    async def release_async(self, gate: str) -> Dispatched:
-        """Do what `release` does without blocking the event loop."""
-        return await asyncio.to_thread(self.release, gate)
-
-    def _due(self, gate: str, page: list[HeldEntry], before: Reading) -> Iterable[HeldEntry]:
-        """Return the rows that may start; `before` was read before them, so its epoch alone counts."""
-        sure = [entry for entry in page if entry.epoch < before.epoch]
+    def _due(self, gate: str, page: list[HeldEntry], before: Reading) -> list[tuple[HeldEntry, Reading]]:
+        """Return the rows that may start, each with the reading that says so; of `before` the epoch alone counts."""
+        sure = [(entry, before) for entry in page if entry.epoch < before.epoch]
         unsure = [entry for entry in page if entry.epoch >= before.epoch]
-        return [*sure, *self._due_by_now(gate, unsure)]
+        if not unsure:
+            return sure
+        # `before` was read before the rows: one that says open may be from before the closing that they met.
+        later = self._gates.read(gate).reading
+        return [*sure, *((entry, later) for entry in unsure if must_dispatch(entry.epoch, later))]
 
-    def _due_by_now(self, gate: str, unsure: list[HeldEntry]) -> Iterator[HeldEntry]:
-        if unsure:
-            later = self._gates.read(gate).reading
-            yield from (entry for entry in unsure if must_dispatch(entry.epoch, later))
-
-    def _try_dispatch(self, entry: HeldEntry) -> bool:
+    def _tried(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> Fate:
+        if self._clock.monotonic() >= until:
+            return Fate.LEFT
         try:
-            self._dispatch(entry)
-        except StorageUnavailableError as error:
+            return self._dispatch(entry, gate, jobs, until)
+        except SluiceError as error:
             tell(events.HELD_UNDISPATCHED, gate=entry.gate, entry=entry.id, queue=entry.queue, error=told(error))
-            return False
-        return True
+            return Fate.FAILED
 
-    def _dispatch(self, entry: HeldEntry) -> None:
-        # Put before delete: a crash in between puts the message again, the other order would lose it.
-        self._put(entry)
-        with expecting_an_answer(f"forget held {entry.id!r} of gate {entry.gate!r}, which is dispatched"):
-            self._table.delete(entry)
+    def _dispatch(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> Fate:
+        if not jobs.is_job(entry):
+            self._put(entry)
+        elif not jobs.carry_out(entry, gate, until):
+            return Fate.LEFT
+        # Put before forgetting: a crash in between puts it again, the other order would lose it.
+        self.forget(entry)
+        return Fate.PUT
 
     def _put(self, entry: HeldEntry) -> None:
         with expecting_an_answer(f"put held {entry.id!r} of gate {entry.gate!r} on queue {entry.queue!r}"):

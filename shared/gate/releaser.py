@@ -1,14 +1,18 @@
 """What the app does when it hears or finds that a gate was opened: dispatch, and leave a receipt."""
 
+import math
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.errors import SluiceError
-from shared.gate.held_work import Dispatched, HeldWork
+from shared.errors import SignalNotSentError, SluiceError
+from shared.gate.held_work import TAKES_FOR, Dispatched, HeldWork, Jobs
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
+from shared.gate.signals import Hint, Signals
 from shared.gate.state import is_name
+from shared.payload.names import is_job
 from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
@@ -18,30 +22,56 @@ from shared.telemetry.telemetry import SILENT, Telemetry
 TICK_INTERVAL: Final = timedelta(seconds=60)
 
 
-class Releaser:
-    """Dispatches what is held behind a gate and records who did it."""
+class GoingOn(Jobs, Protocol):
+    """Jobs that are held, and those whose dispatch stopped for lack of time."""
 
-    def __init__(self, work: HeldWork, receipts: ReceiptTable, clock: Clock, telemetry: Telemetry = SILENT) -> None:
-        self._work, self._receipts, self._clock, self._telemetry = work, receipts, clock, telemetry
+    def go_on(self, job: str, until: float, /) -> None:
+        """Look at a job that somebody hints at; its row and its gate decide."""
+        ...
+
+
+class Releaser:
+    """Starts what is held behind a gate and records who did it."""
+
+    def __init__(  # noqa: PLR0913 - each is another part of the app
+        self,
+        work: HeldWork,
+        jobs: GoingOn,
+        receipts: ReceiptTable,
+        signals: Signals,
+        *,
+        clock: Clock,
+        telemetry: Telemetry = SILENT,
+    ) -> None:
+        self._work, self._jobs, self._receipts, self._signals = work, jobs, receipts, signals
+        self._clock, self._telemetry = clock, telemetry
 
     def waiting(self) -> Iterator[tuple[str, datetime]]:
         """Yield every gate that something is held behind, and a time since when."""
         return self._work.waiting()
 
-    def on_signal(self, gate: str) -> Dispatched:
+    def on_signal(self, hint: Hint) -> Dispatched:
         """Do what a signal hints at; it never fails, for the next tick finds whatever is left."""
-        if not is_name(gate):
+        if not (is_job(hint.job) if hint.job else is_name(hint.gate)):
             tell(events.SIGNAL_REFUSED)
             return Dispatched()
+        until = self._clock.monotonic() + TAKES_FOR.total_seconds()
         try:
-            return self.release(gate, SeenBy.PUSH, "release_gate")
+            if hint.job:
+                self._jobs.go_on(hint.job, until)
+                return Dispatched()
+            return self.release(hint.gate, SeenBy.PUSH, "release_gate", since=hint.since, until=until)
         except SluiceError as error:
-            tell(events.SIGNAL_UNSERVED, gate=gate, error=told(error))
+            tell(events.SIGNAL_UNSERVED, gate=hint.gate, job=hint.job, error=told(error))
             return Dispatched()
 
-    def release(self, gate: str, how: SeenBy, role: str) -> Dispatched:
-        """Dispatch what may start; who dispatched something leaves a receipt."""
-        done = self._work.release(gate)
+    def release(self, gate: str, how: SeenBy, role: str, *, since: str = "", until: float = math.inf) -> Dispatched:
+        """Start what may start; who started something leaves a receipt, and who had no time for all tells others."""
+        done = self._work.release(gate, self._jobs, since=since, until=until)
+        if done.left and done.state:
+            # Where nobody can be told the next tick goes on.
+            with suppress(SignalNotSentError):
+                self._signals.send(gate, done.state.epoch, done.left)
         if done.put and done.state:
             now = self._clock.now()
             receipt = Receipt(

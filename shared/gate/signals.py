@@ -1,8 +1,10 @@
-"""The push of an opening: one message on the topic of signals, a hint that everybody may miss."""
+"""The push of an opening or of more to do: one message on the topic of signals, a hint that everybody may miss."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
@@ -17,11 +19,31 @@ KIND: Final = "release"
 LIFETIME: Final = timedelta(minutes=2)
 
 
-class Signals(Protocol):
-    """Tells whoever listens that a gate was opened."""
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a signal says: whoever hears it looks at the gate or at the job, and believes nothing of it."""
 
-    def send(self, gate: str, epoch: int) -> None:
-        """Send the hint, or raise SignalNotSentError."""
+    gate: str = ""
+    #: The id among what is held from which to go on.
+    since: str = ""
+    #: A job whose dispatch stopped for lack of time.
+    job: str = ""
+
+    @classmethod
+    def of(cls, subject: str | None, properties: Mapping[str, object]) -> "Hint":
+        """Return the hint of a message on the bus."""
+        return cls(subject or "", str(properties.get("since") or ""), str(properties.get("job") or ""))
+
+
+class Signals(Protocol):
+    """Tells whoever listens that a gate was opened, or that there is more to do."""
+
+    def send(self, gate: str, epoch: int, since: str = "") -> None:
+        """Send the hint to look at a gate, or raise SignalNotSentError."""
+        ...
+
+    def send_job(self, job: str) -> None:
+        """Send the hint to go on with a job, or raise SignalNotSentError."""
         ...
 
 
@@ -31,16 +53,23 @@ class BusSignals:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def send(self, gate: str, epoch: int) -> None:
-        """Send the hint, or raise SignalNotSentError."""
+    def send(self, gate: str, epoch: int, since: str = "") -> None:
+        """Send the hint to look at a gate, or raise SignalNotSentError."""
+        self._send(release_message(gate, epoch, since), f"that gate {gate!r} is open at epoch {epoch}")
+
+    def send_job(self, job: str) -> None:
+        """Send the hint to go on with a job, or raise SignalNotSentError."""
+        self._send(job_message(job), f"that there is more to do for job {job!r}")
+
+    def _send(self, message: ServiceBusMessage, saying: str) -> None:
         try:
             with self._connections.bus_client() as bus, bus.get_topic_sender(TOPIC) as sender:
                 self._connections.meter.count_bus(BusOperation.SEND, TOPIC)
-                sender.send_messages(release_message(gate, epoch))
+                sender.send_messages(message)
         except (ServiceBusError, OSError) as error:
             self._connections.pushback.on_bus_error(error)
             raise SignalNotSentError(
-                f"the signal that gate {gate!r} is open at epoch {epoch} was not sent ({type(error).__name__}): "
+                f"the signal {saying} was not sent ({type(error).__name__}): "
                 "nobody misses it, everything is found by the next poll"
             ) from error
 
@@ -48,19 +77,36 @@ class BusSignals:
 class NoSignals:
     """Signals of an installation without a bus."""
 
-    def send(self, gate: str, epoch: int) -> None:
+    def send(self, gate: str, epoch: int, since: str = "") -> None:  # noqa: ARG002 - the signature of its like
         """Raise SignalNotSentError: there is nobody to tell."""
         raise SignalNotSentError(
             f"there is no bus to signal that gate {gate!r} is open at epoch {epoch}: it is found by the next poll"
         )
 
+    def send_job(self, job: str) -> None:
+        """Raise SignalNotSentError: there is nobody to tell."""
+        raise SignalNotSentError(
+            f"there is no bus to signal that there is more to do for job {job!r}: the tick does it"
+        )
 
-def release_message(gate: str, epoch: int) -> ServiceBusMessage:
-    """Return the message; subscriptions filter by `kind`, and the body is for languages that see no properties."""
+
+def release_message(gate: str, epoch: int, since: str = "") -> ServiceBusMessage:
+    """Return the message that has everybody look at a gate; `since`: what a release had no more time for."""
+    return _message({"gate": gate, "epoch": epoch, **({"since": since} if since else {})}, subject=gate)
+
+
+def job_message(job: str) -> ServiceBusMessage:
+    """Return the message that has somebody look at a job; it has no subject, so nobody who waits for a gate wakes."""
+    return _message({"job": job})
+
+
+def _message(fields: dict[str, Any], subject: str | None = None) -> ServiceBusMessage:
+    # Subscriptions filter by `kind`, and the body is for languages that see no properties.
+    said: Any = {"kind": KIND, **fields}
     return ServiceBusMessage(
-        json.dumps({"sluice": {"v": 1, "kind": KIND, "gate": gate, "epoch": epoch}}),
-        application_properties={"kind": KIND, "gate": gate, "epoch": epoch},
-        subject=gate,
+        json.dumps({"sluice": {"v": 1, **said}}),
+        application_properties=said,
+        subject=subject,
         content_type="application/json",
         time_to_live=LIFETIME,
     )

@@ -17,6 +17,10 @@ VERSION: Final = 1
 MOST_CHANGES: Final = 50
 
 
+#: Rows of what is held say their epoch in a column of 32 bits.
+_MOST_EPOCH: Final = 2**31 - 1
+
+
 class Reading(NamedTuple):
     """What decides about a gate: how often it was opened, and whether it is open now."""
 
@@ -121,7 +125,7 @@ def decode(content: bytes, name: str) -> GateState:
                 f"the blob of gate {name!r} has format {document['v']!r}, this version knows {VERSION}: upgrade Sluice"
             )
         return _state(document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise GateCorruptError(
             f"the blob of gate {name!r} is not a gate ({type(error).__name__}: {error}): "
             "restore an earlier version of the blob, or delete it to begin anew with a closed gate"
@@ -130,10 +134,10 @@ def decode(content: bytes, name: str) -> GateState:
 
 def _state(document: Any) -> GateState:
     epoch, state = document["epoch"], document["state"]
-    if type(epoch) is not int or epoch < 0 or state not in {"open", "closed"}:
+    if type(epoch) is not int or not 0 <= epoch <= _MOST_EPOCH or state not in {"open", "closed"}:
         raise ValueError(f"epoch {epoch!r}, state {state!r}")
     planned = document["scheduled"]
-    return GateState(
+    found = GateState(
         epoch=epoch,
         is_open=state == "open",
         opened_by=str(document["opened_by"]),
@@ -144,6 +148,9 @@ def _state(document: Any) -> GateState:
         nonce=str(document["nonce"]),
         changes=tuple(_change(change) for change in document["changes"]),
     )
+    # Half a character can be read and never be written again, and then no opening could be.
+    encode(found)
+    return found
 
 
 def _opening(fields: Any) -> Opening:

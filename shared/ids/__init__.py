@@ -8,7 +8,6 @@ optimistic loop and its guards), `reservations` (a range that is proven to be ou
 from shared.ids.blob_store import BlobStore, connect
 from shared.ids.event import Event, Kind
 from shared.ids.explain import Explanation, Fate, explain_in, read_sequence
-from shared.ids.memory_store import MemoryStore
 from shared.ids.range_generator import RangeGenerator
 from shared.ids.resume import resume
 from shared.ids.sequence import Sequence
@@ -22,7 +21,6 @@ __all__ = [
     "Explanation",
     "Fate",
     "Kind",
-    "MemoryStore",
     "Moment",
     "OptimisticStore",
     "RangeGenerator",

@@ -8,6 +8,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient, ContentSettings, LinearRetry
 
+from shared.answers import told_at
 from shared.errors import StorageUnavailableError
 from shared.ids.store import Snapshot
 
@@ -66,12 +67,14 @@ class BlobStore:
             ) from error
 
     def _read(self) -> Snapshot | None:
+        replies: list[Any] = []
         try:
-            download = self._blob.download_blob()
+            download = self._blob.download_blob(raw_response_hook=replies.append)
             value = download.readall()
         except ResourceNotFoundError:
             return None
-        return Snapshot(value, download.properties.etag, download.properties.last_modified)
+        properties = download.properties
+        return Snapshot(value, properties.etag, properties.last_modified, told_at(replies[-1]) if replies else None)
 
     def _try_write(self, value: bytes, etag: str | None) -> str | None:
         try:

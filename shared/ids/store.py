@@ -13,6 +13,8 @@ class Snapshot:
     etag: str
     #: When the storage says it was last written.
     modified: datetime
+    #: When the storage made the reply that this was read from; None where it does not say.
+    told: datetime | None = None
 
 
 class OptimisticStore(Protocol):

@@ -1,32 +1,23 @@
 """Exact decimals: read from text within bounds, added without ever being rounded."""
 
-import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 from types import MappingProxyType
 from typing import Final
 
-#: Plain digits only: an exponent would let ten characters claim a million digits.
-_PLAIN: Final = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,18})?", re.ASCII)
+from shared.payload.decimals import ZERO, read_sum
+
 #: Enough for a thousand million of the largest amounts; whatever does not fit is an error, never a rounding.
 _EXACT: Final = Context(prec=100, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
-ZERO: Final = Decimal(0)
 
 #: Sums by name; the mapping is never changed in place.
 Amounts = Mapping[str, Decimal]
 NO_AMOUNTS: Final[Amounts] = MappingProxyType({})
 
 
-def amount(text: str) -> Decimal:
-    """Return the decimal; raises ValueError for anything but plain digits of a sane length."""
-    if not _PLAIN.fullmatch(text):
-        raise ValueError(f"{text[:40]!r} is not a plain decimal of at most 30 digits before and 18 after the point")
-    return Decimal(text)
-
-
 def amounts(texts: Mapping[str, str]) -> Amounts:
-    """Return the decimals of every sum."""
-    return MappingProxyType({name: amount(text) for name, text in texts.items()})
+    """Return the decimals of every sum; raises ValueError for anything but plain digits of a sane number."""
+    return MappingProxyType({name: read_sum(text) for name, text in texts.items()})
 
 
 def plus(left: Amounts, right: Amounts) -> Amounts:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shared.ledger.amounts import ZERO, plus
+from shared.ledger.amounts import plus
 from shared.ledger.records import Job, JobState, Totals
+from shared.payload.decimals import ZERO
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What happens to a job outside of settling: accepted twice, planned, held, dispatched, resumed, buried; pure.
+"""What happens to a job outside of settling: accepted twice, planned, held or let pass, dispatched, resumed; pure.
 
 Every decision may be repeated on what it has already decided and then changes nothing, so that whoever lost the reply
 of a write reads the job again and simply decides again.
@@ -10,6 +10,8 @@ from enum import Enum
 from typing import Final
 
 from shared.errors import JobStateError
+from shared.gate.decisions import must_dispatch
+from shared.gate.state import Reading
 from shared.ledger.balance import Balance
 from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk, Totals
 
@@ -35,14 +37,17 @@ class Judged:
     reason: str = ""
 
 
-def judge(existing: Job, content_hash: str) -> Judged:
-    """Say whether a submission under an id that is taken is the same one again or another one."""
-    if existing.content_hash == content_hash:
+def judge(existing: Job, content_hash: str, hash_before: str | None = None) -> Judged:
+    """Say whether a submission under an id that is taken is the same one again or another one.
+
+    `hash_before`: how the version before, which may have accepted the job, took the hash of this submission.
+    """
+    if existing.content_hash in {content_hash, hash_before}:
         return Judged(Collision.DUPLICATE)
     return Judged(
         Collision.CONFLICT,
         f"job {existing.job!r} was accepted with content {existing.content_hash}, this submission has content "
-        f"{content_hash}: send it under another job id, or send the first content again",
+        f"{content_hash}; its workload, gate, declared items and sums, codec, index and bytes are its content",
     )
 
 
@@ -61,18 +66,30 @@ def forsaken(job: Job) -> Job:
     return replace(job, problem="it has no plan yet: send its submission again under the same job id, it counts once")
 
 
-def held(job: Job) -> Job:
-    """Return the planned job as one that waits behind its gate."""
-    if job.state is not JobState.PLANNING:
+def met(job: Job, gate: Reading) -> Job:
+    """Return the planned job as its gate found it: with the note that it may start, or as one that waits.
+
+    The first epoch that it met stays: any opening since then is its own, whatever was closed meanwhile.
+    """
+    if may_start(job):
         return job
-    _require_plan(job, "hold it")
-    return replace(job, state=JobState.HELD)
+    _require_plan(job, "pass or hold it")
+    first = gate.epoch if job.held_epoch is None else job.held_epoch
+    if must_dispatch(first, gate):
+        return replace(job, held_epoch=first, passed_epoch=gate.epoch)
+    is_known = job.state is JobState.HELD and job.held_epoch == first
+    return job if is_known else replace(job, state=JobState.HELD, held_epoch=first)
+
+
+def may_start(job: Job) -> bool:
+    """Whether the row says so: it has no gate, somebody who read its gate noted it, or it has started before."""
+    return job.gate is None or job.passed_epoch is not None or job.state not in _BEFORE_DISPATCH
 
 
 def may_dispatch(job: Job) -> bool:
-    """Whether its chunks may be put on the work queues: planned, not paused, not all put yet, not ended."""
+    """Whether its chunks may be put on the work queues: planned, past its gate, not paused, not all put, not ended."""
     is_open = job.state in _BEFORE_DISPATCH or job.state is JobState.DISPATCHING
-    return is_open and job.plan is not None
+    return is_open and job.plan is not None and may_start(job)
 
 
 def dispatched(job: Job, cursor: int, now: datetime) -> Job:
@@ -81,6 +98,10 @@ def dispatched(job: Job, cursor: int, now: datetime) -> Job:
     The cursor only moves forward: of two dispatchers the slower one changes nothing.
     """
     _require_plan(job, "note its dispatch")
+    if not may_start(job):
+        raise JobStateError(
+            f"could not note its dispatch: job {job.job!r} is {job.state} and nobody let it pass its gate"
+        )
     if job.state not in _BEFORE_DISPATCH and cursor <= job.dispatch_cursor:
         return job
     moved = replace(
@@ -112,6 +133,11 @@ def warned(job: Job, risk: Risk) -> Job:
     if job.warned is not None and gravity(job.warned) >= gravity(risk):
         return job
     return replace(job, warned=risk)
+
+
+def undispatchable(job: Job, problem: str) -> Job:
+    """Return a job whose chunks cannot be put, as one that waits for a person."""
+    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM]) if may_dispatch(job) else job
 
 
 def resumed(job: Job, now: datetime) -> Job:
@@ -155,6 +181,8 @@ def buried(job: Job) -> Job:
         accepted_at=job.accepted_at,
         finished_at=job.finished_at,
         state=JobState.BURIED,
+        # It says what the job owns, until that is gone too.
+        plan=job.plan,
         revision=job.revision,
         chunks=job.chunks,
         items=job.items,

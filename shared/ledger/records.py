@@ -113,6 +113,8 @@ class PlanBlob:
 
     name: str
     etag: str
+    #: Plans of before lie beside the payloads that they cut.
+    container: str = "payloads"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,8 @@ class Job:
     gate: str | None = None
     #: The gate's epoch before the job was held: an opening after it released the job, whatever was lost since.
     held_epoch: int | None = None
+    #: The epoch by which somebody who read its gate let it pass; a job with a gate starts only with this note.
+    passed_epoch: int | None = None
     deadline: datetime | None = None
     #: The gravest risk of the deadline that somebody was told of.
     warned: Risk | None = None

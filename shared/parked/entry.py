@@ -7,15 +7,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
-
-from shared.errors import RefusedError
-from shared.payload import strict_json
-from shared.payload.limits import Limits
-from shared.payload.names import NAME
-
 #: Stands for the job where a message does not say one; no job can be called so.
 NO_JOB: Final = "~none"
+#: The partition of what was refused at the door, whatever job it claims: only what the app itself sent lies under a job.
+DOOR: Final = "~door"
 #: The partition beside the entries in which deliveries are noted; no job can be called so either.
 NOT_ENTRIES: Final = "~attempts"
 
@@ -44,8 +39,6 @@ class EntryState(StrEnum):
     DISCARDED = "discarded"
 
 
-#: Keeps numbers as they are written: two that a double cannot tell apart are two amounts.
-AS_WRITTEN: Final = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode()))
 #: Nobody needs the bytes of these any more.
 CLOSED: Final = frozenset({EntryState.DONE, EntryState.DISCARDED})
 #: A delivery of the same message that comes late changes nothing about these.
@@ -75,6 +68,8 @@ class Entry:
     size: int
     chunk: int | None = None
     revision: int | None = None
+    #: Of what was refused at the door, the job that it is about: said by whoever sent it, so it only lists it.
+    claimed: str = ""
     state: EntryState = EntryState.OPEN
     #: How often it was put back, and how often it came back.
     replays: int = 0
@@ -91,12 +86,20 @@ class Entry:
         return self.state not in CLOSED
 
     @property
+    def about(self) -> str:
+        """The job that it is about; rows of the version before have no claim and lie under their job."""
+        return self.claimed or (NO_JOB if self.job == DOOR else self.job)
+
+    @property
     def bytes_name(self) -> str:
         """The name of the blob with its bytes."""
         return f"{self.job}/{self.sha256}"
 
     def again(self, later: "Entry") -> "Entry":
         """Return the entry after the same message failed once more."""
+        if self.stage is Stage.ACCEPT and later.stage is not Stage.ACCEPT:
+            # The version before believed a publisher's message that claimed to be this chunk: the place is the chunk's.
+            return later
         noted = replace(self, last_at=later.last_at, message_id=later.message_id)
         if self.state is EntryState.OPEN:
             # Another delivery of the message that was parked already: it counts its deliveries itself.
@@ -128,22 +131,6 @@ def finish_key(revision: int) -> str:
     return f"finish-{revision}"
 
 
-def submission_key(body: bytes) -> str:
-    """Return the key of a submission within its job: by its content, the same when a replay says the job's id."""
-    try:
-        # What two readers could read differently, a key twice for one, is known by its bytes alone.
-        strict_json.read(body, Limits().depth)
-        content = AS_WRITTEN.decode(body)
-        # A name that no job can have stays: by it alone, two publishers' submissions may differ.
-        if NAME.fullmatch(content["sluice"].get("job", "")):
-            del content["sluice"]["job"]
-        body = msgspec.json.encode(content, order="deterministic")
-    except (RefusedError, msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError):
-        # Whatever it is: its bytes are its name.
-        pass
-    return content_key(Stage.ACCEPT, body)
-
-
 def content_key(stage: Stage, body: bytes) -> str:
     """Return the key of a message that is known by nothing but its bytes."""
     return f"{stage}-{hashlib.sha256(body).hexdigest()[:32]}"
@@ -154,6 +141,7 @@ INSTEAD: Final = MappingProxyType(
     {
         "unreadable": "send the message as docs/formats.md describes it, or discard it",
         "unknown_workload": "deploy the workload and name it in SLUICE_WORKLOADS, then replay",
+        "unnamed": "look whether its job is there: then discard it, else replay it with `--as JOB`",
         "killed_its_worker": "find out by its transactions why the process died (memory, an exit), then replay",
         "delivered_too_often": "look in the log for what stopped it, then replay",
         "dead_lettered": "look in the log for why the bus gave it up, then replay",

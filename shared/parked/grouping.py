@@ -26,7 +26,7 @@ class Group:
     @property
     def jobs(self) -> int:
         """How many jobs are concerned."""
-        return len({entry.job for entry in self.entries})
+        return len({entry.about for entry in self.entries})
 
     @property
     def first_at(self) -> datetime:

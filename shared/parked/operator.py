@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from shared.audit import AuditTable, Command
-from shared.parked.entry import Entry, EntryState
+from shared.errors import ContentionError
+from shared.parked.door import is_nameless
+from shared.parked.entry import NO_JOB, Entry, EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.parked.replay import Fate, Pace, Replayer, Wave, chosen
+from shared.payload.names import NAME, room_job
+from shared.topology import room_of_queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +25,9 @@ class Selection:
 
     def takes(self, entry: Entry) -> bool:
         """Whether the entry is meant."""
-        wanted = {"fingerprint": self.fingerprint, "job": self.job, "key": self.key, "reason": self.reason}
-        return all(value is None or getattr(entry, name) == value for name, value in wanted.items())
+        wanted = {"fingerprint": self.fingerprint, "key": self.key, "reason": self.reason}
+        is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
+        return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
 
     def __str__(self) -> str:
         named = [self.fingerprint, self.reason, self.job, self.key]
@@ -36,7 +42,29 @@ class ParkedOperator:
 
     def selected(self, selection: Selection, *, closed: bool = False) -> list[Entry]:
         """Return the entries that are meant."""
-        return [entry for entry in self._table.entries(selection.job, closed=closed) if selection.takes(entry)]
+        found = self._table.entries(selection.job, closed=closed)
+        if selection.job is not None:
+            found = chain(found, self._table.claiming(selection.job, closed=closed))
+        return [entry for entry in found if selection.takes(entry)]
+
+    def name(self, entry: Entry, job: str, *, by: str, why: str = "") -> Entry:
+        """Say which job a submission is whose id nobody knows; said once, it stays, or there could be two jobs."""
+        # As its publisher calls it, or as it is called inside: then the room is the one that the message came from.
+        room = room_of_queue(entry.queue)
+        name = job.removeprefix(room_job(room, ""))
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"no job of queue {entry.queue!r} can be called {job[:120]!r}: say 1 to 100 of a-z 0-9 . _ -"
+            )
+        if entry.about != NO_JOB or not is_nameless(self._table.body(entry)):
+            raise ValueError(f"parked {entry.key!r} is about job {entry.about!r} and takes no other id")
+        command = Command(by, "parked name", str(Selection(key=entry.key)), why, {"job": job})
+        with self._audit.recorded(command) as recorded:
+            changed = self._table.change(entry, replace(entry, claimed=room_job(room, name)))
+            if changed is None:
+                raise ContentionError(f"somebody else changed parked {entry.key!r} meanwhile: look at it again")
+            recorded.result = f"done: it is job {job}"
+        return changed
 
     def replay(self, selection: Selection, pace: Pace, *, by: str, why: str = "") -> Iterator[Wave]:
         """Replay in waves and yield each; nothing happens before the first is asked for."""

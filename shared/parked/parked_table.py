@@ -19,7 +19,11 @@ from azure.storage.blob import ContainerClient
 
 from shared.answers import expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError
-from shared.parked.entry import NOT_ENTRIES, Entry, EntryState, Stage
+from shared.parked.entry import DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, Stage, content_key
+from shared.pipeline.failure import Nature, nature_of
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import place, told
 
 #: What a table's string property holds, with room for characters that count twice.
 MOST_TEXT: Final = 8000
@@ -35,7 +39,20 @@ class ParkedTable:
         self._table, self._container = table, container
 
     def park(self, entry: Entry, body: bytes) -> Entry:
-        """Keep the message; safe to repeat, from any process: there is one entry a key, and one blob a content."""
+        """Keep the message; safe to repeat, from any process: there is one entry a key, and one blob a content.
+
+        One that cannot be kept as what it claims to be is kept as nothing but its bytes, so that nothing disappears.
+        """
+        try:
+            return self._park(entry, body)
+        except Exception as odd:
+            if nature_of(odd) is Nature.TRANSIENT:
+                raise
+            alone = _by_bytes(entry, body)
+            tell(events.PARKED_BY_BYTES, key=alone.key, error=told(odd), at=place(odd))
+            return self._park(alone, body)
+
+    def _park(self, entry: Entry, body: bytes) -> Entry:
         # The bytes first: a row without them would promise a replay that nobody can keep.
         self._keep(entry, body)
         fresh = replace(entry, nonce=secrets.token_hex(8))
@@ -58,16 +75,32 @@ class ParkedTable:
     def get(self, job: str, key: str) -> Entry:
         """Return the entry, or raise NotParkedError."""
         if (entry := self.find(job, key)) is None:
-            raise NotParkedError(f"nothing is parked as {key!r} of job {job!r}: look at `sluice parked list`")
+            raise _not_parked(job, key)
+        return entry
+
+    def about(self, job: str, key: str) -> Entry:
+        """Return the entry under its job, or at the door where it only claims the job."""
+        if (entry := self.find(job, key)) is None:
+            entry = self.get(DOOR, key)
+            if entry.claimed != job:
+                raise _not_parked(job, key)
         return entry
 
     def entries(self, job: str | None = None, *, closed: bool = False) -> Iterator[Entry]:
-        """Yield what is parked, of one job or of all; `closed`: also what was done or discarded."""
-        wanted = "PartitionKey ne @job" if job is None else "PartitionKey eq @job"
+        """Yield what is parked, of all or under one job; `closed`: also what was done or discarded."""
+        if job is None:
+            return self._query("PartitionKey ne @notes", {"notes": NOT_ENTRIES}, closed=closed)
+        return self._query("PartitionKey eq @job", {"job": job}, closed=closed)
+
+    def claiming(self, job: str, *, closed: bool = False) -> Iterator[Entry]:
+        """Yield what was refused at the door and claims the job: anybody may have sent it."""
+        wanted = "PartitionKey eq @door and claimed eq @job"
+        return self._query(wanted, {"door": DOOR, "job": job}, closed=closed)
+
+    def _query(self, wanted: str, parameters: dict[str, str], *, closed: bool) -> Iterator[Entry]:
         if not closed:
             wanted += " and state ne @done and state ne @discarded"
-        done, discarded = EntryState.DONE.value, EntryState.DISCARDED.value
-        parameters = {"job": NOT_ENTRIES if job is None else job, "done": done, "discarded": discarded}
+            parameters |= {"done": EntryState.DONE.value, "discarded": EntryState.DISCARDED.value}
         with expecting_an_answer("read what is parked"):
             for row in self._table.query_entities(wanted, parameters=parameters):
                 yield _entry(row)
@@ -128,6 +161,16 @@ class ParkedTable:
         return replace(entry, etag=written["etag"])
 
 
+def _not_parked(job: str, key: str) -> NotParkedError:
+    return NotParkedError(f"nothing is parked as {key!r} of job {job!r}: look at `sluice parked list`")
+
+
+def _by_bytes(entry: Entry, body: bytes) -> Entry:
+    job = DOOR if entry.stage is Stage.ACCEPT else NO_JOB
+    key = content_key(entry.stage, body)
+    return replace(entry, job=job, key=key, chunk=None, revision=None, claimed="", message_id="", attempts=1)
+
+
 def _row(entry: Entry) -> dict[str, Any]:
     columns = {name: value for name, value in asdict(entry).items() if name not in {"job", "key", "etag"}}
     columns |= {name: _text(columns[name]) for name in ("reason", "found", "instead", "note", "message_id")}
@@ -168,4 +211,5 @@ _COLUMNS: Final = (
     "sha256",
     "note",
     "nonce",
+    "claimed",
 )

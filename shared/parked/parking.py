@@ -31,6 +31,8 @@ class FailedMessage:
     job: str = NO_JOB
     chunk: int | None = None
     revision: int | None = None
+    #: Of what was refused at the door, the job that it claims.
+    claimed: str = ""
 
 
 class Parking:
@@ -44,7 +46,7 @@ class Parking:
         parked = self.table.park(self._entry(failed, error), failed.body)
         tell(
             events.MESSAGE_PARKED,
-            job=failed.job,
+            job=failed.claimed or failed.job,
             key=failed.key,
             stage=failed.stage.value,
             reason=parked.reason,
@@ -75,6 +77,7 @@ class Parking:
             size=len(failed.body),
             chunk=failed.chunk,
             revision=failed.revision,
+            claimed=failed.claimed,
         )
 
 

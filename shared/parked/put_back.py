@@ -3,14 +3,17 @@
 import base64
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from azure.storage.queue import QueueServiceClient
 
 from shared.answers import expecting_an_answer
 from shared.errors import NotParkedError
-from shared.parked.entry import AS_WRITTEN, NO_JOB, Entry, Stage
+from shared.parked.door import named
+from shared.parked.entry import Entry, Stage
+from shared.payload.envelope import plain
+from shared.payload.limits import Limits
 from shared.pipeline.messages import Result, decode
 from shared.pipeline.send_result import SendResult
 
@@ -38,7 +41,7 @@ class QueuesPutBack:
         if entry.stage is Stage.SETTLE:
             self._send(_result(entry, body))
             return
-        message = body if entry.stage is not Stage.ACCEPT else named(body, entry.job)
+        message = body if entry.stage is not Stage.ACCEPT else _named(entry, body)
         tried = f"put parked {entry.key!r} of job {entry.job!r} back on queue {entry.queue!r}"
         # Not closed: it shares the connections of the service's client.
         queue = self._queues.get_queue_client(entry.queue)
@@ -48,20 +51,19 @@ class QueuesPutBack:
             self._wake()
 
 
-def named(body: bytes, job: str) -> bytes:
-    """Return the submission with its job's id in it: without one, it is the id of the message, which changes now."""
-    if job == NO_JOB:
-        return body
-    with suppress(msgspec.DecodeError, RecursionError):
-        content: Any = AS_WRITTEN.decode(body)
-        if isinstance(content, dict) and isinstance(inner := content.get("sluice"), dict) and "job" not in inner:
-            return msgspec.json.encode({**content, "sluice": {**inner, "job": job}})
-    return body
+def _named(entry: Entry, body: bytes) -> bytes:
+    message, most = named(body, entry.about), Limits().message_bytes
+    if len(message) > max(most, len(body)):
+        raise NotParkedError(
+            f"parked {entry.key!r} of job {entry.about!r} has {len(message)} bytes with its job id in it, {most} may "
+            "be: publish it again under that job id, its transactions in a blob, and discard it"
+        )
+    return message
 
 
 def _result(entry: Entry, body: bytes) -> Result:
     with suppress(msgspec.DecodeError, RecursionError):
-        message = decode(body)
+        message = decode(plain(body))
         if isinstance(message, Result):
             return message
     raise NotParkedError(

@@ -8,8 +8,9 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.errors import NotParkedError, ParkedTamperedError
+from shared.parked.door import door_key, is_nameless
 from shared.parked.effects import Effects
-from shared.parked.entry import Entry, EntryState
+from shared.parked.entry import DOOR, NO_JOB, Entry, EntryState, Stage
 from shared.parked.grouping import replayable, waves
 from shared.parked.parked_table import ParkedTable
 from shared.parked.put_back import PutBack
@@ -30,6 +31,8 @@ class Fate(StrEnum):
     NO_ANSWER = "no answer"
     #: Its bytes are gone, or are none that its queue takes.
     REFUSED = "cannot be sent"
+    #: It has no job id, and nobody knows the one that it was dropped with: `--as` says one.
+    UNNAMED = "needs a job id"
     #: Somebody else replayed, discarded or parked it at the same moment.
     SKIPPED = "skipped"
 
@@ -105,6 +108,13 @@ class Replayer:
             body = self._table.body(entry)
         except ParkedTamperedError:
             return Fate.REFUSED
+        if entry.stage is Stage.ACCEPT:
+            if entry.about == NO_JOB and is_nameless(body):
+                return Fate.UNNAMED
+            filed = refiled(self._table, entry, body)
+            if filed is None:
+                return Fate.SKIPPED
+            entry = filed
         # Noted before it is sent: whoever is killed in between leaves an entry that is replayed again, and what is
         # sent twice counts once.
         marked = self._table.change(entry, replace(entry, state=EntryState.REPLAYING, replays=entry.replays + 1))
@@ -138,6 +148,20 @@ class Replayer:
         self._table.change(now, replace(now, state=EntryState.DONE))
         wave.fates[entry.job, entry.key] = Fate.DONE
         return True
+
+
+def refiled(table: ParkedTable, entry: Entry, body: bytes) -> Entry | None:
+    """Return a submission's entry where it is found when it comes back; None: somebody else changed it meanwhile.
+
+    What the version before parked lies under its job, and what a person named has the key of an unnamed one.
+    """
+    key = door_key(entry.queue, body, entry.about)
+    if (entry.job, entry.key) == (DOOR, key):
+        return entry
+    # The new one first: whoever is killed in between leaves both, and the same replay again brings them together.
+    there = table.park(replace(entry, job=DOOR, key=key, claimed=entry.about, state=EntryState.OPEN), body)
+    gone = replace(entry, state=EntryState.DISCARDED, note=f"filed as {key} of {DOOR}")
+    return None if table.change(entry, gone) is None else there
 
 
 def chosen(entries: Sequence[Entry], pace: Pace) -> list[Entry]:

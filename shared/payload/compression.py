@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from typing import Final, Protocol
@@ -56,6 +57,25 @@ def sniff(head: bytes) -> Codec:
     return next((codec for codec, magic in _MAGIC.items() if head.startswith(magic)), Codec.PLAIN)
 
 
+def expanded_at_most(stored: int, codec: Codec, limits: Limits) -> int:
+    """Return how much a frame of so many bytes may hold; what holds more is refused."""
+    if codec is Codec.PLAIN:
+        return stored
+    return min(limits.frame_expanded_most, max(limits.ratio_from, stored * limits.ratio_most))
+
+
+def expanded_as_said(frame: bytes, codec: Codec, limits: Limits) -> int:
+    """Return how much a frame says that it holds; of one that holds more nothing is kept, and it is refused."""
+    most = expanded_at_most(len(frame), codec, limits)
+    if codec is Codec.GZIP:
+        return min(most, int.from_bytes(frame[-4:], "little"))
+    if codec is Codec.ZSTD:
+        with suppress(zstandard.ZstdError):
+            # Of a frame that does not say it, it is larger than anything.
+            return min(most, zstandard.get_frame_parameters(frame).content_size)
+    return most
+
+
 def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
     """Return what one frame holds, or refuse it: it must be one member, whole, with nothing behind it."""
     if codec is Codec.PLAIN:
@@ -63,11 +83,15 @@ def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
     if (quick := _expand_at_once(frame, codec, limits)) is not None:
         return quick
     expander, parts, size = _expanders(codec)(), [], 0
+    said = expanded_as_said(frame, codec, limits)
     for fed in range(0, len(frame), _STEP[codec]):
         part = _feed(expander, frame[fed : fed + _STEP[codec]], codec)
         size += len(part)
         _check_size(size, fed + _STEP[codec], len(frame), limits, Reason.FRAME_TOO_LARGE)
         parts.append(part)
+        if size > said:
+            # It will be refused for whatever comes at its end, and memory was asked for by what it said.
+            parts.clear()
         if expander.eof:
             _refuse_rest(expander.unused_data + frame[fed + _STEP[codec] :], codec)
             return b"".join(parts)
@@ -116,7 +140,7 @@ def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
         return None
     try:
         size = zstandard.get_frame_parameters(frame).content_size
-        most = min(limits.frame_expanded_most, max(limits.ratio_from, len(frame) * limits.ratio_most))
+        most = expanded_at_most(len(frame), codec, limits)
         # Of a frame that says it is empty the library reads nothing else.
         if not 0 < size <= most:
             return None

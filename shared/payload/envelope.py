@@ -17,6 +17,8 @@ from shared.payload.reasons import Reason, refuse
 VERSION: Final = 1
 WRAPPER: Final = "sluice"
 SUBMISSION: Final = "submission"
+#: How deep a transaction in the message's `items` lies: it may itself be as deep as one in a payload.
+AROUND_AN_ITEM: Final = 3
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -56,8 +58,8 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
     text = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     if len(text) > limits.message_bytes:
         raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(text)} bytes, {limits.message_bytes} may be")
-    text = plain(text.strip())
-    wrapped = _wrapped(strict_json.read(text, limits.depth))
+    text = plain(text)
+    wrapped = _wrapped(strict_json.read(text, limits.depth + AROUND_AN_ITEM))
     _check_version(wrapped.get("v", VERSION))
     kind = wrapped.get("kind", SUBMISSION)
     if not isinstance(kind, str):
@@ -75,8 +77,12 @@ def seal(message: Header, kind: str) -> bytes:
     return msgspec.json.encode({WRAPPER: fields})
 
 
-def plain(text: bytes) -> bytes:
-    """Return the JSON of a message that somebody sent as Base64; any other as it is."""
+def plain(body: bytes) -> bytes:
+    """Return the JSON of a body that a portal or a .NET program sent as Base64; any other without blanks around it.
+
+    The one rule for every queue and stage: whoever reads a message, parks it or puts it back asks here.
+    """
+    text = body.strip()
     if text.startswith(b"{"):
         return text
     try:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from shared.payload.compression import Codec
 from shared.payload.limits import Limits
 from shared.payload.names import SHA256
 from shared.payload.reasons import Reason, refuse
@@ -96,24 +97,33 @@ class FrameIndex:
 _DECODER: Final = msgspec.json.Decoder(tuple[Frame, ...])
 
 
-def parse_index(text: bytes, limits: Limits) -> FrameIndex:
+def parse_index(text: bytes, codec: Codec, limits: Limits) -> FrameIndex:
     """Return the index that stands in a blob of its own, checked."""
     try:
         frames = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise refuse(Reason.BAD_INDEX, str(error)) from error
-    return check_index(frames, limits)
+    return check_index(frames, codec, limits)
 
 
-def check_index(frames: Sequence[Frame], limits: Limits) -> FrameIndex:
-    """Return the index, or refuse it: frames follow each other from 0 on, and none is empty or too large."""
+def check_index(frames: Sequence[Frame], codec: Codec, limits: Limits) -> FrameIndex:
+    """Return the index, or refuse it: frames follow each other from 0 on, and each can hold what it claims.
+
+    Ids are reserved by what an index claims, before anything of the payload is read.
+    """
     if not frames:
         raise refuse(Reason.EMPTY, "the index lists no frames")
     if len(frames) > limits.frames_most:
         raise refuse(Reason.TOO_MANY_ITEMS, f"it has {len(frames)} frames, {limits.frames_most} may be")
-    end = 0
+    end, ratio = 0, 1 if codec is Codec.PLAIN else limits.ratio_most
     for number, frame in enumerate(frames):
         _check_frame(number, frame, end, limits)
+        if frame.items * limits.line_least > frame.length * ratio:
+            raise refuse(
+                Reason.LINE_COUNT,
+                f"frame {number} has {frame.length} bytes and {frame.items} lines by its index; "
+                f"{frame.length * ratio // limits.line_least} may be",
+            )
         end += frame.length
     index = FrameIndex(tuple(frames))
     if index.items > limits.items_most:

@@ -4,14 +4,16 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import IO, cast
+from decimal import Decimal, localcontext
+from operator import attrgetter
+from typing import IO, Any, cast
 
 from shared.payload.compression import Codec, compress
+from shared.payload.decimals import EXACT, ZERO
 from shared.payload.frames import Frame, FrameIndex
 from shared.payload.limits import Limits
 from shared.payload.reasons import BY_CODE, Reason, refuse
-from shared.payload.transactions import read_lines, total
+from shared.payload.transactions import Reader, amounts_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,12 @@ def write_frames(lines: Iterable[tuple[int, bytes]], spool: IO[bytes], framing: 
     limits, codec = framing.limits, framing.codec
     frames: list[Frame] = []
     whole, end, items = hashlib.sha256(), 0, 0
-    totals = dict.fromkeys(framing.sums, Decimal())
+    totals = dict.fromkeys(framing.sums, ZERO)
+    reader = amounts_reader(framing.sums, limits) if framing.is_strict else None
     for batch in _batches(lines, limits):
         text = b"".join(line + b"\n" for _, line in batch)
-        if framing.is_strict:
-            _inspect(text, batch, totals, limits)
+        if reader is not None:
+            _inspect(reader, batch, totals)
         stored = compress(text, codec)
         frames.append(Frame(end, len(stored), len(batch), hashlib.sha256(stored).hexdigest()))
         whole.update(stored)
@@ -82,13 +85,17 @@ def _batches(lines: Iterable[tuple[int, bytes]], limits: Limits) -> Iterator[lis
         yield batch
 
 
-def _inspect(text: bytes, batch: list[tuple[int, bytes]], totals: dict[str, Decimal], limits: Limits) -> None:
-    found = read_lines(text, 0, tuple(totals), limits)
-    for rejected in found.rejected[:1]:
-        number, _ = batch[rejected.position]
-        raise refuse(BY_CODE[rejected.reason], f"line {number}: {rejected.found}")
-    for name, before in totals.items():
-        totals[name] = total([before, *found.amounts[name]])
+def _inspect(reader: Reader[Any], batch: list[tuple[int, bytes]], totals: dict[str, Decimal]) -> None:
+    for number, line in batch:
+        if b"\n" in line:
+            raise refuse(Reason.NOT_JSON, f"line {number} holds a line feed")
+    found = reader.read([line for _, line in batch])
+    for refused in found.refused[:1]:
+        raise refuse(BY_CODE[refused.reason], f"line {batch[refused.place][0]}: {refused.found}")
+    with localcontext(EXACT):
+        for place, name in enumerate(totals):
+            amounts = map(attrgetter(f"amount_{place}"), found.transactions)
+            totals[name] = sum((amount for amount in amounts if amount is not None), totals[name])
 
 
 def _check_room(frames: int, items: int, end: int, limits: Limits) -> None:

@@ -12,14 +12,14 @@ import msgspec
 
 from shared.errors import RefusedError
 from shared.payload.compression import Codec, expand_file, sniff
-from shared.payload.frames import Chunk, FrameIndex, parse_index
+from shared.payload.frames import FrameIndex, parse_index
 from shared.payload.framing import Framing, spool_for, write_frames
 from shared.payload.limits import Limits
 from shared.payload.lines import split_lines
-from shared.payload.names import payload_name
-from shared.payload.reading import read_frames
+from shared.payload.names import payload_name, room_job
 from shared.payload.reasons import Reason, refuse
-from shared.payload.store import PayloadStore, StoredBlob
+from shared.payload.store import StoredBlob
+from shared.payload.stores import PayloadStores
 from shared.payload.submission import Content, FileBlob, FramedBlob, Inline, Items, Submission, check_count
 
 
@@ -34,34 +34,46 @@ class Payload:
     inline: bytes | None
     #: The same whenever the same content is dropped in the same form.
     content_sha256: str
+    #: Whether the app framed it itself, and keeps it where no publisher writes.
+    is_kept: bool = False
+    #: How its bytes are to be read, which a corrected submission may say otherwise: their codec, and their index.
+    form: tuple[str, str] = ("", "")
 
 
 def fingerprint(submission: Submission, payload: Payload) -> str:
     """Return what two submissions under the same job id must have in common to be the same."""
+    return _hash((*_content(submission, payload), payload.form))
+
+
+def fingerprint_before(submission: Submission, payload: Payload) -> str:
+    """Return what the version before kept of the same submission: neither its codec nor its index."""
+    return _hash(_content(submission, payload))
+
+
+def _content(submission: Submission, payload: Payload) -> tuple[object, ...]:
     declared = {name: str(amount) for name, amount in sorted(submission.declared.sums.items())}
-    said = (submission.workload, submission.gate, submission.declared.items, declared, payload.content_sha256)
-    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()
+    return submission.workload, submission.gate, submission.declared.items, declared, payload.content_sha256
+
+
+def _hash(content: tuple[object, ...]) -> str:
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 class Intake:
-    """Takes payloads in, and reads them back chunk by chunk."""
+    """Takes the payloads of one room in.
 
-    def __init__(self, store: PayloadStore, limits: Limits | None = None) -> None:
-        self._store, self._limits = store, limits or Limits()
+    What a publisher says is looked for in its room alone; what is framed anew goes where no publisher writes.
+    """
+
+    def __init__(self, room: str, stores: PayloadStores, limits: Limits | None = None) -> None:
+        self._room, self._stores, self._limits = room, stores, limits or Limits()
+        self._store = stores.of_room(room)
 
     def take(self, submission: Submission) -> Payload:
         """Return the payload, framed and stored first where it was a file; wrong against its index, it is refused."""
         payload = self._take(submission.job, submission.content)
         check_count(submission.declared, payload.index)
         return payload
-
-    def fetch(self, payload: Payload, chunk: Chunk) -> Iterator[tuple[int, bytes]]:
-        """Yield each frame's verified content with the position of its first line; at most one ranged read."""
-        if payload.blob is not None:
-            stored = self._store.read_touched(payload.blob, chunk.offset, chunk.length)
-        else:
-            stored = (payload.inline or b"")[chunk.offset : chunk.offset + chunk.length]
-        return read_frames(stored, chunk, payload.codec, self._limits)
 
     def _take(self, job: str, content: Content) -> Payload:
         if isinstance(content, Items):
@@ -82,19 +94,23 @@ class Intake:
     def _inline(self, content: Inline, job: str) -> Payload:
         content_sha256 = hashlib.sha256(content.stored).hexdigest()
         if content.index is not None:
-            return Payload(content.index, content.codec or Codec.ZSTD, None, content.stored, content_sha256)
+            codec = content.codec or Codec.ZSTD
+            form = codec.value, content.index.sha256
+            return Payload(content.index, codec, None, content.stored, content_sha256, form=form)
         codec = content.codec or sniff(content.stored)
         # It may expand to far more than a message holds, so it is stored like any file.
         return replace(self._framed_anew([content.stored], codec, job), content_sha256=content_sha256)
 
     def _framed(self, content: FramedBlob, job: str) -> Payload:
         blob = self._store.find(content.name)
-        index = content.index or self._read_index(job, content.index_sha256)
+        index = content.index or self._read_index(job, content)
         if blob.size != index.stored:
             raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} has {blob.size} bytes, its index has {index.stored}")
-        return Payload(index, content.codec, blob, None, content.index_sha256)
+        form = content.codec.value, content.index_sha256
+        return Payload(index, content.codec, blob, None, content.index_sha256, form=form)
 
-    def _read_index(self, job: str, sha256: str) -> FrameIndex:
+    def _read_index(self, job: str, content: FramedBlob) -> FrameIndex:
+        sha256 = content.index_sha256
         try:
             blob = self._store.find(payload_name(job, sha256))
         except RefusedError as missing:
@@ -104,7 +120,7 @@ class Intake:
         text = self._store.read(blob, 0, blob.size) if blob.size else b""
         if hashlib.sha256(text).hexdigest() != sha256:
             raise refuse(Reason.INDEX_MISMATCH, f"blob {blob.name!r} does not have the hash in its name")
-        return parse_index(text, self._limits)
+        return parse_index(text, content.codec, self._limits)
 
     def _file(self, content: FileBlob, job: str) -> Payload:
         blob = self._store.find(content.name)
@@ -114,14 +130,15 @@ class Intake:
         pieces = _hashed(self._store.stream(blob), digest.update)
         head = next(pieces, b"")
         payload = self._framed_anew(chain([head], pieces), content.codec or sniff(head), job)
+        # Only now has every piece gone by.
         return replace(payload, content_sha256=digest.hexdigest())
 
     def _framed_anew(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
         with spool_for(self._limits) as spool:
             lines = split_lines(expand_file(pieces, codec, self._limits), self._limits)
             framed = write_frames(lines, spool, Framing(limits=self._limits))
-            blob = self._store.put(job, spool, framed.index.stored, framed.sha256)
-        return Payload(framed.index, framed.codec, blob, None, framed.sha256)
+            kept = self._stores.kept().put(room_job(self._room, job), spool, framed.index.stored, framed.sha256)
+        return Payload(framed.index, framed.codec, kept, None, framed.sha256, is_kept=True, form=(codec.value, ""))
 
 
 def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], object]) -> Iterator[bytes]:

@@ -16,6 +16,8 @@ class Limits:
     #: Arrays and objects within each other.
     depth: int = 32
     line_bytes: int = 256 * KIB
+    #: The shortest line is `{}` and its line feed: an index that claims more transactions than that is not believed.
+    line_least: int = 3
     #: Where the writer ends a frame: whichever comes first.
     frame_items: int = 1_000
     frame_bytes: int = 1 * MIB
@@ -26,6 +28,12 @@ class Limits:
     #: What one ranged read may fetch, and how many frames: expanded they are 64 MiB at most.
     chunk_stored_most: int = 16 * MIB
     chunk_frames_most: int = 16
+    #: A chunk is run in parts of so many lines and expanded bytes at most; one frame may be a part of its own.
+    part_items: int = 10_000
+    part_bytes: int = 4 * MIB
+    #: What is kept of the rejected transactions of a chunk, as text, and what its result may have in all.
+    rejected_text_most: int = 4 * MIB
+    result_most: int = 32 * MIB
     #: Expanding further than this many times the stored bytes is a bomb, once it is more than `ratio_from` bytes.
     ratio_most: int = 500
     ratio_from: int = 1 * MIB

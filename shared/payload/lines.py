@@ -2,11 +2,14 @@
 
 import codecs
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason, refuse
 
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+#: How much is cut into lines at a time.
+_PART: Final = 64 * 1024
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, bytes]]:
@@ -18,14 +21,32 @@ def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, 
 
 
 def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
-    rest, number = b"", 0
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
+    # Each byte is joined once, at the end of its line: a line may come in a thousand pieces.
+    begun: list[bytes] = []
+    size = number = 0
+    for part in _parts(pieces):
+        first, *others = part.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        _check_length(size, number + 1, limits)
+        if not others:
+            continue
+        whole = [b"".join(begun), *others[:-1]]
         _check(whole, number, limits)
         number += len(whole)
         yield from whole
-        _check([rest], number, limits)
-    yield rest
+        begun, size = [others[-1]], len(others[-1])
+        _check_length(size, number + 1, limits)
+    yield b"".join(begun)
+
+
+def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces, the large ones in parts: a piece may hold millions of lines, and each is an object of its own."""
+    for piece in pieces:
+        if len(piece) <= _PART:
+            yield piece
+        else:
+            yield from (piece[at : at + _PART] for at in range(0, len(piece), _PART))
 
 
 def _check(lines: list[bytes], before: int, limits: Limits) -> None:
@@ -35,8 +56,12 @@ def _check(lines: list[bytes], before: int, limits: Limits) -> None:
     for number, line in enumerate(lines, before + 1):
         if number > limits.lines_most:
             raise refuse(Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more")
-        if len(line) > limits.line_bytes:
-            raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {len(line)} bytes or more")
+        _check_length(len(line), number, limits)
+
+
+def _check_length(size: int, number: int, limits: Limits) -> None:
+    if size > limits.line_bytes:
+        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {size} bytes or more")
 
 
 def _without_mark(first: bytes) -> bytes:

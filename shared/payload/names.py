@@ -1,21 +1,58 @@
 """The grammars of names: what they let through cannot leave its container, whatever a client does to paths."""
 
+import hashlib
 import re
 from typing import Final
 
 from shared.payload.reasons import Reason, refuse
 
-#: Jobs, workloads and gates.
+#: What a publisher calls a job, and what workloads and gates are called.
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 #: A segment neither begins nor ends with a dot: `..` never gets through, and Azure drops dots at the end of a path.
 _SEGMENT: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_.=+@,-]*[A-Za-z0-9_=+@,-])?"
 BLOB: Final = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT}){{0,15}}")
 SHA256: Final = re.compile(r"[0-9a-f]{64}")
 LONGEST_BLOB: Final = 512
+_ROOM: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+#: With `submissions-` and `-poison` around it, a queue's name stays below the 63 characters of storage.
+LONGEST_ROOM: Final = 40
+#: Characters of a message's id, subject and correlation id on Service Bus.
+LONGEST_ON_BUS: Final = 128
+#: Between a room and a job: no publisher can say it, so no message claims a job of another room.
+_JOIN: Final = "~"
+
+
+def is_room(text: str) -> bool:
+    """Whether a room may be called so: `submissions-poison` is the host's, and so is every queue of that ending."""
+    reserved = text == "poison" or text.endswith("-poison")
+    return len(text) <= LONGEST_ROOM and _ROOM.fullmatch(text) is not None and not reserved
+
+
+def room_job(room: str, job: str) -> str:
+    """Return the id, everywhere inside, of what publishers of a room call `job`; the common room is the empty text."""
+    return f"{room}{_JOIN}{job}" if room else job
+
+
+def room_of(job: str) -> str:
+    """Return the room of a job by its id inside: who sent it, as its queue said; empty for the common room."""
+    return job.rpartition(_JOIN)[0]
+
+
+def is_job(text: str) -> bool:
+    """Whether a job's id inside may read so: a publisher's name for it, behind its room where it has one."""
+    room, join, job = text.rpartition(_JOIN)
+    return NAME.fullmatch(job) is not None and (not join or is_room(room))
+
+
+def bus_name(text: str) -> str:
+    """Return what stands for a job where the bus takes a short text only: two jobs never share it."""
+    if len(text) <= LONGEST_ON_BUS:
+        return text
+    return f"{text[: LONGEST_ON_BUS - 65]}~{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def check_job(job: str) -> str:
-    """Return the job id, or refuse it."""
+    """Return what a publisher calls its job, or refuse it; ids inside are for `is_job`."""
     if not NAME.fullmatch(job):
         raise refuse(Reason.BAD_JOB, f"the job is called {job[:120]!r}")
     return job
@@ -33,6 +70,19 @@ def check_blob(name: str) -> str:
     if len(name) > LONGEST_BLOB or not BLOB.fullmatch(name):
         raise refuse(Reason.BAD_BLOB_NAME, f"the blob is called {name[:120]!r}")
     return name
+
+
+def check_kept(name: str) -> str:
+    """Return the name of a blob that the app keeps for a job, or refuse it."""
+    if owner_of(name) is None:
+        raise refuse(Reason.BAD_BLOB_NAME, f"the blob is called {name[:160]!r}")
+    return name
+
+
+def owner_of(name: str) -> str | None:
+    """Return what the job is called that alone may own a blob of this name; None: it may be anybody's."""
+    job, _, sha256 = name.partition("/")
+    return job if SHA256.fullmatch(sha256) and is_job(job) else None
 
 
 def payload_name(job: str, sha256: str) -> str:

@@ -1,21 +1,11 @@
 """Reads frames back and verifies each: its hash, its expansion, its lines; what is yielded is what was indexed."""
 
 import hashlib
-from collections.abc import Iterator
 
 from shared.payload.compression import Codec, expand_frame
-from shared.payload.frames import Chunk, Frame
+from shared.payload.frames import Frame
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason, refuse
-
-
-def read_frames(stored: bytes, chunk: Chunk, codec: Codec, limits: Limits) -> Iterator[tuple[int, bytes]]:
-    """Yield each frame's content with the position of its first line; one at a time, for expanded they may be many."""
-    first = chunk.first_item
-    for frame in chunk.frames:
-        offset = frame.offset - chunk.offset
-        yield first, read_frame(stored[offset : offset + frame.length], frame, codec, limits)
-        first += frame.items
 
 
 def read_frame(stored: bytes, frame: Frame, codec: Codec, limits: Limits) -> bytes:

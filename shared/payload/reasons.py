@@ -91,7 +91,11 @@ class Reason(StrEnum):
     )
     INDEX_MISSING = "index_missing", "the blob with the index is not there", "write the index before the message"
     COUNT_MISMATCH = "count_mismatch", "it does not hold as many transactions as declared", "count what is sent"
-    BAD_SUM = "bad_sum", "a declared sum is not a plain decimal number", 'send it as a string like "1234567.89"'
+    BAD_SUM = (
+        "bad_sum",
+        "a declared sum is not a plain decimal number of at most 30 digits before and 18 behind the point",
+        'send it as a string like "1234567.89"',
+    )
     BAD_DEADLINE = (
         "bad_deadline",
         "the deadline is no time with a date and a time zone",
@@ -128,6 +132,11 @@ class Reason(StrEnum):
     PAYLOAD_TOO_LARGE = "payload_too_large", "the whole payload is larger than one job may be", "split it into jobs"
     LINE_COUNT = "line_count", "a frame has more or fewer lines than the index says", "count its line feeds"
     LAST_LINE_OPEN = "last_line_open", "a frame does not end with a line feed", "end every line with a line feed"
+    RESULT_TOO_LARGE = (
+        "result_too_large",
+        "what the workload makes of a chunk is larger than 32 MiB",
+        "cut smaller frames, or have the workload's partial hold less",
+    )
     # One transaction.
     LINE_TOO_LONG = (
         "line_too_long",
@@ -138,8 +147,8 @@ class Reason(StrEnum):
     DOES_NOT_FIT = "does_not_fit", "a transaction lacks what its workload needs", "send the workload's fields"
     BAD_AMOUNT = (
         "bad_amount",
-        "a field with a declared sum is no decimal number of at most 38 digits",
-        "send a number or a string like -12.30, null, or nothing",
+        "a field that is added up is no number of at most 20 digits before and 18 behind the point",
+        "send a string like -12.30 or a number, null, or nothing",
     )
 
 

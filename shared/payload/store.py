@@ -1,4 +1,4 @@
-"""The blobs of the payload container: written once under the hash of their content, read by ranges, never replaced."""
+"""The blobs of a container of payloads: written once under the hash of their content, read by ranges, never replaced."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -23,6 +23,8 @@ _ATTEMPTS: Final = 5
 #: The refusals that say: somebody wrote this name first, perhaps we ourselves, with the reply lost. The last two come
 #: when somebody else's write of the name, which may be deleted again, threw our staged blocks away.
 _WRITTEN_BEFORE: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet", "InvalidBlockList", "InvalidBlobOrBlock"})
+#: The container was deleted, the second for about half a minute.
+_NO_CONTAINER: Final = frozenset({"ContainerNotFound", "ContainerBeingDeleted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,20 @@ class StoredBlob:
 
 
 class PayloadStore:
-    """Reads and writes the payload container."""
+    """Reads and writes one container of payloads; `check` is the grammar of its names.
 
-    def __init__(self, container: ContainerClient, limits: Limits | None = None) -> None:
-        self._container, self._limits = container, limits or Limits()
+    `gone` is told when the container itself is not there, where its owner may delete it: what should be in it is then
+    missing, and not to be waited for.
+    """
+
+    def __init__(
+        self,
+        container: ContainerClient,
+        limits: Limits | None = None,
+        check: Callable[[str], str] = check_blob,
+        gone: Callable[[], object] | None = None,
+    ) -> None:
+        self._container, self._limits, self._check, self._gone = container, limits or Limits(), check, gone
 
     def put(self, job: str, content: IO[bytes], size: int, sha256: str) -> StoredBlob:
         """Write the content under its hash, or touch what is there: a sweep that saw it before cannot delete it."""
@@ -74,7 +86,7 @@ class PayloadStore:
             yield self.read(blob, offset, min(self._limits.block_bytes, blob.size - offset))
 
     def _blob(self, name: str) -> BlobClient:
-        return self._container.get_blob_client(check_blob(name))
+        return self._container.get_blob_client(self._check(name))
 
     def _read(self, blob: StoredBlob, offset: int, length: int, condition: dict[str, Any]) -> bytes:
         if offset + length > blob.size:
@@ -149,6 +161,10 @@ class PayloadStore:
         try:
             return request()
         except AzureError as error:
+            if self._gone is not None and _code(error) in _NO_CONTAINER:
+                self._gone()
+                found = f"there is no blob {name!r}, for its container {self._container.container_name!r} was deleted"
+                raise refuse(Reason.PAYLOAD_MISSING, found) from error
             _refuse_or_raise(attempted, name, error)
 
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from shared.payload.compression import Codec
+from shared.payload.decimals import read_sum
 from shared.payload.envelope import SUBMISSION, Envelope, Header, seal
 from shared.payload.frames import Frame, FrameIndex, check_index
 from shared.payload.limits import Limits
@@ -22,7 +23,6 @@ from shared.telemetry.telemetry import context_of
 
 #: The workload of a submission that names none.
 DEFAULT_WORKLOAD: Final = "billing"
-_DECIMAL: Final = re.compile(r"-?\d{1,60}(?:\.\d{1,60})?", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _SUFFIXES: Final = {".gz": Codec.GZIP, ".zst": Codec.ZSTD, ".zstd": Codec.ZSTD}
 
@@ -172,7 +172,7 @@ def _inline(text: str, payload: PayloadFields, codec: Codec | None, limits: Limi
         raise refuse(Reason.BAD_BASE64, str(error)) from error
     if not stored:
         raise refuse(Reason.EMPTY, "the inline payload has no bytes")
-    index = _index(payload, limits)
+    index = _index(payload, codec, limits)
     if index is None:
         _refuse_index_alone(payload)
         return Inline(stored, codec, None)
@@ -182,7 +182,7 @@ def _inline(text: str, payload: PayloadFields, codec: Codec | None, limits: Limi
 
 
 def _blob(name: str, payload: PayloadFields, codec: Codec | None, job: str, limits: Limits) -> FramedBlob | FileBlob:
-    index = _index(payload, limits)
+    index = _index(payload, codec, limits)
     if index is None and payload.index is None:
         return FileBlob(name, codec or _SUFFIXES.get(PurePosixPath(name).suffix))
     if not name.startswith(f"{job}/"):
@@ -193,10 +193,10 @@ def _blob(name: str, payload: PayloadFields, codec: Codec | None, job: str, limi
     return FramedBlob(name, codec or Codec.ZSTD, sha256, index)
 
 
-def _index(payload: PayloadFields, limits: Limits) -> FrameIndex | None:
+def _index(payload: PayloadFields, codec: Codec | None, limits: Limits) -> FrameIndex | None:
     if payload.frames is None:
         return None
-    index = check_index(payload.frames, limits)
+    index = check_index(payload.frames, codec or Codec.ZSTD, limits)
     if payload.index is not None and payload.index != index.sha256:
         raise refuse(Reason.INDEX_MISMATCH, f"said is {payload.index[:70]!r}, its frames have {index.sha256!r}")
     return index
@@ -226,6 +226,7 @@ def _deadline(text: str | None) -> datetime | None:
 
 
 def _sum(name: str, text: str) -> Decimal:
-    if not _DECIMAL.fullmatch(text):
-        raise refuse(Reason.BAD_SUM, f"the sum of {name[:50]!r} is {text[:70]!r}")
-    return Decimal(text)
+    try:
+        return read_sum(text)
+    except ValueError as error:
+        raise refuse(Reason.BAD_SUM, f"the sum of {name[:50]!r}: {error}") from error

@@ -1,6 +1,6 @@
 """Puts a job's chunks on the work queues, a hundred at a time, with a cursor that only moves forward.
 
-There is no look at the gate: an opening is for everything that was held before it, and closing stops what comes later.
+There is no look at the gate: whoever read it wrote into the job's row that it may start, and only that counts here.
 A chunk that is put twice is worked on twice and counted once.
 """
 
@@ -10,23 +10,30 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from shared.clock import Clock
-from shared.errors import ContentionError, StorageUnavailableError
-from shared.ledger.counting import commit, counting
-from shared.ledger.decisions import dispatched, may_dispatch
+from shared.errors import ContentionError, PlanLostError, StorageUnavailableError
+from shared.gate.held_work import TAKES_FOR
+from shared.ledger.counting import commit
+from shared.ledger.decisions import dispatched, may_dispatch, undispatchable
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job, JobState
-from shared.payload import Reason, refuse
+from shared.memory import Memory
+from shared.payload import Limits, Reason, refuse
+from shared.pipeline.deciding import decide_on
 from shared.pipeline.messages import Chunk, encode
 from shared.pipeline.plan import Plan
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.throttle import MOST, Throttle
+from shared.pipeline.weights import WORK, of_dispatch
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 from shared.telemetry.spans import Piece
 from shared.telemetry.telemetry import SILENT, Telemetry
 
@@ -64,28 +71,41 @@ class Dispatcher:
     clock: Clock
     work_queues: int
     pause: Pause
-    #: How long one call may take before it hands the rest over.
-    patience: timedelta
+    #: How long one call goes on at most, where its caller does not say until when.
+    patience: timedelta = TAKES_FOR
     #: Puts that may be in flight at most, now.
     most_puts: Callable[[], int] = lambda: MOST
     #: Entered around a put of so many chunks, the first of so many that are coming.
     waking: Callable[[int, int], AbstractContextManager[None]] = lambda _messages, _coming: nullcontext()
     telemetry: Telemetry = SILENT
+    memory: Memory = field(default_factory=lambda: Memory(WORK))
 
-    def dispatch(self, job_id: str, *, again: bool = False) -> bool:
-        """Put what was not put yet; False: the time was up, and the message must be sent again.
+    def dispatch(self, job: Job, *, again: bool = False, until: float | None = None) -> bool:
+        """Put what was not put yet; False: the time was up, and somebody must go on.
 
-        `again`: somebody began with this message before, and may have put chunks without noting it.
+        `again`: somebody else may have begun with it, and may have put chunks without noting it. `until`: the moment,
+        by the clock that only moves forward, after which no further hundred is begun.
         """
-        with counting():
-            job = self.ledger.read(job_id)
-            if job is None:
-                raise refuse(Reason.UNKNOWN_JOB, f"a dispatch message names job {job_id[:120]!r}")
-            if not may_dispatch(job) or job.plan is None:
+        if not may_dispatch(job) or job.plan is None:
+            return True
+        end = self.clock.monotonic() + self.patience.total_seconds() if until is None else until
+        # Chunks that have ended say the same: some of those behind the cursor may have their result already.
+        with (
+            self._span(job, job.chunks - job.dispatch_cursor),
+            self.memory.hold(of_dispatch(job.chunks, min(job.items, job.chunks * Limits().chunk_frames_most))) as held,
+        ):
+            try:
+                plan = self.plans.read(job.job, job.plan)
+            except PlanLostError as error:
+                self._pause(job, error)
                 return True
-            # Chunks that have ended say the same: some of those behind the cursor may have their result already.
-            with self._span(job, job.chunks - job.dispatch_cursor):
-                return self._dispatch(job, self.plans.read(job.job, job.plan), again=again or job.ended_chunks > 0)
+            held.keep(of_dispatch(job.chunks, sum(len(chunk.frames) for chunk in plan.chunks)))
+            return self._dispatch(job, plan, end, again=again or job.ended_chunks > 0)
+
+    def _pause(self, job: Job, error: PlanLostError) -> None:
+        """Leave the job to a person: no further look finds a plan that is gone."""
+        if decide_on(self.ledger, job, lambda found: undispatchable(found, str(error))).is_mine:
+            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=told(error))
 
     def put_again(self, job: Job, chunks: Iterable[int]) -> int:
         """Put chunks that were not heard of for too long; returns how many."""
@@ -102,8 +122,8 @@ class Dispatcher:
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
 
-    def _dispatch(self, job: Job, plan: Plan, *, again: bool) -> bool:
-        end, throttle = self.clock.now() + self.patience, Throttle()
+    def _dispatch(self, job: Job, plan: Plan, end: float, *, again: bool) -> bool:
+        throttle = Throttle()
         # An empty range still has to be noted: a plan without chunks has ended.
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
@@ -115,7 +135,7 @@ class Dispatcher:
                 if job.state is JobState.FINISHING:
                     self.finish(job)
                 return True
-            if self.clock.now() >= end:
+            if self.clock.monotonic() >= end:
                 return False
 
     def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> Chunk:

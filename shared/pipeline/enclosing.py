@@ -15,15 +15,16 @@ from msgspec.structs import replace
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.payload.form import Form, choose
 from shared.payload.limits import Limits
-from shared.payload.store import ANY_VERSION, PayloadStore, StoredBlob
+from shared.payload.store import ANY_VERSION, StoredBlob
+from shared.payload.stores import PayloadStores
 from shared.pipeline.messages import Chunk, encode
 
 
 class Enclosing:
     """Reads payloads for the messages of their chunks."""
 
-    def __init__(self, store: PayloadStore, limits: Limits) -> None:
-        self._store, self._limits = store, limits
+    def __init__(self, stores: PayloadStores, limits: Limits) -> None:
+        self._stores, self._limits = stores, limits
 
     def __call__(self, messages: Sequence[Chunk], /) -> list[Chunk]:
         """Return the messages of chunks that follow each other in one payload, with their bytes if all of them fit."""
@@ -31,7 +32,8 @@ class Enclosing:
             return list(messages)
         start, end = _begin(messages[0]), _end(messages[-1])
         try:
-            stored = self._store.read_touched(StoredBlob(messages[0].blob or "", ANY_VERSION, end), start, end - start)
+            store = self._stores.holding(messages[0].job, is_kept=messages[0].is_kept)
+            stored = store.read_touched(StoredBlob(messages[0].blob or "", ANY_VERSION, end), start, end - start)
         except (RefusedError, StorageUnavailableError):
             return list(messages)
         return [_with(one, memoryview(stored)[_begin(one) - start : _end(one) - start]) for one in messages]
@@ -40,7 +42,7 @@ class Enclosing:
         if message.blob is None:
             return False
         # With the mark that it has when it is put once more.
-        around = len(encode(replace(message, blob=None, inline="", again=True)))
+        around = len(encode(replace(message, blob=None, is_kept=False, inline="", again=True)))
         return choose(_end(message) - _begin(message), around, self._limits) is Form.INLINE
 
 
@@ -58,4 +60,4 @@ def _with(message: Chunk, stored: memoryview) -> Chunk:
     frames = [(offset - start, length, items, sha256) for offset, length, items, sha256 in message.frames]
     if any(hashlib.sha256(stored[at : at + length]).hexdigest() != sha256 for at, length, _, sha256 in frames):
         return message
-    return replace(message, blob=None, frames=frames, inline=base64.b64encode(stored).decode())
+    return replace(message, blob=None, is_kept=False, frames=frames, inline=base64.b64encode(stored).decode())

@@ -14,6 +14,7 @@ from azure.core.exceptions import AzureError, HttpResponseError
 
 from shared.errors import (
     ContentionError,
+    NoSlotError,
     ParkedTamperedError,
     PayloadTamperedError,
     RefusedError,
@@ -60,6 +61,7 @@ class KillerError(Exception):
 _TRANSIENT: Final = (
     StorageUnavailableError,
     ContentionError,
+    NoSlotError,
     ResultNotSentError,
     AzureError,
     ConnectionError,

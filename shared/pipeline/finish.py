@@ -13,7 +13,7 @@ job's ETag (the end), so that any number of finishers may run, stop and follow e
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -26,15 +26,17 @@ from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import finished, halted
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
+from shared.memory import Lanes
 from shared.pending import Pointer
 from shared.pipeline.calling import items_of
 from shared.pipeline.failure import Nature, nature_of
 from shared.pipeline.manifest import manifest_of
-from shared.pipeline.merge import CHECKPOINT_EVERY, Merged, Merger
+from shared.pipeline.merge import CHECKPOINT_EVERY, MERGED_MOST, Merged, Merger
 from shared.pipeline.messages import Finish
 from shared.pipeline.outbox import Outbox, event_of
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter
+from shared.pipeline.weights import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
 from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
@@ -68,6 +70,8 @@ class FinishTools:
     outbox: Outbox
     clock: Clock
     checkpoint_every: int = CHECKPOINT_EVERY
+    merged_most: int = MERGED_MOST
+    memory: Lanes = field(default_factory=lambda: Lanes(SMALL_FINISHES, LARGE_FINISHES, LARGE))
     telemetry: Telemetry = SILENT
 
 
@@ -87,7 +91,10 @@ class Finisher:
             if job is None or job.revision != message.revision or job.state is not JobState.FINISHING:
                 return self._nothing_to_do(job, message)
             try:
-                with self._tools.telemetry.span(Piece.FINISH, job.trace, job=job.job, revision=job.revision):
+                with (
+                    self._tools.memory.hold(of_finish(job.items)),
+                    self._tools.telemetry.span(Piece.FINISH, job.trace, job=job.job, revision=job.revision),
+                ):
                     return self._finish(job)
             except FencedOffError:
                 return Ending.NOTHING_TO_DO
@@ -114,7 +121,14 @@ class Finisher:
     def _finish(self, job: Job) -> Ending:
         tools, outputs = self._tools, Outputs(self._tools.outputs, job.job, job.revision)
         workload = tools.workloads.named(job.workload)
-        merger = Merger(tools.results, outputs, workload, f"{job.job}/{job.revision}", tools.checkpoint_every)
+        merger = Merger(
+            tools.results,
+            outputs,
+            workload,
+            f"{job.job}/{job.revision}",
+            checkpoint_every=tools.checkpoint_every,
+            merged_most=tools.merged_most,
+        )
         merged = merger.merge(tools.ledger.rows(job.job), job.chunks)
         found = balance(job, merged.totals)
         if found.state is not JobState.UNBALANCED:

@@ -1,7 +1,7 @@
 """Merges the partials of a job's chunks: in the order of their numbers, a few at a time, with a checkpoint now and then.
 
-It holds one merged partial and a window of chunks, however many there are. The rejected transactions are written on
-the way, since they are as many as the transactions may be.
+It holds one merged partial and a window of results, bounded by bytes and by number, however many chunks there are. The
+rejected transactions are passed on as they were stored, since they are as many as the transactions may be.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from azure.storage.blob import ContainerClient
 from msgspec import Raw, Struct
 
 from shared.answers import expecting_an_answer
-from shared.errors import ResultRefusedError
+from shared.errors import FinishRefusedError, ResultRefusedError
 from shared.ledger.records import ChunkRow, ChunkState, Totals
 from shared.pipeline.calling import calling
 from shared.pipeline.chunk_result import ChunkResult, read_partial, read_result
@@ -28,9 +28,14 @@ from shared.workloads.workload import AnyWorkload
 
 #: Chunks between two checkpoints: what a finisher that follows another one reads again at most.
 CHECKPOINT_EVERY: Final = 256
+#: Bytes of the merged partial as JSON; as objects it takes some ten times that.
+MERGED_MOST: Final = 16 * 1024 * 1024
 #: Results that are held or on their way, and how many are read at a time.
 WINDOW: Final = 16
 READERS: Final = 8
+#: Bytes that they may have together, by what a result of so many transactions mostly has at most; one is always read.
+WINDOW_BYTES: Final = 32 * 1024 * 1024
+_RESULT_BYTES, _ITEM_BYTES = 16 * 1024, 192
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
 _Item = TypeVar("_Item")
 
@@ -53,17 +58,21 @@ class Merged:
 class Merger:
     """Merges one revision of a job."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where from, where to, by what code and within what bounds
         self,
         results: ContainerClient,
         outputs: Outputs,
         workload: AnyWorkload,
         folder: str,
-        checkpoint_every: int = CHECKPOINT_EVERY,
+        *,
+        checkpoint_every: int,
+        merged_most: int,
     ) -> None:
         self._results, self._outputs, self._workload = results, outputs, workload
         self._folder, self._every = f"{folder}/merged/", checkpoint_every
-        self._totals = Totals()
+        self._totals, self._most = Totals(), merged_most
+        #: Bytes of the merged partial when it was last looked at, and of the partials that came to it since.
+        self._looked = self._since = 0
 
     def merge(self, rows: Iterable[ChunkRow], chunks: int) -> Merged:
         """Merge the partials of the done rows; `chunks` is how many there are at most."""
@@ -90,28 +99,47 @@ class Merger:
     def _merge_segment(self, number: int, segment: list[ChunkRow], partial: Any) -> Any:
         # Named by its segment, so that a finisher that begins at a checkpoint writes the same names.
         rejected = PartWriter(self._outputs, f"rejected-{number:06}")
-        for result in self._read_all(segment):
+        for result, rejections in self._read_all(segment):
             found = read_partial(result, self._workload.partial)
             with calling(self._workload, "merge"):
                 partial = self._workload.merge(partial, found)
-            for rejection in result.rejections:
-                rejected.write(rejection)
+            self._check_size(memoryview(result.partial).nbytes, partial)
+            for line in rejections:
+                rejected.write_line(line)
         rejected.close()
         return partial
 
-    def _read_all(self, segment: list[ChunkRow]) -> Iterator[ChunkResult]:
-        coming: deque[Future[ChunkResult]] = deque()
+    def _check_size(self, more: int, partial: Any) -> None:
+        """Look at the merged partial when so much came to it that it may be too large."""
+        self._since += more
+        if self._since < max(self._most - self._looked, self._most // 4):
+            return
+        self._looked, self._since = len(msgspec.json.encode(partial)), 0
+        if self._looked > self._most:
+            raise FinishRefusedError(
+                f"the merged partial of workload {self._workload.name!r} has {self._looked} bytes as JSON, {self._most} "
+                "may be: split the job by account, or set SLUICE_MERGED_MIB on instances that have the memory, then "
+                "resume it"
+            )
+
+    def _read_all(self, segment: list[ChunkRow]) -> Iterator[tuple[ChunkResult, Iterator[bytes]]]:
+        coming: deque[tuple[int, Future[tuple[ChunkResult, Iterator[bytes]]]]] = deque()
+        held = 0
         with ThreadPoolExecutor(READERS) as pool:
             for row in segment:
-                # Each in a copy of this context: requests are counted for whoever asks for them.
-                coming.append(pool.submit(copy_context().run, self._read, row))
+                size = _size_of(row)
                 # The others are on their way while this one is merged.
-                if len(coming) == WINDOW:
-                    yield coming.popleft().result()
+                while coming and (len(coming) == WINDOW or held + size > WINDOW_BYTES):
+                    first, one = coming.popleft()
+                    yield one.result()
+                    held -= first
+                # Each in a copy of this context: requests are counted for whoever asks for them.
+                coming.append((size, pool.submit(copy_context().run, self._read, row)))
+                held += size
             while coming:
-                yield coming.popleft().result()
+                yield coming.popleft()[1].result()
 
-    def _read(self, row: ChunkRow) -> ChunkResult:
+    def _read(self, row: ChunkRow) -> tuple[ChunkResult, Iterator[bytes]]:
         name = row.blob or ""
         with expecting_an_answer(f"read result {name!r}"):
             try:
@@ -149,6 +177,10 @@ class Merger:
                 # Another finisher of this revision has merged the same chunks.
                 if refusal.status_code not in _WRITTEN_BEFORE:
                     raise
+
+
+def _size_of(row: ChunkRow) -> int:
+    return _RESULT_BYTES + row.totals.items * _ITEM_BYTES
 
 
 def _slices(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:

@@ -1,11 +1,12 @@
 """Removes payloads whose submission never came: once a day, and never what anything may still refer to.
 
-A payload needs nobody's leave while its job has a row: retention removes it. What is left is older than any message may
-wait, has no row, and is named by nothing that is parked. A publisher who drops it again touches it first, which changes
-its ETag, and the removal is refused.
+What is left is older than any message may wait, and is named by nothing that is parked. `<job>/<sha256>` needs nobody's
+leave while that job has a row: retention removes it. A file of any other name is nobody's: what was read of it was framed
+anew, so no job protects it, whatever its folder is called. A publisher who drops it again touches it first, which
+changes its ETag, and the removal is refused.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import BlobProperties, ContainerClient
 from azure.storage.queue import QueueClient
 
@@ -25,10 +26,11 @@ from shared.ledger.ledger import Ledger
 from shared.ledger.records import JobState
 from shared.parked.entry import Entry, Stage
 from shared.payload.envelope import plain
-from shared.payload.names import BLOB
+from shared.payload.names import BLOB, owner_of, room_job
 from shared.pending import PendingTable, Pointer
 from shared.telemetry import events
 from shared.telemetry.event import tell
+from shared.topology import PLANS, payload_container, submission_queue
 
 #: The kind of the pointer that leads to a sweep which has begun; its note says how far it came.
 ORPHANS_POINTER: Final = "orphans"
@@ -62,8 +64,11 @@ class Orphans:
     ledger: Ledger
     parked: Parked
     pending: PendingTable
-    payloads: ContainerClient
-    submissions: QueueClient
+    #: Return the client of a container, and of a queue.
+    container: Callable[[str], ContainerClient]
+    queue: Callable[[str], QueueClient]
+    #: Beside the common one.
+    rooms: Sequence[str]
     clock: Clock
     #: How long a finished job keeps its bytes; longer than any message waits to be parked.
     retention: timedelta
@@ -85,46 +90,80 @@ class Orphans:
             tell(events.ORPHANS_POSTPONED)
             self.pending.remove(pointer)
             return
-        with expecting_an_answer("list the payloads"):
-            pages: Any = self.payloads.list_blobs(results_per_page=self.page).by_page(pointer.note or None)
-            for page in islice(pages, self.pages_a_tick):
-                self._remove_orphans([blob for blob in page if self._is_old(blob, now)])
-        if pages.continuation_token:
-            self.pending.add(replace(pointer, note=pages.continuation_token))
-        else:
-            self.pending.remove(pointer)
+        rooms = {payload_container(room): room for room in ("", *self.rooms)}
+        names = [*rooms, PLANS]
+        name, _, token = pointer.note.partition("|")
+        pages_left = self.pages_a_tick
+        for container in names[names.index(name) if name in names else 0 :]:
+            if not pages_left:
+                self.pending.add(replace(pointer, note=f"{container}|"))
+                return
+            swept, following = self._sweep_container(container, rooms.get(container, ""), token, pages_left, now)
+            if following:
+                self.pending.add(replace(pointer, note=f"{container}|{following}"))
+                return
+            pages_left, token = pages_left - swept, ""
+        self.pending.remove(pointer)
+
+    def _sweep_container(self, name: str, room: str, token: str, most: int, now: datetime) -> tuple[int, str]:
+        """Go through so many pages at most; return how many they were and where to go on, if anywhere."""
+        container, swept = self.container(name), 0
+        with expecting_an_answer(f"list {name}"):
+            pages: Any = container.list_blobs(results_per_page=self.page).by_page(token or None)
+            try:
+                for page in islice(pages, most):
+                    swept += 1
+                    self._remove_orphans(container, room, [blob for blob in page if self._is_old(blob, now)])
+            except ResourceNotFoundError:
+                # The publishers of a room may delete its container, and themselves alone.
+                return swept, ""
+        return swept, pages.continuation_token or ""
 
     def _is_behind(self, now: datetime) -> bool:
         with expecting_an_answer("look at the oldest submission"):
-            return any((one.inserted_on or now) < now - LONGEST_WAIT for one in self.submissions.peek_messages())
+            return any(
+                (one.inserted_on or now) < now - LONGEST_WAIT
+                for room in ("", *self.rooms)
+                for one in self.queue(submission_queue(room)).peek_messages()
+            )
 
     def _is_old(self, blob: BlobProperties, now: datetime) -> bool:
-        # A name that no submission can say is somebody else's blob.
-        return blob.last_modified < now - self.retention - MARGIN and BLOB.fullmatch(blob.name) is not None
+        # A name that neither a submission nor the app can say is somebody else's blob.
+        is_known = BLOB.fullmatch(blob.name) is not None or owner_of(blob.name) is not None
+        return is_known and blob.last_modified < now - self.retention - MARGIN
 
-    def _remove_orphans(self, old: Sequence[BlobProperties]) -> None:
-        gone = self._without_job({_job_of(blob) for blob in old})
-        if not gone:
+    def _remove_orphans(self, container: ContainerClient, room: str, old: Sequence[BlobProperties]) -> None:
+        owners = {blob.name: _owner(room, blob.name) for blob in old}
+        gone = self._without_job({owner for owner in owners.values() if owner})
+        if not any(owner is None or owner in gone for owner in owners.values()):
             return
         parked = _References(self.parked)
         # Looked up again after what is parked was read: a replay closes its entry only when the job has its row.
         unwanted = self._without_job(gone - parked.jobs)
         for blob in old:
-            if _job_of(blob) in unwanted and blob.name not in parked.names:
-                self._remove(blob)
+            owner = owners[blob.name]
+            if (owner is None or owner in unwanted) and blob.name not in parked.names:
+                _remove(container, blob)
 
     def _without_job(self, names: Iterable[str]) -> set[str]:
         """Return those that no job is called which could still need its payload."""
         found = {name: self.ledger.read(name) for name in sorted(names)}
         return {name for name, job in found.items() if job is None or job.state is JobState.BURIED}
 
-    def _remove(self, blob: BlobProperties) -> None:
-        try:
-            self.payloads.delete_blob(blob.name, etag=blob.etag, match_condition=MatchConditions.IfNotModified)
-        except (ResourceModifiedError, ResourceNotFoundError):
-            # A publisher drops it again right now, or another tick was faster.
-            return
-        tell(events.PAYLOAD_REMOVED, blob=blob.name, size=blob.size, written_at=blob.last_modified)
+
+def _remove(container: ContainerClient, blob: BlobProperties) -> None:
+    try:
+        container.delete_blob(blob.name, etag=blob.etag, match_condition=MatchConditions.IfNotModified)
+    except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
+        # A publisher drops it again right now, leased it or made a snapshot of it, or another tick was faster.
+        return
+    tell(events.PAYLOAD_REMOVED, blob=blob.name, size=blob.size, written_at=blob.last_modified)
+
+
+def _owner(room: str, name: str) -> str | None:
+    """Return the id inside of the job that alone may own a blob; in the app's own container the name says it whole."""
+    owner = owner_of(name)
+    return None if owner is None else room_job(room, owner)
 
 
 class _References:
@@ -136,7 +175,7 @@ class _References:
 
     @property
     def jobs(self) -> set[str]:
-        return {entry.job for entry in self._submissions}
+        return {entry.about for entry in self._submissions}
 
     @cached_property
     def names(self) -> set[str]:
@@ -144,8 +183,8 @@ class _References:
 
     def _texts(self, entry: Entry) -> Iterator[str]:
         try:
-            left = [msgspec.json.decode(plain(self._parked.body(entry).strip()))]
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ParkedTamperedError):
+            left = [msgspec.json.decode(plain(self._parked.body(entry)))]
+        except (ValueError, RecursionError, ParkedTamperedError):
             # Nobody can read it, so no replay of it can ask for a blob.
             return
         while left:
@@ -156,7 +195,3 @@ class _References:
                     left += inner
                 case dict(inner):
                     left += inner.values()
-
-
-def _job_of(blob: BlobProperties) -> str:
-    return str(blob.name).partition("/")[0]

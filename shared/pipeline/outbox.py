@@ -13,6 +13,7 @@ from shared.connections import Connections
 from shared.errors import SignalNotSentError
 from shared.ledger.ledger import Event, Ledger
 from shared.ledger.records import Job, JobState
+from shared.payload.names import bus_name
 from shared.pending import Pointer
 from shared.pipeline.finish_call import Pending
 from shared.pipeline.messages import Completed, Outcome, decode, encode
@@ -90,9 +91,9 @@ class BusAnnouncements:
         message = ServiceBusMessage(
             encode(event),
             application_properties={**names, "revision": event.revision},
-            subject=event.job,
+            subject=bus_name(event.job),
             content_type="application/json",
-            message_id=f"{event.job}:{event.revision}",
+            message_id=bus_name(f"{event.job}:{event.revision}"),
         )
         try:
             with self._connections.bus_client() as bus, bus.get_topic_sender(TOPIC) as sender:

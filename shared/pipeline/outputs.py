@@ -6,6 +6,7 @@ at once, leave the same set. Only what the manifest names is the output; docs/le
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from typing import Any, Final
 
 import msgspec
@@ -79,10 +80,13 @@ class PartWriter:
 
     def write(self, content: Any) -> None:
         """Add one line."""
-        line = msgspec.json.encode(content) + b"\n"
+        self.write_line(msgspec.json.encode(content) + b"\n")
+
+    def write_line(self, line: bytes) -> None:
+        """Add one line as it is, with its line feed."""
         if self._items and self._size + len(line) > self._limit:
             self.close()
-        self._compressed.append(self._packer.compress(line))
+        self._compressed.write(self._packer.compress(line))
         self._items += 1
         self._size += len(line)
 
@@ -90,12 +94,13 @@ class PartWriter:
         """Write what was not written yet; a name of which there are no lines has no parts."""
         if not self._items:
             return
-        content = b"".join([*self._compressed, self._packer.flush()])
-        self._outputs.put_part(f"{self._name}-{self._number:06}", content, self._items)
+        self._compressed.write(self._packer.flush())
+        self._outputs.put_part(f"{self._name}-{self._number:06}", self._compressed.getvalue(), self._items)
         self._number += 1
         self._begin()
 
     def _begin(self) -> None:
         self._packer = zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
-        self._compressed: list[bytes] = []
+        # What it holds is handed over without a copy.
+        self._compressed = BytesIO()
         self._items = self._size = 0

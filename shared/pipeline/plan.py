@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from shared.payload import Frame as FrameOfIndex
 from shared.payload import FrameIndex, Limits, Payload
+from shared.payload.names import payload_name
 from shared.pipeline.messages import VERSION, Chunk, Frame
 
 
@@ -20,6 +21,8 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
     codec: str
     blob: str | None = None
     inline: str | None = None
+    #: As in the work message.
+    is_kept: bool = False
 
 
 class PlannedChunk(Struct, frozen=True, array_like=True):
@@ -66,7 +69,17 @@ class Plan(Struct, frozen=True, kw_only=True):
             first_id=first_id + chunk.before,
             blob=self.source.blob,
             inline=self.source.inline,
+            is_kept=self.source.is_kept,
         )
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        """The names of what its publisher wrote for it and for nothing else: the payload, and where it is its index."""
+        if self.source.blob is None or self.source.is_kept:
+            return ()
+        frames = tuple(FrameOfIndex(*frame) for chunk in self.chunks for frame in chunk.frames)
+        folder = self.source.blob.partition("/")[0]
+        return self.source.blob, payload_name(folder, FrameIndex(frames).sha256)
 
     def encode(self) -> bytes:
         """Return the plan as it is stored."""
@@ -84,6 +97,7 @@ def plan_of(job: str, workload: str, payload: Payload, chunk_items: int, limits:
         codec=payload.codec.value,
         blob=None if payload.blob is None else payload.blob.name,
         inline=None if payload.inline is None else base64.b64encode(payload.inline).decode(),
+        is_kept=payload.is_kept,
     )
     return Plan(job=job, workload=workload, source=source, chunks=_chunks(payload.index, chunk_items, limits))
 

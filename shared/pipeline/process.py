@@ -4,10 +4,7 @@ The order of the writes is what makes it safe to be killed anywhere: the result 
 entry before the message about it, and both before the host deletes the work message.
 """
 
-import base64
-import binascii
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -18,11 +15,14 @@ from shared.errors import RefusedError
 from shared.parked.attempts import Attempts
 from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
 from shared.parked.parking import FailedMessage, Parking, parked_result
-from shared.payload.names import check_job
+from shared.payload.envelope import plain
+from shared.payload.limits import Limits
+from shared.payload.names import is_job
 from shared.pipeline.chunk_reader import ReadChunk
-from shared.pipeline.chunk_result import ResultStore, StoredResult, result_of
+from shared.pipeline.chunk_result import ResultStore, StoredResult
 from shared.pipeline.deliveries import Deliveries, Delivery
 from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode
+from shared.pipeline.parts import run_in_parts
 from shared.pipeline.send_result import SendResult
 from shared.telemetry import metrics
 from shared.telemetry.spans import Piece
@@ -30,7 +30,6 @@ from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.usage.bill import charges
 from shared.usage.meter import tallied
 from shared.workloads.registry import Workloads
-from shared.workloads.run import run
 
 Work: TypeAlias = Chunk | Finish
 
@@ -57,6 +56,7 @@ class Tools:
     attempts: Attempts
     finishing: Finishing
     clock: Clock
+    limits: Limits = field(default_factory=Limits)
     telemetry: Telemetry = SILENT
 
 
@@ -85,7 +85,7 @@ class Processor:
             return True
         parked = self._tools.parking.table.find(work.job, _key(work))
         # One that was replayed since is this delivery's to run.
-        if parked is None or parked.state not in SETTLED:
+        if parked is None or parked.stage is Stage.ACCEPT or parked.state not in SETTLED:
             return False
         self._send_parked(work, parked)
         return True
@@ -110,11 +110,13 @@ class Processor:
         started = self._tools.clock.monotonic()
         with tallied() as requests:
             workload = self._tools.workloads.named(work.workload)
-            processed = run(workload, self._tools.read(work), work.first_id)
-            stored = self._tools.results.put(work, result_of(work, processed))
+            with self._tools.read(work) as parts:
+                ran = run_in_parts(workload, parts, work.first_id, self._tools.limits)
+                stored = self._tools.results.put(work, ran)
         seconds = self._tools.clock.monotonic() - started
         self._send_done(work, stored, round(seconds * 1000), charges(requests))
         self._count(work.workload, stored, seconds)
+        self._tools.telemetry.add(metrics.CLOSE_LOOKS, ran.closely, workload=work.workload)
 
     def _count(self, workload: str, stored: StoredResult, seconds: float) -> None:
         add = self._tools.telemetry.add
@@ -153,24 +155,16 @@ class Processor:
 
 def _read(delivery: Delivery) -> Work:
     try:
-        message: Internal = decode(_plain(delivery.body))
+        message: Internal = decode(plain(delivery.body))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _refused(f"{type(error).__name__}: {error}") from error
     if not isinstance(message, Chunk | Finish):
         raise _refused(f"it is a {type(message).__name__.lower()}, which belongs on another queue")
     if message.v != VERSION:
         raise _refused(f"its version is {message.v}, and this is version {VERSION}")
-    check_job(message.job)
+    if not is_job(message.job):
+        raise _refused(f"no job can be called {message.job[:100]!r}")
     return message
-
-
-def _plain(body: bytes) -> bytes:
-    """Return the JSON of a body that a portal or a .NET program sent as Base64; any other as it is."""
-    if body.lstrip()[:1] == b"{":
-        return body
-    with suppress(binascii.Error):
-        return base64.b64decode(body, validate=True)
-    return body
 
 
 def _refused(found: str) -> RefusedError:

@@ -11,7 +11,7 @@ import msgspec
 
 from shared.ledger.ledger import MOST_ROWS
 from shared.parked.entry import NO_JOB, Entry, Stage, content_key
-from shared.payload.names import NAME
+from shared.payload.names import is_job
 from shared.pipeline.messages import VERSION, Result, decode
 from shared.pipeline.send_result import QUEUE
 
@@ -27,6 +27,7 @@ class Reason(StrEnum):
     UNKNOWN_JOB = "result_of_unknown_job"
     REFUSED = "result_refused"
     LEDGER_UNREADABLE = "ledger_unreadable"
+    FAILED = "result_failed"
 
 
 _INSTEAD: Final = {
@@ -34,6 +35,7 @@ _INSTEAD: Final = {
     Reason.UNKNOWN_JOB: "find out who else sends to the queue of results; replay it when the job was restored",
     Reason.REFUSED: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
     Reason.LEDGER_UNREADABLE: "restore the job's rows, then replay",
+    Reason.FAILED: "look in the log for what failed; its chunk is dispatched again by itself",
 }
 
 
@@ -92,13 +94,13 @@ def _read(message: Received) -> Arrived | Unsettled:
         return Unsettled(message, Reason.UNREADABLE, f"it has {len(message.body)} bytes, {LONGEST_BODY} may be")
     try:
         found = decode(message.body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         return Unsettled(message, Reason.UNREADABLE, str(error))
     if not isinstance(found, Result):
         return Unsettled(message, Reason.UNREADABLE, f"it is a {type(found).__name__.lower()}, not a result")
     if found.v != VERSION:
         return Unsettled(message, Reason.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")
-    if not NAME.fullmatch(found.job):
+    if not is_job(found.job):
         # No table takes every name as a key, so asking for the job would fail like an outage, for ever.
         return Unsettled(message, Reason.UNREADABLE, f"no job can be called {found.job[:100]!r}")
     return Arrived(message, found)

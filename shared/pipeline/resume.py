@@ -1,18 +1,18 @@
 """Lets a paused job go on, once a person has seen why it stopped."""
 
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from shared.clock import Clock
-from shared.errors import ContentionError, JobStateError
-from shared.ledger.decisions import resumed
+from shared.errors import ContentionError, JobStateError, SignalNotSentError
+from shared.ledger.decisions import may_dispatch, resumed
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job, JobState
-from shared.pipeline.accept import SUBMISSIONS
+from shared.pending import PendingTable, Pointer
 from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.messages import Dispatch, encode
+from shared.pipeline.start import DISPATCH_POINTER, Hints
 
 MOST_ATTEMPTS: Final = 20
 
@@ -23,7 +23,8 @@ class Resume:
 
     ledger: Ledger
     finish: FinishCall
-    send: Callable[[str, str], None]
+    pending: PendingTable
+    hints: Hints
     clock: Clock
 
     def resume(self, job_id: str) -> Job:
@@ -32,8 +33,11 @@ class Resume:
         # The pointer that every unfinished job has makes good what is lost from here on.
         if job.state is JobState.FINISHING:
             self.finish.send(job.job, job.revision)
-        else:
-            self.send(SUBMISSIONS, encode(Dispatch(job=job.job)).decode())
+        elif may_dispatch(job):
+            # The next tick goes on with it, and somebody at once where there is a bus to tell them.
+            self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job.job))
+            with suppress(SignalNotSentError):
+                self.hints.send_job(job.job)
         return job
 
     def _written(self, job_id: str, now: datetime) -> Job:

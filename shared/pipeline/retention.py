@@ -4,21 +4,27 @@ Kept for ever: the tombstone (so that the same submission is still known), outpu
 it safe: first nothing refers to the bytes any more, then the bytes go, then the pointer that led here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Protocol
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient
 
 from shared.answers import expecting_an_answer
 from shared.clock import Clock
+from shared.errors import PlanLostError
 from shared.ledger.decisions import buried
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
+from shared.parked.entry import Entry, Stage
+from shared.payload.names import room_of
 from shared.pending import PendingTable, Pointer
+from shared.pipeline.plan_store import PlanStore
+from shared.topology import PLANS, payload_container
 
 #: The kind of the pointers that lead to finished jobs.
 RETENTION_POINTER: Final = "retention"
@@ -29,7 +35,7 @@ LATER: Final = timedelta(days=1)
 class Parked(Protocol):
     """What is parked, as far as a job's end is concerned."""
 
-    def entries(self, job: str | None = None) -> Iterator[object]:
+    def entries(self, job: str | None = None) -> Iterator[Entry]:
         """Yield what is parked of a job and still open."""
         ...
 
@@ -41,8 +47,9 @@ class Retention:
     ledger: Ledger
     parked: Parked
     pending: PendingTable
-    #: Containers whose blobs are named after their job: payloads with plans, and results.
-    containers: Sequence[ContainerClient]
+    plans: PlanStore
+    #: Returns the client of a container.
+    container: Callable[[str], ContainerClient]
     clock: Clock
     period: timedelta
 
@@ -60,16 +67,29 @@ class Retention:
             return False
         if job is not None:
             self.ledger.remove_rows(job.job)
-            for container in self.containers:
-                _empty(container, f"{job.job}/")
+            self._remove_bytes(job)
         self.pending.remove(pointer)
         return True
+
+    def _remove_bytes(self, job: Job) -> None:
+        """Remove what the job owns; others may write beside it, so what its publisher wrote goes by name alone."""
+        _empty(self.container("results"), f"{job.job}/")
+        if job.plan is not None:
+            published = self.container(payload_container(room_of(job.job)))
+            with suppress(PlanLostError):
+                for name in self.plans.read(job.job, job.plan).blobs:
+                    _remove_blob(published, name)
+            # The plan after what it names: whoever ends in between reads it again.
+            _remove_blob(self.container(job.plan.container), job.plan.name)
+        _empty(self.container(PLANS), f"{job.job}/")
 
     def _buried(self, job: Job) -> bool:
         if job.state is JobState.BURIED:
             return True
         # A replay may have begun another revision, and what is parked is replayed from these very bytes.
-        if job.state not in FINISHED or next(iter(self.parked.entries(job.job)), None) is not None:
+        # What only claims to be of this job is nobody's reason to keep it, wherever the version before put that.
+        is_needed = any(entry.stage is not Stage.ACCEPT for entry in self.parked.entries(job.job))
+        if job.state not in FINISHED or is_needed:
             return False
         return self.ledger.commit(buried(job)) is not None
 
@@ -77,8 +97,23 @@ class Retention:
 def _empty(container: ContainerClient, folder: str) -> None:
     with expecting_an_answer(f"remove what is in {container.container_name}/{folder}"):
         for blob in container.list_blobs(name_starts_with=folder):
-            try:
-                container.delete_blob(blob.name, etag=blob.etag, match_condition=MatchConditions.IfNotModified)
-            except (ResourceModifiedError, ResourceNotFoundError):
-                # Touched since it was listed: a publisher is dropping it again, and the tombstone answers that.
-                continue
+            _remove(container, blob.name, blob.etag)
+
+
+def _remove_blob(container: ContainerClient, name: str) -> None:
+    with expecting_an_answer(f"remove {container.container_name}/{name}"):
+        try:
+            etag = str(container.get_blob_client(name).get_blob_properties().etag)
+        except ResourceNotFoundError:
+            # Or its whole container is, which its publishers may delete.
+            return
+        _remove(container, name, etag)
+
+
+def _remove(container: ContainerClient, name: str, etag: str) -> None:
+    try:
+        container.delete_blob(name, etag=etag, match_condition=MatchConditions.IfNotModified)
+    except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
+        # Touched since: a publisher is dropping it again, and the tombstone answers that. Or it is leased, or has
+        # snapshots: the sweep of what nobody needs looks at it again.
+        return

@@ -13,6 +13,7 @@ from shared.closing import Closing
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.kept_sender import FAILURES, KeptSender
+from shared.payload.names import bus_name
 from shared.pipeline.messages import Result, encode
 
 QUEUE: Final = "results"
@@ -100,4 +101,4 @@ class BusResults(Closing):
 
 
 def _message(result: Result, body: bytes) -> ServiceBusMessage:
-    return ServiceBusMessage(body, content_type="application/json", correlation_id=result.job)
+    return ServiceBusMessage(body, content_type="application/json", correlation_id=bus_name(result.job))

@@ -11,20 +11,21 @@ A lost reply is the same case: what was written is there when the rows are read.
 that was read before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import sleep
 from typing import Protocol
 
 from shared.clock import Clock
-from shared.errors import LedgerError, SettleIncompleteError, SluiceError, StorageUnavailableError
+from shared.errors import LedgerError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger.counting import commit, counting
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import ChunkRow, Job, JobState
 from shared.ledger.settlement import DEFAULT_LIMIT, ParkLimit, Settlement, settle
 from shared.parked.entry import Entry
 from shared.pending import Pointer
+from shared.pipeline.failure import Nature, nature_of, parks
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.patience import Patience
 from shared.pipeline.received import Arrived, Reason, Received, Unsettled, entry_of, sort
@@ -33,6 +34,7 @@ from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told
 from shared.telemetry.spans import Piece
 from shared.telemetry.telemetry import SILENT, Telemetry
+from shared.trying import all_tried
 
 
 class ParkStore(Protocol):
@@ -96,30 +98,45 @@ class Settler:
         self._limit, self._pause, self._telemetry = limit, pause, telemetry
 
     def settle(self, messages: Sequence[Received]) -> Settled:
-        """Settle a batch; raises SettleIncompleteError when storage was away for too long.
+        """Settle a batch, each part by itself; raises SettleIncompleteError when storage was away for too long.
 
-        The whole batch is then delivered again, and what was settled is dropped as duplicates.
+        The whole batch is then delivered again, and what was settled is dropped as duplicates. What fails for any
+        other reason is found out alone and parked after a few deliveries, so that no batch comes for ever.
         """
         patience = Patience(self._clock, self._pause)
         found = sort(messages)
         parts = [partial(self._settle_group, group, patience) for group in found.groups]
         parts += [partial(self._park, [bad], patience) for bad in found.unreadable]
-        outcome, failures = Settled(), []
-        for part in parts:
-            try:
-                outcome += part()
-            except SluiceError as error:
-                failures.append(error)
-        if failures:
+        failures: list[Exception] = []
+        try:
+            return sum(all_tried(parts, failures.append), Settled())
+        except Exception as error:
             raise SettleIncompleteError(
-                f"{len(failures)} of {len(parts)} groups of results were not settled, the first because: {failures[0]}; "
+                f"{len(failures)} of {len(parts)} groups of results were not settled, the first because: {told(error)}; "
                 "the batch is delivered again"
-            ) from failures[0]
-        return outcome
+            ) from error
 
     def _settle_group(self, arrived: Sequence[Arrived], patience: Patience) -> Settled:
-        with counting():
-            return self._credit(_Group(arrived, any(one.message.deliveries > 1 for one in arrived)), patience)
+        try:
+            with counting():
+                return self._credit(_Group(arrived, any(one.message.deliveries > 1 for one in arrived)), patience)
+        except Exception as error:
+            if nature_of(error) is Nature.TRANSIENT:
+                raise
+            if len(arrived) > 1:
+                # One of them is odd, and the others must not wait for it.
+                return sum(all_tried(self._each(arrived, patience), lambda _error: None), Settled())
+            return self._odd(arrived[0], error, patience)
+
+    def _each(self, arrived: Iterable[Arrived], patience: Patience) -> Iterator[Callable[[], Settled]]:
+        return (partial(self._settle_group, (one,), patience) for one in arrived)
+
+    def _odd(self, one: Arrived, error: Exception, patience: Patience) -> Settled:
+        """Park a result that fails for a reason of its own, or raise to have it delivered again."""
+        tell(events.RESULTS_UNCREDITED, job=one.result.job, results=1, error=told(error), at=place(error))
+        if not parks(nature_of(error), one.message.deliveries):
+            raise error
+        return self._park([_unsettled(one, Reason.FAILED, type(error).__name__)], patience)
 
     def _credit(self, group: _Group, patience: Patience) -> Settled:
         arrived = group.arrived

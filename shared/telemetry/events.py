@@ -126,8 +126,8 @@ RESULTS_UNCREDITED: Final = Event(
     name="sluice.results.uncredited",
     level=ERROR,
     fields=("job", "results", "error", "at"),
-    meaning="the rows of a job cannot be read or take no more, so its results were parked",
-    remedy="restore the job's rows, then `sluice parked replay`",
+    meaning="results could not be credited: the rows of their job cannot be read, take no more, or the results are odd",
+    remedy="look at the error; restore the job's rows where they are damaged, then `sluice parked replay`",
     alert=Alert(severity=Severity.ERROR),
 )
 RESULTS_DROPPED: Final = Event(
@@ -153,6 +153,40 @@ POISON_DRAINED: Final = Event(
     fields=("queue", "messages"),
     meaning="the host gave up on messages before the app did; they are parked now",
     remedy="find in the log why instances end or time out, then `sluice parked replay`",
+    alert=Alert(severity=Severity.ERROR),
+)
+POISON_KEPT: Final = Event(
+    name="sluice.poison.kept",
+    level=ERROR,
+    fields=("queue", "error", "at"),
+    meaning="a message that the host gave up on could not be parked now; it stays where it is, the others were parked",
+    remedy="look at the error; the tick tries again each quarter of an hour, and the message expires after seven days",
+    alert=Alert(severity=Severity.ERROR),
+)
+PARKED_BY_BYTES: Final = Event(
+    name="sluice.message.odd",
+    level=ERROR,
+    fields=("key", "error", "at"),
+    meaning="a message could not be parked as what it claims to be, so its bytes alone are kept, under no job",
+    remedy="find out who sent it: `sluice parked list`; tell the project, no message should do that",
+    alert=Alert(severity=Severity.WARNING),
+)
+
+# --- rooms ---
+
+ROOM_REMADE: Final = Event(
+    name="sluice.room.remade",
+    level=WARNING,
+    fields=("container",),
+    meaning="the container of a room was gone, so one of its publishers deleted it; it was made again, empty",
+    remedy="ask its publishers; what they publish again counts once, and what was parked for it can then be replayed",
+)
+ROOM_UNREAD: Final = Event(
+    name="sluice.room.unread",
+    level=ERROR,
+    fields=("queue", "messages"),
+    meaning="a queue of submissions belongs to no room of this installation: nobody reads what is on it",
+    remedy="name its room in SLUICE_ROOMS again until the queue is empty, then delete queue, poison queue and container",
     alert=Alert(severity=Severity.ERROR),
 )
 
@@ -184,20 +218,35 @@ HELD_UNDISPATCHED: Final = Event(
     name="sluice.held.undispatched",
     level=WARNING,
     fields=("gate", "entry", "queue", "error"),
-    meaning="held work that may start could not be put on its queue; the next tick tries again",
+    meaning="held work that may start could not be put on its queue, or a held job not be started; the next tick tries again",
+)
+HELD_UNREADABLE: Final = Event(
+    name="sluice.held.unreadable",
+    level=ERROR,
+    fields=("gate", "entry"),
+    meaning="a row of what is held was written by somebody else and cannot be read; it is left alone, the others are served",
+    remedy="look at the row in the table `held`: write it anew, or remove it; a job of its name goes on by itself",
+    alert=Alert(severity=Severity.ERROR),
+)
+HELD_STRANGE: Final = Event(
+    name="sluice.held.strange",
+    level=WARNING,
+    fields=("gate", "entry"),
+    meaning="what was held names a job that does not wait behind this gate, or none at all; it is removed",
+    remedy="`sluice jobs show ENTRY`: a job that is there goes on by itself, behind its own gate",
 )
 SIGNAL_REFUSED: Final = Event(
     name="sluice.signal.refused",
     level=WARNING,
     fields=(),
-    meaning="a signal on the bus names no gate",
+    meaning="a signal on the bus names no gate and no job",
     remedy="find out who else sends to the topic of signals",
 )
 SIGNAL_UNSERVED: Final = Event(
     name="sluice.signal.unserved",
     level=WARNING,
-    fields=("gate", "error"),
-    meaning="a release could not be served at its signal; the tick does it",
+    fields=("gate", "job", "error"),
+    meaning="what a signal hints at could not be done at once; the tick does it",
 )
 SIGNAL_UNSENT: Final = Event(
     name="sluice.signal.unsent",

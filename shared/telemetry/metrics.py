@@ -39,6 +39,14 @@ TRANSACTIONS: Final = Metric(
     meaning="transactions that chunks worked on, accepted or rejected",
     remedy="many rejected: look at the reasons in a job's output, and ask its publisher",
 )
+CLOSE_LOOKS: Final = Metric(
+    name="sluice.transactions.close_looks",
+    kind=Kind.COUNTER,
+    unit="{transaction}",
+    attributes=("workload",),
+    meaning="transactions that were read one by one, since their layout was not one of those seen last",
+    remedy="as many as transactions, and chunks are slow: have the publisher write its keys in one order, or write longer files",
+)
 SETTLED: Final = Metric(
     name="sluice.settle.results",
     kind=Kind.HISTOGRAM,

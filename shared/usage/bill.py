@@ -1,6 +1,6 @@
 """The price of what was counted: requests by what they are billed as and why they were made, and the sum."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -72,14 +72,6 @@ class Bill:
     def requests(self) -> int:
         """Every request, priced or not."""
         return sum(line.number for line in self.lines) + self.unpriced
-
-    def by_cause(self) -> dict[str, tuple[int, Decimal]]:
-        """Return requests and amount of each cause, the dearest first."""
-        found: defaultdict[str, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
-        for (_, cause), number, amount in self.lines:
-            before = found[cause]
-            found[cause] = before[0] + number, before[1] + amount
-        return dict(sorted(found.items(), key=lambda one: -one[1][1]))
 
 
 def meter_of(kind: Kind) -> str:

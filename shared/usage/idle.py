@@ -1,18 +1,17 @@
 """Who asks for what on a day without work: the app, the host that runs it, and the platform around both; pure."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from shared.usage.bill import Usage, added, useful
+from shared.usage.bill import Usage, useful
 from shared.usage.diary import MOST_UNNOTED
 
 DAY: Final = 86_400
 #: The tick's two questions: which gates hold something, what is due.
 REQUESTS_OF_A_TICK: Final = 2
-#: The daily sweep of a container with nothing old in it: its pointer twice, the oldest submission, a page of the list.
-OF_A_SWEEP: Final = useful(table=2, queue=1, blob_list=1)
+#: The daily look for rooms: containers that are gone, queues that nobody reads.
+OF_ROOMS: Final = useful(queue=1, blob_list=1)
 #: Minutes between two looks at a poison queue.
 POISON_MINUTES: Final = 15
 #: Intervals of the host, in seconds: the lease of the instance that leads and of the one that has the timer.
@@ -38,6 +37,8 @@ class Installation:
 
     is_push: bool = False
     work_queues: int = 1
+    #: Beside the common one.
+    rooms: int = 0
     #: Instances that are always there; without any, nobody polls and each tick starts one.
     instances: int = 1
     instance_gb: int = 2
@@ -69,27 +70,29 @@ def idle_day(installation: Installation) -> list[Asker]:
     return [*_app(installation), *_host(installation), *_platform(installation)]
 
 
-def proven(askers: Iterable[Asker]) -> Usage:
-    """Return what is asked for certain."""
-    return added(*(one.usage for one in askers if one.is_proven))
-
-
 def _app(one: Installation) -> list[Asker]:
-    ticks, queues = DAY // one.tick_seconds, 1 + one.work_queues
+    ticks, queues = DAY // one.tick_seconds, 1 + one.rooms + one.work_queues
     looks = queues * DAY // (60 * POISON_MINUTES)
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
-        Asker(Who.APP, "tick: payloads that nobody named, once a day", OF_A_SWEEP),
+        Asker(Who.APP, "tick: payloads that nobody named, once a day", _of_a_sweep(one.rooms)),
+        Asker(Who.APP, "tick: rooms without a container, queues without a room, once a day", OF_ROOMS),
         Asker(Who.APP, "its own count, noted", useful(table=(REQUESTS_OF_A_TICK * ticks + looks) // MOST_UNNOTED)),
     ]
+
+
+def _of_a_sweep(rooms: int) -> Usage:
+    """With nothing old in any container: its pointer twice, each queue's oldest submission, a page of each container."""
+    return useful(table=2, queue=1 + rooms, blob_list=2 + rooms)
 
 
 def _host(one: Installation) -> list[Asker]:
     if not one.instances:
         return []
     polls, ticks, others = one.instances * DAY // one.polling_seconds, DAY // one.tick_seconds, one.instances - 1
-    queues = ["submissions", *(f"work-{n:02}" for n in range(0 if one.is_push else one.work_queues))]
+    rooms = [f"the queue of room {n}" for n in range(1, one.rooms + 1)]
+    queues = ["submissions", *rooms, *(f"work-{n:02}" for n in range(0 if one.is_push else one.work_queues))]
     primary = DAY // PRIMARY_RENEWAL + others * DAY // PRIMARY_RETRY
     timer = DAY // TIMER_RENEWAL + others * DAY // TIMER_RETRY
     return [
@@ -102,7 +105,7 @@ def _host(one: Installation) -> list[Asker]:
 
 def _platform(one: Installation) -> list[Asker]:
     listeners = BUS_LISTENERS + one.is_push
-    queues = 1 + (0 if one.is_push else one.work_queues)
+    queues = 1 + one.rooms + (0 if one.is_push else one.work_queues)
     waits = one.instances * listeners * DAY // BUS_WAIT
     looks = DAY // one.scaler_seconds
     return [

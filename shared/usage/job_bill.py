@@ -13,8 +13,8 @@ REQUESTS_OF_A_MESSAGE: Final = 3
 TAKEN_AT_ONCE: Final = 32
 #: How many messages the host takes with one request; host.json says so.
 HOST_TAKES: Final = 16
-#: Submission, dispatch and finish travel as a message each, beside the chunks.
-OTHER_MESSAGES: Final = 3
+#: Submission and finish travel as a message each, beside the chunks.
+OTHER_MESSAGES: Final = 2
 #: A result is sent once it is known what its chunk took, and received and completed by the host.
 BUS_OPERATIONS_OF_A_RESULT: Final = 3
 #: GB of an instance, for the time that the chunks took.

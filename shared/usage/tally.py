@@ -51,13 +51,6 @@ class Tally:
         with self._lock:
             return Counter(self._counts)
 
-    def by_cause(self) -> dict[str, int]:
-        """Return the requests of each cause."""
-        causes: Counter[str] = Counter()
-        for (_, cause), count in self.counts().items():
-            causes[cause.value] += count
-        return dict(causes)
-
     def total(self) -> int:
         """Return how many requests there were."""
         return self.counts().total()

@@ -14,10 +14,11 @@ from shared.gate.held_work import PARALLEL, HeldWork
 from shared.gate.operator import Operator
 from shared.gate.overview import Overview, overview
 from shared.gate.receipts import ReceiptTable
-from shared.gate.releaser import Releaser
+from shared.gate.releaser import GoingOn, Releaser
 from shared.gate.signals import BusSignals, NoSignals, Signals
 from shared.ids import BlobStore
 from shared.pending import PendingTable
+from shared.telemetry.telemetry import SILENT, Telemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +29,19 @@ class Gatehouse:
     held: HeldTable
     work: HeldWork
     operator: Operator
-    releaser: Releaser
-    tick: GateTick
     receipts: ReceiptTable
     pending: PendingTable
+    signals: Signals
     clock: Clock
     container: ContainerClient
+
+    def releaser(self, jobs: GoingOn, telemetry: Telemetry = SILENT) -> Releaser:
+        """Return what starts everything that is held; `jobs` starts what is put on no queue."""
+        return Releaser(self.work, jobs, self.receipts, self.signals, clock=self.clock, telemetry=telemetry)
+
+    def tick(self, releaser: Releaser) -> GateTick:
+        """Return what the timer does for gates."""
+        return GateTick(self.gates, releaser, self.pending, self.signals, self.clock)
 
     def overview(self) -> list[Overview]:
         """Return every gate that has a blob or holds something, by name."""
@@ -57,16 +65,14 @@ def gatehouse(
     pending = PendingTable(tables.get_table_client("pending"))
     audit = AuditTable(tables.get_table_client("audit"), clock)
     receipts = ReceiptTable(tables.get_table_client("receipts"))
-    releaser = Releaser(work, receipts, clock, connections.telemetry)
     return Gatehouse(
         gates=gates,
         held=held,
         work=work,
         operator=Operator(gates, pending, audit, signals, clock),
-        releaser=releaser,
-        tick=GateTick(gates, releaser, pending, signals, clock),
         receipts=receipts,
         pending=pending,
+        signals=signals,
         clock=clock,
         container=container,
     )

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from shared.clock import Clock, SystemClock
 from shared.concurrency.tuning import no_top_up
 from shared.connections import Connections
+from shared.gate.releaser import Releaser
 from shared.ids import BlobStore, RangeGenerator
 from shared.parked.attempts import Attempts
 from shared.parked.drain import drain_poison
-from shared.payload import Intake, Limits, PayloadStore
-from shared.pending import PendingTable
-from shared.pipeline.accept import SUBMISSIONS, Acceptance
+from shared.payload import Limits, PayloadStores
+from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals
 from shared.pipeline.deliveries import Deliveries
 from shared.pipeline.dispatch import Dispatcher, pause_apart
@@ -23,13 +23,16 @@ from shared.pipeline.orphans import Orphans
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.resume import Resume
 from shared.pipeline.retention import Retention
+from shared.pipeline.rooms import Rooms, point_at
 from shared.pipeline.settle import Settler
+from shared.pipeline.start import Starter
 from shared.pipeline.sweep import Sweep
 from shared.settings import Settings
 from shared.tick import Tick
 from shared.topology import POISON_SUFFIX, topology
+from shared.trying import all_tried
 from shared.wiring.concurrency import foresight, tuning
-from shared.wiring.gates import Gatehouse
+from shared.wiring.gates import Gatehouse, gatehouse
 from shared.wiring.push import Push, Waking, waking_nobody
 from shared.wiring.stores import outbox, queue_sender, table_ledger
 from shared.wiring.usage import day_budget
@@ -37,8 +40,6 @@ from shared.wiring.works import Works
 
 #: The sequence that transactions of all jobs are numbered by.
 TRANSACTION_IDS: Final = "transactions"
-#: A dispatch hands over well before the host's functionTimeout of ten minutes.
-DISPATCH_PATIENCE: Final = timedelta(minutes=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class Line:
     """The stages around the work queues: what arrives, what is settled, and the tick that looks after all of it."""
 
     arrivals: Arrivals
+    releaser: Releaser
     settler: Settler
     tick: Tick
 
@@ -70,33 +72,41 @@ def line(  # noqa: PLR0913 - the parts of an app
     )
     waking = waking_nobody if push is None else foresight(work.following, tune, push.notifier)
     finish = FinishCall(_waking(send, waking), gates.pending, clock)
-    acceptance = _acceptance(connections, settings, gates, work, clock)
     dispatcher = Dispatcher(
         ledger=ledger,
-        plans=acceptance.plans,
-        enclose=_enclosing(connections, acceptance.limits),
+        plans=PlanStore(connections.blobs.get_container_client),
+        enclose=_enclosing(connections, Limits()),
         send=send,
         finish=lambda job: finish.send(job.job, job.revision),
         clock=clock,
         work_queues=settings.work_queues,
         pause=pause_apart,
-        patience=DISPATCH_PATIENCE,
         most_puts=work.most_puts,
         waking=waking,
+        memory=work.memory,
         telemetry=connections.telemetry,
     )
+    starter = Starter(
+        ledger=ledger,
+        gates=gates.work,
+        dispatcher=dispatcher,
+        hints=gates.signals,
+        pending=gates.pending,
+        clock=clock,
+    )
+    releaser = gates.releaser(starter, connections.telemetry)
     sweep = Sweep(
         ledger=ledger,
         pending=gates.pending,
-        acceptance=acceptance,
+        starter=starter,
         dispatcher=dispatcher,
         finish=finish,
-        send=send,
         retention=Retention(
             ledger=ledger,
             parked=work.parking.table,
             pending=gates.pending,
-            containers=[connections.blobs.get_container_client(name) for name in ("payloads", "results")],
+            plans=dispatcher.plans,
+            container=connections.blobs.get_container_client,
             clock=clock,
             period=settings.retention,
         ),
@@ -105,21 +115,30 @@ def line(  # noqa: PLR0913 - the parts of an app
     )
     deliveries = Deliveries(Attempts(connections.tables.get_table_client("parked")))
     return Line(
-        arrivals=Arrivals(acceptance, dispatcher, send, work.parking, deliveries),
+        arrivals=Arrivals(_acceptance(connections, settings, work, starter), work.parking, deliveries),
+        releaser=releaser,
         settler=Settler(ledger, finish, work.parking.table, clock, telemetry=connections.telemetry),
         tick=Tick(
             pending=gates.pending,
-            gates=gates.tick,
+            gates=gates.tick(releaser),
             sweep=sweep,
             outbox=outbox(connections, clock),
             orphans=Orphans(
                 ledger=ledger,
                 parked=work.parking.table,
                 pending=gates.pending,
-                payloads=connections.blobs.get_container_client("payloads"),
-                submissions=connections.queues.get_queue_client(SUBMISSIONS),
+                container=connections.blobs.get_container_client,
+                queue=connections.queues.get_queue_client,
+                rooms=settings.rooms,
                 clock=clock,
                 retention=settings.retention,
+            ),
+            rooms=Rooms(
+                rooms=settings.rooms,
+                blobs=connections.blobs,
+                queues=connections.queues,
+                pending=gates.pending,
+                clock=clock,
             ),
             drain_poison=lambda: _drain_poison(connections, settings, work),
             tune=tune.run,
@@ -137,42 +156,45 @@ def _waking(send: Callable[[str, str], None], waking: Waking) -> Callable[[str, 
     return put
 
 
-def _acceptance(
-    connections: Connections, settings: Settings, gates: Gatehouse, work: Works, clock: Clock
-) -> Acceptance:
-    limits, payloads = Limits(), connections.blobs.get_container_client("payloads")
+def _acceptance(connections: Connections, settings: Settings, work: Works, starter: Starter) -> Acceptance:
+    limits = Limits()
     # A job takes one block of ids, as large as it is: there is nothing to fetch ahead.
     ids = RangeGenerator(BlobStore(connections.blobs.get_container_client("ids"), TRANSACTION_IDS), prefetch=False)
     return Acceptance(
-        ledger=table_ledger(connections),
-        intake=Intake(PayloadStore(payloads, limits), limits),
-        plans=PlanStore(payloads),
+        ledger=starter.ledger,
+        stores=PayloadStores(connections.blobs.get_container_client, limits, point_at(starter.pending)),
+        plans=starter.dispatcher.plans,
         ids=ids,
-        gates=gates.work,
-        send=queue_sender(connections),
-        pending=gates.pending,
-        clock=clock,
+        gates=starter.gates,
+        start=starter.start,
+        pending=starter.pending,
+        clock=starter.clock,
         sums={name: work.workloads.named(name).sums for name in work.workloads},
         limits=limits,
         chunk_items=settings.chunk_items,
         overdue=settings.chunk_overdue,
+        memory=work.memory,
         telemetry=connections.telemetry,
     )
 
 
 def _enclosing(connections: Connections, limits: Limits) -> Enclosing:
-    return Enclosing(PayloadStore(connections.blobs.get_container_client("payloads"), limits), limits)
+    return Enclosing(PayloadStores(connections.blobs.get_container_client, limits), limits)
 
 
 def _drain_poison(connections: Connections, settings: Settings, work: Works) -> int:
-    queues = [name for name in topology(settings.work_queues).queues if name.endswith(POISON_SUFFIX)]
+    queues = [name for name in topology(settings.work_queues, settings.rooms).queues if name.endswith(POISON_SUFFIX)]
     clients = [connections.queues.get_queue_client(name) for name in queues]
-    return sum(drain_poison(client, work.parking, work.send) for client in clients)
+    attempts = Attempts(connections.tables.get_table_client("parked"))
+    # One queue that does not answer is told by the tick, and keeps no other from being drained.
+    drains = (partial(drain_poison, client, work.parking, work.send, attempts) for client in clients)
+    return sum(all_tried(drains, lambda _error: None))
 
 
 def resume(connections: Connections, *, clock: Clock | None = None) -> Resume:
     """Return what lets a paused job go on."""
-    clock, send = clock or SystemClock(), queue_sender(connections)
-    pending = PendingTable(connections.tables.get_table_client("pending"))
-    finish = FinishCall(send, pending, clock)
-    return Resume(ledger=table_ledger(connections), finish=finish, send=send, clock=clock)
+    clock, gates = clock or SystemClock(), gatehouse(connections)
+    finish = FinishCall(queue_sender(connections), gates.pending, clock)
+    return Resume(
+        ledger=table_ledger(connections), finish=finish, pending=gates.pending, hints=gates.signals, clock=clock
+    )

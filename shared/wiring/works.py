@@ -8,21 +8,24 @@ from shared.clock import Clock, SystemClock
 from shared.concurrency.following import Following
 from shared.concurrency.limiter import MOST_HERE, Limiter
 from shared.connections import Connections
+from shared.memory import Memory
 from shared.parked.attempts import Attempts
 from shared.parked.effects import LedgerEffects
 from shared.parked.operator import ParkedOperator
 from shared.parked.parking import Parking
 from shared.parked.put_back import QueuesPutBack, nobody
 from shared.parked.replay import Replayer
-from shared.payload import PayloadStore
+from shared.payload import PayloadStores
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.chunk_result import ResultStore
 from shared.pipeline.deliveries import Delivery
 from shared.pipeline.finish import Finisher, FinishTools
+from shared.pipeline.merge import MERGED_MOST
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.send_result import BusResults, SendResult
 from shared.pipeline.throttle import MOST
 from shared.pipeline.totals import TotalsTable
+from shared.pipeline.weights import WORK
 from shared.wiring.concurrency import following
 from shared.wiring.stores import outbox, parked_table, table_ledger
 from shared.workloads.registry import Workloads
@@ -38,6 +41,8 @@ class Works:
     send: BusResults
     following: Following
     slots: Limiter
+    #: What chunks and submissions of this process share.
+    memory: Memory
 
     def handle(self, delivery: Delivery) -> None:
         """Work on a delivery at once, counted among what this process has in work."""
@@ -57,19 +62,26 @@ class Works:
         return self.following.puts(MOST)
 
 
-def works(connections: Connections, workloads: Workloads, *, clock: Clock | None = None, work_queues: int = 1) -> Works:
+def works(
+    connections: Connections,
+    workloads: Workloads,
+    *,
+    clock: Clock | None = None,
+    work_queues: int = 1,
+    merged_most: int = MERGED_MOST,
+) -> Works:
     """Return the works that these connections reach; nothing is asked of storage or of the bus yet."""
     clock, blobs = clock or SystemClock(), connections.blobs
     parking = Parking(parked_table(connections), clock)
-    send = BusResults(connections)
+    send, memory = BusResults(connections), Memory(WORK)
     tools = Tools(
         workloads=workloads,
-        read=PayloadReader(PayloadStore(blobs.get_container_client("payloads"))),
+        read=PayloadReader(PayloadStores(blobs.get_container_client), memory),
         results=ResultStore(blobs.get_container_client("results")),
         send=send,
         parking=parking,
         attempts=Attempts(connections.tables.get_table_client("parked")),
-        finishing=finisher(connections, workloads, clock),
+        finishing=finisher(connections, workloads, clock, merged_most),
         clock=clock,
         telemetry=connections.telemetry,
     )
@@ -81,10 +93,11 @@ def works(connections: Connections, workloads: Workloads, *, clock: Clock | None
         send=send,
         following=follow,
         slots=Limiter(lambda: follow.here(full), clock),
+        memory=memory,
     )
 
 
-def finisher(connections: Connections, workloads: Workloads, clock: Clock) -> Finisher:
+def finisher(connections: Connections, workloads: Workloads, clock: Clock, merged_most: int) -> Finisher:
     """Return what finishes jobs."""
     blobs, tables = connections.blobs, connections.tables
     return Finisher(
@@ -96,6 +109,7 @@ def finisher(connections: Connections, workloads: Workloads, clock: Clock) -> Fi
             workloads=workloads,
             outbox=outbox(connections, clock),
             clock=clock,
+            merged_most=merged_most,
             telemetry=connections.telemetry,
         )
     )

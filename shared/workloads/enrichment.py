@@ -11,9 +11,9 @@ from typing import Final, Self
 import msgspec
 from msgspec import Struct
 
+from shared.payload.decimals import EXACT
 from shared.settings import SettingsError
 from shared.workloads import Line, Rejected, Total
-from shared.workloads.control import EXACT
 from shared.workloads.http_get import Service
 
 URL: Final = "SLUICE_ENRICHMENT_URL"

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 #: The shortest first.
 BENCHMARKS = (
     "concurrency",
+    "memory",
     "codec",
+    "lines",
     "broker_cpu",
     "gate",
     "storm",
     "ids",
     "ids_chaos",
     "dequeue",
+    "against",
     "pipeline",
     "idle_day",
 )

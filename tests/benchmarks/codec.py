@@ -12,16 +12,18 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
 import zstandard
 
-from shared.payload import Codec, FrameIndex, Limits, read_frames, read_transactions
+from shared.payload import Codec, FrameIndex, Limits
 from shared.payload.compression import compress, expand_frame
-from shared.payload.form import most_inline_items
 from shared.payload.framing import Framing, write_frames
+from shared.payload.transactions import reader_of
 from tests.benchmarks import document
+from tests.payload.fetching import read_frames
 from tests.publish.million import Usage, usages
 
 ITEMS, TURNS, REPEATS = 1_000, 7, 20
@@ -45,9 +47,9 @@ def main(_arguments: Sequence[str] = ()) -> int:
                 f"time, median of {TURNS} turns [least to most]; `fit inline` is the break-even, up to which the "
                 "payload travels in the message and costs no request of its own."
             ),
-            _table(("encode", "µs a transaction"), _times(ENCODE)),
-            _table(("decode", "µs a transaction"), _times(DECODE)),
-            _table(("compress", "bytes a transaction", "MB/s in", "MB/s out", "fit inline"), _compression()),
+            table(("encode", "µs a transaction"), _times(ENCODE)),
+            table(("decode", "µs a transaction"), _times(DECODE)),
+            table(("compress", "bytes a transaction", "MB/s in", "MB/s out", "fit inline"), _compression()),
         ]
     )
     print(tables)  # noqa: T201 - commands print
@@ -70,8 +72,9 @@ def _publish() -> None:
 
 
 def _process() -> None:
-    for first, text in read_frames(STORED, CHUNK, Codec.ZSTD, LIMITS):
-        read_transactions(text, Usage, first, ("amount",), LIMITS)
+    for _, text in read_frames(STORED, CHUNK, Codec.ZSTD, LIMITS):
+        read = reader_of(Usage, ("amount",)).read(text.split(b"\n")[:-1])
+        sum(Decimal(one.amount) for one in read.transactions)
 
 
 PACKED = gzip.compress(TEXT, 6)
@@ -97,7 +100,7 @@ COMPRESS: dict[str, tuple[Callable[[bytes], bytes], Codec]] = {
 
 
 def _times(acts: dict[str, Callable[[], object]]) -> list[tuple[str, str]]:
-    turns = _measure(acts)
+    turns = measure(acts)
     base = statistics.median(next(iter(turns.values())))
     rows = []
     for name, seconds in turns.items():
@@ -112,16 +115,21 @@ def _compression() -> list[tuple[str, ...]]:
         packed = pack(TEXT)
         acts[f"{name} in"] = lambda pack=pack: pack(TEXT)
         acts[f"{name} out"] = lambda packed=packed, codec=codec: expand_frame(packed, codec, LIMITS)
-    speeds = {name: len(TEXT) / statistics.median(seconds) / 1e6 for name, seconds in _measure(acts).items()}
+    speeds = {name: len(TEXT) / statistics.median(seconds) / 1e6 for name, seconds in measure(acts).items()}
     rows = []
     for name, (pack, codec) in COMPRESS.items():
         each = len(pack(TEXT)) / ITEMS
         pace = [f"{speeds[f'{name} {way}']:,.0f}" if codec is not Codec.PLAIN else "" for way in ("in", "out")]
-        rows.append((name, f"{each:.1f}", *pace, f"{most_inline_items(each, AROUND, LIMITS):,}"))
+        rows.append((name, f"{each:.1f}", *pace, f"{_most_inline(each):,}"))
     return rows
 
 
-def _measure(acts: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
+def _most_inline(each: float) -> int:
+    """Return how many transactions of so many stored bytes still travel in the message."""
+    return int((LIMITS.message_bytes - AROUND) // 4 * 3 / each)
+
+
+def measure(acts: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
     """Return the CPU seconds of one run of each act, measured in turns."""
     turns: dict[str, list[float]] = {name: [] for name in acts}
     for _ in range(TURNS):
@@ -133,7 +141,8 @@ def _measure(acts: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
     return turns
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return the table as Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

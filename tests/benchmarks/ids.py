@@ -15,10 +15,11 @@ from pathlib import Path
 
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
-from shared.ids import BlobStore, MemoryStore, RangeGenerator, Sizing, connect, read_sequence
+from shared.ids import BlobStore, RangeGenerator, Sizing, connect, read_sequence
 from tests.benchmarks.document import write
 from tests.benchmarks.ids_paced import Cost, Paced, cost_of
 from tests.ids.losing_transport import LosingTransport, counted
+from tests.ids.memory_store import MemoryStore
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 
 OUTPUT = Path(".stack/bench/ids.json")

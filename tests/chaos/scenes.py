@@ -233,7 +233,7 @@ def hostile(stack, cases, *, good=3, items=1_000):
 
     def parked():
         entries = [entry for entry in table.entries(closed=True) if entry.message_id not in known]
-        return {name: entry.reason for entry in entries for name in (entry.message_id.lower(), entry.job)}
+        return {name: entry.reason for entry in entries for name in (entry.message_id.lower(), entry.about)}
 
     def unparked():
         reasons = parked()

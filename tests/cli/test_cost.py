@@ -117,7 +117,7 @@ def test_how_large_payloads_are_is_measured(provisioned):
     """The median of the jobs whose plans are there; a plan that was swept is no error."""
     known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": datetime.now(UTC)}
     with Connections(provisioned.connection_string) as connections:
-        plans = PlanStore(connections.blobs.get_container_client("payloads"))
+        plans = PlanStore(connections.blobs.get_container_client)
         jobs = [Job(job="gone", plan=PlanBlob("gone/plan", "e"), **known), Job(job="held", **known)]
         assert median_stored(plans, jobs) is None
         for number, size in enumerate((300, 1_000, 90_000)):

@@ -89,3 +89,15 @@ def test_a_connection_string_that_is_none_is_one_line(sluice, stack_settings, na
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert f"{name} is no connection string" in done.stderr
     assert "canary" not in done.stderr
+
+
+def test_a_room_is_looked_at_with_its_queues_and_its_container(sluice, stack_settings):
+    """One that nobody made is found before its publishers find it."""
+    done = sluice("doctor", "--json", settings={**stack_settings, "SLUICE_ROOMS": "team-a"})
+    report = json.loads(done.stdout)
+    missing = {(finding["kind"], finding["name"]) for finding in report["findings"] if finding["problem"]}
+    assert missing == {
+        ("queue", "submissions-team-a"),
+        ("queue", "submissions-team-a-poison"),
+        ("container", "payloads-team-a"),
+    }

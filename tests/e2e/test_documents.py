@@ -14,7 +14,7 @@ from local.paths import ROOT
 from local.stack import StackOptions, running
 from shared.connections import Connections
 from shared.errors import RefusedError
-from shared.parked.drain import described
+from shared.parked.door import at_the_door
 from shared.settings import Settings
 from shared.wiring import works
 from shared.workloads.registry import Workloads
@@ -69,12 +69,13 @@ def parked(stack_settings):
     """Park a good submission, as if the host had given up on it, and return how it is named."""
     with Connections.parse(stack_settings) as connections:
         usage = {"account": "a", "plan": "basic", "quantity": "1"}
-        body = json.dumps({"sluice": {"job": f"gave-up-{time.monotonic_ns()}", "items": [usage]}})
+        job = f"gave-up-{time.monotonic_ns()}"
+        body = json.dumps({"sluice": {"job": job, "items": [usage]}})
         settings = Settings.parse(stack_settings)
         parking = works(connections, Workloads.load(settings.workloads, stack_settings)).parking
         why = RefusedError("delivered_too_often", "the host gave up", "replay it")
-        entry = parking.park(described("submissions", body.encode(), "m-1"), why)
-    return {"JOB": entry.job, "KEY": entry.key, "FINGERPRINT": entry.fingerprint}
+        entry = parking.park(at_the_door("submissions", body.encode(), "m-1", job), why)
+    return {"JOB": entry.about, "KEY": entry.key, "FINGERPRINT": entry.fingerprint}
 
 
 def test_the_tutorial_runs_as_it_stands(tutorial, typed):

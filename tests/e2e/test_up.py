@@ -32,12 +32,22 @@ def is_alive(pid):
         return False
 
 
+def wait_for_lines(process, texts):
+    """Read what a process prints until each text was in a line, in whatever order, and return those lines."""
+    missing, found = set(texts), []
+    for line in process.stdout:
+        if held := {text for text in missing if text in line}:
+            missing -= held
+            found.append(line)
+        if not missing:
+            return found
+    raise AssertionError(f"{missing} were never printed; exit status {process.wait()}")
+
+
 def wait_for_line(process, text):
     """Read what a process prints until a line holds the text, and return that line."""
-    for line in process.stdout:
-        if text in line:
-            return line
-    raise AssertionError(f"{text!r} was never printed; exit status {process.wait()}")
+    (line,) = wait_for_lines(process, [text])
+    return line
 
 
 @pytest.fixture
@@ -85,9 +95,9 @@ def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue):
     file.write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
     sluice = [Path(sys.executable).parent / "sluice", "submit", file, "--job", "seen", "--settings", SETTINGS_FILE]
     subprocess.run(sluice, cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE)
-    shown = [
-        wait_for_line(process, f" sluice.{piece} ") for piece in ("accept", "dispatch", "process", "settle", "finish")
-    ]
+    # A span is a line when it ends, and a job is dispatched within its acceptance.
+    pieces = ("accept", "dispatch", "process", "settle", "finish")
+    shown = wait_for_lines(process, [f" sluice.{piece} " for piece in pieces])
     assert len({line.split()[0] for line in shown}) == 1
 
 

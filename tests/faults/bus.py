@@ -117,5 +117,9 @@ class _Sender(_Closing):
 
 
 def _letter(message):
+    # As Azure does; the library looks at the message's id alone.
+    for text in (message.message_id, message.subject, message.correlation_id):
+        if text and len(text) > 128:
+            raise ValueError(f"Service Bus takes 128 characters, this has {len(text)}: {text!r}")
     kind = str((message.application_properties or {}).get("kind", "result"))
     return kind, b"".join(message.body).decode(), message.subject or ""

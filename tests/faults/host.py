@@ -1,10 +1,12 @@
 """Plays the Functions host in one process, by its rules: deliver, count, delete after success, poison after too many."""
 
+import json
 from contextlib import suppress
 
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus.exceptions import ServiceBusError
 
+from shared.gate.signals import Hint
 from shared.parked.drain import park_dead_result
 from shared.pipeline.deliveries import Delivery
 from shared.pipeline.received import Received
@@ -128,7 +130,7 @@ class Host:
         self._plan.stage = "release"
         for letter in letters:
             if letter.kind == "release":
-                self._app.gates.releaser.on_signal(letter.subject)
+                self._app.line.releaser.on_signal(Hint.of(letter.subject, json.loads(letter.body)["sluice"]))
         self._complete(letters)
         return True
 

@@ -21,6 +21,9 @@ def breaches(world, scenario) -> Iterator[str]:
     ledger = table_ledger(connections)
     for name in world.published:
         yield from _job(ledger, name, scenario, world)
+    rows = connections.tables.get_table_client("jobs").query_entities("RowKey eq 'job'")
+    strangers = {row["PartitionKey"] for row in rows} - world.published.keys()
+    yield from (f"counted twice: nobody published a job {name}" for name in sorted(strangers))
     yield from _ids(world, ledger)
     yield from _parked(connections, scenario)
     yield from _left_over(world)
@@ -81,8 +84,8 @@ def _kept(connections, job, rows):
     for row in rows:
         if not row.blob or _hash(blobs, row.blob) != row.hash:
             yield f"the result of chunk {row.chunk} of {job.job} is not there"
-    payloads = connections.blobs.get_container_client("payloads")
-    if job.plan is None or _hash(payloads, job.plan.name) != job.plan.name.rpartition("/")[2]:
+    plans = connections.blobs.get_container_client("plans")
+    if job.plan is None or _hash(plans, job.plan.name) != job.plan.name.rpartition("/")[2]:
         yield f"the plan of {job.job} is not there"
 
 

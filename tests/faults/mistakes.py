@@ -7,11 +7,12 @@ from azure.data.tables import UpdateMode
 
 from shared.answers import expecting_an_answer
 from shared.errors import SluiceError
+from shared.gate.held_work import Fate
 from shared.ledger import table_ledger
 from shared.ledger.index import index_entity
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
-from shared.parked.drain import described
+from shared.parked.door import at_the_door
 from shared.pending import Pointer
 from shared.pipeline.accept import JOB_POINTER, Acceptance
 from shared.pipeline.finish import Finisher
@@ -62,7 +63,7 @@ def expiring_sender(connections):
     return send
 
 
-def throw_away(queue, parking, send):
+def throw_away(queue, parking, send, attempts):
     """Delete what is on a poison queue."""
     drained = 0
     for message in queue.receive_messages(max_messages=32):
@@ -71,14 +72,14 @@ def throw_away(queue, parking, send):
     return drained
 
 
-def delete_before_parking(queue, parking, send):
+def delete_before_parking(queue, parking, send, attempts):
     """Delete what is on a poison queue, then park it."""
     drained = 0
     with expecting_an_answer("drain"):
         for message in queue.receive_messages(max_messages=32, visibility_timeout=60):
             queue.delete_message(message)
             source = queue.queue_name.removesuffix("-poison")
-            parking.park(described(source, message.content.encode(), message.id), SluiceError("poison"))
+            parking.park(at_the_door(source, message.content.encode(), message.id, "job-a"), SluiceError("poison"))
             drained += 1
     return drained
 
@@ -98,11 +99,11 @@ def swallow(self, note, count, work, park):
         work()
 
 
-def put_after_deleting(self, entry):
-    """Delete a held row, then put its message."""
-    with expecting_an_answer("forget"):
-        self._table.delete(entry)
-    self._put(entry)
+def start_after_deleting(self, entry, gate, jobs, until):
+    """Delete a held row, then start its job."""
+    self.forget(entry)
+    jobs.carry_out(entry, gate, until)
+    return Fate.PUT
 
 
 class Late:
@@ -125,10 +126,10 @@ class Late:
         return [self._pending.add(pointer) for pointer in self._waiting]
 
 
-def point_after_accepting(self, envelope, message_id):
+def point_after_accepting(self, envelope, message_id, **delivery):
     """Accept a job and send it on its way, then write the pointer to it."""
     late = Late(self.pending)
-    outcome = _accept(replace(self, pending=late), envelope, message_id)
+    outcome = _accept(replace(self, pending=late), envelope, message_id, **delivery)
     late.write()
     return outcome
 
@@ -153,17 +154,17 @@ def point_after_settling(self, group, made):
     return written
 
 
-def look_after_what_runs(self, job, now):
+def look_after_what_runs(self, job, now, until):
     """Leave alone what waits behind a gate."""
-    return 0 if job.state in _WAITING else _look_after(self, job, now)
+    return 0 if job.state in _WAITING else _look_after(self, job, now, until)
 
 
-def remove_before_pointing(self, pointer):
+def remove_before_pointing(self, pointer, until):
     """Remove the pointer that led to a job, then write the next one."""
     job = self.ledger.read(pointer.id) if pointer.kind == JOB_POINTER else None
     if job is None or job.state in FINISHED:
-        return _follow(self, pointer)
+        return _follow(self, pointer, until)
     self.pending.remove(pointer)
-    put = self._look_after(job, self.clock.now())
+    put = self._look_after(job, self.clock.now(), until)
     self.pending.add(Pointer(JOB_POINTER, self.clock.now() + self.overdue, job.job))
     return put

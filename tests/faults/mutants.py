@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from shared.gate.gate_tick import GateTick
 from shared.gate.held_work import HeldWork
-from shared.ledger import table_ledger
+from shared.ledger import decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.deliveries import Deliveries
@@ -112,17 +112,31 @@ MUTANTS = {
     "an error is swallowed, so that the host deletes": Mutant(
         Deliveries, "_do_or_park", mistakes.swallow, ACCEPT, "reset_before", POST_JOB
     ),
-    "a held row is deleted before its message is put": Mutant(
+    "a held row is deleted before its job is started": Mutant(
         HeldWork,
         "_dispatch",
-        mistakes.put_after_deleting,
+        mistakes.start_after_deleting,
         TICK,
         "kill_after",
-        ("tick", "POST submissions"),
-        made_good_by="the tick, which sends the dispatch message of a job whose gate was opened",
+        ("tick", "GET jobs"),
+        made_good_by="the tick, which starts a job whose gate was opened",
         guard=(Sweep, "_look_after", mistakes.look_after_what_runs),
     ),
-    "only a signal releases": Mutant(GateTick, "run", lambda *_: {}, TICK),
+    "whoever asks for a job is believed": Mutant(
+        "shared.pipeline.start",
+        "may_start",
+        lambda _job: True,
+        "forged messages at every stage",
+        also=((decisions, "may_start", lambda _job: True),),
+    ),
+    "only a signal releases": Mutant(
+        GateTick,
+        "run",
+        lambda *_: {},
+        TICK,
+        made_good_by="the tick, which starts a job whose gate was opened",
+        guard=(Sweep, "_look_after", mistakes.look_after_what_runs),
+    ),
     "a reply that ends in its middle is not handled": Mutant(
         "shared.connections",
         "WholeReplies",

@@ -1,5 +1,8 @@
 """What is run with a fault at each of its requests: a preparation without faults, an act with them, and the way back."""
 
+import base64
+import gzip
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -7,7 +10,9 @@ from dataclasses import dataclass, field
 from shared.errors import SluiceError
 from shared.parked.operator import Selection
 from shared.parked.replay import Pace
-from shared.wiring import table_ledger
+from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Chunk, Completed, Dispatch, Finish, Result, encode
+from shared.wiring import queue_sender, table_ledger
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
@@ -101,6 +106,33 @@ def hold_and_release(world, app):
     accept(world, app)
     app.open_gate()
     app.host(hold_back=only("submissions", "signals")).run()
+
+
+def forge(world, app):
+    """Send what the app's stages send each other, as a publisher does to its queue; and a hint, as only insiders can."""
+    for message in (
+        Dispatch(job=A),
+        Chunk(job=A, chunk=0, revision=1, workload="sales", codec="plain", frames=[], first_id=0),
+        Result(job=A, chunk=0, revision=1),
+        Finish(job=A, revision=1),
+        Completed(job=A, revision=1, workload="sales", state="complete"),
+    ):
+        queue_sender(app.connections)("submissions", encode(message).decode())
+    app.gates.signals.send_job(A)
+
+
+def hold_and_release_among_forged(world, app):
+    """Do the same, with forged messages before, between and after."""
+    for act in (accept, nothing, lambda world, app: app.open_gate()):
+        forge(world, app)
+        act(world, app)
+        app.host(hold_back=only("submissions", "signals")).run()
+
+
+def forge_and_open_again(world, app):
+    """Forge once more, since some of it may never have been sent, and open the gate."""
+    forge(world, app)
+    open_again(world, app)
 
 
 def open_again(world, app):
@@ -286,6 +318,66 @@ def bury_again(world, app):
     bury_dead_letter(app, world.letter)
 
 
+def dropped(world, job=None, queue="submissions", **said):
+    """Drop a message as it is typed, and return its id; without a job id, its id is the job's."""
+    message = {"sluice": {"workload": "sales", **({"job": job} if job else {}), **said}}
+    return world.observer().queues.get_queue_client(queue).send_message(json.dumps(message), time_to_live=-1).id
+
+
+def late(world, app):
+    """Have a submission without a job id parked, because its file came late."""
+    name = dropped(world, payload={"blob": "late/sales.ndjson"})
+    world.published[name] = GOOD
+    app.host().run()
+    lines = "".join(json.dumps(sale) + "\n" for sale in GOOD)
+    world.observer().blobs.get_container_client("payloads").upload_blob("late/sales.ndjson", lines)
+
+
+def killing(world, app):
+    """Have a submission without a job id that killed three workers, and the host's copy of it, which has another id."""
+    name = dropped(world, items=GOOD)
+    world.published[name] = GOOD
+    queues = world.observer().queues
+    (message,) = queues.get_queue_client("submissions").receive_messages(max_messages=1)
+    body = message.content.encode()
+    for count in (1, 2, 3):
+        with suppress(KilledError), world.app(Plan.of(4, "kill_after")) as worker:
+            worker.line.arrivals.handle(Delivery(queue="submissions", message_id=name, body=body, count=count))
+    queues.get_queue_client("submissions-poison").send_message(message.content)
+    queues.get_queue_client("submissions").delete_message(message)
+
+
+def corrected(world, app):
+    """Have a job finished, and on the queue the same bytes under the same id, to be read in another way."""
+    packed = base64.b64encode(
+        gzip.compress("".join(json.dumps(sale) + "\n" for sale in GOOD).encode(), mtime=0)
+    ).decode()
+    dropped(world, A, payload={"inline": packed, "codec": "gzip"})
+    world.published[A] = GOOD
+    come_to_rest(world, app)
+    dropped(world, A, payload={"inline": packed, "codec": "plain"})
+
+
+def forged(world, app):
+    """Have, beside a job's own, messages that claim to be of the app: at the door, at work, given up, and on the bus."""
+    chunk = {"kind": "chunk", "chunk": 0, "revision": 1, "codec": "plain", "frames": [], "first_id": 0}
+    dropped(world, A, **chunk)
+    dropped(world, A, kind="dispatch")
+    dropped(world, A, "submissions-poison", kind="finish", revision=1)
+    dropped(world, A, "work-00", **{**chunk, "chunk": 2**31})
+    dropped(world, A, "work-00-poison", **{**chunk, "chunk": 10**30})
+    submitted(world, app)
+    odd = {"sluice": {"kind": "result", "job": A, "chunk": 2**31, "revision": 1}}
+    world.bus.send("results", "result", json.dumps(odd), "")
+
+
+def deliver_and_drain(world, app):
+    """Let the host do what there is to do, and the timer park what it gave up."""
+    app.host().run()
+    drain(world, app)
+    app.host().run()
+
+
 def come_to_rest(world, app):
     """Deliver and tick until nobody is waiting for anything."""
     for _ in range(MOST_TICKS):
@@ -305,6 +397,14 @@ SCENARIOS = (
     Scenario(
         "accept, gate closed, release", lambda w, a: submitted(w, a, GATE), hold_and_release, open_again, is_gated=True
     ),
+    Scenario(
+        "forged messages at every stage",
+        lambda w, a: submitted(w, a, GATE),
+        hold_and_release_among_forged,
+        forge_and_open_again,
+        is_gated=True,
+        parked=(("accept", "unknown_kind"),) * 5,
+    ),
     Scenario("process", accepted, process),
     Scenario("settle and finish", processed, everything),
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
@@ -318,6 +418,22 @@ SCENARIOS = (
         strange,
         everything,
         parked=(("accept", "conflict"), ("accept", "not_json")),
+    ),
+    Scenario("park and replay without a job id", late, replay, replay_again),
+    Scenario("killed without a job id, drain and replay", killing, drain, replay_again),
+    Scenario("refuse a corrected submission", corrected, everything, parked=(("accept", "conflict"),)),
+    Scenario(
+        "odd messages at work, given up and on the bus",
+        forged,
+        deliver_and_drain,
+        parked=(
+            ("accept", "unknown_kind"),
+            ("accept", "unknown_kind"),
+            ("accept", "delivered_too_often"),
+            ("process", "unreadable"),
+            ("process", "delivered_too_often"),
+            ("settle", "result_unreadable"),
+        ),
     ),
     Scenario("bury a dead letter", dead_letter, bury, bury_again, parked=(("settle", "dead_lettered"),)),
     Scenario("the whole way", nothing, whole, whole_again, is_gated=True),

@@ -103,7 +103,6 @@ STATES: dict[str, Callable[[Told], bool]] = {
     "an output was made that was there": lambda told: told.is_refused("finish", "PUT outputs"),
     "a completion was announced twice": _told_twice,
     "the tick put chunks again": lambda told: told.has("tick", "POST work-00/messages"),
-    "the tick sent a lost dispatch message": lambda told: told.has("tick", "POST submissions/messages"),
     "the tick announced a completion": lambda told: told.has("tick", "SEND job-events"),
     "the tick released what was held": lambda told: told.has("tick", "DELETE held"),
     "the tick parked what a host had given up": lambda told: told.has("tick", "POST parked"),

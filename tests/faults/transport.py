@@ -56,6 +56,8 @@ class FaultyTransport(RequestsTransport):
 
     def _spoilt(self, mode, request, response, *, is_stream):
         if mode == "kill_after":
+            # As the end of a process does; where it is an exception, nobody else would.
+            response.internal_response.close()
             self._plan.end()
         if mode == "truncated_reply" and is_stream:
             response.internal_response.raw = _Cut(response.internal_response.raw)

@@ -2,6 +2,7 @@
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -27,6 +28,10 @@ class ManualClock:
         """Return the same time in seconds."""
         return self._now.timestamp()
 
+    def of_reply(self, told):
+        """Return the time that was set, whatever storage tells."""
+        return self.now()
+
     def advance(self, **duration):
         """Move it."""
         self._now += timedelta(**duration)
@@ -38,11 +43,40 @@ class RecordedSignals:
     def __init__(self, *, is_down=False):
         self.sent, self.is_down = [], is_down
 
-    def send(self, gate, epoch):
+    def send(self, gate, epoch, since=""):
         """Keep the signal."""
+        self._keep((gate, epoch, since) if since else (gate, epoch))
+
+    def send_job(self, job):
+        """Keep the signal."""
+        self._keep(job)
+
+    def _keep(self, said):
         if self.is_down:
             raise SignalNotSentError("down")
-        self.sent.append((gate, epoch))
+        self.sent.append(said)
+
+
+class NoJobs:
+    """Everything that is held here is for a queue."""
+
+    def is_job(self, entry):
+        """Nothing is."""
+        return False
+
+
+class House:
+    """Everything about gates, with whoever starts what is held there."""
+
+    def __init__(self, connections, jobs=None, **options):
+        self._house = gatehouse(connections, **options)
+        self._jobs = jobs or NoJobs()
+        self.releaser = self._house.releaser(self._jobs)
+        self.tick = self._house.tick(self.releaser)
+        self.release = partial(self._house.work.release, jobs=self._jobs)
+
+    def __getattr__(self, name):
+        return getattr(self._house, name)
 
 
 @pytest.fixture
@@ -71,7 +105,7 @@ def connections(provisioned):
 @pytest.fixture
 def house(connections, clock, signals):
     """Everything about gates."""
-    return gatehouse(connections, clock=clock, signals=signals, parallel=2)
+    return House(connections, clock=clock, signals=signals, parallel=2)
 
 
 @pytest.fixture
@@ -83,7 +117,7 @@ def house_under(provisioned, clock, signals, monkeypatch):
 
     def make(plan, parallel=1):
         opened.append(Connections(provisioned.connection_string, transport=plan.transport))
-        return gatehouse(opened[-1], clock=clock, signals=signals, parallel=parallel)
+        return House(opened[-1], clock=clock, signals=signals, parallel=parallel)
 
     yield make
     for connections in opened:

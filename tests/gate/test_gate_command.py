@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from shared.connections import Connections
 from shared.gate.receipts import Receipt, SeenBy
-from shared.wiring import gatehouse
-from tests.gate.conftest import bodies
+from tests.gate.conftest import House, bodies
 
 SLUICE = Path(sys.executable).parent / "sluice"
 GATE_FIELDS = {"gate", "state", "epoch", "opened_by", "why", "at", "once", "scheduled", "held"}
@@ -57,7 +56,7 @@ def sluice_process(tmp_path):
 def house(connections, stack_settings):
     """Everything about gates, with the real clock and bus."""
     with Connections.parse(stack_settings) as both:
-        yield gatehouse(both)
+        yield House(both)
 
 
 def test_open_and_close_say_what_they_did(sluice, house, gate):

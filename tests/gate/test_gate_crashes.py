@@ -11,9 +11,8 @@ import pytest
 
 from shared.errors import SluiceError
 from shared.gate.state import Reading
-from shared.wiring import gatehouse
 from tests.faults.plan import UNTOLD, KilledError, Plan
-from tests.gate.conftest import RecordedSignals, bodies
+from tests.gate.conftest import House, RecordedSignals, bodies
 
 
 class World:
@@ -121,7 +120,7 @@ def dispatching(world):
     world.house.operator.open(world.gate, by="ann")
     world.house.operator.close(world.gate, by="ann")
     world.hold(world.house, "next")
-    yield lambda: world.faulty.work.release(world.gate)
+    yield lambda: world.faulty.release(world.gate)
     world.house.tick.run()
     assert world.taken() == {"a", "b", "c"}
     assert [entry.id for page in world.house.held.pages(world.gate) for entry in page] == ["next"]
@@ -160,7 +159,7 @@ def run(connections, clock, house_under, queue, gate):
     def once(scenario, plan):
         name = "-".join([gate, *(f"{fault.at}-{fault.mode}" for fault in plan.faults)]).lower()
         world = World(
-            gatehouse(connections, clock=clock, signals=RecordedSignals(), parallel=1),
+            House(connections, clock=clock, signals=RecordedSignals(), parallel=1),
             house_under(plan),
             name,
             queue,

@@ -17,11 +17,11 @@ from shared.errors import (
 )
 from shared.gate.held import MOST_BYTES
 from shared.gate.held_work import Dispatched, Holding
-from shared.gate.signals import NoSignals
+from shared.gate.signals import Hint, NoSignals
 from shared.telemetry import events
 from shared.wiring import gatehouse
 from tests.faults.plan import Plan
-from tests.gate.conftest import NOON, RecordedSignals, bodies
+from tests.gate.conftest import NOON, House, RecordedSignals, bodies
 
 
 def test_a_gate_that_nobody_opened_is_closed(house, gate):
@@ -33,11 +33,11 @@ def test_a_gate_that_nobody_opened_is_closed(house, gate):
 def test_work_behind_a_closed_gate_waits_and_an_opening_releases_it(house, gate, queue, signals):
     """Held work is put on its queue after the opening, once, and its row is gone."""
     assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
-    assert house.work.release(gate) == Dispatched()
+    assert house.release(gate) == Dispatched()
     assert bodies(queue) == []
     house.operator.open(gate, by="ann", why="the batch is due")
-    assert house.work.release(gate) == Dispatched(put=1)
-    assert house.work.release(gate) == Dispatched()
+    assert house.release(gate) == Dispatched(put=1)
+    assert house.release(gate) == Dispatched()
     assert (bodies(queue), signals.sent) == (["one"], [(gate, 1)])
 
 
@@ -168,7 +168,7 @@ def test_held_messages_never_expire(house, gate, queue, connections):
     """A dispatched message has no time to live, and a row has none anyway."""
     house.work.hold(gate, "a", queue.queue_name, "one")
     house.operator.open(gate, by="ann")
-    house.work.release(gate)
+    house.release(gate)
     assert queue.receive_message().expires_on.year == 9999
 
 
@@ -177,7 +177,7 @@ def test_holding_again_after_a_failure_keeps_one_row(house, gate, queue):
     for _ in range(2):
         assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
     house.operator.open(gate, by="ann")
-    assert house.work.release(gate) == Dispatched(put=1)
+    assert house.release(gate) == Dispatched(put=1)
     assert bodies(queue) == ["one"]
 
 
@@ -193,7 +193,7 @@ def test_a_message_as_large_as_a_queue_takes_goes_through(house, gate, queue):
     message = "<é&>" * (MOST_BYTES // 5)
     house.work.hold(gate, "a", queue.queue_name, message)
     house.operator.open(gate, by="ann")
-    assert house.work.release(gate) == Dispatched(put=1)
+    assert house.release(gate) == Dispatched(put=1)
     assert bodies(queue) == [message]
 
 
@@ -209,7 +209,7 @@ def test_names_are_checked_before_storage_is_asked(house):
     """A name that would lead elsewhere is refused at every door."""
     for act in (
         lambda: house.gates.read("../secret"),
-        lambda: house.work.release("a/b"),
+        lambda: house.release("a/b"),
         lambda: house.operator.open("", by="ann"),
         lambda: house.work.hold("g", "a/b", "q", "m"),
     ):
@@ -271,7 +271,7 @@ def test_a_row_that_is_newer_than_the_reading_is_not_believed_open(house, gate, 
                 house.work.hold(gate, "late", queue.queue_name, "late")
             return ""
 
-    assert house_under(CloseBeforeTheRowsAreRead()).work.release(gate) == Dispatched()
+    assert house_under(CloseBeforeTheRowsAreRead()).release(gate) == Dispatched()
     assert bodies(queue) == []
 
 
@@ -284,12 +284,12 @@ def test_a_row_that_was_written_again_survives_the_end_of_an_older_dispatch(hous
         def take(self, site, **_details):
             if site.startswith("DELETE") and not self.fired:
                 self.fired.add(site)
-                house.work.release(gate)
+                house.release(gate)
                 house.operator.close(gate, by="ann")
                 assert house.work.hold(gate, "a", queue.queue_name, "m") is Holding.HELD
             return ""
 
-    house_under(ServedAndHeldAgainBeforeTheDelete()).work.release(gate)
+    house_under(ServedAndHeldAgainBeforeTheDelete()).release(gate)
     assert [entry.epoch for page in house.held.pages(gate) for entry in page] == [1]
 
 
@@ -365,7 +365,7 @@ def test_many_releasers_at_once_lose_nothing_and_leave_nothing(house, gate, queu
 
     def release(_):
         start.wait()
-        return house.work.release(gate)
+        return house.release(gate)
 
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(release, range(4)))
@@ -433,7 +433,7 @@ def test_what_was_held_arrives_byte_for_byte(provisioned, house, gate, queue):
     """Any language reads what was held: there is no encoding of ours around it."""
     house.work.hold(gate, "a", queue.queue_name, '{"sluice": {"items": [{}]}}')
     house.operator.open(gate, by="ann")
-    house.work.release(gate)
+    house.release(gate)
     with QueueClient.from_connection_string(provisioned.connection_string, queue.queue_name) as plain:
         assert plain.receive_message().content == '{"sluice": {"items": [{}]}}'
 
@@ -451,3 +451,64 @@ def test_a_gate_that_holds_work_is_told_of_every_quarter_of_an_hour(house, gate,
     assert len(told(events.GATE_HOLDING)) == 1
     assert [line["put"] for line in told(events.GATE_RELEASED)] == [1]
     bodies(queue)
+
+
+def test_a_row_of_another_hand_keeps_nobody_else_from_being_served(house, gate, queue, connections, told):
+    """It is told of and left alone; what is held beside it, and behind other gates, starts."""
+    table = connections.tables.get_table_client("held")
+    table.create_entity({"PartitionKey": gate, "RowKey": "0", "held_at": "yesterday"})
+    table.create_entity({"PartitionKey": f"{gate}-odd", "RowKey": "0", "epoch": 0})
+    house.work.hold(gate, "a", queue.queue_name, "one")
+    house.operator.open(gate, by="ann")
+    assert house.tick.run()[gate] == Dispatched(put=1)
+    assert bodies(queue) == ["one"]
+    assert told(events.HELD_UNREADABLE) == [{"gate": gate, "entry": "0"}]
+
+
+class Slow:
+    """Starts jobs as long as a test says there is time, by moving the clock past its end."""
+
+    def __init__(self, clock, most):
+        self.clock, self.left, self.started = clock, most, []
+
+    def is_job(self, entry):
+        """Everything is."""
+        return True
+
+    def carry_out(self, entry, gate, until):
+        """Start it, and be late after the last one."""
+        self.started.append(entry.id)
+        self.left -= 1
+        if not self.left:
+            self.clock.advance(minutes=1)
+        return True
+
+
+def test_what_a_release_has_no_time_for_is_anothers_from_where_it_stood(connections, clock, signals, gate):
+    """No entry is taken after forty seconds; a signal says which is the next, and the tick needs none."""
+    jobs = Slow(clock, 2)
+    house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
+    for name in "abcde":
+        house.work.keep(gate, name, "submissions", "m", 0)
+    house.operator.open(gate, by="ann")
+    assert house.releaser.on_signal(Hint(gate)) == Dispatched(put=2, left="c")
+    assert signals.sent[-1] == (gate, 1, "c")
+    jobs.left = 2
+    assert house.releaser.on_signal(Hint(gate, since="c")) == Dispatched(put=2, left="e")
+    signals.is_down = True
+    assert house.tick.run() == {gate: Dispatched(put=1)}
+    assert jobs.started == ["a", "b", "c", "d", "e"]
+
+
+def test_a_gate_that_is_open_for_once_stays_open_until_all_of_it_is_on_its_way(connections, clock, signals, gate):
+    """A tick without time for the rest closes nothing behind it."""
+    jobs = Slow(clock, 1)
+    house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
+    for name in "ab":
+        house.work.keep(gate, name, "submissions", "m", 0)
+    house.operator.open(gate, by="ann", once=True)
+    house.tick.run(until=clock.monotonic() + 20)
+    assert house.gates.read(gate).is_open
+    house.tick.run()
+    assert not house.gates.read(gate).is_open
+    assert jobs.started == ["a", "b"]

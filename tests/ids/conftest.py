@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from local.azurite.launcher import Azurite
-from shared.ids import BlobStore, MemoryStore, OptimisticStore, connect
+from shared.ids import BlobStore, OptimisticStore, connect
+from tests.ids.memory_store import MemoryStore
 
 
 class ManualClock:

@@ -11,10 +11,11 @@ from shared.errors import (
     SequenceRestoredError,
     StorageUnavailableError,
 )
-from shared.ids import MemoryStore, OptimisticStore, RangeGenerator, Sizing, Snapshot, explain_in, read_sequence, resume
+from shared.ids import OptimisticStore, RangeGenerator, Sizing, Snapshot, explain_in, read_sequence, resume
 from shared.ids.book import MARKER
 from shared.ids.explain import Fate
 from shared.ids.sequence import KEPT
+from tests.ids.memory_store import MemoryStore
 
 ONES = Sizing(first=1, range_size=1, largest=1)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from shared.errors import SluiceError
-from shared.ids import MemoryStore, OptimisticStore, RangeGenerator, Sizing
+from shared.ids import OptimisticStore, RangeGenerator, Sizing
+from tests.ids.memory_store import MemoryStore
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 from tests.ids.turns import Fault, SteppedStore, Turns
 

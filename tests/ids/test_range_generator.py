@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.errors import GeneratorClosedError, StorageUnavailableError, WaitExpiredError
-from shared.ids import MemoryStore, OptimisticStore, RangeGenerator, Sizing, explain_in, read_sequence
+from shared.ids import OptimisticStore, RangeGenerator, Sizing, explain_in, read_sequence
 from shared.ids.explain import Fate
 from shared.ids.lane import LockedLane, drain
 from shared.ids.log import read_log
 from shared.ids.sequence import KEPT
 from shared.ids.sizing import Demand, low_mark, next_size
+from tests.ids.memory_store import MemoryStore
 from tests.ids.turns import Fault
 
 

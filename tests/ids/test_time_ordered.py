@@ -18,10 +18,11 @@ from shared.errors import (
     StorageUnavailableError,
     WaitExpiredError,
 )
-from shared.ids import MemoryStore, OptimisticStore, TimeOrderedGenerator, node_lease, read_id
+from shared.ids import OptimisticStore, TimeOrderedGenerator, node_lease, read_id
 from shared.ids.node_lease import NODES
 from shared.ids.time_ordered import EPOCH
 from tests.ids.conftest import ManualClock
+from tests.ids.memory_store import MemoryStore
 from tests.ids.turns import Fault
 
 

@@ -122,8 +122,8 @@ def in_json(file, change):
 def topology_with(**more):
     """Return a mistake: the code knows an entity that nothing else does."""
 
-    def changed(work_queues):
-        whole = topology(work_queues)
+    def changed(*given):
+        whole = topology(*given)
         return dataclasses.replace(whole, **{name: (*getattr(whole, name), one) for name, one in more.items()})
 
     return lambda project: dataclasses.replace(project, topology=changed)
@@ -132,8 +132,8 @@ def topology_with(**more):
 def bus_queue_in_the_code(project):
     """Return a mistake: the code knows a queue of the bus that nothing else does."""
 
-    def changed(work_queues):
-        whole = topology(work_queues)
+    def changed(*given):
+        whole = topology(*given)
         return dataclasses.replace(
             whole, bus=dataclasses.replace(whole.bus, queues=(*whole.bus.queues, BusQueue("orders")))
         )
@@ -204,6 +204,14 @@ SEEDS = {
         "work queues that do not follow the parameter": (
             replacing(APP_STORAGE, "take(entities.workQueues, workQueues)", "take(entities.workQueues, 1)"),
             "queue work-02 of shared/topology.py is not deployed",
+        ),
+        "a room without its poison queue": (
+            replacing(APP_STORAGE, ", roomQueueNames, roomPoisonQueueNames)", ", roomQueueNames)"),
+            "queue submissions-team-a-poison of shared/topology.py is not deployed",
+        ),
+        "a room without its container": (
+            replacing(APP_STORAGE, "concat(entities.containers, roomContainerNames)", "entities.containers"),
+            "container payloads-b of shared/topology.py is not deployed",
         ),
         "a rule beside the one that passes everything": (
             in_json("infra/entities.json", lambda file: file["bus"]["rules"][0].update(name="rule-1")),
@@ -287,6 +295,38 @@ SEEDS = {
             replacing(OF_PUBLISHERS, "scope: queue", "scope: storage"),
             "a-publisher has not: Storage Queue Data Message Sender on the queue submissions",
         ),
+        "a publisher of a room with a role in the common one": (
+            replacing(OF_PUBLISHERS, "name: '${inbound.container}${ofRoom}'", "name: inbound.container"),
+            "a-publisher-of-team-a has, and should not: Storage Blob Data Contributor on the container payloads",
+        ),
+        "a publisher of a room who writes into every queue": (
+            replacing(OF_PUBLISHERS, "scope: queue", "scope: storage"),
+            "a-publisher-of-b has, and should not: Storage Queue Data Message Sender on the app's account",
+        ),
+        "a publisher with a third role": (
+            replacing(
+                OF_PUBLISHERS,
+                "roles['Storage Queue Data Message Sender'])\n    }",
+                "roles['Storage Queue Data Contributor'])\n    }",
+            ),
+            "a-publisher-of-b has, and should not: Storage Queue Data Contributor on the queue submissions-b",
+        ),
+        "publishers of one room in another's": (
+            replacing("infra/main.bicep", "principals: room.publishers", "principals: rooms[0].publishers"),
+            "a-publisher-of-team-a has, and should not: Storage Queue Data Message Sender on the queue submissions-b",
+        ),
+        "common publishers in every room": (
+            replacing("infra/main.bicep", "principals: room.publishers", "principals: publishers"),
+            "a-publisher has, and should not: Storage Blob Data Contributor on the container payloads-b",
+        ),
+        "a room's roles given to somebody else": (
+            replacing(OF_PUBLISHERS, "principalId: one.id", "principalId: 'somebody'"),
+            "'somebody' has a role, and nobody of that name was given one",
+        ),
+        "a publisher on what the app keeps": (
+            in_json("infra/entities.json", lambda file: file["inbound"].update(container="plans")),
+            "a-publisher has, and should not: Storage Blob Data Contributor on the container plans",
+        ),
         "a role too many": (
             replacing(
                 OF_APP,
@@ -320,6 +360,14 @@ SEEDS = {
         "a setting missing in Bicep": (
             replacing(APP, "  SLUICE_TICK_SCHEDULE: tickSchedule\n", ""),
             "setting SLUICE_TICK_SCHEDULE is not given to the app",
+        ),
+        "rooms that the app does not know": (
+            replacing(APP, "  SLUICE_ROOMS: join(rooms, ',')\n", ""),
+            "what a parameter says does not reach the app",
+        ),
+        "rooms that the command does not know": (
+            replacing("infra/main.bicep", "output SLUICE_ROOMS string = join(roomNames, ',')\n", ""),
+            "the command does not know the rooms",
         ),
         "a setting that nothing reads": (
             replacing(
@@ -556,6 +604,13 @@ def test_a_seeded_mistake_is_found(check, seed, said, project):
     """The check that is meant to find it names it, in words that lead to it."""
     found = wrong(seed(project), [check])
     assert [finding for finding in found if said in finding], found
+
+
+def test_rooms_are_written_where_no_variable_can_say_them(project):
+    """As docs/deploy.md says; a text that is no variable is still a mistake."""
+    rooms = [{"name": "team-a", "publishers": [{"id": "x", "type": "Group"}]}]
+    given = in_json("infra/main.parameters.json", lambda file: file["parameters"].update(rooms={"value": rooms}))
+    assert wrong(given(project), ["parameters"]) == []
 
 
 def test_every_check_has_found_something():

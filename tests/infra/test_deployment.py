@@ -1,13 +1,20 @@
 """What is worked out of Bicep files: loops, conditions, modules, and what stays unknown until it is deployed."""
 
+import re
+
+import azure.functions as func
 import pytest
 
+from functions import accept_submission
 from local.infra import entities
-from local.infra.bicep import BicepError
+from local.infra.bicep import BicepError, read
 from local.infra.deployment import deployed
 from local.infra.expressions import Unknown
 from local.infra.project import Project
-from local.paths import ROOT
+from local.stack import sample_values
+from shared.payload.names import LONGEST_ROOM
+from shared.rooms import MOST_ROOMS
+from shared.settings import Settings
 from shared.topology import topology
 
 ACCOUNT = "resource account 'A.B/accounts@1' = {\n  name: 'one'\n}\n"
@@ -41,6 +48,7 @@ def outputs(made, expression, head=""):
         ("take(concat(['a'], ['b', 'c']), 2)", ["a", "b"]),
         ("[for (x, i) in ['a', 'b']: '${x}${i * 2}']", ["a0", "b2"]),
         ("[for x in items({ b: 2, a: 1 }): x.key]", ["a", "b"]),
+        ("join(['a', 'b'], ',')", "a,b"),
         ("empty('') && !empty([1]) ? 'yes' : 'no'", "yes"),
         ("1 > 2 || 2 >= 2", True),
         ("{ 'a-b': [null, -1] }['a-b'][1]", -1),
@@ -88,6 +96,13 @@ def test_a_module_sees_its_parameters_and_gives_its_outputs(made):
     assert made(main, {"m.bicep": module}).outputs["said"] == "hello!"
 
 
+def test_a_loop_deploys_a_module_for_each_item(made):
+    """Not the first alone: what the others create would be checked by nobody."""
+    module = "param name string\nresource one 'A.B/accounts@1' = {\n  name: name\n}\n"
+    main = "module all 'm.bicep' = [for name in ['x', 'y']: {\n  params: { name: name }\n}]\n"
+    assert [one.name for one in made(main, {"m.bicep": module}).resources] == ["x", "y"]
+
+
 @pytest.mark.parametrize(
     ("main", "said"),
     [
@@ -118,8 +133,33 @@ def test_no_filtered_subscription_keeps_the_rule_that_passes_everything():
 
 
 def test_publishers_reach_the_queue_that_the_app_takes_submissions_from():
-    """Where they may write is where the trigger listens, and both places are in the topology."""
-    inbound = entities.INBOUND
-    assert f'queue_name="{inbound["queue"]}"' in (ROOT / "functions" / "accept_submission.py").read_text()
-    assert inbound["queue"] in topology().queues
-    assert inbound["container"] in topology().containers
+    """Where they may write is where the trigger listens, and both places are in the topology, of each room too."""
+    settings = Settings.parse({**sample_values(), "SLUICE_ROOMS": "team-a,b"})
+    functions = accept_submission.blueprint(settings, None)
+    app = func.FunctionApp()
+    app.register_functions(functions)
+    listening = {one.get_function_name(): one.get_trigger().queue_name for one in app.get_functions()}
+    inbound, whole = entities.INBOUND, topology(rooms=settings.rooms)
+    assert listening == {
+        "accept_submission": inbound["queue"],
+        "accept_submission_team_a": f"{inbound['queue']}-team-a",
+        "accept_submission_b": f"{inbound['queue']}-b",
+    }
+    assert set(listening.values()) <= set(whole.queues)
+    assert {inbound["container"], f"{inbound['container']}-team-a"} <= set(whole.containers)
+    for room in ("", "-team-a", "-b"):
+        assert f"{inbound['queue']}{room}{inbound['poisonSuffix']}" in whole.queues
+
+
+def test_the_deployment_takes_as_many_rooms_as_the_app():
+    """One more is refused before anything is made, not by an app that does not start."""
+    assert read(Project().main).parameters["rooms"].decorators["maxLength"] == str(MOST_ROOMS)
+
+
+def test_the_longest_room_has_names_that_azure_takes():
+    """63 characters a queue or container, 64 a deployment, and what the host takes as a function's name."""
+    room = "r" * LONGEST_ROOM
+    whole = topology(rooms=[room])
+    assert max(map(len, (*whole.queues, *whole.containers))) <= 63
+    assert len(f"roles-of-room-{room}") <= 64
+    assert re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_-]{0,127}", f"accept_submission_{room}")

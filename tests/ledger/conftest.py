@@ -5,7 +5,8 @@ import uuid
 import pytest
 from azure.data.tables import TableServiceClient
 
-from shared.ledger import MemoryLedger, TableLedger
+from shared.ledger import TableLedger
+from tests.ledger.memory_ledger import MemoryLedger
 
 
 @pytest.fixture(scope="session")

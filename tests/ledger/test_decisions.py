@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from shared.errors import JobStateError
+from shared.gate.state import Reading
 from shared.ledger import Job, JobState, PlanBlob, Tally, Totals
 from shared.ledger.amounts import amounts
 from shared.ledger.balance import Balance, balance
@@ -17,9 +18,9 @@ from shared.ledger.decisions import (
     finished,
     forsaken,
     halted,
-    held,
     judge,
     may_dispatch,
+    met,
     nudged,
     planned,
     resumed,
@@ -74,19 +75,54 @@ def test_a_job_without_a_plan_says_so_until_it_has_one():
     assert forsaken(helped) is helped
 
 
-def test_a_job_is_held_only_with_a_plan():
+CLOSED, OPEN = Reading(4, is_open=False), Reading(4, is_open=True)
+
+
+def gated(**changes):
+    """Return a planned job that has not met its gate."""
+    return fresh(plan=PLAN, chunks=3, gate="nightly", **changes)
+
+
+def test_a_job_meets_its_gate_only_with_a_plan():
     """Everything that can be done before a release is done before it."""
     with pytest.raises(JobStateError, match="has no plan"):
-        held(fresh())
-    waiting = held(fresh(plan=PLAN, chunks=3))
-    assert waiting.state is JobState.HELD
-    assert held(waiting) == waiting
-    assert may_dispatch(waiting)
+        met(fresh(gate="nightly"), OPEN)
+
+
+def test_a_closed_gate_holds_a_job_until_any_opening_since():
+    """The first epoch that it met stays; the note that it may start comes with a later one, also of a closed gate."""
+    waiting = met(gated(), CLOSED)
+    assert (waiting.state, waiting.held_epoch, waiting.passed_epoch) == (JobState.HELD, 4, None)
+    assert met(waiting, CLOSED) is waiting
+    assert met(waiting, Reading(3, is_open=False)) is waiting
+    for later in (Reading(5, is_open=False), Reading(1, is_open=True)):
+        released = met(waiting, later)
+        assert (released.held_epoch, released.passed_epoch) == (4, later.epoch)
+        assert met(released, CLOSED) is released
+        assert may_dispatch(released)
+    assert not may_dispatch(waiting)
+
+
+def test_a_job_that_met_an_open_gate_may_start_whatever_closes_afterwards():
+    """The note stays; one without a gate needs none, and one that has started has none from before there were notes."""
+    passed = met(gated(), OPEN)
+    assert (passed.state, may_dispatch(passed)) == (JobState.PLANNING, True)
+    assert met(passed, CLOSED) is passed
+    free = fresh(plan=PLAN, chunks=3)
+    assert met(free, CLOSED) is free
+    assert may_dispatch(free)
+    assert may_dispatch(gated(state=JobState.DISPATCHING, dispatch_cursor=1))
+
+
+def test_no_dispatch_is_noted_of_a_job_that_may_not_start():
+    """Whoever would put its chunks all the same cannot write that it did."""
+    with pytest.raises(JobStateError, match="nobody let it pass its gate"):
+        dispatched(met(gated(), CLOSED), 1, at(1))
 
 
 def test_the_dispatch_cursor_only_moves_forward():
     """A slower dispatcher takes nothing back, and the last chunk makes the job run."""
-    first = dispatched(held(fresh(plan=PLAN, chunks=3)), 1, at(1))
+    first = dispatched(met(gated(), OPEN), 1, at(1))
     assert (first.state, first.dispatch_cursor, first.started_at) == (JobState.DISPATCHING, 1, at(1))
     assert dispatched(first, 1, at(5)) == first
     last = dispatched(first, 3, at(9))
@@ -145,7 +181,7 @@ def test_only_a_finished_job_is_buried():
     with pytest.raises(JobStateError, match="is running"):
         buried(job())
     kept = buried(job(state=JobState.COMPLETE, etag="e"))
-    assert (kept.state, kept.content_hash, kept.plan, kept.etag) == (JobState.BURIED, "c0ffee", None, "e")
+    assert (kept.state, kept.content_hash, kept.plan, kept.etag) == (JobState.BURIED, "c0ffee", job().plan, "e")
     assert buried(kept) == kept
 
 
@@ -262,5 +298,5 @@ def test_amounts_are_plain_decimals():
     """Whatever could claim more digits than it has characters is refused."""
     assert amounts({"amount": "-12.50"}) == {"amount": Decimal("-12.50")}
     for text in ("", "1e3", "Infinity", "1_000", "٣", "1.", "1" * 31, "0x10"):
-        with pytest.raises(ValueError, match="plain decimal"):
+        with pytest.raises(ValueError, match="decimal number"):
             amounts({"amount": text})

@@ -15,6 +15,7 @@ from shared.errors import (
 from shared.ledger import JobState
 from shared.ledger.decisions import resumed
 from shared.pipeline.finish import Ending
+from shared.pipeline.merge import Merger
 from shared.pipeline.messages import Completed, Finish
 from shared.pipeline.outbox import OUTBOX_POINTER, BusAnnouncements
 from shared.pipeline.outputs import Outputs, PartWriter
@@ -217,6 +218,41 @@ def test_a_finisher_that_follows_another_reads_only_what_was_not_merged(make_wor
     assert world.finish() is Ending.FINISHED
     assert world.workload.merges == 102
     world.check()
+
+
+def test_results_are_held_by_bytes_and_not_only_by_number(make_world, monkeypatch):
+    """What is read ahead has a bound in bytes; one that is larger than it is read alone, and the merge goes on."""
+    world = make_world(chunks=9)
+    ahead, most = [0], [0]
+    read, merge = Merger._read, Summing.merge
+
+    def reads(*arguments):
+        ahead[0] += 1
+        most[0] = max(most[0], ahead[0])
+        return read(*arguments)
+
+    def merges(*arguments):
+        ahead[0] -= 1
+        return merge(*arguments)
+
+    monkeypatch.setattr(Merger, "_read", reads)
+    monkeypatch.setattr(Summing, "merge", merges)
+    settled(world, rejected=1)
+    monkeypatch.setattr("shared.pipeline.merge.WINDOW_BYTES", 3 * 16 * 1024 + 3 * 192 * PER_CHUNK)
+    world.finish()
+    assert most[0] in range(1, 4)
+    world.check()
+    assert [line["number"] for line in world.lines("rejected")] == [n * PER_CHUNK for n in range(9)]
+
+
+def test_a_merged_partial_larger_than_it_may_be_pauses_the_job(make_world):
+    """Before the process has no memory left: a person reads how large it is, raises the bound and resumes."""
+    world = settled(make_world(chunks=11, merged_most=60))
+    with pytest.raises(FinishRefusedError, match=r"has \d+ bytes as JSON, 60 may be: .* SLUICE_MERGED_MIB"):
+        world.finish()
+    assert world.job().state is JobState.PAUSED
+    assert "SLUICE_MERGED_MIB" in world.job().problem
+    assert not list(world.container("outputs").list_blob_names())
 
 
 @pytest.mark.parametrize("spoil", ["delete", "change"])

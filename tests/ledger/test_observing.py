@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.errors import JobFailedError
-from shared.ledger.memory_ledger import MemoryLedger
 from shared.ledger.observing import ObservedJob
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob
 from tests.gate.conftest import ManualClock
+from tests.ledger.memory_ledger import MemoryLedger
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import ContentionError, LedgerCorruptError, SettleIncompleteError, StorageUnavailableError
-from shared.ledger import ChunkState, JobState, MemoryLedger, PlanBlob, Totals
+from shared.ledger import ChunkState, JobState, PlanBlob, Totals
 from shared.ledger.decisions import buried
 from shared.pending import Pointer
 from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
 from shared.pipeline.messages import Finish, decode, encode
 from shared.pipeline.settle import Settled, Settler
 from tests.ledger.builders import ITEMS, NOON, job, parked, result
+from tests.ledger.memory_ledger import MemoryLedger
 from tests.ledger.stage import ManualClock, MemoryParked, MemoryPending, Stage, delivered
 
 
@@ -311,3 +312,52 @@ def test_any_batches_any_duplicates_and_any_outages_end_in_the_same_totals(data)
     assert found.state is JobState.FINISHING
     assert Finish(job="nightly", revision=found.revision) in [decode(message) for _, message in stage.sent]
     assert stage.parked.entries == {}
+
+
+class OddLedger:
+    """A ledger that cannot write one chunk, for a reason that nobody thought of."""
+
+    def __init__(self, ledger, odd):
+        self._ledger, self._odd = ledger, odd
+
+    def __getattr__(self, name):
+        return getattr(self._ledger, name)
+
+    def commit(self, job, rows=(), *more):
+        """Write, unless it is the odd one."""
+        if any(row.chunk == self._odd for row in rows):
+            raise TypeError("too large to be cast")
+        return self._ledger.commit(job, rows, *more)
+
+
+def test_a_result_that_fails_for_a_reason_of_its_own_keeps_no_other_from_being_credited(ledger):
+    """It is found out alone, delivered again a few times with its batch, and parked at the fifth delivery."""
+    ledger.insert(job())
+    ledger.insert(job(job="weekly"))
+    stage = Stage(OddLedger(ledger, 1))
+    batch = result(0), result(1), result(2), result(0, job="weekly")
+    with pytest.raises(SettleIncompleteError, match="1 of 2 groups"):
+        stage.settle(*batch)
+    assert (check(ledger).done, check(ledger, "weekly").done) == (2, 1)
+    assert stage.parked.reasons() == []
+    assert stage.settle(*batch, deliveries=5) == Settled(duplicates=3, parked=1)
+    assert stage.parked.reasons() == ["result_failed"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'{"sluice":{"kind":"result","job":"nightly","chunk":2147483648,"revision":1}}',
+        b'{"sluice":{"kind":"result","job":"nightly","chunk":0,"revision":1000000000000000000000000000000}}',
+        b'{"sluice":{"kind":"result","job":"nightly","chunk":0,"revision":1,"milliseconds":9223372036854775808}}',
+        b'{"sluice":{"kind":"result","job":"nightly","chunk":0,"revision":1,"requests":{"a":-1}}}',
+        b'{"sluice":{"kind":"result","job":"n\xc3(","chunk":0,"revision":1}}',
+        b"[" * 4000,
+        b"",
+    ],
+)
+def test_a_message_that_is_odd_in_any_way_is_parked_and_the_others_are_credited(ledger, stage, odd):
+    """No column takes such a number, no reader such bytes: it is parked by what it is, at once."""
+    assert stage.settle(odd, result(0)) == Settled(credited=1, parked=1)
+    assert stage.parked.reasons() == ["result_unreadable"]
+    assert check(ledger).done == 1

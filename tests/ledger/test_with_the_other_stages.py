@@ -9,10 +9,11 @@ import pytest
 from shared.ledger import JobState
 from shared.parked.entry import EntryState, Stage
 from shared.parked.parked_table import ParkedTable
-from shared.pipeline.chunk_result import ResultStore, result_of
+from shared.payload import Limits
+from shared.pipeline.chunk_result import ResultStore
 from shared.pipeline.messages import Chunk, Result
+from shared.pipeline.parts import run_in_parts
 from shared.workloads.billing import Billing
-from shared.workloads.run import run
 from tests.ledger.world import World
 
 PER_CHUNK = 50
@@ -55,7 +56,7 @@ def processed(world, number):
         first_id=number * PER_CHUNK,
     )
     stored = ResultStore(world.container("results")).put(
-        chunk, result_of(chunk, run(Billing(), lines(number), chunk.first_id))
+        chunk, run_in_parts(Billing(), [lines(number)], chunk.first_id, Limits())
     )
     return Result(
         job=chunk.job,

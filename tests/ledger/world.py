@@ -14,8 +14,9 @@ from azure.storage.blob import BlobServiceClient, LinearRetry
 
 from shared.ledger import ChunkState, JobState, TableLedger, Totals
 from shared.ledger.results import result_blob
+from shared.payload import Limits
 from shared.pending import PendingTable
-from shared.pipeline.chunk_result import ChunkResult
+from shared.pipeline.chunk_result import ChunkResult, write_result
 from shared.pipeline.finish import Finisher, FinishTools
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.messages import Finish, Outcome, Result, decode
@@ -145,7 +146,8 @@ class World:
         mapped, self.rejected[chunk] = payments(chunk), rejected
         good, bad = mapped[rejected:], mapped[:rejected]
         outcomes = [Outcome(items=len(part), sums={"amount": str(sum(p.amount for p in part))}) for part in (good, bad)]
-        content = msgspec.json.encode(
+        rejections = [Rejection(chunk * PER_CHUNK + n, "bad", "found", "{}") for n in range(rejected)]
+        content = write_result(
             ChunkResult(
                 job="nightly",
                 chunk=chunk,
@@ -154,8 +156,9 @@ class World:
                 accepted=outcomes[0],
                 rejected=outcomes[1],
                 partial=msgspec.Raw(msgspec.json.encode(self.workload.combine(good))),
-                rejections=[Rejection(chunk * PER_CHUNK + n, "bad", "found", "{}") for n in range(rejected)],
-            )
+            ),
+            b"".join(msgspec.json.encode(one) + b"\n" for one in rejections),
+            Limits(),
         )
         name = result_blob("nightly", revision, chunk)
         self.container("results", self.direct).upload_blob(name, content, overwrite=True)

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from shared.errors import NotParkedError
-from shared.parked.entry import EntryState
+from shared.errors import NotParkedError, RefusedError
+from shared.parked.door import at_the_door, door_key
+from shared.parked.entry import NO_JOB, EntryState
+from shared.parked.parking import Parking
 
 
 @pytest.fixture
@@ -95,3 +97,46 @@ def test_text_of_a_message_cannot_steer_the_terminal(sluice, ward, entry):
     shown = sluice("show", entry.job, entry.key).stdout
     assert "\x1b[2J" not in shown
     assert "\\x1b[2J[red]" in shown
+
+
+@pytest.fixture
+def unnamed(ward):
+    """A submission that nobody can name, and one that claims a job, both at the door."""
+    entries = []
+    with ward.process() as process:
+        for claimed, body in ((NO_JOB, b'{"sluice":{"items":[]}}'), ("claimed-job", b"what is this")):
+            failed = at_the_door("submissions", body, ward.worlds[0].job, claimed)
+            entries.append(
+                Parking(process.parked, ward.clock).park(failed, RefusedError("unnamed", "a copy", "say it"))
+            )
+        yield entries
+        for entry in entries:
+            process.connections.tables.get_table_client("parked").delete_entity(entry.job, entry.key)
+
+
+def test_what_claims_a_job_is_listed_and_shown_under_it(sluice, unnamed):
+    """It lies at the door: `list` and `show` find it by the job that it says."""
+    claimed = unnamed[1]
+    (group,) = json.loads(sluice("list", "--job", "claimed-job", "--json").stdout)["groups"]
+    assert group["entries"] == 1
+    assert sluice("show", "claimed-job", claimed.key, "--body").stdout_bytes == b"what is this"
+    with pytest.raises(NotParkedError):
+        sluice("show", "another-job", claimed.key)
+
+
+def test_a_submission_that_nobody_can_name_is_replayed_as_the_job_that_a_person_says(sluice, ward, unnamed):
+    """Without the id nothing is sent; said once, it stays, and no other job takes it."""
+    nameless, claimed = unnamed
+    key = ["--key", nameless.key, "--patience", "0", "--yes"]
+    assert sluice("replay", *key).stdout.splitlines()[-1] == "1 needs a job id"
+    assert sluice("replay", *key, "--as", "No Job").exit_code == 2
+    assert sluice("replay", "--key", claimed.key, "--patience", "0", "--yes", "--as", "mine").exit_code == 2
+    assert sluice("replay", *key, "--as", "mine", "--dry-run").stdout == "1 to replay, in waves of 1\n"
+    sluice("replay", *key, "--as", "mine")
+    with ward.process() as process:
+        queue = process.connections.queues.get_queue_client("submissions")
+        assert '{"sluice":{"items":[],"job":"mine"}}' in [one.content for one in queue.peek_messages(max_messages=32)]
+        (entry,) = process.parked.claiming("mine")
+        assert entry.key == door_key("submissions", b'{"sluice":{"items":[],"job":"mine"}}', "mine")
+        process.connections.tables.get_table_client("parked").delete_entity(entry.job, entry.key)
+        queue.clear_messages()

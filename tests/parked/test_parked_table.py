@@ -7,18 +7,18 @@ from itertools import pairwise
 import pytest
 
 from shared.errors import NotParkedError, ParkedTamperedError, RefusedError, StorageUnavailableError
-from shared.ledger.memory_ledger import MemoryLedger
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
-from shared.parked.drain import described, drain_poison, park_dead_result
+from shared.parked.door import at_the_door, claimed_job, door_key, named
+from shared.parked.drain import drain_poison, park_dead_result
 from shared.parked.effects import LedgerEffects
-from shared.parked.entry import NO_JOB, EntryState, Stage, chunk_key, submission_key
+from shared.parked.entry import NO_JOB, EntryState, Stage, chunk_key
 from shared.parked.grouping import WAVES, grouped, waves
 from shared.parked.parking import FailedMessage, Parking
-from shared.parked.put_back import named
 from shared.pipeline.failure import Mark
 from shared.pipeline.messages import Finish, Outcome, Result, encode
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of
+from tests.ledger.memory_ledger import MemoryLedger
 from tests.process.world import NOON, World
 
 
@@ -154,8 +154,8 @@ def test_a_poison_queue_is_drained_into_the_same_place(world, parking, process, 
     for body in (world.body.decode(), "not json", encode(Finish(job=world.job, revision=2)).decode()):
         queue.send_message(body)
     sent = []
-    assert drain_poison(queue, parking, sent.append) == 3
-    assert drain_poison(queue, parking, sent.append) == 0
+    assert drain_poison(queue, parking, sent.append, process.attempts) == 3
+    assert drain_poison(queue, parking, sent.append, process.attempts) == 0
     assert told(events.POISON_DRAINED) == [{"queue": queue.queue_name, "messages": 3}]
     assert {entry.key for entry in process.parked.entries(world.job)} == {chunk_key(0, 1), "finish-2"}
     assert {entry.reason for entry in process.parked.entries(world.job)} == {"delivered_too_often"}
@@ -169,7 +169,7 @@ def test_an_empty_poison_queue_costs_one_request(world):
     with world.process(plan) as process:
         queue = process.connections.queues.create_queue(f"empty-{world.job[-8:]}-poison")
         plan.sites.clear()
-        drain_poison(queue, Parking(process.parked, world.clock), lambda _result: None)
+        drain_poison(queue, Parking(process.parked, world.clock), lambda _result: None, process.attempts)
     assert len(plan.sites) == 1
 
 
@@ -182,7 +182,7 @@ def test_a_message_that_cannot_be_parked_stays_on_the_poison_queue(world, proces
     queue = process.connections.queues.create_queue(f"kept-{world.job[-8:]}-poison")
     queue.send_message(world.body.decode())
     with pytest.raises(StorageUnavailableError):
-        drain_poison(queue, Parking(process.parked, world.clock), down)
+        drain_poison(queue, Parking(process.parked, world.clock), down, process.attempts)
     assert queue.get_queue_properties().approximate_message_count == 1
 
 
@@ -195,18 +195,30 @@ def test_a_dead_result_is_parked_beside_its_chunk(world, parking, process):
     assert "MaxDeliveryCountExceeded" in entry.found
 
 
-def test_a_submission_is_known_by_its_job_and_content():
-    """The one that a replay names is the one that was parked; another content of the same job is another entry."""
+def test_a_submission_is_known_by_its_job_and_its_bytes():
+    """The one that a replay names is the one that was parked; without an id, each message is a job of its own."""
     bare, other = b'{"sluice": {"items": [{"a": 1}]}}', b'{"sluice": {"items": [{"a": 2}]}}'
-    assert submission_key(named(bare, "job-7")) == submission_key(bare) != submission_key(other)
-    assert submission_key(b"no json") == described("submissions", b"no json", "m1").key
+    keys = [
+        at_the_door("submissions", body, name, name).key
+        for body, name in ((bare, "m-1"), (bare, "m-2"), (other, "m-1"))
+    ]
+    assert len(set(keys)) == 3
+    again = named(bare, "m-1")
+    assert at_the_door("submissions", again, "m-9", claimed_job("submissions", again, "m-9")).key == keys[0]
+
+
+def test_two_that_nobody_can_name_are_two_entries():
+    """They may be two jobs of one content: under one key, one of them would be lost."""
+    bare = b'{"sluice": {"items": [{"a": 1}]}}'
+    keys = {at_the_door("submissions", bare, name, NO_JOB).key for name in ("p-1", "p-2")}
+    assert len(keys) == 2
 
 
 def test_submissions_that_differ_in_an_impossible_job_id_are_two_entries():
-    """Both are parked without a job: under one key, the bytes of the second would be kept nowhere."""
+    """Neither claims a job: under one key, the bytes of the second would be kept nowhere."""
     first, second = (b'{"sluice":{"job":"%s","items":[{"a":1}]}}' % job for job in (b"A/1", b"A/2"))
-    assert described("submissions", first, "m1").job == described("submissions", second, "m2").job == NO_JOB
-    assert submission_key(first) != submission_key(second)
+    assert claimed_job("submissions", first, "m1") == claimed_job("submissions", second, "m2") == NO_JOB
+    assert door_key("submissions", first, NO_JOB) != door_key("submissions", second, NO_JOB)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +227,10 @@ def test_submissions_that_differ_in_an_impossible_job_id_are_two_entries():
         (b'{"sluice":{"items":[]}}', "m-1", b'{"sluice":{"items":[],"job":"m-1"}}'),
         (b'{"sluice":{"job":"mine","items":[]}}', "mine", b'{"sluice":{"job":"mine","items":[]}}'),
         (b'{"sluice":{"items":[]}}', NO_JOB, b'{"sluice":{"items":[]}}'),
+        (b'{"sluice":{"job":null,"items":[]}}', "m-1", b'{"sluice":{"job":"m-1","items":[]}}'),
+        (b"eyJzbHVpY2UiOnsiaXRlbXMiOltdfX0=", "m-1", b'{"sluice":{"items":[],"job":"m-1"}}'),
+        (b'{"sluice":{"kind":"chunk","items":[]}}', "m-1", b'{"sluice":{"kind":"chunk","items":[]}}'),
+        (b'{"sluice":{"items":[{"a":1,"a":2}]}}', "m-1", b'{"sluice":{"items":[{"a":1,"a":2}]}}'),
         (b"no json", "m-1", b"no json"),
         (b"[]", "m-1", b"[]"),
     ],
@@ -299,11 +315,30 @@ def test_two_spellings_that_a_reader_may_take_for_one_are_two_entries():
     """A key that stands twice, plainly or escaped: what one reader drops must not cost the other its bytes."""
     plain = b'{"sluice": {"job": "j", "items": [{"a": 1}], "items": [{"a": 2}]}}'
     escaped = b'{"sluice": {"job": "j", "items": [{"a": 1}], "\\u0069tems": [{"a": 2}]}}'
-    assert submission_key(plain) != submission_key(escaped)
+    assert door_key("submissions", plain, "j") != door_key("submissions", escaped, "j")
 
 
 def test_amounts_that_a_double_cannot_tell_apart_are_two_entries_and_stay_as_they_are():
     """A sum is exact: rounded by the key or by a replay, a submission would be another one."""
     first, second = (b'{"sluice": {"items": [{"amount": 1.%s}]}}' % digits for digits in (b"0" * 20, b"0" * 19 + b"1"))
-    assert submission_key(first) != submission_key(second)
+    assert door_key("submissions", first, "j") != door_key("submissions", second, "j")
     assert b"1." + b"0" * 19 + b"1" in named(second, "job-7")
+
+
+def test_a_room_is_its_queues_to_say():
+    """The same words from another queue are about another job, and a replay says them where they came from."""
+    body = b'{"sluice":{"items":[]}}'
+    assert [claimed_job(queue, body, "m-1") for queue in ("submissions", "submissions-a-b")] == ["m-1", "a-b~m-1"]
+    assert named(body, "a-b~m-1") == b'{"sluice":{"items":[],"job":"m-1"}}'
+    assert claimed_job("submissions", b'{"sluice":{"job":"a-b~m-1"}}') == NO_JOB
+
+
+def test_the_same_bytes_of_two_rooms_are_two_entries():
+    """Under one key the second room's message would be kept nowhere, and a replay of it would go to the first."""
+    body = b'{"sluice":{"job":"a","items":[{}]}}'
+    queues = ("submissions", "submissions-a", "submissions-b")
+    keys = {at_the_door(queue, body, "m", claimed_job(queue, body, "m")).key for queue in queues}
+    assert len(keys) == 3
+    bare = b'{"sluice":{"items":[{}]}}'
+    named_by = {at_the_door(queue, bare, "m", claimed_job(queue, bare, "m")).key for queue in queues}
+    assert len(named_by) == 3

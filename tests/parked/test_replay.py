@@ -12,6 +12,7 @@ from tests.faults.plan import MODES, KilledError, Plan
 #: A replay of one chunk: a change here is a change of the bill.
 RECORDED = [
     "GET parked",
+    "GET parked",
     "PUT audit",
     "GET parked",
     "PUT parked",

@@ -5,7 +5,7 @@ import uuid
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from shared.payload import PayloadStore
+from shared.payload import PayloadStore, PayloadStores
 
 
 @pytest.fixture
@@ -15,6 +15,12 @@ def container(azurite):
         made = service.create_container(f"payloads-{uuid.uuid4().hex[:12]}")
         yield made
         made.delete_container()
+
+
+@pytest.fixture
+def stores(container):
+    """The stores of an installation whose containers are all this one."""
+    return PayloadStores(lambda _name: container)
 
 
 @pytest.fixture

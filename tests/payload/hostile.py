@@ -226,6 +226,9 @@ def _indexes() -> Iterator[Case]:
     yield Case("index-no-rows", "empty", framed_blob(GOOD_NAME, []), there)
     yield Case("index-huge-frame", "frame_too_large", framed_blob(GOOD_NAME, [[0, 5 * MIB, 1, sha(GOOD)]]), there)
     yield Case("index-many-items", "too_many_items", framed_blob(GOOD_NAME, [[0, 9, 10**9, sha(GOOD)]]), there)
+    claim = [[0, len(GOOD), 100_000, sha(GOOD)]]
+    yield Case("index-claims-too-much", "line_count", framed_blob(GOOD_NAME, claim), there)
+    yield Case("inline-claims-too-much", "line_count", inline([[0, len(GOOD), 12, sha(GOOD)]], GOOD, "plain"))
     yield Case("index-other-hash", "index_mismatch", framed_blob(GOOD_NAME, good, index="0" * 64), there)
     yield Case("index-no-hash", "wrong_type", framed_blob(GOOD_NAME, None, index="latest"), there)
     yield Case("index-missing", "index_missing", framed_blob(GOOD_NAME, None, index="0" * 64), there)
@@ -369,5 +372,6 @@ def _transactions() -> Iterator[Case]:
     yield one("amount-in-words", "bad_amount", b'{"amount": "twelve"}')
     yield one("amount-as-list", "bad_amount", b'{"amount": [1]}')
     yield one("amount-true", "bad_amount", b'{"amount": true}')
-    yield one("amount-of-39-digits", "bad_amount", b'{"amount": ' + b"1" * 39 + b"}")
+    yield one("amount-of-21-digits", "bad_amount", b'{"amount": ' + b"1" * 21 + b"}")
+    yield one("amount-null", "does_not_fit", b'{"amount": null}')
     yield one("too-long", "line_too_long", b'{"a": "' + b"x" * 300_000 + b'"}')

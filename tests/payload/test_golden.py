@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.payload import Intake, Limits, open_envelope, read_submission, read_transactions, total
+from shared.payload import Intake, Limits, open_envelope, read_submission
+from shared.payload.transactions import Reader, amounts_reader
+from tests.payload.fetching import fetch
 
 LIMITS = Limits()
 DEADLINE = datetime(2026, 11, 21, 6, tzinfo=UTC)
@@ -16,22 +18,22 @@ GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
 
 
 @pytest.mark.parametrize("file", GOLDEN, ids=[file.stem for file in GOLDEN])
-def test_an_old_message_is_still_read(file, store, container):
+def test_an_old_message_is_still_read(file, stores, container):
     """Every form of every version, byte for byte as it was sent and stored then."""
     kept = json.loads(file.read_text(encoding="utf-8"))
     for name, content in kept["blobs"].items():
         container.upload_blob(name, base64.b64decode(content))
     body = json.dumps(kept["message"], ensure_ascii=False)
     submission = read_submission(open_envelope(body, LIMITS), "id", LIMITS)
-    payload = Intake(store, LIMITS).take(submission)
+    payload = Intake("", stores, LIMITS).take(submission)
     found, amounts = [], []
     for chunk in payload.index.chunks(1000, LIMITS):
-        for first, text in Intake(store, LIMITS).fetch(payload, chunk):
-            read = read_transactions(text, dict, first, ("amount",), LIMITS)
-            found += read.accepted
-            amounts += read.amounts["amount"]
+        for _, text in fetch(Intake("", stores, LIMITS), payload, chunk):
+            lines = text.split(b"\n")[:-1]
+            found += Reader(dict, ("amount",)).read(lines).transactions
+            amounts += [one.amount_0 for one in amounts_reader(("amount",), LIMITS).read(lines).transactions]
     assert found == [{"id": number, "amount": f"{number}.10", "name": "Käse ☃"} for number in range(1, 8)]
-    assert total(amounts) == submission.declared.sums["amount"] == Decimal("28.70")
+    assert sum(amounts) == submission.declared.sums["amount"] == Decimal("28.70")
     assert submission.job == "golden-1"
     assert submission.deadline == (DEADLINE if file.stem == "v1-deadline" else None)
 

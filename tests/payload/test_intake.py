@@ -4,15 +4,29 @@ import base64
 import gzip
 import hashlib
 import json
+import time
+import tracemalloc
 
 import pytest
 import zstandard
 
 from shared.errors import RefusedError
-from shared.payload import Form, Intake, Limits, Reason, fingerprint, open_envelope, read_submission, read_transactions
-from shared.payload.form import choose, most_inline_items, requests_to_publish
+from shared.payload import (
+    Codec,
+    Form,
+    Intake,
+    Limits,
+    Reason,
+    fingerprint,
+    open_envelope,
+    parse_index,
+    read_submission,
+)
+from shared.payload.form import choose
 from shared.payload.lines import split_lines
-from tests.payload.hostile import MESSAGE_ID, framed_blob, index_of, inline, sha, wrap
+from shared.payload.transactions import Reader
+from tests.payload.fetching import fetch
+from tests.payload.hostile import MESSAGE_ID, MIB, framed_blob, index_of, inline, sha, wrap
 
 LIMITS = Limits(frame_items=10)
 OBJECTS = [{"id": number, "name": f"n{number}"} for number in range(35)]
@@ -29,20 +43,20 @@ def submitted(message):
     return read_submission(open_envelope(message, LIMITS), MESSAGE_ID, LIMITS)
 
 
-def take(message, store):
+def take(message, stores):
     """Return the payload of a message."""
-    return Intake(store, LIMITS).take(submitted(message))
+    return Intake("", stores, LIMITS).take(submitted(message))
 
 
-def everything(payload, store, items=10):
+def everything(payload, stores, items=10):
     """Return all transactions, each read from its own chunk."""
     found = []
     for chunk in payload.index.chunks(items, LIMITS):
-        for first, text in Intake(store, LIMITS).fetch(payload, chunk):
-            read = read_transactions(text, dict, first, (), LIMITS)
-            assert list(read.positions) == list(range(first, first + len(read.accepted)))
-            assert not read.rejected
-            found += read.accepted
+        for first, text in fetch(Intake("", stores, LIMITS), payload, chunk):
+            assert first == len(found)
+            read = Reader(dict, ()).read(text.split(b"\n")[:-1])
+            assert not read.refused
+            found += read.transactions
     return found
 
 
@@ -70,37 +84,37 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_transactions(form, store, container):
+def test_every_form_gives_the_same_transactions(form, stores, container):
     """Whatever the publisher chose, each transaction comes out once, in order."""
     message, blobs = FORMS[form]
     for name, content in blobs.items():
         container.upload_blob(name, content)
-    payload = take(message, store)
+    payload = take(message, stores)
     assert payload.index.items == len(OBJECTS)
     assert (payload.blob is None) != (payload.inline is None)
-    assert everything(payload, store) == OBJECTS
-    assert everything(payload, store, items=25) == OBJECTS
+    assert everything(payload, stores) == OBJECTS
+    assert everything(payload, stores, items=25) == OBJECTS
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_submission_has_the_same_fingerprint(form, store, container):
+def test_the_same_submission_has_the_same_fingerprint(form, stores, container):
     """Dropped twice it is the same; with another gate, workload or content it is not."""
     message, blobs = FORMS[form]
     for name, content in blobs.items():
         container.upload_blob(name, content)
-    prints = [fingerprint(submitted(message), take(message, store)) for _ in range(2)]
+    prints = [fingerprint(submitted(message), take(message, stores)) for _ in range(2)]
     assert prints[0] == prints[1]
     held = json.dumps({"sluice": {**json.loads(message)["sluice"], "gate": "nightly"}}).encode()
-    assert fingerprint(submitted(held), take(held, store)) != prints[0]
+    assert fingerprint(submitted(held), take(held, stores)) != prints[0]
     other = wrap(items=[{"id": "another"}])
-    assert fingerprint(submitted(other), take(other, store)) != prints[0]
+    assert fingerprint(submitted(other), take(other, stores)) != prints[0]
 
 
-def test_a_file_is_framed_once_under_its_jobs_folder(store, container):
+def test_a_file_is_framed_once_under_its_jobs_folder(stores, container):
     """A file without an index becomes a payload like any other; taken in again, nothing new is written."""
     container.upload_blob("up/a.ndjson.gz", gzip.compress(TEXT))
     message = wrap(job="job-7", payload={"blob": "up/a.ndjson.gz"})
-    first, again = take(message, store), take(message, store)
+    first, again = take(message, stores), take(message, stores)
     assert first.blob.name == again.blob.name
     assert first.blob.name.startswith("job-7/")
     assert sorted(container.list_blob_names()) == sorted(["up/a.ndjson.gz", first.blob.name])
@@ -122,11 +136,11 @@ def test_the_least_that_a_person_can_type():
         (Limits(stored_most=100), Reason.PAYLOAD_TOO_LARGE),
     ],
 )
-def test_a_file_larger_than_a_job_is_refused_while_it_comes(limits, reason, container, store):
+def test_a_file_larger_than_a_job_is_refused_while_it_comes(limits, reason, container, stores):
     """Neither its transactions nor its frames nor its bytes pass the bounds, and nothing is written."""
     message = submitted(wrap(payload={"inline": base64.b64encode(gzip.compress(TEXT)).decode()}))
     with pytest.raises(RefusedError) as refused:
-        Intake(store, limits).take(message)
+        Intake("", stores, limits).take(message)
     assert refused.value.reason == reason
     assert list(container.list_blob_names()) == []
 
@@ -152,13 +166,64 @@ def test_what_windows_adds_is_taken_off():
     assert list(lines) == [(1, b"{}"), (3, b"{}"), (4, b"{}")]
 
 
-def test_a_file_of_blank_lines_is_not_read_for_ever(store, container):
+def test_a_file_of_blank_lines_is_not_read_for_ever(stores, container):
     """Lines that are skipped count as well."""
     container.upload_blob("up/blank", b"\n" * 50 + TEXT)
-    intake = Intake(store, Limits(lines_most=50))
+    intake = Intake("", stores, Limits(lines_most=50))
     with pytest.raises(RefusedError) as refused:
         intake.take(submitted(wrap(payload={"blob": "up/blank"})))
     assert refused.value.reason == Reason.TOO_MANY_ITEMS
+
+
+def cpu_of_one_line(size):
+    """Return the least CPU of five times that it takes to cut one line of so many bytes out of short pieces."""
+    piece, limits, seconds = (
+        b"x" * 256,
+        Limits(line_bytes=size + 1, frame_bytes=size + 1, frame_expanded_most=size + 1),
+        [],
+    )
+    for _ in range(5):
+        began = time.process_time()
+        assert [len(line) for _, line in split_lines([piece] * (size // len(piece)), limits)] == [size]
+        seconds.append(time.process_time() - began)
+    return min(seconds)
+
+
+def test_a_long_line_costs_no_more_for_a_byte_than_a_short_one():
+    """Eight times the bytes take about eight times the CPU, however small the pieces that a line comes in are."""
+    assert cpu_of_one_line(MIB) < 20 * cpu_of_one_line(MIB // 8)
+
+
+def test_a_piece_of_many_lines_is_not_cut_at_once():
+    """Eight MiB of two bytes a line are not held as millions of objects: what is held is lines of a small part."""
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in split_lines([b"{}\n" * (2 * MIB)], Limits())) == 2 * MIB
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert held < 16 * MIB
+
+
+@pytest.mark.parametrize(
+    ("codec", "length", "most"), [("plain", 300, 100), ("zstd", 300, 50_000), ("gzip", 3, 500), ("zstd", 47, 7_833)]
+)
+def test_an_index_claims_no_more_transactions_than_its_bytes_can_hold(codec, length, most):
+    """Ids are reserved by it before anything is read: what a submission claims is in proportion to what it brings."""
+    for items in (most, most + 1):
+        rows = [[0, length, items, "a" * 64]]
+        text = json.dumps(rows).encode()
+        for read in (
+            lambda rows=rows: submitted(framed_blob("job-1/x", rows, codec=codec)),
+            lambda text=text: parse_index(text, Codec(codec), Limits()),
+        ):
+            if items == most:
+                read()
+                continue
+            with pytest.raises(RefusedError) as refused:
+                read()
+            assert refused.value.reason == Reason.LINE_COUNT
+            assert f"{length} bytes and {items} lines by its index; {most} may be" in refused.value.found
 
 
 def test_chunks_keep_to_what_one_read_may_fetch():
@@ -180,13 +245,24 @@ def test_the_choice_is_made_on_the_encoded_size(around, most):
     assert len(base64.b64encode(bytes(largest))) + around <= most < len(base64.b64encode(bytes(largest + 1))) + around
     assert choose(largest, around, limits) is Form.INLINE
     assert choose(largest + 1, around, limits) is Form.BLOB
-    assert most_inline_items(1, around, limits) == largest
 
 
-def test_what_publishing_costs():
-    """One message, and for a blob its put, or its blocks with one look and one commit."""
-    limits = Limits(block_bytes=100)
-    assert requests_to_publish(90, Form.INLINE, limits).blob == 0
-    assert requests_to_publish(90, Form.BLOB, limits).blob == 1
-    assert requests_to_publish(250, Form.BLOB, limits).blob == 5
-    assert requests_to_publish(250, Form.BLOB, limits, is_index_apart=True).blob == 6
+CORRECTED = {
+    "inline, another codec": (inline(ROWS, STORED, "gzip"), inline(ROWS, STORED, "plain")),
+    "inline, another index": (inline(ROWS, STORED, "gzip"), inline([[0, len(STORED), 1, sha(STORED)]], STORED, "gzip")),
+    "framed, another codec": tuple(
+        framed_blob(f"job-1/{sha(STORED)}", ROWS, codec=codec) for codec in ("gzip", "plain")
+    ),
+    "a file, another codec": tuple(
+        wrap(payload={"blob": "up/a.ndjson.gz", "codec": codec}) for codec in ("gzip", "plain")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORRECTED)
+def test_a_corrected_submission_has_another_fingerprint(name, stores, container):
+    """Its bytes are the same and are to be read in another way: taken for a duplicate, it would be swallowed."""
+    container.upload_blob(f"job-1/{sha(STORED)}", STORED)
+    container.upload_blob("up/a.ndjson.gz", gzip.compress(TEXT))
+    prints = [fingerprint(submitted(message), take(message, stores)) for message in CORRECTED[name]]
+    assert len(set(prints)) == 2

@@ -4,21 +4,19 @@ import base64
 import gzip
 import io
 import json
-from decimal import Decimal
 
-import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.errors import RefusedError
-from shared.payload import Codec, Limits, Reason, open_envelope, read_frames, read_submission, read_transactions, total
+from shared.payload import Codec, Limits, Reason, open_envelope, read_submission
 from shared.payload.compression import compress, expand_file, expand_frame
 from shared.payload.framing import Framing, write_frames
 from shared.payload.lines import split_lines
 from shared.payload.reasons import BY_CODE
-from shared.payload.strict_json import read
 from shared.payload.submission import Items
+from tests.payload.fetching import read_frames
 from tests.payload.hostile import MESSAGE_ID
 
 #: Small frames and lines, so that every edge is met within a few bytes.
@@ -147,43 +145,3 @@ def test_items_that_a_person_types_arrive_as_typed(items, is_base64, indent, is_
     assert isinstance(content, Items)
     assert [json.loads(line) for line in content.lines] == json.loads(body)["sluice"]["items"]
     assert not any(b"\n" in line for line in content.lines)
-
-
-@SOON
-@given(st.lists(st.binary(max_size=60) | OBJECT.map(lambda one: json.dumps(one).encode()), max_size=12))
-def test_every_line_is_accepted_or_rejected_at_its_position(lines):
-    """No line is lost and none is counted twice, whatever the lines are."""
-    text = b"".join(line.replace(b"\n", b" ") + b"\n" for line in lines)
-    found = read_transactions(text, dict, 1000, (), LIMITS)
-    places = [*found.positions, *(one.position for one in found.rejected)]
-    assert sorted(places) == list(range(1000, 1000 + len(lines)))
-    assert len(found.accepted) == len(found.positions)
-    assert all(one.reason in CODES for one in found.rejected)
-
-
-@SOON
-@given(st.lists(st.binary(max_size=40) | OBJECT.map(lambda one: json.dumps(one).encode()), min_size=1, max_size=5))
-def test_the_fast_reading_agrees_with_the_exact_one(lines):
-    """A line is accepted among others exactly when the strict reader, which reads it alone, takes it for an object."""
-    lines = [line.replace(b"\n", b" ") for line in lines]
-    found = read_transactions(b"".join(line + b"\n" for line in lines), dict, 0, (), LIMITS)
-    exact = [isinstance(outcome(lambda line=line: read(line, LIMITS.depth)), dict) for line in lines]
-    assert [place for place, is_object in enumerate(exact) if is_object] == list(found.positions)
-
-
-@SOON
-@given(st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=2, max_value=10**12, min_value=-(10**12))))
-def test_sums_are_exact_however_amounts_are_written(amounts):
-    """Numbers and strings of decimals add up to the cent."""
-    spelt = [format(one, "f") if place % 2 else json.dumps(format(one, "f")) for place, one in enumerate(amounts)]
-    text = "".join(f'{{"amount": {one}}}\n' for one in spelt).encode()
-    found = read_transactions(text, dict, 0, ("amount",), LIMITS)
-    assert not found.rejected
-    assert total(found.amounts["amount"]) == sum((Decimal(format(one, "f")) for one in amounts), Decimal())
-
-
-def test_a_rounded_sum_would_be_an_error():
-    """Ten million amounts of 38 digits do not exhaust the exactness; running out of it raises instead of rounding."""
-    assert total([Decimal(10) ** 38, Decimal(10) ** -38]) == Decimal("1" + "0" * 38 + "." + "0" * 37 + "1")
-    with pytest.raises(ArithmeticError):
-        total([Decimal(10) ** 200, Decimal(1)])

@@ -7,13 +7,16 @@ import json
 import resource
 import sys
 import time
+from decimal import Decimal
 
 import msgspec
 from azure.storage.blob import ContainerClient
 
 from shared.errors import RefusedError
-from shared.payload import Intake, Limits, PayloadStore, open_envelope, read_submission, read_transactions
+from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
+from shared.workloads.run import run
 from tests import memory
+from tests.payload.fetching import fetch
 from tests.payload.hostile import MESSAGE_ID, Case, Stage, cases
 
 LIMITS = Limits()
@@ -23,6 +26,21 @@ class Bought(msgspec.Struct):
     """What the workload of these cases wants of a transaction."""
 
     id: int | None = None
+    amount: Decimal = Decimal(0)
+
+
+class Buying:
+    """That workload; what it makes of the transactions is nobody's concern."""
+
+    name, transaction, partial, sums = "buying", Bought, int, ("amount",)
+
+    def map(self, _bought, number):
+        """Return anything."""
+        return number
+
+    def combine(self, mapped):
+        """Count."""
+        return len(mapped)
 
 
 def main() -> None:
@@ -40,7 +58,7 @@ def outcome(case: Case, container: ContainerClient) -> dict[str, object]:
     for name, content in case.blobs.items():
         container.upload_blob(name, content, overwrite=True)
     began = time.monotonic()
-    stage, reason = take(case.message, PayloadStore(container))
+    stage, reason = take(case.message, PayloadStores(lambda _name: container))
     seconds = time.monotonic() - began
     return {
         "name": case.name,
@@ -50,20 +68,19 @@ def outcome(case: Case, container: ContainerClient) -> dict[str, object]:
     }
 
 
-def take(message: bytes, store: PayloadStore) -> tuple[str, str]:
+def take(message: bytes, stores: PayloadStores) -> tuple[str, str]:
     """Do with a message what the pipeline does, and return where it ends and why."""
-    intake = Intake(store)
+    intake = Intake("", stores)
     try:
         submission = read_submission(open_envelope(message, LIMITS), MESSAGE_ID, LIMITS)
         payload = intake.take(submission)
     except RefusedError as refused:
         return Stage.ACCEPT, refused.reason
-    sums = tuple(submission.declared.sums)
     try:
         for chunk in payload.index.chunks(1000, LIMITS):
-            for first, text in intake.fetch(payload, chunk):
-                for rejected in read_transactions(text, Bought, first, sums, LIMITS).rejected:
-                    return Stage.TRANSACTION, rejected.reason
+            for first, text in fetch(intake, payload, chunk):
+                for rejection in run(Buying(), text.split(b"\n")[:-1], first).rejections:
+                    return Stage.TRANSACTION, rejection.reason
     except RefusedError as refused:
         return Stage.CHUNK, refused.reason
     return "", "accepted"

@@ -2,23 +2,27 @@
 
 import itertools
 import json
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from shared.connections import Connections
 from shared.errors import StorageUnavailableError
-from shared.gate.held_work import Holding
+from shared.gate.held import HeldEntry
 from shared.gate.state import Reading
 from shared.ids import BlobStore, RangeGenerator
-from shared.ledger.memory_ledger import MemoryLedger
-from shared.payload import Intake, Limits, PayloadStore, open_envelope
+from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.enclosing import Enclosing
 from shared.pipeline.plan_store import PlanStore
-from tests.gate.conftest import ManualClock
+from shared.pipeline.start import Starter
+from tests.faults.plan import KilledError, killed
+from tests.gate.conftest import NOON, ManualClock, RecordedSignals
+from tests.ledger.memory_ledger import MemoryLedger
 
 _numbers = itertools.count(1)
 CHUNK_ITEMS = 10
@@ -45,20 +49,28 @@ class Queues:
 class Gates:
     """One gate that a test opens and closes; what it holds is remembered."""
 
-    def __init__(self, queues):
-        self.now, self.held, self._queues = Reading(0, is_open=False), [], queues
+    def __init__(self):
+        self.now, self.rows, self.after_keeping = Reading(0, is_open=False), {}, lambda: None
+
+    @property
+    def held(self):
+        """Gate and id of each row."""
+        return list(self.rows)
 
     def reading(self, gate):
         """Return how the gate is."""
         return self.now
 
-    def hold(self, gate, entry_id, queue, message):
-        """Hold, or pass on."""
-        if not self.now.is_open:
-            self.held.append((gate, entry_id))
-            return Holding.HELD
-        self._queues.send(queue, message)
-        return Holding.PASSED
+    def keep(self, gate, entry_id, queue, message, epoch):
+        """Keep the row, or find it."""
+        new = HeldEntry(gate=gate, id=entry_id, epoch=epoch, queue=queue, message=message, held_at=NOON)
+        row = self.rows.setdefault((gate, entry_id), new)
+        self.after_keeping()
+        return row
+
+    def forget(self, entry):
+        """Remove the row."""
+        self.rows.pop((entry.gate, entry.id), None)
 
 
 class Process:
@@ -66,40 +78,60 @@ class Process:
 
     def __init__(self, azurite, world, transport=None):
         self.connections = Connections(azurite.connection_string, transport=transport)
-        payloads = self.connections.blobs.get_container_client("payloads")
+        container = self.connections.blobs.get_container_client
         ids = RangeGenerator(
             BlobStore(self.connections.blobs.get_container_client("ids"), world.sequence), prefetch=False
         )
-        plans, limits = PlanStore(payloads), Limits()
+        plans, limits = PlanStore(container), Limits()
+        stores = PayloadStores(container, limits)
+        pending = PendingTable(self.connections.tables.get_table_client("pending"))
+        self.dispatcher = Dispatcher(
+            ledger=world.ledger,
+            plans=plans,
+            enclose=Enclosing(stores, limits),
+            send=world.queues.send,
+            finish=lambda job: world.finished.append(job.job),
+            clock=world.clock,
+            work_queues=4,
+            pause=lambda _attempt: None,
+        )
+        self.starter = Starter(
+            ledger=world.ledger,
+            gates=world.gates,
+            dispatcher=self.dispatcher,
+            hints=world.signals,
+            pending=pending,
+            clock=world.clock,
+        )
         self.acceptance = Acceptance(
             ledger=world.ledger,
-            intake=Intake(PayloadStore(payloads, limits), limits),
+            stores=stores,
             plans=plans,
             ids=ids,
             gates=world.gates,
-            send=world.queues.send,
-            pending=PendingTable(self.connections.tables.get_table_client("pending")),
+            start=self.starter.start,
+            pending=pending,
             clock=world.clock,
             sums={"billing": ("quantity",)},
             limits=limits,
             chunk_items=CHUNK_ITEMS,
             overdue=timedelta(minutes=10),
         )
-        self.dispatcher = Dispatcher(
-            ledger=world.ledger,
-            plans=plans,
-            enclose=Enclosing(PayloadStore(payloads, limits), limits),
-            send=world.queues.send,
-            finish=lambda job: world.finished.append(job.job),
-            clock=world.clock,
-            work_queues=4,
-            pause=lambda _attempt: None,
-            patience=timedelta(minutes=4),
-        )
 
-    def accept(self, body, message_id):
-        """Accept a submission as it lies on the queue."""
-        return self.acceptance.accept(open_envelope(body, self.acceptance.limits), message_id)
+    def accept(self, body, message_id, room="", *, again=False):
+        """Accept a submission as it lies on the queue of a room."""
+        return self.acceptance.accept(open_envelope(body, self.acceptance.limits), message_id, room, again=again)
+
+    def plan(self, body, message_id):
+        """Accept one as a process does that ends right after it has planned the job."""
+        with suppress(KilledError):
+            replace(self.acceptance, start=lambda *_, **__: killed()).accept(
+                open_envelope(body, self.acceptance.limits), message_id
+            )
+
+    def dispatch(self, job, **options):
+        """Dispatch a job that may start, as its row is now."""
+        return self.dispatcher.dispatch(self.acceptance.ledger.read(job), **options)
 
 
 class World:
@@ -109,7 +141,7 @@ class World:
         self.job = f"job-{next(_numbers)}"
         self.sequence = f"{self.job}-ids"
         self.ledger, self.queues, self.finished = MemoryLedger(), Queues(), []
-        self.gates, self.clock = Gates(self.queues), ManualClock(datetime(2026, 11, 20, 12, tzinfo=UTC))
+        self.gates, self.clock, self.signals = Gates(), ManualClock(NOON), RecordedSignals()
 
     def submission(self, items=25, **fields):
         """Return the body of a submission of this world's job, its frames as large as a chunk."""

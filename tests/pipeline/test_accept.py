@@ -1,5 +1,7 @@
 """Accepting: once, the same way every time, and before anything else what cannot be accepted."""
 
+import hashlib
+import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -12,15 +14,15 @@ from shared.pipeline.accept import JOB_POINTER, Accepted
 from tests.faults.plan import UNTOLD, KilledError, Plan
 from tests.pipeline.conftest import Process, World
 
-DISPATCHES = "submissions"
+WORK = "work-"
 
 
 def test_a_submission_without_a_gate_is_planned_and_sent_on_its_way(world, process):
-    """The job has a plan, ids for all its transactions, and one dispatch message."""
+    """The job has a plan, ids for all its transactions, and its chunks are on the work queues: no message in between."""
     assert process().accept(world.submission(25), "m1") is Accepted.DISPATCHED
     job = world.ledger.read(world.job)
-    assert (job.items, job.state, job.id_base) == (25, JobState.PLANNING, 1)
-    assert [message["kind"] for message in world.queues.on(DISPATCHES)] == ["dispatch"]
+    assert (job.items, job.state, job.id_base) == (25, JobState.RUNNING, 1)
+    assert [message["kind"] for _, message in world.queues.sent] == ["chunk"]
 
 
 def test_a_submission_behind_a_closed_gate_waits(world, process):
@@ -30,27 +32,18 @@ def test_a_submission_behind_a_closed_gate_waits(world, process):
     assert (world.gates.held, world.queues.sent) == ([("nightly", world.job)], [])
 
 
-def test_a_gate_that_opens_meanwhile_lets_it_through(world, process):
-    """What the gate passes on is dispatched, not held."""
+def test_a_gate_that_is_open_lets_it_through(world, process):
+    """It is dispatched at once, and its row says by which epoch."""
     world.gates.now = Reading(4, is_open=True)
     assert process().accept(world.submission(gate="nightly"), "m1") is Accepted.DISPATCHED
-    assert world.ledger.read(world.job).state is JobState.PLANNING
-
-
-def test_a_job_whose_release_was_lost_on_the_way_is_sent_again(world, process):
-    """Held row gone, dispatch message gone: the epoch in the ledger still says that the gate was opened."""
-    one = process()
-    one.accept(world.submission(gate="nightly"), "m1")
-    world.gates.now = Reading(1, is_open=False)
-    assert one.acceptance.pass_on(world.ledger.read(world.job)) is Accepted.DISPATCHED
-    assert [message["kind"] for message in world.queues.on(DISPATCHES)] == ["dispatch"]
+    job = world.ledger.read(world.job)
+    assert (job.state, job.passed_epoch, world.gates.held) == (JobState.RUNNING, 4, [])
 
 
 def test_the_same_submission_dropped_again_runs_once(world, process):
     """A duplicate of a job that is past its gate changes nothing."""
     one = process()
     one.accept(world.submission(), "m1")
-    one.dispatcher.dispatch(world.job)
     before, sent = world.ledger.read(world.job), len(world.queues.sent)
     assert one.accept(world.submission(), "m2") is Accepted.DUPLICATE
     assert (world.ledger.read(world.job), len(world.queues.sent)) == (before, sent)
@@ -63,8 +56,24 @@ def test_dropped_fifty_times_at_once_it_is_one_job(world, process):
         done = pool.map(lambda n: processes[n % 5].accept(world.submission(), f"m{n}"), range(50))
         assert {*done} <= {Accepted.DISPATCHED, Accepted.DUPLICATE}
     job = world.ledger.read(world.job)
-    dispatched = {message["job"] for message in world.queues.on(DISPATCHES)}
+    dispatched = {message["job"] for message in world.queues.on(WORK)}
     assert (dispatched, job.chunks, job.items) == ({world.job}, 1, 25)
+
+
+def test_a_message_of_a_few_bytes_reserves_no_ids(world, process):
+    """An index of 800 kB over 10 kB that claims ten million transactions is refused before it has a row or an id."""
+    stored = bytes(10_000)
+    rows = [[n, 1, 1_000, hashlib.sha256(b"\0").hexdigest()] for n in range(10_000)]
+    index = json.dumps(rows, separators=(",", ":")).encode()
+    names = [f"{world.job}/{hashlib.sha256(content).hexdigest()}" for content in (stored, index)]
+    one = process()
+    for name, content in zip(names, (stored, index), strict=True):
+        one.connections.blobs.get_container_client("payloads").upload_blob(name, content)
+    payload = {"blob": names[0], "codec": "zstd", "index": names[1].split("/")[1]}
+    with pytest.raises(RefusedError, match="line_count"):
+        one.accept(json.dumps({"sluice": {"job": world.job, "payload": payload}}).encode(), "m1")
+    assert world.ledger.read(world.job) is None
+    assert one.acceptance.ids.next_ids(1).start == 1
 
 
 def test_the_same_job_id_with_other_content_is_refused_with_both_hashes(world, process):
@@ -117,7 +126,7 @@ def requests_of_an_accept(world, process):
 
 @pytest.mark.parametrize("mode", UNTOLD)
 def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(world, process, mode, provisioned):
-    """Whatever request fails, and however: accepting again leaves one planned job with ids, and a dispatch message."""
+    """Whatever request fails, and however: accepting again leaves one planned job with ids, and its chunks on their queues."""
     last = requests_of_an_accept(world, process)
     assert last >= 4, "a pointer, a read and a write of the sequence, the plan"
     for at in range(1, last + 1):
@@ -128,9 +137,10 @@ def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(world,
             broken.accept(fresh.submission(), "m1")
         assert plan.fired
         after = Process(provisioned, fresh)
-        after.accept(fresh.submission(), "m1")
+        after.accept(fresh.submission(), "m1", again=True)
         job = fresh.ledger.read(fresh.job)
         assert (job.plan is not None, job.items, job.id_base is not None) == (True, 25, True)
-        assert fresh.queues.on(DISPATCHES)
+        assert {message["chunk"] for message in fresh.queues.on(WORK)} == {0}
+        assert job.state is JobState.RUNNING
         broken.connections.close()
         after.connections.close()

@@ -1,31 +1,92 @@
-"""What arrives on `submissions`, as the app logs it."""
+"""What arrives on `submissions`, as the app logs it; nothing of the app's own does."""
 
 import json
 import logging
 
+import msgspec
 import pytest
 
+from shared.errors import RefusedError
+from shared.ledger.records import JobState
 from shared.pipeline.arrivals import Arrivals
 from shared.pipeline.deliveries import Deliveries, Delivery
-from shared.pipeline.messages import Dispatch, encode
+from shared.pipeline.messages import Chunk, Completed, Dispatch, Finish, Result, encode
 
 
-def test_an_accepted_submission_is_done_with_where_its_acceptance_is_logged(world, process, caplog):
+class Parked:
+    """Keeps what is parked, with why."""
+
+    def __init__(self):
+        self.reasons = []
+
+    def park(self, found, error):
+        """Remember it."""
+        self.reasons.append(error)
+
+
+@pytest.fixture
+def parked():
+    """Everything that was parked."""
+    return Parked()
+
+
+@pytest.fixture
+def deliver(world, process, parked):
+    """Hand a message to the app as the host does, in its first delivery or a later one."""
+    arrivals = Arrivals(process().acceptance, parked, Deliveries(None))
+
+    def handle(body, count=1):
+        arrivals.handle(Delivery(queue="submissions", message_id="m-1", body=body, count=count))
+
+    return handle
+
+
+def test_an_accepted_submission_is_done_with_where_its_acceptance_is_logged(world, deliver, caplog):
     """The line in the log says which message it was, and does not have it delivered again until it is parked."""
-    made, parked = process(), []
-    arrivals = Arrivals(made.acceptance, made.dispatcher, world.queues.send, parked, Deliveries(None))
     with caplog.at_level(logging.INFO, "sluice"):
-        arrivals.handle(Delivery(queue="submissions", message_id="m-1", body=world.submission(), count=1))
+        deliver(world.submission())
     (line,) = (line for line in caplog.messages if line.startswith("sluice.submission.accepted "))
     assert json.loads(line.split(" ", 1)[1])["message_id"] == "m-1"
 
 
-@pytest.mark.parametrize(("count", "is_marked"), [(1, False), (2, True)])
-def test_a_dispatch_message_that_comes_again_says_so_to_the_chunks(world, process, count, is_marked):
+def forged(job):
+    """Return one message of each kind that the app's stages send each other, for a job."""
+    fields = {"workload": "billing", "codec": "plain", "frames": [], "first_id": 0}
+    return [
+        Dispatch(job=job),
+        Chunk(job=job, chunk=0, revision=1, **fields),
+        Result(job=job, chunk=0, revision=1),
+        Finish(job=job, revision=1),
+        Completed(job=job, revision=1, workload="billing", state="complete"),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_whoever_sends_what_the_app_sends_itself_is_refused_at_the_first_delivery(world, deliver, parked, number):
+    """A held job stays held, nothing is put anywhere, and the reason is that of the catalogue."""
+    deliver(world.submission(gate="nightly"))
+    before = world.ledger.read(world.job)
+    deliver(encode(forged(world.job)[number]))
+    assert world.ledger.read(world.job) == before
+    assert (before.state, world.queues.sent, world.gates.held) == (JobState.HELD, [], [("nightly", world.job)])
+    (error,) = parked.reasons
+    assert isinstance(error, RefusedError)
+    assert str(error).startswith("unknown_kind")
+
+
+@pytest.mark.parametrize("job", ["../x", "a'b/c#?", "x" * 60_000])
+def test_a_job_that_no_job_can_be_called_is_refused_at_once_and_in_few_words(deliver, parked, caplog, job):
+    """Storage is never asked about it, so its refusal cannot pass for an outage that is tried again for an hour."""
+    with caplog.at_level(logging.DEBUG):
+        deliver(msgspec.json.encode({"sluice": {"kind": "dispatch", "job": job}}))
+    assert str(parked.reasons[0]).startswith("unknown_kind")
+    assert sum(map(len, caplog.messages)) < 2_000
+
+
+@pytest.mark.parametrize(("count", "is_marked"), [(1, None), (2, True)])
+def test_a_submission_that_comes_again_says_so_to_the_chunks(world, process, deliver, count, is_marked):
     """Whoever had it before may have put them all, so what is computed already is not computed again."""
-    made = process()
-    made.accept(world.submission(), "m-1")
-    arrivals = Arrivals(made.acceptance, made.dispatcher, world.queues.send, None, Deliveries(None))
-    body = encode(Dispatch(job=world.job))
-    arrivals.handle(Delivery(queue="submissions", message_id="m-2", body=body, count=count))
-    assert [message.get("again", False) for message in world.queues.on("work-")] == [is_marked]
+    if count > 1:
+        process().plan(world.submission(), "m-1")
+    deliver(world.submission(), count)
+    assert [message.get("again") for message in world.queues.on("work-")] == [is_marked]

@@ -2,15 +2,16 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
-from shared.errors import RefusedError, StorageUnavailableError
+from shared.errors import StorageUnavailableError
+from shared.ledger.decisions import resumed
 from shared.ledger.records import JobState
 from shared.pipeline import accept, dispatch
 from shared.pipeline.plan import PlannedChunk, plan_of
 from shared.pipeline.throttle import LEAST, MOST, STEP, Throttle
+from shared.telemetry import events
 
 
 @pytest.fixture
@@ -18,8 +19,7 @@ def accepted(world, process, monkeypatch):
     """An accepted job of 250 chunks, and the process that accepted it."""
     monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
     one = process()
-    one.accept(world.submission(250), "m1")
-    world.queues.sent.clear()
+    one.plan(world.submission(250), "m1")
     return one
 
 
@@ -38,7 +38,7 @@ def numbers(world):
 
 def test_every_chunk_is_put_once_and_the_job_runs(world, accepted):
     """Nothing is put twice without a reason, and the cursor is at the end."""
-    assert accepted.dispatcher.dispatch(world.job)
+    assert accepted.dispatch(world.job)
     assert numbers(world) == list(range(250))
     job = world.ledger.read(world.job)
     assert (job.state, job.dispatch_cursor) == (JobState.RUNNING, 250)
@@ -46,22 +46,22 @@ def test_every_chunk_is_put_once_and_the_job_runs(world, accepted):
 
 def test_chunks_are_spread_over_the_work_queues(world, accepted):
     """Each of four queues gets a quarter."""
-    accepted.dispatcher.dispatch(world.job)
+    accepted.dispatch(world.job)
     per_queue = [len(world.queues.on(f"work-{n:02}")) for n in range(4)]
     assert per_queue == [63, 63, 62, 62]
 
 
 def test_ids_of_the_chunks_are_those_that_the_job_reserved(world, accepted):
     """The work messages carry the ids from the job's first to its last."""
-    accepted.dispatcher.dispatch(world.job)
+    accepted.dispatch(world.job)
     base = world.ledger.read(world.job).id_base
     assert sorted(message["first_id"] for message in world.queues.on("work-")) == list(range(base, base + 250))
 
 
-def test_a_second_dispatch_message_puts_nothing(world, accepted):
-    """Any number of dispatch messages is one dispatch."""
-    accepted.dispatcher.dispatch(world.job)
-    assert accepted.dispatcher.dispatch(world.job)
+def test_a_second_dispatch_puts_nothing(world, accepted):
+    """Any number of dispatches is one dispatch."""
+    accepted.dispatch(world.job)
+    assert accepted.dispatch(world.job)
     assert numbers(world) == list(range(250))
 
 
@@ -82,8 +82,8 @@ def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepte
 
     monkeypatch.setattr(dispatch.Dispatcher, "_note", crash_at_the_second)
     with pytest.raises(CrashError):
-        accepted.dispatcher.dispatch(world.job)
-    assert process().dispatcher.dispatch(world.job)
+        accepted.dispatch(world.job)
+    assert process().dispatch(world.job)
     put = numbers(world)
     assert sorted(set(put)) == list(range(250))
     assert len(put) == 250 + dispatch.CURSOR_EVERY
@@ -95,29 +95,29 @@ def again(world):
 
 
 def test_what_may_have_been_put_before_the_cursor_was_noted_is_not_computed_again(world, accepted):
-    """A dispatch message that comes again marks what the one before it may have put, and nothing behind that."""
-    assert accepted.dispatcher.dispatch(world.job, again=True)
+    """A dispatch that somebody else may have begun marks what that one may have put, and nothing behind it."""
+    assert accepted.dispatch(world.job, again=True)
     assert again(world) == list(range(dispatch.CURSOR_EVERY))
 
 
 def test_a_chunk_that_has_ended_tells_that_others_may_have(world, accepted):
     """Nobody noted the cursor, and yet a result is there: the dispatch that follows marks what may be there too."""
     world.ledger.commit(replace(world.ledger.read(world.job), done=1))
-    accepted.dispatcher.dispatch(world.job)
+    accepted.dispatch(world.job)
     assert again(world) == list(range(dispatch.CURSOR_EVERY))
 
 
 def test_a_put_without_an_answer_is_marked_when_it_is_put_again(world, accepted):
     """It may have taken effect; the other chunks cost no look for a result."""
     world.queues.refuse_next = 5
-    accepted.dispatcher.dispatch(world.job)
+    accepted.dispatch(world.job)
     assert len(again(world)) == 5
 
 
 def test_what_storage_refuses_is_put_by_the_next_batch(world, accepted):
     """A busy account costs time, not chunks."""
     world.queues.refuse_next = 37
-    assert accepted.dispatcher.dispatch(world.job)
+    assert accepted.dispatch(world.job)
     assert numbers(world) == list(range(250))
 
 
@@ -125,31 +125,33 @@ def test_storage_that_takes_nothing_ends_the_attempt_with_the_cursor_kept(world,
     """An outage is left to the next delivery, which begins where this one stopped."""
     world.queues.refuse_next = 10_000
     with pytest.raises(StorageUnavailableError, match="could not put any of 100 chunks"):
-        accepted.dispatcher.dispatch(world.job)
+        accepted.dispatch(world.job)
     world.queues.refuse_next = 0
-    assert accepted.dispatcher.dispatch(world.job)
+    assert accepted.dispatch(world.job)
     assert sorted(set(numbers(world))) == list(range(250))
 
 
 def test_a_dispatch_that_takes_too_long_hands_over(world, accepted):
-    """At the end of its time it says that the rest is for the next message, and loses nothing."""
-    hurried = replace(accepted.dispatcher, patience=timedelta(0))
-    assert not hurried.dispatch(world.job)
+    """At the end of its time it says that the rest is for another one, and loses nothing."""
+    over = world.clock.monotonic()
+    assert not accepted.dispatch(world.job, until=over)
     assert world.ledger.read(world.job).dispatch_cursor == dispatch.CURSOR_EVERY
-    assert not hurried.dispatch(world.job)
-    assert hurried.dispatch(world.job)
+    assert not accepted.dispatch(world.job, until=over)
+    assert accepted.dispatch(world.job, until=over)
     assert numbers(world) == list(range(250))
 
 
-def test_a_job_nobody_knows_is_refused(world, process):
-    """A forged dispatch message is not tried for ever."""
-    with pytest.raises(RefusedError, match="unknown_job"):
-        process().dispatcher.dispatch("never-heard-of")
+def test_a_job_that_nobody_let_pass_its_gate_is_not_dispatched(world, process):
+    """Whoever asks for it: the row alone says whether it may start."""
+    one = process()
+    one.accept(world.submission(gate="nightly"), "m1")
+    assert one.dispatch(world.job)
+    assert (world.queues.sent, world.ledger.read(world.job).state) == ([], JobState.HELD)
 
 
 def test_chunks_that_fell_silent_are_put_again_as_they_were(world, accepted):
     """The same message as at first, marked, so that what is done already is not computed again."""
-    accepted.dispatcher.dispatch(world.job)
+    accepted.dispatch(world.job)
     first = {message["chunk"]: message for message in world.queues.on("work-")}
     world.queues.sent.clear()
     assert accepted.dispatcher.put_again(world.ledger.read(world.job), [7, 9]) == 2
@@ -166,7 +168,7 @@ def test_puts_in_flight_stay_within_what_storage_bears(world, accepted, monkeypa
             super().__init__(most)
 
     monkeypatch.setattr(dispatch, "ThreadPoolExecutor", Pool)
-    assert replace(accepted.dispatcher, most_puts=lambda: next(bears)).dispatch(world.job)
+    assert replace(accepted.dispatcher, most_puts=lambda: next(bears)).dispatch(world.ledger.read(world.job))
     assert numbers(world) == list(range(250))
     assert threads == [2, 2, 2 + STEP]
 
@@ -181,3 +183,18 @@ def test_the_throttle_grows_only_when_it_was_used_and_halves_when_refused():
     for _ in range(20):
         low, high = low.after(put=0, refused=1), high.after(put=100, refused=0)
     assert (low.limit, high.limit) == (LEAST, MOST)
+
+
+def test_a_plan_that_is_gone_is_a_persons_to_bring_back(world, accepted, told):
+    """The job stands still with its problem and is told of once; brought back and resumed, it goes on."""
+    job = world.ledger.read(world.job)
+    world.ledger.commit(replace(job, plan=replace(job.plan, name=f"{world.job}/{'0' * 64}")))
+    assert accepted.dispatch(world.job)
+    assert accepted.dispatch(world.job)
+    paused = world.ledger.read(world.job)
+    assert paused.state is JobState.PAUSED
+    assert "the plan of job" in paused.problem
+    assert [line["job"] for line in told(events.JOB_PAUSED)] == [world.job]
+    world.ledger.commit(resumed(replace(paused, plan=job.plan), world.clock.now()))
+    assert accepted.dispatch(world.job)
+    assert numbers(world) == list(range(250))

@@ -6,12 +6,14 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from shared.payload import Codec, Limits, PayloadStore
+from shared.memory import Memory
+from shared.payload import Codec, Limits, PayloadStore, PayloadStores
 from shared.payload.form import base64_bytes
 from shared.payload.framing import Framing, write_frames
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.enclosing import Enclosing
 from shared.pipeline.messages import Chunk, encode
+from shared.pipeline.weights import WORK
 from tests.faults.plan import Fault, Plan
 from tests.faults.transport import FaultyTransport
 
@@ -45,11 +47,11 @@ class Payload:
         #: Of what is requested from here on.
         self.plan = Plan(faults)
         connections = process(lambda: FaultyTransport(self.plan)).connections
-        self.store = PayloadStore(connections.blobs.get_container_client("payloads"))
+        self.stores = PayloadStores(connections.blobs.get_container_client)
 
     def enclosed(self):
         """Return what goes on the queue."""
-        return Enclosing(self.store, Limits())(self.messages)
+        return Enclosing(self.stores, Limits())(self.messages)
 
 
 @pytest.fixture
@@ -72,14 +74,24 @@ def test_all_chunks_are_read_by_one_request(payload):
     assert [site.split("/")[0] for site in given.plan.sites] == ["GET payloads"]
 
 
+def reader(stores):
+    """Return what reads the parts of a chunk as a worker does."""
+
+    def read(chunk):
+        with PayloadReader(stores, Memory(WORK))(chunk) as parts:
+            return list(parts)
+
+    return read
+
+
 def test_a_worker_reads_from_the_message_what_it_would_have_read_from_the_blob(payload):
     """Each chunk has its own lines and nobody else's, and costs no request any more."""
     given = payload()
-    read, enclosed = PayloadReader(given.store), given.enclosed()
+    read, enclosed = reader(given.stores), given.enclosed()
     from_blob = [read(one) for one in given.messages]
     given.plan.sites.clear()
     assert [read(one) for one in enclosed] == from_blob
-    assert [line for lines in from_blob for line in lines] == [line for _, line in LINES]
+    assert [line for (lines,) in from_blob for line in lines] == [line for _, line in LINES]
     assert not given.plan.sites
 
 

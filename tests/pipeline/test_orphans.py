@@ -15,9 +15,8 @@ import pytest
 
 from shared.connections import Connections
 from shared.errors import SluiceError
-from shared.ledger.memory_ledger import MemoryLedger
 from shared.ledger.records import Job, JobState
-from shared.parked.drain import described
+from shared.parked.door import at_the_door, claimed_job
 from shared.parked.entry import EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
@@ -29,6 +28,7 @@ from shared.usage.meter import tallied
 from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError
 from tests.faults.plan import Plan as FaultPlan
 from tests.gate.conftest import ManualClock
+from tests.ledger.memory_ledger import MemoryLedger
 
 RETENTION = timedelta(days=30)
 #: The night in which what is written now is just older than anybody waits for.
@@ -44,6 +44,7 @@ class Night:
         self.mark = mark = uuid.uuid4().hex[:12]
         self.connections, self.clock = connections, ManualClock(TOO_OLD)
         self.payloads = connections.blobs.create_container(f"payloads-{mark}")
+        self.plans = connections.blobs.create_container(f"plans-{mark}")
         self.queue = connections.queues.create_queue(f"submissions-{mark}")
         self.pending_rows = connections.tables.create_table(f"pending{mark}")
         self.parked = ParkedTable(
@@ -64,7 +65,9 @@ class Night:
     def park(self, body):
         """Park a submission, as it is refused, and return its entry."""
         error = refuse(Reason.UNKNOWN_WORKLOAD, "nobody deployed it yet")
-        return Parking(self.parked, self.clock).park(described("submissions", body, "m1"), error)
+        return Parking(self.parked, self.clock).park(
+            at_the_door("submissions", body, "m1", claimed_job("submissions", body, "m1")), error
+        )
 
     def sweep(self, **changes):
         """Run what the tick runs, and return what is left."""
@@ -80,15 +83,16 @@ class Night:
                 tables.get_table_client(f"parked{self.mark}"), blobs.get_container_client(f"parked-{self.mark}")
             ),
             pending=PendingTable(tables.get_table_client(f"pending{self.mark}")),
-            payloads=blobs.get_container_client(self.payloads.container_name),
-            submissions=(connections or self.connections).queues.get_queue_client(self.queue.queue_name),
+            container=lambda name: blobs.get_container_client(f"{name}-{self.mark}"),
+            queue=lambda name: (connections or self.connections).queues.get_queue_client(f"{name}-{self.mark}"),
+            rooms=(),
             clock=self.clock,
             retention=RETENTION,
         )
 
     def left(self):
         """Return the names of the payloads."""
-        return list(self.payloads.list_blob_names())
+        return [*self.payloads.list_blob_names(), *self.plans.list_blob_names()]
 
 
 @pytest.fixture
@@ -198,11 +202,12 @@ def test_a_large_container_is_gone_through_by_several_ticks(night):
     for number in range(5):
         night.drop(f"job-{number}")
     left = [len(night.sweep(page=2, pages_a_tick=1))]
-    for _ in range(2):
+    # The last page of the first container, and then the other one.
+    for _ in range(3):
         assert [row["RowKey"].split("|")[1] for row in night.pending_rows.list_entities()] == [ORPHANS_POINTER]
         night.clock.advance(minutes=1)
         left.append(len(night.sweep(page=2, pages_a_tick=1)))
-    assert left == [3, 1, 0]
+    assert left == [3, 1, 0, 0]
     assert list(night.pending_rows.list_entities()) == []
 
 
@@ -239,7 +244,7 @@ def test_a_night_that_is_cut_off_anywhere_is_made_up_for_by_the_next(night, azur
 
 
 def test_what_a_night_costs(night):
-    """Besides the looks at the ledger: four requests, what is parked with its bytes, and each removal."""
+    """Besides the looks at the ledger: five requests, what is parked with its bytes, and each removal."""
     for job in ("a", "b", "c"):
         night.drop(job)
     night.accept("a", JobState.HELD)
@@ -250,9 +255,42 @@ def test_what_a_night_costs(night):
     assert made == {
         ("table", "UpdateEntity"): 1,
         ("queue", "PeekMessages"): 1,
-        ("blob", "ListBlobs"): 1,
+        ("blob", "ListBlobs"): 2,
         ("table", "QueryEntities"): 1,
         ("blob", "GetBlob"): 1,
         ("blob", "DeleteBlob"): 1,
         ("table", "DeleteEntity"): 1,
     }
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.BURIED])
+def test_a_job_protects_and_takes_nothing_but_its_own(night, state):
+    """It may be called as others call their folder: a file that was read long ago goes, a fresh one stays."""
+    night.accept("uploads", state)
+    night.payloads.upload_blob("uploads/usage.ndjson", CONTENT)
+    own = night.drop("uploads")
+    assert night.sweep() == ([own] if state is JobState.RUNNING else [])
+    night.clock.advance(days=-2)
+    night.payloads.upload_blob("uploads/usage.ndjson", CONTENT)
+    assert "uploads/usage.ndjson" in night.sweep()
+
+
+def test_what_the_app_framed_itself_goes_when_no_job_has_it(night):
+    """A submission that was refused after its file was framed leaves a payload that nobody names."""
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    for job in ("team~held", "refused"):
+        night.plans.upload_blob(f"{job}/{digest}", CONTENT)
+    night.accept("team~held", JobState.HELD)
+    assert night.sweep() == [f"team~held/{digest}"]
+
+
+def test_a_room_is_swept_by_the_jobs_of_its_own(night):
+    """The same name is another job in another room; a container that its publishers deleted is swept already."""
+    room = night.connections.blobs.create_container(f"payloads-team-{night.mark}")
+    night.connections.queues.create_queue(f"submissions-team-{night.mark}")
+    night.connections.queues.create_queue(f"submissions-gone-{night.mark}")
+    name = night.drop("nightly")
+    room.upload_blob(name, CONTENT)
+    night.accept("team~nightly", JobState.HELD)
+    assert night.sweep(rooms=("gone", "team")) == []
+    assert list(room.list_blob_names()) == [name]

@@ -5,12 +5,12 @@ import pytest
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from shared.ledger.counting import commit, counting
-from shared.ledger.memory_ledger import MemoryLedger
 from shared.ledger.records import Job, JobState
 from shared.topology import topology
 from shared.usage.meter import Cause, because
 from shared.usage.requests import BUS, TABLE, Kind
 from tests.faults.world import NOON
+from tests.ledger.memory_ledger import MemoryLedger
 from tests.pipeline.whole_app import App
 
 

@@ -1,15 +1,25 @@
 """Retention: bytes go when nothing can refer to them any more, and never before."""
 
-from dataclasses import replace
+import hashlib
+import json
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 
 from shared.ledger.records import JobState
+from shared.parked.entry import Stage
 from shared.pipeline.accept import Accepted
 from shared.pipeline.retention import RETENTION_POINTER, Retention
 
 PERIOD = timedelta(days=30)
+
+
+@dataclass
+class Claim:
+    """What is parked, as far as a burial asks."""
+
+    stage: Stage
 
 
 class Parked:
@@ -38,12 +48,12 @@ def parked():
 @pytest.fixture
 def retention(world, one, parked):
     """Retention over this world's ledger and the run's containers."""
-    containers = [one.connections.blobs.get_container_client(name) for name in ("payloads", "results")]
     return Retention(
         ledger=world.ledger,
         parked=parked,
         pending=one.acceptance.pending,
-        containers=containers,
+        plans=one.acceptance.plans,
+        container=one.connections.blobs.get_container_client,
         clock=world.clock,
         period=PERIOD,
     )
@@ -104,7 +114,7 @@ def test_the_same_submission_after_the_burial_still_runs_once(world, one, retent
 def test_a_job_with_something_parked_is_not_buried(world, one, retention, parked):
     """A replay needs the payload: the job is looked at again tomorrow."""
     retention.begin(finished(world, one, JobState.COMPLETED_WITH_PARKED))
-    parked.open.append("an entry")
+    parked.open.append(Claim(Stage.PROCESS))
     (pointer,) = due(world, one, 31)
     assert not retention.follow(pointer)
     assert blobs(world, one)
@@ -131,3 +141,31 @@ def test_a_crash_between_tombstone_and_bytes_is_completed_by_the_next_look(world
     assert blobs(world, one)
     assert retention.follow(pointer)
     assert blobs(world, one) == []
+
+
+def test_burying_a_job_removes_what_it_owns_and_nothing_else(world, one, retention):
+    """It may be called as others call their folder: what they wrote a moment ago stays, whatever it is called."""
+    stored = b"".join(json.dumps({"n": n}).encode() + b"\n" for n in range(3))
+    sha = hashlib.sha256(stored).hexdigest()
+    frames = [[0, len(stored), 3, sha]]
+    index = json.dumps(frames, separators=(",", ":")).encode()
+    payload = {"blob": f"{world.job}/{sha}", "codec": "plain", "index": hashlib.sha256(index).hexdigest()}
+    container = one.connections.blobs.get_container_client("payloads")
+    container.upload_blob(payload["blob"], stored)
+    container.upload_blob(f"{world.job}/{payload['index']}", index)
+    others = {f"{world.job}/usage.ndjson", f"{world.job}/{'1' * 64}"}
+    for name in others:
+        container.upload_blob(name, b"of somebody else")
+    one.accept(json.dumps({"sluice": {"job": world.job, "payload": payload}}).encode(), "m1")
+    job = world.ledger.read(world.job)
+    retention.begin(world.ledger.commit(replace(job, state=JobState.COMPLETE, finished_at=world.clock.now())))
+    assert retention.follow(due(world, one, 31)[0])
+    assert set(blobs(world, one)) == others
+    assert list(one.connections.blobs.get_container_client("plans").list_blobs(name_starts_with=f"{world.job}/")) == []
+
+
+def test_what_only_claims_a_job_does_not_keep_it(world, one, retention, parked):
+    """The version before parked whatever claimed to be of the job among its own: anybody could keep it for ever."""
+    retention.begin(finished(world, one))
+    parked.open.append(Claim(Stage.ACCEPT))
+    assert retention.follow(due(world, one, 31)[0])

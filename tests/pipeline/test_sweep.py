@@ -1,6 +1,7 @@
 """The sweep: whatever was lost, the ledger knows it, and every accepted job goes on."""
 
 import json
+import math
 from dataclasses import replace
 from datetime import timedelta
 
@@ -28,15 +29,15 @@ def sweep(world, process):
     made = Sweep(
         ledger=world.ledger,
         pending=acceptance.pending,
-        acceptance=acceptance,
+        starter=one.starter,
         dispatcher=one.dispatcher,
         finish=FinishCall(world.queues.send, acceptance.pending, world.clock),
-        send=world.queues.send,
         retention=Retention(
             ledger=world.ledger,
             parked=None,
             pending=acceptance.pending,
-            containers=[],
+            plans=acceptance.plans,
+            container=None,
             clock=world.clock,
             period=timedelta(days=30),
         ),
@@ -44,10 +45,10 @@ def sweep(world, process):
         overdue=OVERDUE,
     )
 
-    def run(minutes=11):
+    def run(minutes=11, until=math.inf):
         world.clock.advance(minutes=minutes)
-        mine = [one for one in acceptance.pending.due(world.clock.now()) if world.job in one.id]
-        return made.follow(mine)
+        mine = [one for one in acceptance.pending.due(world.clock.now()) if one.id == world.job]
+        return made.follow(mine, until)
 
     run.process = one
     return run
@@ -61,9 +62,10 @@ def due_later(sweep, world, minutes=11):
 
 def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
     """Progress within the time is a reason to wait; the pointer moves on."""
-    sweep.process.accept(world.submission(), "m1")
+    world.clock.advance(minutes=-9)
+    sweep.process.plan(world.submission(), "m1")
     world.clock.advance(minutes=9)
-    sweep.process.dispatcher.dispatch(world.job)
+    sweep.process.dispatch(world.job)
     world.queues.sent.clear()
     done = sweep(minutes=2)
     assert (done.looked_at, done.put_again, world.queues.sent) == (1, 0, [])
@@ -73,7 +75,6 @@ def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
 def test_chunks_lost_with_their_queue_are_put_again(world, sweep, told):
     """With every work message gone, the ledger alone brings the job back."""
     sweep.process.accept(world.submission(), "m1")
-    sweep.process.dispatcher.dispatch(world.job)
     world.queues.sent.clear()
     assert sweep().put_again == 1
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
@@ -81,12 +82,25 @@ def test_chunks_lost_with_their_queue_are_put_again(world, sweep, told):
     assert told(events.JOB_OVERDUE) == [{"job": world.job, "chunks": 1, "silent_seconds": 660}]
 
 
-def test_a_dispatch_message_that_was_lost_is_sent_again(world, sweep):
-    """An accepted job whose only message is gone is dispatched all the same."""
-    sweep.process.accept(world.submission(), "m1")
-    world.queues.sent.clear()
+def test_a_job_whose_dispatch_never_came_is_dispatched(world, sweep):
+    """Whoever planned it ended right after, and its submission is gone: the pointer leads to it all the same."""
+    sweep.process.plan(world.submission(), "m1")
     sweep()
-    assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch"]
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
+    assert world.ledger.read(world.job).state is JobState.RUNNING
+
+
+def test_a_dispatch_that_ran_out_of_time_goes_on_at_the_next_tick_where_there_is_no_bus(world, sweep):
+    """The pointer that it left is due at once; a tick that has no time for it either leaves it to the one after."""
+    sweep.process.plan(world.submission(), "m1")
+    sweep.process.starter.hand_over(world.job)
+    assert world.signals.sent == [world.job]
+    world.signals.is_down = True
+    sweep.process.starter.hand_over(world.job)
+    assert sweep(0, until=world.clock.monotonic()).looked_at == 0
+    assert sweep(1).looked_at == 1
+    assert world.ledger.read(world.job).state is JobState.RUNNING
+    assert sweep(0).looked_at == 0
 
 
 def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_comes_again(
@@ -107,8 +121,8 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
     assert world.queues.sent == []
     sweep.process.accept(world.submission(), "m2")
     assert world.ledger.read(world.job).problem is None
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
     sweep()
-    assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch", "dispatch"]
     assert len(told(events.JOB_PLANLESS)) == 2
 
 
@@ -121,11 +135,13 @@ def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
 
 
 def test_a_held_job_whose_release_was_lost_is_dispatched(world, sweep):
-    """A pulse of the gate, its held row and its message all gone: the job's own epoch tells."""
+    """A pulse of the gate, and the held row gone as well: the job's own epoch tells."""
     sweep.process.accept(world.submission(gate="nightly"), "m1")
     world.gates.now = Reading(1, is_open=False)
+    world.gates.rows.clear()
     sweep()
-    assert [message["kind"] for message in world.queues.on("submissions")] == ["dispatch"]
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
+    assert world.gates.held == []
 
 
 def test_a_job_that_never_came_to_be_loses_its_pointer(world, sweep):
@@ -139,7 +155,6 @@ def test_a_job_that_never_came_to_be_loses_its_pointer(world, sweep):
 def test_a_finish_message_that_was_lost_is_sent_again(world, sweep):
     """A job whose chunks have all ended is finished even when the call for it was lost."""
     sweep.process.accept(world.submission(), "m1")
-    sweep.process.dispatcher.dispatch(world.job)
     job = world.ledger.read(world.job)
     world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
     FinishCall(lambda *_: None, sweep.process.acceptance.pending, world.clock).point(world.job, job.revision)
@@ -173,7 +188,7 @@ def test_a_deadline_warns_before_it_is_missed_and_each_risk_once(world, sweep, c
     sweep(minutes=1)
     assert late(caplog) == ["waits_too_long"]
     world.gates.now = Reading(1, is_open=True)
-    sweep.process.dispatcher.dispatch(world.job)
+    sweep.process.starter.go_on(world.job)
     running = world.ledger.read(world.job)
     world.ledger.commit(replace(running, chunks=10, done=1, state=JobState.RUNNING, progressed_at=world.clock.now()))
     for _ in range(3):
@@ -187,8 +202,7 @@ def test_a_deadline_warns_before_it_is_missed_and_each_risk_once(world, sweep, c
 def test_a_look_for_the_sake_of_a_deadline_sends_nothing_again(world, sweep):
     """It comes sooner than the others, and whoever plans, dispatches or finishes the job is still about to go on."""
     soon = world.clock.now() + timedelta(minutes=4)
-    sweep.process.accept(world.submission(deadline=soon.isoformat()), "m1")
-    world.queues.sent.clear()
+    sweep.process.plan(world.submission(deadline=soon.isoformat()), "m1")
     assert (sweep(minutes=2).looked_at, world.queues.sent) == (1, [])
     job = world.ledger.read(world.job)
     world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
@@ -211,7 +225,6 @@ def test_a_job_that_was_late_although_nobody_looked_is_told_of_at_its_end(world,
 def test_one_job_that_fails_keeps_its_pointer(world, sweep):
     """Storage that fails in the middle is counted, and the next tick tries again."""
     sweep.process.accept(world.submission(), "m1")
-    sweep.process.dispatcher.dispatch(world.job)
     world.queues.refuse_next = 10_000
     assert sweep().failed == 1
     world.queues.refuse_next = 0

@@ -52,9 +52,17 @@ def test_every_quarter_of_an_hour_the_poison_queues_are_looked_at(tick_at):
 
 
 def test_once_a_day_payloads_that_nobody_needs_are_looked_for(tick_at):
-    """Four requests for up to 5,000 blobs: the sweep is noted, the oldest submission, a page, the note goes."""
+    """Five requests for up to 5,000 blobs each: the sweep is noted, the oldest submission, two pages, the note goes."""
     made = [kind for kind in tick_at(NIGHT) if not kind.endswith("-poison")]
-    assert made == ["GET pending", "GET held", "PUT pending", "GET submissions", "GET payloads", "DELETE pending"]
+    assert made == [
+        "GET pending",
+        "GET held",
+        "PUT pending",
+        "GET submissions",
+        "GET payloads",
+        "GET plans",
+        "DELETE pending",
+    ]
 
 
 class Step:
@@ -70,7 +78,11 @@ class Step:
             raise self.error
         return []
 
-    run = follow = due = __call__
+    run = follow = steps = __call__
+
+    def known(self, _until):
+        """Know of nothing."""
+        return self(), None
 
 
 def test_a_step_that_fails_does_not_keep_the_others_from_running():
@@ -82,6 +94,7 @@ def test_a_step_that_fails_does_not_keep_the_others_from_running():
         sweep=sweep,
         outbox=Step(),
         orphans=Step(),
+        rooms=Step(),
         drain_poison=drain,
         tune=Step(),
         ahead=timedelta(minutes=10),
@@ -96,10 +109,10 @@ def test_an_announcement_that_is_late_is_told_with_how_late(told):
     """The tick finds its pointer, sends it, and says since when nobody did."""
 
     class Due(Step):
-        def due(self, _until):
-            return [Pointer(OUTBOX_POINTER, QUARTER - timedelta(minutes=12), "nightly")]
+        def known(self, _until):
+            return [Pointer(OUTBOX_POINTER, QUARTER - timedelta(minutes=12), "nightly")], None
 
-    rest = {name: Step() for name in ("gates", "sweep", "outbox", "orphans", "drain_poison", "tune")}
+    rest = {name: Step() for name in ("gates", "sweep", "outbox", "orphans", "rooms", "drain_poison", "tune")}
     Tick(pending=Due(), ahead=timedelta(minutes=10), clock=ManualClock(QUARTER), **rest).run()
     assert told(events.OUTBOX_LATE) == [{"job": "nightly", "late_seconds": 720}]
     assert rest["outbox"].runs == 1

@@ -1,9 +1,11 @@
 """The whole app in one process, driven to the end of a job; what it requests is counted apart from what others do."""
 
+from shared.payload.names import room_job
 from shared.pipeline.deliveries import Delivery
 from shared.pipeline.received import Received
 from shared.publish import Publisher
 from shared.telemetry.telemetry import SILENT
+from shared.topology import payload_container, submission_queue
 from shared.usage.requests import BUS
 from shared.wiring import gatehouse, line, table_ledger, works
 from shared.workloads.registry import Workloads
@@ -17,7 +19,7 @@ from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
 class App:
     """The app on storage of its own; the host's and the publisher's requests are other clients'."""
 
-    def __init__(self, connection_string, telemetry=SILENT):
+    def __init__(self, connection_string, telemetry=SILENT, settings=SETTINGS):
         clock, self.bus = ManualClock(), Bus(Journal())
         self.metered, self.others = (
             BusConnections(connection_string, self.bus, Plan(), transport=None) for _ in range(2)
@@ -25,18 +27,29 @@ class App:
         self.metered.telemetry = self.others.telemetry = telemetry
         gates = gatehouse(self.metered, clock=clock)
         work = works(self.metered, Workloads([Sales()]), clock=clock)
-        self.line = line(self.metered, SETTINGS, gates, work, clock=clock)
-        self.handlers = {"submissions": self.line.arrivals.handle, "work-00": work.processor.handle}
+        self.line = line(self.metered, settings, gates, work, clock=clock)
+        self.gates, self.work, self.clock = gates, work, clock
+        self.handlers = {submission_queue(room): self.line.arrivals.handle for room in ("", *settings.rooms)}
+        self.handlers["work-00"] = work.processor.handle
 
-    def run(self, job, items):
+    def run(self, job, items, room=""):
         """Run a job to its end, and return it with how many requests the app made meanwhile."""
-        queue, payloads = self._queue("submissions"), self.others.blobs.get_container_client("payloads")
         before = self._made()
+        self.submit(job, items, room)
+        self.work_off()
+        return table_ledger(self.others).read(room_job(room, job)), self._made() - before
+
+    def submit(self, job, items, room="", **fields):
+        """Drop a submission into a room, as its publisher does."""
+        queue = self._queue(submission_queue(room))
+        payloads = self.others.blobs.get_container_client(payload_container(room))
         publisher = Publisher(queue, payloads, limits=SMALL, telemetry=self.others.telemetry)
-        publisher.submit(job=job, transactions=sales(*"ab" * items), workload="sales")
+        publisher.submit(job=job, transactions=sales(*"ab" * items), workload="sales", **fields)
+
+    def work_off(self):
+        """Deliver until nothing is left to deliver."""
         while self._deliver() or self._settle():
             pass
-        return table_ledger(self.others).read(job), self._made() - before
 
     def _made(self):
         return sum(number for (kind, _), number in self.metered.meter.tally.counts().items() if kind.service != BUS)

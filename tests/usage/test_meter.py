@@ -1,5 +1,6 @@
 """The meter, on real clients against Azurite."""
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -13,6 +14,14 @@ from shared.connections import Connections
 from shared.usage.meter import BusOperation, Cause, Meter, because, looking, tallied
 from shared.usage.requests import Kind
 from shared.usage.tally import Counted
+
+
+def by_cause(tally):
+    """Return the requests of each cause."""
+    causes = Counter()
+    for (_, cause), count in tally.counts().items():
+        causes[cause.value] += count
+    return causes
 
 
 @pytest.fixture
@@ -91,7 +100,7 @@ def test_the_caller_says_what_only_it_can_know(meter, queues):
         assert queue.receive_message() is None
     with because(Cause.SWEEP):
         queue.get_queue_properties()
-    assert meter.tally.by_cause() == {"useful": 1, "idle": 1, "sweep": 1}
+    assert by_cause(meter.tally) == {"useful": 1, "idle": 1, "sweep": 1}
 
 
 def test_a_look_is_idle_when_it_found_nothing(meter, queues):
@@ -99,18 +108,18 @@ def test_a_look_is_idle_when_it_found_nothing(meter, queues):
     queue = queues.create_queue("meter-eight")
     with tallied() as asked, looking() as look:
         look.has_found = queue.receive_message() is not None
-    assert asked.by_cause() == {"idle": 1}
+    assert by_cause(asked) == {"idle": 1}
     queue.send_message("x")
     with looking() as look:
         look.has_found = queue.receive_message() is not None
-    assert meter.tally.by_cause() == {"useful": 3, "idle": 1}
+    assert by_cause(meter.tally) == {"useful": 3, "idle": 1}
 
 
 def test_a_look_that_fails_is_counted_too(meter, queues):
     """A refused receive is on the bill."""
     with pytest.raises(ResourceNotFoundError), looking():
         queues.get_queue_client("meter-none").receive_message()
-    assert meter.tally.by_cause() == {"idle": 1}
+    assert by_cause(meter.tally) == {"idle": 1}
 
 
 def test_each_message_is_an_operation_of_the_bus(meter):
@@ -120,9 +129,9 @@ def test_each_message_is_an_operation_of_the_bus(meter):
         meter.count_bus(BusOperation.SEND, "results")
     with tallied() as asked:
         meter.count_bus(BusOperation.RECEIVE_EMPTY, "signals")
-    assert asked.by_cause() == {"idle": 1}
+    assert by_cause(asked) == {"idle": 1}
     assert meter.tally.counts()[useful("", "bus", "results", "send")] == 100
-    assert meter.tally.by_cause() == {"useful": 100, "retry": 1, "idle": 1}
+    assert by_cause(meter.tally) == {"useful": 100, "retry": 1, "idle": 1}
 
 
 def test_a_lost_conditional_write_is_a_conflict(meter, queues):
@@ -130,7 +139,7 @@ def test_a_lost_conditional_write_is_a_conflict(meter, queues):
     queues.create_queue("meter-three", metadata={"a": "1"})
     with pytest.raises(ResourceExistsError):
         queues.create_queue("meter-three", metadata={"a": "2"})
-    assert meter.tally.by_cause() == {"useful": 1, "conflict": 1}
+    assert by_cause(meter.tally) == {"useful": 1, "conflict": 1}
 
 
 def test_what_the_sdk_sends_again_is_a_retry(meter, queues, monkeypatch):
@@ -147,7 +156,7 @@ def test_what_the_sdk_sends_again_is_a_retry(meter, queues, monkeypatch):
 
     monkeypatch.setattr(RequestsTransport, "send", lose_the_first_reply)
     queue.get_queue_properties()
-    assert meter.tally.by_cause() == {"useful": 2, "retry": 1}
+    assert by_cause(meter.tally) == {"useful": 2, "retry": 1}
 
 
 def test_a_tally_counts_what_is_made_inside_it_and_only_that(meter, queues):

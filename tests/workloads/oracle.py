@@ -1,6 +1,7 @@
 """Billing done again, naively and in another way: fractions, one unit of price at a time, for whole files."""
 
 import random
+from decimal import Decimal
 from fractions import Fraction
 
 #: The price lists in the words of a contract: up to so many units at so much; written down again, not imported.
@@ -43,7 +44,9 @@ def usage(count, seed=1, accounts=50):
         (
             f"a-{chance.randrange(accounts)}",
             chance.choice(sorted(CONTRACTS)),
-            chance.choice(ends) if chance.random() < 0.2 else f"{chance.randrange(1, 10**7)}e-{chance.randrange(6)}",
+            chance.choice(ends)
+            if chance.random() < 0.2
+            else f"{Decimal(chance.randrange(1, 10**7)).scaleb(-chance.randrange(6)):f}",
         )
         for _ in range(count)
     ]

@@ -50,7 +50,7 @@ def test_a_file_costs_what_it_costs_in_fractions():
 @given(st.sampled_from(sorted(oracle.CONTRACTS)), quantities)
 def test_any_quantity_costs_what_it_costs_in_fractions(plan, quantity):
     """No quantity of any plan is off by the smallest unit."""
-    processed = run(BILLING, [line(plan=plan, quantity=str(quantity))], 0)
+    processed = run(BILLING, [line(plan=plan, quantity=f"{quantity:f}")], 0)
     ((_, _, amount),) = owed(processed.partial).values()
     assert amount == oracle.price(plan, quantity)
 
@@ -65,7 +65,7 @@ def test_a_half_is_rounded_to_even(plan, quantity, amount):
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(sorted(PLANS)), quantities), max_size=12), st.data())
 def test_merging_is_associative_and_nothing_merges_to_the_same(transactions, data):
     """However a job is cut and in whatever order its partials are joined, the invoices are the same."""
-    lines = [line(account, plan, str(quantity)) for account, plan, quantity in transactions]
+    lines = [line(account, plan, f"{quantity:f}") for account, plan, quantity in transactions]
     first, second = sorted(data.draw(st.tuples(*[st.integers(0, len(lines))] * 2)))
     a, b, c = lines[:first], lines[first:second], lines[second:]
 
@@ -91,7 +91,7 @@ def test_merging_is_associative_and_nothing_merges_to_the_same(transactions, dat
         ({"quantity": "1e999999"}, "bad_amount"),
         ({"quantity": "1e-999999"}, "bad_amount"),
         ({"quantity": "0.0000000000000000001"}, "bad_amount"),
-        ({"quantity": "lots"}, "does_not_fit"),
+        ({"quantity": "lots"}, "bad_amount"),
         ({"quantity": None}, "does_not_fit"),
         ({"account": ""}, "bad_account"),
         ({"account": "a" * 201}, "bad_account"),

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from shared.errors import UnknownWorkloadError, WorkloadsRefusedError
+from shared.payload.decimals import DIGITS_OF_SUM, PLACES
 from shared.pipeline.messages import Outcome, Result, decode
 from shared.pipeline.send_result import MOST_BYTES, result_body
 from shared.settings import SETTINGS, SettingsError
 from shared.workloads.billing import Billing
-from shared.workloads.control import DIGITS_OF_SUM, PLACES
 from shared.workloads.enrichment import Enrichment
 from shared.workloads.registry import LONGEST_SUM_NAME, MOST_SUMS, Workloads
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
-from local.infra.project import Project, both_ways
+from local.infra.project import ROOMS, Project, both_ways, with_rooms
 from shared.settings import BUS, STORAGE, Settings, SettingsError
 
 #: What the identity-based form of each connection needs.
@@ -14,8 +14,12 @@ IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     BUS: ("fullyQualifiedNamespace", "credential", "clientId"),
     "AzureWebJobsStorage": ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
 }
-#: Read by the host.
-HOSTS_OWN: Final = {"APPLICATIONINSIGHTS_CONNECTION_STRING", "APPLICATIONINSIGHTS_AUTHENTICATION_STRING"}
+#: Read by the host, and by the C library of its workers.
+HOSTS_OWN: Final = {
+    "APPLICATIONINSIGHTS_CONNECTION_STRING",
+    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
+    "MALLOC_ARENA_MAX",
+}
 #: Flex Consumption refuses or ignores them: functionAppConfig says it.
 NOT_ON_FLEX: Final = {
     "ENABLE_ORYX_BUILD",
@@ -37,8 +41,8 @@ _HOST_JSON: Final = "AzureFunctionsJobHost__"
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield settings that are missing, unknown or refused."""
-    # More than one work queue, and one setting of the operator's, so that what overrides what is seen.
-    deployment = project.deployed(workQueues=2, settings={"SLUICE_CHUNK_ITEMS": "77"})
+    # More than one work queue, two rooms, and one setting of the operator's, so that what overrides what is seen.
+    deployment = project.deployed(workQueues=2, rooms=with_rooms(), settings={"SLUICE_CHUNK_ITEMS": "77"})
     given = _given(deployment)
     yield from _identities(given)
     plain = {one.name for one in project.settings if not one.is_connection}
@@ -80,16 +84,19 @@ def _parsed(given: Mapping[str, Any]) -> Iterator[Finding]:
     except SettingsError as error:
         yield Finding("function-app.bicep", f"the app refuses its settings: {error}")
         return
-    if (settings.work_queues, settings.chunk_items) != (2, 77):
+    if (settings.work_queues, settings.chunk_items, settings.rooms) != (2, 77, ROOMS):
         yield Finding("function-app.bicep", "what a parameter says does not reach the app")
 
 
 def _outputs(deployment: Deployment) -> Iterator[Finding]:
     texts = {name: str(value) for name, value in deployment.outputs.items()}
     try:
-        Settings.parse(texts)
+        settings = Settings.parse(texts)
     except SettingsError as error:
         yield Finding("main.bicep", f"with its outputs in the environment, the command is not content: {error}")
+        return
+    if settings.rooms != ROOMS:
+        yield Finding("main.bicep", "with its outputs in the environment, the command does not know the rooms")
 
 
 def _sample(project: Project) -> Iterator[Finding]:

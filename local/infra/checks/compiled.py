@@ -11,7 +11,7 @@ from typing import Final
 from local.infra import typed
 from local.infra.bicep import BicepError, read
 from local.infra.finding import Finding
-from local.infra.project import Project
+from local.infra.project import Project, with_rooms
 from local.paths import ROOT
 
 #: A checker with Azure's type data that may lie beside the project.
@@ -29,7 +29,9 @@ def check(project: Project) -> Iterator[Finding]:
         yield from _compile(project.main)
     elif BESIDE.exists():
         yield from _by_types(files)
-        for resource in project.deployed(isStorageLogged=True, alertEmail="a@b.example", workQueues=2).resources:
+        for resource in project.deployed(
+            isStorageLogged=True, alertEmail="a@b.example", rooms=with_rooms(), workQueues=2
+        ).resources:
             yield from typed.misfits(resource)
     else:
         yield Finding("infra", "no Bicep compiler is here, so types and properties were not checked", is_skip=True)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from local.infra.bicep import Template
 from local.infra.finding import Finding
-from local.infra.project import Project
+from local.infra.project import Project, with_rooms
 
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield names that lead nowhere; working everything out raises the first, and the rest is read."""
-    everything = project.deployed(isStorageLogged=True, alertEmail="a@b.example")
+    everything = project.deployed(isStorageLogged=True, alertEmail="a@b.example", rooms=with_rooms())
     used = {template.path for template in everything.templates.values()}
     for file in project.bicep_files():
         if file.resolve() not in used:

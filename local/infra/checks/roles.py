@@ -5,8 +5,9 @@ from typing import Final
 
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
-from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, Project, both_ways
+from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, ROOMS, Project, both_ways, publisher_of, with_rooms
 from local.infra.resource import Resource
+from shared.topology import payload_container, submission_queue
 
 #: Azure's own ids; a role that is not here has not been thought about.
 ROLES: Final[Mapping[str, str]] = {
@@ -22,12 +23,16 @@ ROLES: Final[Mapping[str, str]] = {
 }
 APP: Final = "the app"
 _HOST, _APP, _BUS, _LOGS = "host's account", "app's account", "namespace", "component"
-_INBOUND_QUEUE, _INBOUND_CONTAINER = "queue submissions", "container payloads"
-#: What a publisher has: nothing but the two places that it writes to.
-OF_PUBLISHERS: Final = {
-    ("Storage Queue Data Message Sender", _INBOUND_QUEUE),
-    ("Storage Blob Data Contributor", _INBOUND_CONTAINER),
-}
+
+
+def of_publishers(room: str = "") -> set[tuple[str, str]]:
+    """Return what a publisher has: one role at each of the two places of its room that it writes to, nothing else."""
+    return {
+        ("Storage Queue Data Message Sender", f"queue {submission_queue(room)}"),
+        ("Storage Blob Data Contributor", f"container {payload_container(room)}"),
+    }
+
+
 OF_OPERATORS: Final = {
     ("Storage Queue Data Reader", _APP),
     ("Storage Queue Data Message Sender", _APP),
@@ -47,9 +52,10 @@ WANTED: Final[Mapping[str, set[tuple[str, str]]]] = {
         ("Azure Service Bus Data Sender", _BUS),
         ("Monitoring Metrics Publisher", _LOGS),
     },
-    PUBLISHER: OF_PUBLISHERS,
+    PUBLISHER: of_publishers(),
+    **{publisher_of(room): of_publishers(room) for room in ROOMS},
     OPERATOR: OF_OPERATORS,
-    DEPLOYER: OF_PUBLISHERS | OF_OPERATORS,
+    DEPLOYER: of_publishers() | OF_OPERATORS,
 }
 _SCOPES: Final[Mapping[str, str]] = {
     "Microsoft.Storage/storageAccounts:sthost": _HOST,
@@ -63,7 +69,7 @@ def check(project: Project) -> Iterator[Finding]:
     """Yield roles that are missing, too many, or at another scope."""
     if project.json("infra", "roles.json") != ROLES:
         yield Finding("infra/roles.json", "does not hold the roles that the checks know, with Azure's ids of them")
-    assignments = project.deployed().of_type("Microsoft.Authorization/roleAssignments")
+    assignments = project.deployed(rooms=with_rooms()).of_type("Microsoft.Authorization/roleAssignments")
     for one in assignments:
         if one.properties.get("principalType") not in ("User", "Group", "ServicePrincipal"):
             yield Finding(one.where, "a role assignment without principalType fails while a new identity is replicated")
@@ -72,6 +78,9 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _compare(assignments: list[Resource]) -> Iterator[Finding]:
+    for one in assignments:
+        if _who(one) not in WANTED:
+            yield Finding(one.where, f"{_who(one)!r} has a role, and nobody of that name was given one")
     for who, wanted in WANTED.items():
         found = {(_role(one), _scope(one)) for one in assignments if _who(one) == who}
         missing, extra = both_ways(map(_words, wanted), map(_words, found))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
-from local.infra.project import Project, at
+from local.infra.project import Project, at, with_rooms
 from local.infra.resource import Resource
 
 #: By type: the path of a property and the one value that it may have.
@@ -63,7 +63,7 @@ def check(project: Project) -> Iterator[Finding]:
             if found := FORBIDDEN_WORDS.search(line):
                 yield Finding(f"{file.name}:{number}", f"{found[0]}: use roles, no key leaves its resource")
     # Everything that can be switched on is on.
-    deployment = project.deployed(isStorageLogged=True, alertEmail="a@b.example")
+    deployment = project.deployed(isStorageLogged=True, alertEmail="a@b.example", rooms=with_rooms())
     for resource in deployment.resources:
         yield from _required(resource)
         yield from _named(resource)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
-from local.infra.project import Project, at
+from local.infra.project import Project, at, with_rooms
 from local.infra.resource import Resource
 
 #: Resources with a region and tags of their own; azd finds what it made by the tag.
@@ -56,7 +56,7 @@ _LOGGED: Final = "Microsoft.Insights/diagnosticSettings"
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield resources that are not what they should be, or not where."""
-    deployment = project.deployed(isStorageLogged=True, alertEmail="a@b.example")
+    deployment = project.deployed(isStorageLogged=True, alertEmail="a@b.example", rooms=with_rooms())
     there = {one.id for one in deployment.resources}
     for one in deployment.resources:
         if one.type in TAGGED and (one.body.get("tags") or {}).get("azd-env-name") != "check":

@@ -1,0 +1,90 @@
+"""Looks after the rooms: containers that their publishers deleted, and queues that nobody reads any more.
+
+A publisher's role lets it delete the container of its room. Whoever finds it gone leaves a pointer, and once a day all
+are looked for, since publishers that only write never tell. A list of rooms that shrank leaves a queue behind.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+
+from shared.answers import expecting_an_answer
+from shared.clock import Clock
+from shared.pending import AT_ONCE, PendingTable, Pointer
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.topology import payload_container, submission_queue, topology
+
+#: The kind of the pointers that lead to containers which somebody found gone.
+ROOM_POINTER: Final = "room"
+#: Hour of the day, in UTC, at which all rooms are looked at.
+LOOK_HOUR: Final = 2
+#: Why storage does not make a container.
+_THERE, _GOING = "ContainerAlreadyExists", "ContainerBeingDeleted"
+
+
+def point_at(pending: PendingTable) -> Callable[[str], object]:
+    """Return what leaves a pointer to a container that is gone; however often it is met, it is one row."""
+    return lambda container: pending.add(Pointer(ROOM_POINTER, AT_ONCE, container))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooms:
+    """What looking after the rooms of an installation needs."""
+
+    rooms: tuple[str, ...]
+    blobs: BlobServiceClient
+    queues: QueueServiceClient
+    pending: PendingTable
+    clock: Clock
+
+    def steps(self, due: Iterable[Pointer]) -> Iterator[Callable[[], object]]:
+        """Yield what there is to do now, nothing of which needs the rest."""
+        yield from (partial(self._follow, pointer) for pointer in due if pointer.kind == ROOM_POINTER)
+        now = self.clock.now()
+        # By the clock, as the sweep of payloads: two requests a day, however many rooms there are.
+        if (now.hour, now.minute) == (LOOK_HOUR, 0):
+            yield self._look_for_containers
+            yield self._look_for_queues
+
+    @property
+    def _containers(self) -> list[str]:
+        return [payload_container(room) for room in ("", *self.rooms)]
+
+    def _follow(self, pointer: Pointer) -> None:
+        if pointer.id not in self._containers or self._is_made(pointer.id):
+            self.pending.remove(pointer)
+
+    def _look_for_containers(self) -> None:
+        with expecting_an_answer("list the containers of payloads"):
+            there = {one.name for one in self.blobs.list_containers(name_starts_with=payload_container())}
+        for name in self._containers:
+            if name not in there and not self._is_made(name):
+                self.pending.add(Pointer(ROOM_POINTER, AT_ONCE, name))
+
+    def _is_made(self, container: str) -> bool:
+        """Make the container; False: storage is still deleting the old one, for at least half a minute."""
+        with expecting_an_answer(f"make container {container!r}"):
+            try:
+                self.blobs.create_container(container)
+            except HttpResponseError as refusal:
+                code = str(getattr(refusal, "error_code", ""))
+                if code not in {_THERE, _GOING}:
+                    raise
+                return code == _THERE
+        tell(events.ROOM_REMADE, container=container)
+        return True
+
+    def _look_for_queues(self) -> None:
+        known = set(topology(rooms=self.rooms).queues)
+        with expecting_an_answer("list the queues of submissions"):
+            strange = [one.name for one in self.queues.list_queues(f"{submission_queue()}-") if one.name not in known]
+        for name in strange:
+            with expecting_an_answer(f"look at queue {name!r}"):
+                waiting = self.queues.get_queue_client(name).get_queue_properties().approximate_message_count
+            tell(events.ROOM_UNREAD, queue=name, messages=waiting)

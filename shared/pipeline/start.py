@@ -1,0 +1,130 @@
+"""Starts a job whose row says that it may start, and puts any other one behind its gate.
+
+Whoever reads a gate writes into the job's row what it read, before anything is put on a queue. So nobody starts a job
+by asking for it, and one that met an open gate goes on however soon the gate is closed.
+
+In the order: note in the row; chunks and cursor; then the held row goes. Whoever ends in between is found by the held
+row, and without one by the job's pointer.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.errors import SignalNotSentError
+from shared.gate.held import HeldEntry
+from shared.gate.state import Reading
+from shared.ledger.counting import counting
+from shared.ledger.decisions import may_start, met
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import Job
+from shared.pending import PendingTable, Pointer
+from shared.pipeline.deciding import decide_on
+from shared.pipeline.dispatch import Dispatcher
+from shared.pipeline.messages import Dispatch, encode
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.topology import submission_queue
+
+SUBMISSIONS: Final = submission_queue()
+#: The kind of the pointers to jobs whose dispatch stopped for lack of time, where no signal could say so.
+DISPATCH_POINTER: Final = "dispatch"
+
+
+class Gates(Protocol):
+    """The gates, as far as a job meets them."""
+
+    def reading(self, gate: str) -> Reading:
+        """Return the gate's epoch and whether it is open."""
+        ...
+
+    def keep(self, gate: str, entry_id: str, queue: str, message: str, epoch: int) -> HeldEntry:
+        """Write the held row, or find the one that is there."""
+        ...
+
+    def forget(self, entry: HeldEntry) -> None:
+        """Remove the held row of what is on its way."""
+        ...
+
+
+class Hints(Protocol):
+    """Asks another invocation to go on with a job."""
+
+    def send_job(self, job: str) -> None:
+        """Send the hint, or raise SignalNotSentError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """What starting needs; one for each process."""
+
+    ledger: Ledger
+    gates: Gates
+    dispatcher: Dispatcher
+    hints: Hints
+    pending: PendingTable
+    clock: Clock
+
+    def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> bool:
+        """Dispatch a planned job that may start; False: it waits behind its gate. Safe to repeat.
+
+        `is_new`: whoever calls has just planned it, so nobody can have begun with it.
+        """
+        has_begun, row = may_start(job) and not is_new, None
+        if not may_start(job):
+            job, row = self._at_its_gate(job)
+        if not may_start(job):
+            return False
+        if not self.dispatcher.dispatch(job, again=has_begun, until=until):
+            self.hand_over(job.job)
+        elif row is not None:
+            self.gates.forget(row)
+        return True
+
+    def _at_its_gate(self, job: Job) -> tuple[Job, HeldEntry | None]:
+        gate = job.gate or ""
+        if job.held_epoch is None:
+            job = self._met(job, self.gates.reading(gate))
+        if may_start(job) or job.held_epoch is None:
+            return job, None
+        row = self.gates.keep(gate, job.job, SUBMISSIONS, _held_as(job.job), job.held_epoch)
+        # Before the row was there the gate may have been opened, served and closed again: nobody would come for it.
+        return self._met(job, self.gates.reading(gate)), row
+
+    def _met(self, job: Job, gate: Reading) -> Job:
+        return decide_on(self.ledger, job, lambda found: met(found, gate)).job
+
+    def is_job(self, entry: HeldEntry) -> bool:
+        """Whether what is held is a job, which is started here and put on no queue."""
+        return (entry.queue, entry.message) == (SUBMISSIONS, _held_as(entry.id))
+
+    def carry_out(self, entry: HeldEntry, gate: Reading, until: float) -> bool:
+        """Start the job that is held, which may go by this reading; False: not all of it is on its way yet."""
+        with counting():
+            job = self.ledger.read(entry.id)
+            if job is None or job.gate != entry.gate:
+                tell(events.HELD_STRANGE, gate=entry.gate, entry=entry.id)
+                return True
+            has_begun = may_start(job)
+            job = self._met(job, gate)
+            return may_start(job) and self.dispatcher.dispatch(job, again=has_begun, until=until)
+
+    def go_on(self, job_id: str, until: float | None = None) -> None:
+        """Look at a job that somebody hints at; what its row and its gate say counts, not the hint."""
+        with counting():
+            job = self.ledger.read(job_id)
+            if job is not None and job.plan is not None:
+                self.start(job, until=until)
+
+    def hand_over(self, job_id: str) -> None:
+        """Have another invocation go on where this one stopped; the tick does it where nobody can be told."""
+        try:
+            self.hints.send_job(job_id)
+        except SignalNotSentError:
+            self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job_id))
+
+
+def _held_as(job: str) -> str:
+    """Return what the held row of a job has in the place of a message: what versions before this one put on a queue."""
+    return encode(Dispatch(job=job)).decode()

@@ -1,0 +1,125 @@
+"""Memory that is lent out: never more than there is, to whoever came first, and all of it given back."""
+
+import threading
+import time
+
+import pytest
+
+from shared.errors import NoSlotError
+from shared.memory import Lanes, Memory
+from shared.payload import Codec, Limits
+from shared.payload.compression import compress, expanded_as_said, expanded_at_most
+from shared.pipeline import weights
+from shared.pipeline.failure import Nature, nature_of
+from tests.waiting import until
+
+
+def test_what_is_held_together_is_never_more_than_there_is():
+    """Fifty threads that want more than a tenth each: the sum stays within the bound, and all get their turn."""
+    memory, lent, done = Memory(100), [], []
+
+    def work(number):
+        with memory.hold(11 + number % 7):
+            lent.append(memory._lent)
+            time.sleep(0.001)
+        done.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (len(done), memory._lent) == (50, 0)
+    assert max(lent) <= 100
+
+
+def test_who_wants_more_than_there_is_has_all_of_it():
+    """It is let through alone, or it would wait for ever."""
+    memory = Memory(100)
+    with memory.hold(1000):
+        assert memory._lent == 100
+    assert memory._lent == 0
+
+
+def test_what_is_large_is_not_overtaken():
+    """Small work that comes later waits behind it, however much room there would be."""
+    memory, order, threads = Memory(100), [], []
+
+    def work(name, wanted):
+        with memory.hold(wanted):
+            order.append(name)
+
+    with memory.hold(60):
+        for name, wanted in (("large", 90), ("small", 10)):
+            threads.append(threading.Thread(target=work, args=(name, wanted)))
+            threads[-1].start()
+            until(lambda: len(memory._waiting) == len(threads))
+        assert order == []
+    for thread in threads:
+        thread.join(10)
+    assert order == ["large", "small"]
+
+
+def test_what_turns_out_not_to_be_needed_is_given_back_at_once():
+    """And once only; nothing makes a hold larger than it was."""
+    memory = Memory(100)
+    with memory.hold(80) as held:
+        held.keep(30)
+        held.keep(90)
+        assert memory._lent == 30
+    assert memory._lent == 0
+
+
+def test_an_error_gives_back_what_was_held():
+    """Whatever the work fails with."""
+    memory = Memory(100)
+    with pytest.raises(KeyError), memory.hold(80):
+        raise KeyError("x")
+    assert memory._lent == 0
+
+
+def test_who_waits_too_long_gives_its_message_back_and_parks_nothing():
+    """Another delivery may find room; those behind it go on."""
+    memory = Memory(100, patience=0)
+    with memory.hold(60):
+        with (
+            pytest.raises(NoSlotError, match="50 bytes of memory did not come free within 0 s: 60 of 100") as late,
+            memory.hold(50),
+        ):
+            pass
+        with memory.hold(40):
+            assert memory._lent == 100
+    assert nature_of(late.value) is Nature.TRANSIENT
+
+
+def test_nothing_small_waits_for_something_large():
+    """Two lanes: a large job that is finished for minutes holds up large ones only."""
+    lanes = Lanes(10, 100, 5)
+    with lanes.hold(100), lanes.hold(4), lanes.hold(4):
+        pass
+
+
+@pytest.mark.parametrize("items", [1_000, 4_000])
+def test_an_ordinary_chunk_waits_for_nobody(items):
+    """All that an instance works on at a time have their memory at once: they are no slower than without a bound."""
+    chunk = weights.of_chunk(items * 40, items * 170, items, Limits())
+    assert 24 * chunk <= weights.WORK
+    assert (
+        24 * weights.of_finish(items) <= weights.SMALL_FINISHES or weights.of_finish(4 * items) < weights.LARGE_FINISHES
+    )
+
+
+def test_the_largest_of_each_fits():
+    """What is asked for is clamped to all there is; nothing within the limits needs more than that."""
+    limits = Limits()
+    assert weights.of_chunk(limits.chunk_stored_most, 64 * 1024 * 1024, limits.frame_items_most, limits) <= weights.WORK
+    assert weights.of_plan(limits.frames_most) <= weights.WORK
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_frame_says_how_much_it_holds(codec):
+    """All that Sluice writes say it exactly, so that a chunk holds what it needs and not what it might."""
+    text = b'{"a":1}\n' * 1000
+    frame = compress(text, codec)
+    assert expanded_as_said(frame, codec, Limits()) == len(text) <= expanded_at_most(len(frame), codec, Limits())
+    assert expanded_as_said(b"", codec, Limits()) <= expanded_at_most(0, codec, Limits())

@@ -1,0 +1,36 @@
+"""Resuming a paused job: what is left of its dispatch goes on at once where there is a bus, and at the next tick without."""
+
+from dataclasses import replace
+
+import pytest
+
+from shared.ledger.records import JobState
+from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.resume import Resume
+from shared.pipeline.start import DISPATCH_POINTER
+
+
+@pytest.fixture
+def paused(world, process):
+    """A process with a job that was paused before all of it was dispatched, and what resumes it."""
+    one = process()
+    one.plan(world.submission(), "m1")
+    world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.PAUSED, problem="why"))
+    pending = one.acceptance.pending
+    finish = FinishCall(world.queues.send, pending, world.clock)
+    one.resume = Resume(ledger=world.ledger, finish=finish, pending=pending, hints=world.signals, clock=world.clock)
+    return one
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_resumed_job_leaves_a_pointer_that_is_due_and_a_hint(world, paused, is_down):
+    """Nothing is put on the publishers' queue; whoever hears of it or follows the pointer goes on from the cursor."""
+    world.signals.is_down = is_down
+    assert paused.resume.resume(world.job).state is JobState.DISPATCHING
+    assert world.signals.sent == ([] if is_down else [world.job])
+    due = [(one.kind, one.id) for one in paused.acceptance.pending.due(world.clock.now()) if one.id == world.job]
+    assert due == [(DISPATCH_POINTER, world.job)]
+    assert world.queues.sent == []
+    paused.starter.go_on(world.job)
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
+    assert world.ledger.read(world.job).state is JobState.RUNNING

@@ -1,0 +1,1 @@
+"""Whether somebody outside of the tests reaches what `shared` has."""
