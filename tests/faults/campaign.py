@@ -57,8 +57,8 @@ class Tally:
     #: Runs in which every fault happened.
     whole: int = 0
     modes: Counter = field(default_factory=Counter)
-    #: Faults that did not happen, or met another request than the recorded one.
-    missed: int = 0
+    #: Runs whose fault did not happen, or met another request than the recorded one, each with what it met.
+    missed: list[str] = field(default_factory=list)
     breaches: list = field(default_factory=list)
     #: The states that runs passed through.
     seen: Counter = field(default_factory=Counter)
@@ -149,7 +149,8 @@ def collect(found, sites):
 def _count(tally, task, outcome, requests):
     first = task[1][0]
     if not outcome.fired or outcome.fired[0][:2] != tuple(requests[first.at - 1]):
-        tally.missed += 1
+        met = outcome.fired[0][:2] if outcome.fired else "nothing"
+        tally.missed.append(f"{again(task)} met {met} instead of {requests[first.at - 1]}")
     else:
         tally.runs += 1
         tally.whole += len(outcome.fired) == len(task[1])

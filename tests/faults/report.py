@@ -48,7 +48,7 @@ def _united(sets):
 
 
 def _said(tallies, took):
-    missed = sum(tally.missed for tally in tallies.values())
+    missed = sum(len(tally.missed) for tally in tallies.values())
     return (
         f"{took:.0f} s, Python {platform.python_version()}. "
         f"{missed:,} more runs are not counted: their fault did not happen, or met another request than the recorded one."
