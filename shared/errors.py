@@ -24,12 +24,9 @@ SluiceError
 │   ├── SequenceCorruptError      the blob holds something no generator wrote
 │   ├── SequenceLostError         the blob is gone although it was used
 │   ├── SequenceRestoredError     the blob holds an older or another history than the one that was written
-│   ├── SequenceExhaustedError    the numbers of the sequence are used up
-│   ├── NodesTakenError           every node number of the time-ordered ids is leased
-│   └── ClockWentBackError        the time of day is too far behind the ids already given
+│   └── SequenceExhaustedError    the numbers of the sequence are used up
 ├── LedgerError
 │   ├── JobStateError             a job is not in a state in which this can happen to it
-│   ├── JobFailedError            a job did not end well; observers are told by it
 │   ├── RowTooLargeError          a row of the ledger would be larger than a table takes
 │   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
 │   ├── SettleIncompleteError     some results of a batch could not be credited now; they are delivered again
@@ -107,14 +104,6 @@ class SequenceRestoredError(IdsError):
 
 class SequenceExhaustedError(IdsError):
     """Raised when a sequence has no numbers left below its limit."""
-
-
-class NodesTakenError(IdsError):
-    """Raised when every node number is leased to a living process."""
-
-
-class ClockWentBackError(IdsError):
-    """Raised when the time of day is further behind the ids already given than a caller may wait."""
 
 
 class GateError(SluiceError):
@@ -213,10 +202,6 @@ class LedgerError(SluiceError):
 
 class JobStateError(LedgerError):
     """Raised when something is asked of a job that its state does not allow."""
-
-
-class JobFailedError(LedgerError):
-    """Tells the observers of a job that it did not end well."""
 
 
 class RowTooLargeError(LedgerError):

@@ -1,8 +1,8 @@
-"""Unique ids: short numbers from one small blob, and time-ordered ones from a leased node number.
+"""Unique ids: short numbers from one small blob.
 
 Reading order: `store` (what is asked of storage), `sequence` (what the blob says, and what may follow), `book` (the
 optimistic loop and its guards), `reservations` (a range that is proven to be ours), `supply` (fetching ahead),
-`range_generator`. Beside them `explain` (who held a number), `resume` (after a loss), `time_ordered`.
+`range_generator`. Beside them `explain` (who held a number) and `resume` (after a loss).
 """
 
 from shared.ids.blob_store import BlobStore, connect
@@ -13,7 +13,6 @@ from shared.ids.resume import resume
 from shared.ids.sequence import Sequence
 from shared.ids.sizing import Sizing
 from shared.ids.store import OptimisticStore, Snapshot
-from shared.ids.time_ordered import Moment, TimeOrderedGenerator, read_id
 
 __all__ = [
     "BlobStore",
@@ -21,16 +20,13 @@ __all__ = [
     "Explanation",
     "Fate",
     "Kind",
-    "Moment",
     "OptimisticStore",
     "RangeGenerator",
     "Sequence",
     "Sizing",
     "Snapshot",
-    "TimeOrderedGenerator",
     "connect",
     "explain_in",
-    "read_id",
     "read_sequence",
     "resume",
 ]

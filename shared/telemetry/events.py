@@ -298,13 +298,6 @@ OUTBOX_LATE: Final = Event(
     remedy="again for the same job: look whether Service Bus answers (`sluice doctor`)",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 600"),
 )
-OBSERVER_FAILED: Final = Event(
-    name="sluice.observer.failed",
-    level=ERROR,
-    fields=("job", "error", "at"),
-    meaning="an observer of a job raised an error and is told nothing more",
-    remedy="correct the observer",
-)
 
 # --- the listener of work queues ---
 
@@ -441,18 +434,6 @@ IDS_CLOSE_FAILED: Final = Event(
     level=WARNING,
     fields=("node", "error"),
     meaning="ids that were not used could not be given back: they are a gap",
-)
-IDS_LEASE_FAILED: Final = Event(
-    name="sluice.ids.lease.failed",
-    level=WARNING,
-    fields=("node", "error"),
-    meaning="the lease of a node number could not be renewed; ids stop before it ends",
-)
-IDS_RELEASE_FAILED: Final = Event(
-    name="sluice.ids.release.failed",
-    level=WARNING,
-    fields=("node", "error"),
-    meaning="the lease of a node number could not be given back; it ends by itself",
 )
 
 EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, Event))

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
+from docs.examples.enrichment import Enrichment
 from shared.errors import UnknownWorkloadError, WorkloadsRefusedError
 from shared.payload.decimals import DIGITS_OF_SUM, PLACES
 from shared.pipeline.messages import Outcome, Result, decode
 from shared.pipeline.send_result import MOST_BYTES, result_body
 from shared.settings import SETTINGS, SettingsError
 from shared.workloads.billing import Billing
-from shared.workloads.enrichment import Enrichment
 from shared.workloads.registry import LONGEST_SUM_NAME, MOST_SUMS, Workloads
 
 
@@ -40,11 +40,11 @@ def test_the_default_setting_has_billing():
 
 def test_a_workload_may_read_the_apps_settings():
     """The one that asks a service is told where it is."""
-    setting = "shared.workloads.billing:Billing, shared.workloads.enrichment:Enrichment,"
+    setting = "shared.workloads.billing:Billing, docs.examples.enrichment:Enrichment,"
     workloads = Workloads.load(setting, {"SLUICE_ENRICHMENT_URL": "http://127.0.0.1:8000/accounts"})
     assert list(workloads) == ["billing", "enrichment"]
     with pytest.raises(SettingsError, match="SLUICE_ENRICHMENT_URL"):
-        Workloads.load("shared.workloads.enrichment:Enrichment", {})
+        Workloads.load("docs.examples.enrichment:Enrichment", {})
     assert isinstance(workloads.named("enrichment"), Enrichment)
 
 

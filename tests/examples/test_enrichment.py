@@ -8,8 +8,8 @@ from decimal import Decimal
 
 import pytest
 
-from shared.workloads.enrichment import Enrichment, Segment
-from shared.workloads.http_get import Service
+from docs.examples.enrichment import Enrichment, Segment
+from shared.settings import SettingsError
 from shared.workloads.run import run
 
 
@@ -123,7 +123,7 @@ def test_a_service_that_is_not_there_leaves_the_chunk_for_later():
     with Accounts(by_first_letter) as accounts:
         url = accounts.url
     with pytest.raises(ConnectionError):
-        run(Enrichment(Service.at(url, 5)), lines("a"), 0)
+        run(Enrichment(url), lines("a"), 0)
 
 
 def test_a_service_that_never_answers_is_given_up():
@@ -134,19 +134,19 @@ def test_a_service_that_never_answers_is_given_up():
         return reply(404)
 
     with Accounts(silent) as accounts, pytest.raises(TimeoutError):
-        run(Enrichment(Service.at(accounts.url, 0.05)), lines("a"), 0)
+        run(Enrichment(accounts.url, 0.05), lines("a"), 0)
 
 
-@pytest.mark.parametrize("url", ["", "https://example.org", "ftp://x", "127.0.0.1:80"])
+@pytest.mark.parametrize("url", ["", "ftp://x", "http://", "127.0.0.1:80"])
 def test_only_an_http_url_is_a_service(url):
-    """What this small client cannot speak is refused at the start."""
-    with pytest.raises(ValueError, match="no http URL"):
-        Service.at(url, 1)
+    """Any other setting is refused at the start."""
+    with pytest.raises(SettingsError, match=r"SLUICE_ENRICHMENT_URL: .* no http or https URL"):
+        Enrichment.configured({"SLUICE_ENRICHMENT_URL": url})
 
 
 def test_merging_adds_segments_up():
     """Partials of two chunks become one."""
-    workload = Enrichment(Service.at("http://127.0.0.1:1", 1))
+    workload = Enrichment("http://127.0.0.1:1")
     left, right = {"a": Segment(1, Decimal(1))}, {"a": Segment(2, Decimal(3)), "b": Segment(1, Decimal(4))}
     merged = workload.merge(left, right)
     assert merged == {"a": Segment(3, Decimal(4)), "b": Segment(1, Decimal(4))}
