@@ -12,9 +12,10 @@ from shared.errors import RefusedError
 from shared.parked.entry import DOOR, NO_JOB, Stage, content_key
 from shared.parked.parking import FailedMessage
 from shared.payload import strict_json
-from shared.payload.envelope import SUBMISSION, WRAPPER, plain
+from shared.payload.envelope import SUBMISSION, WRAPPER
 from shared.payload.limits import Limits
 from shared.payload.names import NAME, room_job, room_of
+from shared.pipeline.messages import unwrap
 from shared.topology import room_of_queue
 
 #: Keeps every value byte for byte: by other blanks or digits, the job that a killed worker began would be another one.
@@ -32,7 +33,7 @@ def claimed_job(queue: str, body: bytes, message_id: str = "") -> str:
         said: object = message_id.lower()
     else:
         try:
-            said = msgspec.json.decode(plain(body))[WRAPPER]["job"]
+            said = msgspec.json.decode(unwrap(body))[WRAPPER]["job"]
         except (msgspec.DecodeError, ValueError, RecursionError, TypeError, KeyError, IndexError):
             return NO_JOB
     is_name = isinstance(said, str) and NAME.fullmatch(said)
@@ -81,7 +82,7 @@ def at_the_door(queue: str, body: bytes, message_id: str, claimed: str, deliveri
 
 def _nameless(body: bytes) -> dict[str, msgspec.Raw] | None:
     """Return what a submission without a job's id says; None for what says one, and for what nobody accepts."""
-    text = plain(body)
+    text = unwrap(body)
     try:
         # What two readers could read differently, a key twice for one, must not become one reader's choice.
         strict_json.read(text, Limits().depth)

@@ -14,9 +14,8 @@ from shared.parked.attempts import Attempts, submission_note
 from shared.parked.door import at_the_door, claimed_job, is_nameless
 from shared.parked.entry import INSTEAD, NO_JOB, Entry, Stage, chunk_key, content_key, finish_key, result_key
 from shared.parked.parking import FailedMessage, Parking, parked_result
-from shared.payload.envelope import plain
 from shared.payload.names import is_job
-from shared.pipeline.messages import Chunk, Finish, Internal, Result, decode
+from shared.pipeline.messages import Chunk, Finish, Internal, Result, decode, unwrap
 from shared.pipeline.send_result import SendResult
 from shared.telemetry import events
 from shared.telemetry.event import tell
@@ -143,7 +142,7 @@ def described(queue: str, body: bytes, message_id: str) -> FailedMessage:
 
 def _message(body: bytes) -> Internal | None:
     try:
-        message = decode(plain(body))
+        message = decode(unwrap(body))
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     return message if is_job(message.job) else None

@@ -12,9 +12,8 @@ from shared.answers import expecting_an_answer
 from shared.errors import NotParkedError
 from shared.parked.door import named
 from shared.parked.entry import Entry, Stage
-from shared.payload.envelope import plain
 from shared.payload.limits import Limits
-from shared.pipeline.messages import Result, decode
+from shared.pipeline.messages import Result, decode, unwrap
 from shared.pipeline.send_result import SendResult
 
 
@@ -63,7 +62,7 @@ def _named(entry: Entry, body: bytes) -> bytes:
 
 def _result(entry: Entry, body: bytes) -> Result:
     with suppress(msgspec.DecodeError, RecursionError):
-        message = decode(plain(body))
+        message = decode(unwrap(body))
         if isinstance(message, Result):
             return message
     raise NotParkedError(

@@ -3,8 +3,6 @@
 One wrapper key, because the Functions host copies the top-level properties of a JSON body over the trigger's metadata.
 """
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -13,6 +11,7 @@ import msgspec
 from shared.payload import strict_json
 from shared.payload.limits import Limits
 from shared.payload.reasons import Reason, refuse
+from shared.pipeline.messages import unwrap
 
 VERSION: Final = 1
 WRAPPER: Final = "sluice"
@@ -58,7 +57,7 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
     text = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     if len(text) > limits.message_bytes:
         raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(text)} bytes, {limits.message_bytes} may be")
-    text = plain(text)
+    text = unwrap(text)
     wrapped = _wrapped(strict_json.read(text, limits.depth + AROUND_AN_ITEM))
     _check_version(wrapped.get("v", VERSION))
     kind = wrapped.get("kind", SUBMISSION)
@@ -75,21 +74,6 @@ def seal(message: Header, kind: str) -> bytes:
         if name not in fields and value not in (None, {}):
             fields[name] = value
     return msgspec.json.encode({WRAPPER: fields})
-
-
-def plain(body: bytes) -> bytes:
-    """Return the JSON of a body that a portal or a .NET program sent as Base64; any other without blanks around it.
-
-    The one rule for every queue and stage: whoever reads a message, parks it or puts it back asks here.
-    """
-    text = body.strip()
-    if text.startswith(b"{"):
-        return text
-    try:
-        decoded = base64.b64decode(text, validate=True).strip()
-    except (binascii.Error, ValueError):
-        return text
-    return decoded if decoded.startswith(b"{") else text
 
 
 def _wrapped(document: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import msgspec
 from shared.payload.compression import Codec
 from shared.payload.decimals import read_sum
 from shared.payload.envelope import SUBMISSION, Envelope, Header, seal
+from shared.payload.form import base64_bytes
 from shared.payload.frames import Frame, FrameIndex, check_index
 from shared.payload.limits import Limits
 from shared.payload.names import SHA256, check_blob, check_job, check_name
@@ -170,6 +171,8 @@ def _inline(text: str, payload: PayloadFields, codec: Codec | None, limits: Limi
         stored = base64.b64decode(text.encode(), validate=True)
     except (binascii.Error, ValueError) as error:
         raise refuse(Reason.BAD_BASE64, str(error)) from error
+    if len(text) != base64_bytes(len(stored)):
+        raise refuse(Reason.BAD_BASE64, "it has more padding than its bytes need")
     if not stored:
         raise refuse(Reason.EMPTY, "the inline payload has no bytes")
     index = _index(payload, codec, limits)

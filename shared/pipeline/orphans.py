@@ -25,9 +25,9 @@ from shared.errors import ParkedTamperedError
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import JobState
 from shared.parked.entry import Entry, Stage
-from shared.payload.envelope import plain
 from shared.payload.names import BLOB, owner_of, room_job
 from shared.pending import PendingTable, Pointer
+from shared.pipeline.messages import unwrap
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.topology import PLANS, payload_container, submission_queue
@@ -183,7 +183,7 @@ class _References:
 
     def _texts(self, entry: Entry) -> Iterator[str]:
         try:
-            left = [msgspec.json.decode(plain(self._parked.body(entry)))]
+            left = [msgspec.json.decode(unwrap(self._parked.body(entry)))]
         except (ValueError, RecursionError, ParkedTamperedError):
             # Nobody can read it, so no replay of it can ask for a blob.
             return

@@ -15,13 +15,12 @@ from shared.errors import RefusedError
 from shared.parked.attempts import Attempts
 from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
 from shared.parked.parking import FailedMessage, Parking, parked_result
-from shared.payload.envelope import plain
 from shared.payload.limits import Limits
 from shared.payload.names import is_job
 from shared.pipeline.chunk_reader import ReadChunk
 from shared.pipeline.chunk_result import ResultStore, StoredResult
 from shared.pipeline.deliveries import Deliveries, Delivery
-from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode
+from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode, unwrap
 from shared.pipeline.parts import run_in_parts
 from shared.pipeline.send_result import SendResult
 from shared.telemetry import metrics
@@ -155,7 +154,7 @@ class Processor:
 
 def _read(delivery: Delivery) -> Work:
     try:
-        message: Internal = decode(plain(delivery.body))
+        message: Internal = decode(unwrap(delivery.body))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _refused(f"{type(error).__name__}: {error}") from error
     if not isinstance(message, Chunk | Finish):

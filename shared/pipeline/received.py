@@ -12,7 +12,7 @@ import msgspec
 from shared.ledger.ledger import MOST_ROWS
 from shared.parked.entry import NO_JOB, Entry, Stage, content_key
 from shared.payload.names import is_job
-from shared.pipeline.messages import VERSION, Result, decode
+from shared.pipeline.messages import VERSION, Result, decode, unwrap
 from shared.pipeline.send_result import QUEUE
 
 #: What a result may have in all; honest ones have a quarter of that.
@@ -93,7 +93,7 @@ def _read(message: Received) -> Arrived | Unsettled:
     if len(message.body) > LONGEST_BODY:
         return Unsettled(message, Reason.UNREADABLE, f"it has {len(message.body)} bytes, {LONGEST_BODY} may be")
     try:
-        found = decode(message.body)
+        found = decode(unwrap(message.body))
     except msgspec.DecodeError as error:
         return Unsettled(message, Reason.UNREADABLE, str(error))
     if not isinstance(found, Result):

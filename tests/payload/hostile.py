@@ -173,6 +173,7 @@ def _fields() -> Iterator[Case]:
     yield Case("deadline-before-time", "bad_deadline", wrap(deadline="0001-01-01T00:00:00+23:59", items=[{}]))
     yield Case("deadline-as-number", "wrong_type", wrap(deadline=1795240800, items=[{}]))
     yield Case("not-base64", "bad_base64", wrap(payload={"inline": "e30K=e30K"}))
+    yield Case("surplus-padding", "bad_base64", wrap(payload={"inline": "e30K="}))
     yield Case("url-safe-base64", "bad_base64", wrap(payload={"inline": "e30_-w=="}))
     yield Case("unknown-codec", "unknown_codec", wrap(payload={"inline": "e30K", "codec": "lzma"}))
 
