@@ -36,7 +36,7 @@ work = works(
 woken = push(connections, settings, work) if settings.dequeue is Dequeue.PUSH else None
 stages = line(connections, settings, gates, work, woken)
 
-# What this process requests is noted for the whole installation, by a thread of its own.
+# A thread of its own notes this process's requests for the whole installation.
 keep(diary(connections))
 
 app = func.FunctionApp()

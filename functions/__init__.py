@@ -1,1 +1,1 @@
-"""When work happens: one file a trigger, named as the function it registers. Decode, one call into `shared`, settle."""
+"""The triggers: one file per trigger, named after the function that it registers. Decode, make one call, settle."""

@@ -1,4 +1,4 @@
-"""Takes what arrives on `submissions` and on the queues of rooms, accepts it and puts its chunks on their way."""
+"""Accepts the submissions of the queue `submissions` and of the rooms' queues, and dispatches their chunks."""
 
 import azure.functions as func
 
@@ -10,7 +10,7 @@ from shared.wiring import Line
 
 
 def blueprint(settings: Settings, line: Line) -> func.Blueprint:
-    """Return the blueprint that registers `accept_submission`, and one function more for each room."""
+    """Return the blueprint that registers `accept_submission`, and one more function per room."""
     functions = func.Blueprint()
     for room in ("", *settings.rooms):
         _register(functions, room, line)
@@ -26,7 +26,7 @@ def _register(functions: func.Blueprint, room: str, line: Line) -> None:
         arg_name="message",
         queue_name=queue,
         connection="SluiceStorage",
-        data_type=func.DataType.BINARY,  # so that the host leaves the body alone, whatever a publisher wrote
+        data_type=func.DataType.BINARY,  # so that the host passes the publisher's body on unchanged
     )
     def accept_submission(message: func.QueueMessage) -> None:
         count = message.dequeue_count or 1

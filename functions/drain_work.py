@@ -1,4 +1,4 @@
-"""Is woken for work on the work queues and runs a few tasks until they are empty; registered in push mode only."""
+"""Push mode only: a signal starts a few tasks that drain the work queues."""
 
 import azure.functions as func
 
@@ -15,7 +15,7 @@ def blueprint(drain: Drain) -> func.Blueprint:
         connection="SluiceBus",
         topic_name="signals",
         subscription_name="work",
-        data_type=func.DataType.BINARY,  # so that the host leaves the body alone
+        data_type=func.DataType.BINARY,  # so that the host passes the body on unchanged
     )
     def drain_work(signal: func.ServiceBusMessage) -> None:
         # Not `async`: it waits for tasks of its own threads.

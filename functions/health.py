@@ -1,4 +1,4 @@
-"""Tells a load balancer or a person that this instance runs; it makes no request to storage, so it costs nothing."""
+"""Answers that this instance runs, for a load balancer or a person. Makes no storage request, so it costs nothing."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Parks what the bus gave up on: the dead letters of the queue `results`."""
+"""Parks the dead letters of the bus queue `results`."""
 
 import azure.functions as func
 
@@ -15,7 +15,7 @@ def blueprint(works: Works) -> func.Blueprint:
         arg_name="letter",
         connection="SluiceBus",
         queue_name="results/$DeadLetterQueue",
-        data_type=func.DataType.BINARY,  # so that the host leaves the body alone
+        data_type=func.DataType.BINARY,  # so that the host passes the body on unchanged
     )
     def park_dead(letter: func.ServiceBusMessage) -> None:
         why = letter.application_properties.get("DeadLetterReason") or "no reason is given"

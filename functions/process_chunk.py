@@ -1,4 +1,4 @@
-"""Works on the messages of the work queues, one function a queue: chunks, and the finish of jobs."""
+"""Processes chunks and finishes jobs: the messages of the work queues, with one function per queue."""
 
 import azure.functions as func
 
@@ -9,7 +9,7 @@ from shared.wiring import Works
 
 
 def blueprint(settings: Settings, works: Works) -> func.Blueprint:
-    """Return the blueprint that registers `process_chunk`, and `process_chunk_01` onwards for further queues."""
+    """Return the blueprint that registers `process_chunk`, and `process_chunk_01` and so on for further queues."""
     functions = func.Blueprint()
     for number in range(settings.work_queues):
         _register(functions, number, works)
@@ -23,7 +23,7 @@ def _register(functions: func.Blueprint, number: int, works: Works) -> None:
     @functions.function_name("process_chunk" if number == 0 else f"process_chunk_{number:02}")
     @functions.queue_trigger(arg_name="message", queue_name=queue, connection="SluiceStorage")
     def process_chunk(message: func.QueueMessage) -> None:
-        # Not `async`: the worker runs it in a thread, so that what one chunk computes holds up nothing else.
+        # Not `async`: the worker runs it in a thread, so that the computation of one chunk holds up no other work.
         count = message.dequeue_count or 1
         body, name = message.get_body(), message.id or ""
         with discreet():

@@ -1,4 +1,4 @@
-"""Hears that a gate was opened, or of more to do, and starts what may start; the flag decides, not the signal."""
+"""Starts held work when a signal reports an opened gate or more work. The gate's flag decides, not the signal."""
 
 import azure.functions as func
 
@@ -16,7 +16,7 @@ def blueprint(line: Line) -> func.Blueprint:
         connection="SluiceBus",
         topic_name="signals",
         subscription_name="release",
-        data_type=func.DataType.BINARY,  # so that the host leaves the body alone
+        data_type=func.DataType.BINARY,  # so that the host passes the body on unchanged
     )
     def release_gate(signal: func.ServiceBusMessage) -> None:
         with discreet():

@@ -1,4 +1,4 @@
-"""Credits what the chunks reported to their jobs, many results at a time."""
+"""Credits the results of chunks to their jobs, many results at a time."""
 
 from typing import List
 

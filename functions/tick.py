@@ -1,4 +1,4 @@
-"""The app's one timer: finds from the flags alone what every lost signal would have started."""
+"""The app's one timer. It reads the flags and starts all work whose signal was lost."""
 
 import azure.functions as func
 
