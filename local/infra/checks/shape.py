@@ -27,7 +27,11 @@ TAGGED: Final = frozenset(
 WANTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "Microsoft.Insights/components": {"kind": "web", "properties.Application_Type": "web"},
     "Microsoft.ServiceBus/namespaces": {"sku.tier": "Standard"},
-    "Microsoft.Storage/storageAccounts": {"kind": "StorageV2", "properties.accessTier": "Hot"},
+    "Microsoft.Storage/storageAccounts": {
+        "kind": "StorageV2",
+        "properties.accessTier": "Hot",
+        "properties.networkAcls.defaultAction": "Allow",
+    },
     "Microsoft.Web/serverfarms": {
         "kind": "functionapp",
         "sku.tier": "FlexConsumption",
@@ -38,6 +42,9 @@ WANTED: Final[Mapping[str, Mapping[str, Any]]] = {
         "identity.type": "UserAssigned",
         "properties.functionAppConfig.deployment.storage.type": "blobContainer",
         "properties.siteConfig.http20Enabled": True,
+        "properties.functionAppConfig.scaleAndConcurrency.instanceMemoryMB": 2048,
+        "properties.functionAppConfig.scaleAndConcurrency.maximumInstanceCount": 100,
+        "properties.functionAppConfig.scaleAndConcurrency.triggers.http.perInstanceConcurrency": 16,
     },
 }
 #: By type: the path of what names another resource, and that one's type.
@@ -70,7 +77,16 @@ def check(project: Project) -> Iterator[Finding]:
             named = str(at(one.body, path))
             if named not in there or not named.startswith(f"{kind}:"):
                 yield Finding(one.where, f"{path} of {one.name} is {named}, which is no {kind} that is deployed")
+    yield from _versions(deployment)
     yield from _logs(project, deployment)
+
+
+def _versions(deployment: Deployment) -> Iterator[Finding]:
+    versions: dict[str, str] = {}
+    for one in deployment.resources:
+        of_parent = versions.setdefault("/".join(one.type.split("/")[:2]), one.version)
+        if one.version != of_parent:
+            yield Finding(one.where, f"{one.type} has version {one.version}, its parent {of_parent}")
 
 
 def _logs(project: Project, deployment: Deployment) -> Iterator[Finding]:
