@@ -14,13 +14,13 @@ from rich.console import Console
 from cli import parked_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
 from shared.clock import SystemClock
-from shared.dequeue.permits import Permit
-from shared.dequeue.signals import BusPermits
 from shared.parked.entry import Entry
 from shared.parked.grouping import grouped, waves
 from shared.parked.operator import ParkedOperator, Selection, told
 from shared.parked.replay import Fate, Pace, Wave, chosen
+from shared.pipeline.messages import Permit
 from shared.pipeline.send_result import BusResults
+from shared.signals import BusPermits
 from shared.wiring import parked_operator, parked_table
 
 app = typer.Typer(

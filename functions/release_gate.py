@@ -2,7 +2,7 @@
 
 import azure.functions as func
 
-from shared.gate.signals import Hint
+from shared.signals import Hint
 from shared.telemetry.failure import discreet
 from shared.wiring import Line
 

@@ -16,9 +16,9 @@ from shared.concurrency.observation import Observation
 from shared.concurrency.rules import Rules
 from shared.concurrency.simulator import Simulation
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE
-from shared.dequeue.permits import Permit
 from shared.dequeue.sizing import receive_size
 from shared.dequeue.slots import RENEW_AFTER
+from shared.pipeline.messages import Permit
 from shared.usage.diary import MOST_UNNOTED
 from shared.usage.meter import Cause
 

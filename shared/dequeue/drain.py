@@ -15,14 +15,15 @@ from typing import Final
 from shared.clock import Clock
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.listening import Listening, push
-from shared.dequeue.permits import Fleet, Permit, decode
+from shared.dequeue.permits import Fleet
 from shared.dequeue.renewal import Renewals
-from shared.dequeue.signals import SendPermits
 from shared.dequeue.slots import SlotLease, Slots
 from shared.dequeue.telling import Telling
 from shared.dequeue.work_queue import Source
 from shared.errors import StorageUnavailableError
 from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Permit, decode_permit
+from shared.signals import SendPermits
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
@@ -68,7 +69,7 @@ class Drain:
 
     def on_signal(self, body: bytes) -> Drained:
         """Follow one signal; never raises: a permit that fails would be tried again at once, ten times."""
-        permit = decode(body)
+        permit = decode_permit(body)
         if permit is None:
             tell(events.PERMIT_REFUSED, bytes=len(body))
             return Drained.REFUSED

@@ -5,10 +5,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from shared.dequeue.notify import Notify, Put, When, called_for
-from shared.dequeue.permits import Fleet, Permit
-from shared.dequeue.signals import SendPermits
+from shared.dequeue.permits import Fleet
 from shared.dequeue.slots import Slots
 from shared.errors import StorageUnavailableError
+from shared.pipeline.messages import Permit
+from shared.signals import SendPermits
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told

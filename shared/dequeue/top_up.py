@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from shared.dequeue.permits import Fleet, Permit
-from shared.dequeue.signals import SendPermits
+from shared.dequeue.permits import Fleet
 from shared.dequeue.slots import Slots
+from shared.pipeline.messages import Permit
+from shared.signals import SendPermits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from shared.gate.held_work import Dispatched
 from shared.gate.operator import POINTER_KIND, signal
 from shared.gate.receipts import SeenBy
 from shared.gate.releaser import Releaser
-from shared.gate.signals import Signals
 from shared.gate.state import is_name
 from shared.pending import PendingTable, Pointer
+from shared.signals import Signals
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told

@@ -11,7 +11,7 @@ from azure.servicebus import ServiceBusReceiveMode, ServiceBusReceiver
 
 from shared.connections import Connections
 from shared.gate.lease import RENEW_SECONDS, SubscriptionLease, lease_one
-from shared.gate.signals import TOPIC
+from shared.signals import TOPIC
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.usage.meter import BusOperation

@@ -10,9 +10,9 @@ from shared.clock import Clock
 from shared.errors import ScheduleRefusedError, SignalNotSentError
 from shared.gate.decisions import closed, opened, scheduled
 from shared.gate.gates import Changed, Gates
-from shared.gate.signals import Signals
 from shared.gate.state import GateState, Opening, checked_name, timestamp
 from shared.pending import AT_ONCE, PendingTable, Pointer
+from shared.signals import Signals
 from shared.telemetry import events
 from shared.telemetry.event import tell
 

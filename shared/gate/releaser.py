@@ -10,9 +10,9 @@ from shared.clock import Clock
 from shared.errors import SignalNotSentError, SluiceError
 from shared.gate.held_work import TAKES_FOR, Dispatched, HeldWork, Jobs
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
-from shared.gate.signals import Hint, Signals
 from shared.gate.state import is_name
 from shared.payload.names import is_job
+from shared.signals import Hint, Signals
 from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told

@@ -5,17 +5,23 @@ The wrapper is there because the Functions host copies top-level JSON properties
 
 import base64
 import binascii
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 VERSION = 1
+#: The kind of a permit, by which subscriptions filter.
+PERMIT: Final = "work"
+#: More than any fleet has; a number above it was not sent by us.
+MOST_OF_A_FLEET: Final = 1_000_000
 
 #: A number of a message that becomes a number of a row: tables take 32 bits unless they are asked for 64.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 #: A number that is never a column as it is, and may grow beyond that: an id, or where a byte lies.
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+#: A number of slots, messages or tasks.
+FleetNumber: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OF_A_FLEET)]
 #: Exact decimals travel as text: JSON numbers become floats in too many readers.
 Sums: TypeAlias = dict[str, str]
 #: Offset, length, items and SHA-256 of one frame of a payload.
@@ -104,6 +110,17 @@ class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="comple
     v: int = VERSION
 
 
+class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag=PERMIT):
+    """On the topic `signals`: run the tasks of this slot as long as there is work."""
+
+    slot: FleetNumber
+    #: Messages, and tasks over the fleet, when it was sent; hints for the size of a receive.
+    depth: FleetNumber = 0
+    tasks: FleetNumber = 0
+    v: int = VERSION
+
+
+#: What a stage sends another one; a permit is none of these, so no queue of work takes one.
 Internal: TypeAlias = Dispatch | Chunk | Result | Finish | Completed
 
 
@@ -111,8 +128,13 @@ class _Wrapper(Struct, frozen=True):
     sluice: Internal
 
 
+class _PermitWrapper(Struct, frozen=True):
+    sluice: Permit
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Wrapper)
+_permit_decoder = msgspec.json.Decoder(_PermitWrapper)
 
 
 def unwrap(body: bytes) -> bytes:
@@ -142,3 +164,18 @@ def decode(body: bytes | str) -> Internal:
     except (UnicodeError, RecursionError) as error:
         # Of a library whose own error does not say that it reads bytes that are no text.
         raise msgspec.DecodeError(str(error)) from error
+
+
+def encode_permit(permit: Permit) -> bytes:
+    """Return the permit as it goes on the wire."""
+    return _encoder.encode({"sluice": permit})
+
+
+def decode_permit(body: bytes) -> Permit | None:
+    """Return the permit; None for a body that is none of this version."""
+    try:
+        permit = _permit_decoder.decode(body).sluice
+    except (ValueError, RecursionError):
+        # The library's own errors are ValueErrors too; of bytes that are no UTF-8 it raises Python's.
+        return None
+    return permit if permit.v == VERSION else None

@@ -15,9 +15,9 @@ from shared.gate.operator import Operator
 from shared.gate.overview import Overview, overview
 from shared.gate.receipts import ReceiptTable
 from shared.gate.releaser import GoingOn, Releaser
-from shared.gate.signals import BusSignals, NoSignals, Signals
 from shared.ids import BlobStore
 from shared.pending import PendingTable
+from shared.signals import BusSignals, NoSignals, Signals
 from shared.telemetry.telemetry import SILENT, Telemetry
 
 

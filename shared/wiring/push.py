@@ -10,11 +10,11 @@ from shared.connections import Connections
 from shared.dequeue.drain import Drain
 from shared.dequeue.notifier import Notifier
 from shared.dequeue.permits import Fleet
-from shared.dequeue.signals import BusPermits
 from shared.dequeue.slots import CONTAINER, BlobSlots
 from shared.dequeue.top_up import TopUp
 from shared.dequeue.work_queue import WorkQueue
 from shared.settings import Settings
+from shared.signals import BusPermits
 from shared.topology import work_queue_names
 from shared.wiring.works import Works
 

@@ -26,8 +26,8 @@ from shared.connections import Connections
 from shared.dequeue.backoff import BackOff
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.listening import Listening, pull
-from shared.dequeue.permits import Permit, decode
 from shared.errors import SluiceError
+from shared.pipeline.messages import Permit, decode_permit
 from shared.settings import Settings
 from shared.topology import topology
 from shared.wiring import fleet_table, push, tuning, works
@@ -158,7 +158,7 @@ def _instances(connections: Connections, run: Callable[[Permit], object], burst:
         ):
             while not stop.is_set():
                 for message in receiver.receive_messages(100, max_wait_time=0.5):
-                    permit = decode(b"".join(message.body))
+                    permit = decode_permit(b"".join(message.body))
                     if permit is not None:
                         burst.permits += 1
                         following.append(pool.submit(run, permit))

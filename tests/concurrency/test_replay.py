@@ -14,9 +14,9 @@ from shared.concurrency.trace import Header, Stretch, Trace
 from shared.connections import Connections
 from shared.dequeue.drain import Drain, Drained
 from shared.dequeue.permits import Fleet as Permits
-from shared.dequeue.permits import Permit, encode
 from shared.dequeue.slots import CONTAINER, BlobSlots
 from shared.dequeue.work_queue import WorkQueue
+from shared.pipeline.messages import Permit, encode_permit
 from shared.usage.bill import usage_of
 
 
@@ -42,7 +42,7 @@ def test_a_drain_requests_what_the_replay_counts(fleet, provisioned, messages):
         )
         fleet.put(messages)
         before = Counter(usage_of(connections.meter.tally))
-        assert drain.on_signal(encode(Permit(slot=0, depth=messages, tasks=messages))) is Drained.GAVE_UP
+        assert drain.on_signal(encode_permit(Permit(slot=0, depth=messages, tasks=messages))) is Drained.GAVE_UP
         real = Counter(usage_of(connections.meter.tally)) - before
     counted = _replayed(messages) - _replayed(0) - Counter({"queue": messages})
     found = Counter()

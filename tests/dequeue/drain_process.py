@@ -8,9 +8,9 @@ from shared.clock import SystemClock
 from shared.connections import Connections
 from shared.dequeue.drain import Drain
 from shared.dequeue.permits import Fleet
-from shared.dequeue.signals import BusPermits
 from shared.dequeue.slots import BlobSlots
 from shared.dequeue.work_queue import WorkQueue
+from shared.signals import BusPermits
 
 CAP, TASKS, VISIBILITY = 4, 1, 2
 

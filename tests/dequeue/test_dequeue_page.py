@@ -12,8 +12,8 @@ from local.provision import provision
 from local.servicebus.launcher import Broker
 from local.stack import settings_for
 from shared.connections import Connections
-from shared.dequeue.permits import Permit, decode
 from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Permit, decode_permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.topology import topology
@@ -39,7 +39,7 @@ def test_the_signal_in_the_formats_is_a_permit():
     """What another program sends by that page wakes somebody."""
     examples = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "formats.md").read_text(), re.DOTALL)
     [signal] = [example for example in examples if '"work"' in example]
-    assert decode(signal.encode()) == Permit(slot=0, depth=1, tasks=1)
+    assert decode_permit(signal.encode()) == Permit(slot=0, depth=1, tasks=1)
 
 
 def dispatch(settings, connections):

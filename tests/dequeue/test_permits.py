@@ -11,9 +11,10 @@ from shared.clock import SystemClock
 from shared.dequeue.drain import PATIENCE, Drain, Drained
 from shared.dequeue.notifier import Notifier
 from shared.dequeue.notify import Notify, Put, When, called_for
-from shared.dequeue.permits import MOST, Fleet, Permit, decode, encode
+from shared.dequeue.permits import Fleet
 from shared.dequeue.top_up import TopUp
 from shared.errors import StorageUnavailableError
+from shared.pipeline.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots
 
@@ -47,12 +48,12 @@ def test_there_are_as_many_slots_as_the_rule_takes(depth, cap, tasks):
     assert (made.slots(depth) - 1) * tasks < max(wanted, 1) <= max(made.slots(depth) * tasks, 1)
 
 
-@given(st.integers(0, MOST), st.integers(0, MOST), st.integers(0, MOST))
+@given(st.integers(0, MOST_OF_A_FLEET), st.integers(0, MOST_OF_A_FLEET), st.integers(0, MOST_OF_A_FLEET))
 def test_a_permit_arrives_as_it_was_sent(slot, depth, tasks):
     """Under the wrapper key, like every message."""
     permit = Permit(slot=slot, depth=depth, tasks=tasks)
-    assert encode(permit).startswith(b'{"sluice":{"kind":"work"')
-    assert decode(encode(permit)) == permit
+    assert encode_permit(permit).startswith(b'{"sluice":{"kind":"work"')
+    assert decode_permit(encode_permit(permit)) == permit
 
 
 @pytest.mark.parametrize(
@@ -306,7 +307,7 @@ def test_storage_that_does_not_answer_ends_a_permit_without_a_redelivery():
         raise StorageUnavailableError("injected")
 
     stage.slots.lease = silent
-    assert stage.drain().on_signal(encode(Permit(slot=0))) is Drained.UNANSWERED
+    assert stage.drain().on_signal(encode_permit(Permit(slot=0))) is Drained.UNANSWERED
 
 
 @pytest.mark.parametrize(

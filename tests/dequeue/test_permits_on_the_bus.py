@@ -15,9 +15,9 @@ from local.servicebus.launcher import Broker
 from local.stack import settings_for
 from shared.connections import Connections
 from shared.dequeue.drain import Drained
-from shared.dequeue.permits import Permit, decode, encode
-from shared.dequeue.signals import BusPermits
 from shared.dequeue.top_up import TopUp
+from shared.pipeline.messages import Permit, decode_permit, encode_permit
+from shared.signals import BusPermits
 from shared.topology import topology
 from tests.dequeue.drain_process import VISIBILITY, drain_of
 
@@ -41,7 +41,7 @@ def signals(connections, wait=3):
             "signals", "work", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
         ) as receiver,
     ):
-        return [decode(b"".join(one.body)) for one in receiver.receive_messages(100, max_wait_time=wait)]
+        return [decode_permit(b"".join(one.body)) for one in receiver.receive_messages(100, max_wait_time=wait)]
 
 
 def settings_of(connections):
@@ -77,7 +77,9 @@ def test_the_work_of_a_process_that_is_killed_with_its_permit_is_taken_up(connec
     queue = connections.queues.get_queue_client("work-00")
     queue.send_message("m")
     command = [sys.executable, "-m", "tests.dequeue.drain_process", settings_of(connections)]
-    killed = subprocess.Popen([*command, encode(Permit(slot=0, depth=1, tasks=1)).decode()], stdout=subprocess.PIPE)
+    killed = subprocess.Popen(
+        [*command, encode_permit(Permit(slot=0, depth=1, tasks=1)).decode()], stdout=subprocess.PIPE
+    )
     assert killed.stdout.readline() == b"begun\n"
     killed.kill()
     killed.wait()

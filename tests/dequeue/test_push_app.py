@@ -8,12 +8,12 @@ from azure.servicebus import ServiceBusMessage
 
 from local.stack import StackOptions, running
 from shared.connections import Connections
-from shared.dequeue.permits import Permit
-from shared.dequeue.signals import BusPermits
 from shared.ledger.records import FINISHED, JobState
 from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Permit
 from shared.publish import Publisher
 from shared.settings import Settings
+from shared.signals import BusPermits
 from shared.wiring import gatehouse, line, push, works
 from shared.workloads.registry import Workloads
 from tests.e2e.test_pipeline import usages, wait_for

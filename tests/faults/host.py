@@ -6,10 +6,10 @@ from contextlib import suppress
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.gate.signals import Hint
 from shared.parked.drain import park_dead_result
 from shared.pipeline.deliveries import Delivery
 from shared.pipeline.received import Received
+from shared.signals import Hint
 
 #: Seconds for which a delivered message is hidden; on a real storage a run waits them out.
 HIDDEN = 1

@@ -9,10 +9,10 @@ from datetime import datetime
 import shared.connections
 import shared.parked.drain
 from shared.errors import SluiceError
-from shared.gate.signals import Hint
 from shared.parked.entry import INSTEAD
 from shared.payload.compression import Codec
 from shared.pipeline.received import Received
+from shared.signals import Hint
 from shared.workloads.billing import Billing
 from shared.workloads.registry import Workloads
 from tests.faults.host import HIDDEN, bury_dead_letter

@@ -17,7 +17,7 @@ from shared.errors import (
 )
 from shared.gate.held import MOST_BYTES
 from shared.gate.held_work import Dispatched, Holding
-from shared.gate.signals import Hint, NoSignals
+from shared.signals import Hint, NoSignals
 from shared.telemetry import events
 from shared.wiring import gatehouse
 from tests.faults.plan import Plan

@@ -11,11 +11,11 @@ import pytest
 
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, SignalNotSentError, StorageUnavailableError
-from shared.gate.signals import BusSignals
 from shared.pending import PendingTable
 from shared.pipeline.messages import Result
 from shared.pipeline.send_result import BusResults
 from shared.settings import BUS, STORAGE, Settings
+from shared.signals import BusSignals
 
 STORAGE_RESOURCE, BUS_RESOURCE = "https://storage.azure.com", "https://servicebus.azure.net/"
 SLUICE = Path(sys.executable).parent / "sluice"

@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.errors import RefusedError
-from shared.gate.signals import Hint, job_message
 from shared.ledger.entities import MOST_CHARACTERS, job_entity, job_of
 from shared.ledger.records import Job, PlanBlob
 from shared.ledger.results import result_blob
@@ -21,6 +20,7 @@ from shared.pending import Pointer
 from shared.pipeline.messages import Chunk, Completed, Dispatch, Finish, Result, decode, encode
 from shared.pipeline.received import Received, sort
 from shared.pipeline.send_result import MOST_BYTES, result_body
+from shared.signals import Hint, job_message
 from shared.topology import room_of_queue, submission_queue
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

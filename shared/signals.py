@@ -1,7 +1,10 @@
-"""The push of an opening or of more to do: one message on the topic of signals, a hint that everybody may miss."""
+"""The topic `signals`: the hint to look at a gate or a job, and permits to work; each may be lost.
+
+Losing one costs latency, not work: the next poll, or the tick, finds the same.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Protocol
@@ -9,14 +12,23 @@ from typing import Any, Final, Protocol
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
+from shared.closing import Closing
 from shared.connections import Connections
 from shared.errors import SignalNotSentError
+from shared.kept_sender import FAILURES, KeptSender
+from shared.pipeline.messages import PERMIT, Permit, encode_permit
+from shared.telemetry import events
+from shared.telemetry.event import tell
+from shared.telemetry.failure import told
 from shared.usage.meter import BusOperation
 
 TOPIC: Final = "signals"
-KIND: Final = "release"
-#: Two poll intervals of the tick: by then whoever missed it has found the flag by polling.
+#: The kind of a hint, by which subscriptions filter.
+RELEASE: Final = "release"
+#: Two intervals of the tick: by then the flag is found by polling, and another permit is sent where one is needed.
 LIFETIME: Final = timedelta(minutes=2)
+#: Permits in one transfer, well under what a message of the cheapest tier may have.
+MOST_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,38 @@ class NoSignals:
         )
 
 
+class SendPermits(Protocol):
+    """Sends permits, or says in the log why not."""
+
+    def __call__(self, permits: Sequence[Permit], /) -> int:
+        """Send them and return how many were sent; never raises because of the bus."""
+        ...
+
+
+class BusPermits(Closing):
+    """SendPermits over Service Bus, on a connection that is kept; close it when done."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._sender = KeptSender(connections, TOPIC, lambda bus: bus.get_topic_sender(TOPIC))
+
+    def __call__(self, permits: Sequence[Permit], /) -> int:
+        """Send them; a bus that is away is left to the tick."""
+        sent = 0
+        for begin in range(0, len(permits), MOST_AT_ONCE):
+            batch = permits[begin : begin + MOST_AT_ONCE]
+            try:
+                self._sender.send([_permit_message(permit) for permit in batch])
+            except FAILURES as error:
+                tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=told(error))
+                break
+            sent += len(batch)
+        return sent
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sender.close()
+
+
 def release_message(gate: str, epoch: int, since: str = "") -> ServiceBusMessage:
     """Return the message that has everybody look at a gate; `since`: what a release had no more time for."""
     return _message({"gate": gate, "epoch": epoch, **({"since": since} if since else {})}, subject=gate)
@@ -102,11 +146,21 @@ def job_message(job: str) -> ServiceBusMessage:
 
 def _message(fields: dict[str, Any], subject: str | None = None) -> ServiceBusMessage:
     # Subscriptions filter by `kind`, and the body is for languages that see no properties.
-    said: Any = {"kind": KIND, **fields}
+    said: Any = {"kind": RELEASE, **fields}
     return ServiceBusMessage(
         json.dumps({"sluice": {"v": 1, **said}}),
         application_properties=said,
         subject=subject,
+        content_type="application/json",
+        time_to_live=LIFETIME,
+    )
+
+
+def _permit_message(permit: Permit) -> ServiceBusMessage:
+    return ServiceBusMessage(
+        encode_permit(permit),
+        application_properties={"kind": PERMIT, "slot": permit.slot},
+        subject=PERMIT,
         content_type="application/json",
         time_to_live=LIFETIME,
     )
