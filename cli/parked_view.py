@@ -57,7 +57,7 @@ def entry_table(entry: Entry) -> Table:
 
 def entry_document(entry: Entry) -> dict[str, Any]:
     """Return an entry for a program."""
-    known = {name: value for name, value in asdict(entry).items() if name not in {"nonce", "etag"}}
+    known = {name: value for name, value in asdict(entry).items() if name not in {"scheme", "nonce", "etag"}}
     moments = {"first_at": entry.first_at.isoformat(), "last_at": entry.last_at.isoformat()}
     return {**known, **moments, "stage": entry.stage.value, "state": entry.state.value}
 

@@ -76,6 +76,8 @@ class Entry:
     returns: int = 0
     #: Who discarded it, and why.
     note: str = ""
+    #: How the fingerprint was made; None in rows of version aa6d1e7 and older, whose fingerprints name files.
+    scheme: int | None = None
     #: Which write put the row here: after a lost reply, a writer knows its own row by it.
     nonce: str = ""
     etag: str = ""
@@ -113,7 +115,14 @@ class Entry:
             found=later.found,
             instead=later.instead,
             fingerprint=later.fingerprint,
+            scheme=later.scheme,
         )
+
+    def is_same_cause(self, other: "Entry") -> bool:
+        """Whether both failed for one cause; an older fingerprint says nothing beside a new one, the reason does."""
+        if self.scheme is None or other.scheme is None:
+            return self.reason == other.reason
+        return self.fingerprint == other.fingerprint
 
 
 def chunk_key(chunk: int, revision: int) -> str:

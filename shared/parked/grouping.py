@@ -41,11 +41,21 @@ class Group:
 
 def grouped(entries: Iterable[Entry]) -> list[Group]:
     """Return the groups, the largest first."""
-    members = defaultdict[str, list[Entry]](list)
-    for entry in entries:
-        members[entry.fingerprint].append(entry)
-    groups = [_group(fingerprint, tuple(each)) for fingerprint, each in members.items()]
+    groups = [_group(members) for members in group_by_cause(list(entries))]
     return sorted(groups, key=lambda group: (-len(group.entries), group.fingerprint))
+
+
+def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the entries of each cause together.
+
+    An open entry of an older scheme is of one cause with all that have its reason: it brings them together.
+    """
+    unclear = {entry.reason for entry in entries if entry.scheme is None and entry.is_open}
+    members = defaultdict[tuple[bool, str], list[Entry]](list)
+    for entry in entries:
+        is_unclear = entry.reason in unclear
+        members[is_unclear, entry.reason if is_unclear else entry.fingerprint].append(entry)
+    return list(members.values())
 
 
 def waves(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -64,6 +74,6 @@ def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Ent
     yield from (entry for entry in entries if entry.state in wanted)
 
 
-def _group(fingerprint: str, entries: tuple[Entry, ...]) -> Group:
+def _group(entries: Sequence[Entry]) -> Group:
     newest = max(entries, key=lambda entry: entry.last_at)
-    return Group(fingerprint, newest.reason, newest.stage.value, newest.instead, entries)
+    return Group(newest.fingerprint, newest.reason, newest.stage.value, newest.instead, tuple(entries))

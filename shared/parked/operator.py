@@ -1,6 +1,6 @@
 """What a person does about what is parked: audited before the effect."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -8,6 +8,7 @@ from shared.audit import AuditTable, Command
 from shared.errors import ContentionError
 from shared.parked.door import is_nameless
 from shared.parked.entry import NO_JOB, Entry, EntryState
+from shared.parked.grouping import group_by_cause
 from shared.parked.parked_table import ParkedTable
 from shared.parked.replay import Fate, Pace, Replayer, Wave, chosen
 from shared.payload.names import NAME, room_job
@@ -24,10 +25,18 @@ class Selection:
     reason: str | None = None
 
     def takes(self, entry: Entry) -> bool:
-        """Whether the entry is meant."""
-        wanted = {"fingerprint": self.fingerprint, "key": self.key, "reason": self.reason}
+        """Whether the entry is meant, as far as one entry can tell: its cause is seen beside others only."""
+        wanted = {"key": self.key, "reason": self.reason}
         is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
         return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
+
+    def select(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return those that are meant: of a fingerprint, all that are listed with it as one cause."""
+        if self.fingerprint is None:
+            return [entry for entry in entries if self.takes(entry)]
+        causes = group_by_cause(list(entries))
+        meant = [cause for cause in causes if any(entry.fingerprint == self.fingerprint for entry in cause)]
+        return [entry for entry in chain.from_iterable(meant) if self.takes(entry)]
 
     def __str__(self) -> str:
         named = [self.fingerprint, self.reason, self.job, self.key]
@@ -45,7 +54,7 @@ class ParkedOperator:
         found = self._table.entries(selection.job, closed=closed)
         if selection.job is not None:
             found = chain(found, self._table.claiming(selection.job, closed=closed))
-        return [entry for entry in found if selection.takes(entry)]
+        return selection.select(found)
 
     def name(self, entry: Entry, job: str, *, by: str, why: str = "") -> Entry:
         """Say which job a submission is whose id nobody knows; said once, it stays, or there could be two jobs."""

@@ -29,7 +29,7 @@ from shared.telemetry.failure import place, told
 MOST_TEXT: Final = 8000
 #: Others change an entry only when it fails again or a person acts on it.
 _ATTEMPTS: Final = 8
-_NUMBERS: Final = ("attempts", "size", "chunk", "revision", "replays", "returns")
+_NUMBERS: Final = ("attempts", "size", "chunk", "revision", "replays", "returns", "scheme")
 
 
 class ParkedTable:

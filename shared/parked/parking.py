@@ -8,7 +8,7 @@ from shared.clock import Clock
 from shared.errors import RefusedError
 from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, RESUME, Entry, Stage
 from shared.parked.parked_table import ParkedTable
-from shared.pipeline.failure import fingerprint_of, reason_of
+from shared.pipeline.failure import FINGERPRINT_SCHEME, fingerprint_of, reason_of
 from shared.pipeline.messages import Chunk, Outcome, Result
 from shared.telemetry import events
 from shared.telemetry.event import tell
@@ -68,7 +68,8 @@ class Parking:
             reason=reason,
             found=found,
             instead=instead,
-            fingerprint=fingerprint_of(error),
+            fingerprint=fingerprint_of(error, failed.stage),
+            scheme=FINGERPRINT_SCHEME,
             attempts=failed.deliveries,
             first_at=now,
             last_at=now,

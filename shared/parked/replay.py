@@ -139,8 +139,7 @@ class Replayer:
     def _is_known(self, wave: Wave, entry: Entry) -> bool:
         now = self._table.get(entry.job, entry.key)
         if now.returns > entry.returns:
-            is_same = now.fingerprint == entry.fingerprint
-            wave.fates[entry.job, entry.key] = Fate.SAME_AGAIN if is_same else Fate.OTHER_CAUSE
+            wave.fates[entry.job, entry.key] = Fate.SAME_AGAIN if now.is_same_cause(entry) else Fate.OTHER_CAUSE
             return True
         if not self._effects.landed(now):
             return False

@@ -1,13 +1,13 @@
 """What an exception means for the message that was worked on; pure."""
 
 import hashlib
-import re
 import socket
+import sys
 import traceback
 from collections.abc import Mapping
 from enum import Enum, StrEnum, auto
 from pathlib import PurePath
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Final
 
 from azure.core.exceptions import AzureError, HttpResponseError
@@ -35,6 +35,15 @@ DEATHS_OF_KILLER: Final = 5
 NOTED_FROM: Final = 3
 #: Answers that the same request would get again however often it is sent.
 _HOPELESS: Final = frozenset({400, 411, 413, 414, 416})
+#: The way in which `fingerprint_of` makes fingerprints: those of two schemes cannot be compared.
+FINGERPRINT_SCHEME: Final = 2
+#: The package of this code, and the one workload in it.
+_OURS: Final = "shared"
+_EXAMPLE: Final = "shared.workloads.billing"
+#: Where libraries are installed; the standard library's own names are Python's to say.
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+#: Frames of their own in some versions of Python only.
+_INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 
 
 class Nature(Enum):
@@ -113,16 +122,31 @@ def reason_of(error: BaseException) -> str:
     return _REASONS.get(type(error), f"failed:{type(error).__name__}")[:200]
 
 
-def fingerprint_of(error: BaseException) -> str:
-    """Return what failures of one cause have in common: the type, the reason and the functions it went through.
+def fingerprint_of(error: BaseException, stage: str) -> str:
+    """Return the fingerprint that failures of one cause share: type, reason, and the workload's functions it went through.
 
-    Neither line numbers nor values: the next failure of the same cause must be known by it, after a deployment too.
+    A failure outside of the workload is known by its stage and our last function. Neither files, line numbers, values
+    nor libraries count: a later deployment must give the same cause the same fingerprint.
     """
-    frames = [f"{_place(frame.filename)}:{frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
-    kind = f"{type(error).__module__}.{type(error).__qualname__}"
-    return hashlib.sha256("|".join([kind, reason_of(error), *frames]).encode()).hexdigest()[:12]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    places = [f"{_module(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]
+    if not places:
+        ours = [frame.f_code.co_name for frame in frames if _module(frame).partition(".")[0] == _OURS]
+        places = [stage, *ours[-1:]]
+    return hashlib.sha256("|".join([type(error).__qualname__, reason_of(error), *places]).encode()).hexdigest()[:12]
 
 
-def _place(filename: str) -> str:
-    """Return the end of a path, the same wherever the app is installed and whatever Python runs it."""
-    return re.sub(r"\d+", "0", "/".join(PurePath(filename).parts[-2:]))
+def _is_of_workload(frame: FrameType) -> bool:
+    """Whether the code is neither ours nor a library's."""
+    if frame.f_code.co_name in _INLINED:
+        return False
+    module = _module(frame)
+    package = module.partition(".")[0]
+    if package == _OURS:
+        return module == _EXAMPLE
+    is_installed = not _INSTALLED.isdisjoint(PurePath(frame.f_code.co_filename).parts)
+    return package not in sys.stdlib_module_names and not is_installed
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

@@ -12,6 +12,7 @@ import msgspec
 from shared.ledger.ledger import MOST_ROWS
 from shared.parked.entry import NO_JOB, Entry, Stage, content_key
 from shared.payload.names import is_job
+from shared.pipeline.failure import FINGERPRINT_SCHEME
 from shared.pipeline.messages import VERSION, Result, decode, unwrap
 from shared.pipeline.send_result import QUEUE
 
@@ -119,6 +120,7 @@ def entry_of(unsettled: Unsettled, now: datetime) -> Entry:
         found=unsettled.found[:_FOUND_LENGTH],
         instead=_INSTEAD[unsettled.reason],
         fingerprint=hashlib.sha256(unsettled.reason.value.encode()).hexdigest()[:12],
+        scheme=FINGERPRINT_SCHEME,
         attempts=message.deliveries,
         first_at=now,
         last_at=now,

@@ -1,13 +1,17 @@
 """Replaying: waves, what stops them, and that nothing counts twice or is forgotten, whatever dies when."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
+from azure.data.tables import UpdateMode
 
 from shared.parked.entry import EntryState
+from shared.parked.grouping import grouped
 from shared.parked.operator import Selection
 from shared.parked.replay import Fate, Pace
 from tests.faults.plan import MODES, KilledError, Plan
+from tests.process.world import NOON
 
 #: A replay of one chunk: a change here is a change of the bill.
 RECORDED = [
@@ -70,6 +74,82 @@ def test_a_replay_stops_when_nobody_works(ward):
     (wave,) = replay(ward, Pace(patience=30), pause=ward.clock.advance)
     assert list(wave.fates.values()) == [Fate.NO_ANSWER]
     assert [entry.state for entry in ward.entries] == [EntryState.REPLAYED, EntryState.OPEN, EntryState.OPEN]
+
+
+#: A row as version aa6d1e7 wrote it, and the causes that its chunks may fail for: its fingerprints name files.
+BEFORE = {
+    "PartitionKey": "nightly",
+    "RowKey": "chunk-000000007-1",
+    "stage": "process",
+    "queue": "work-00",
+    "reason": "failed:ZeroDivisionError",
+    "found": "ZeroDivisionError: ",
+    "instead": "correct the workload or what it depends on, deploy, then replay",
+    "fingerprint": "d4d8c9beb1a5",
+    "attempts": 5,
+    "first_at": NOON,
+    "last_at": NOON,
+    "message_id": "m0",
+    "sha256": "5d7eb4fbb4ae3b4bdd4d3d9dd7a6b8f8f5e0ed9f7ba1f6a9c3a5f3c6c1d7a2b4",
+    "size": 461,
+    "chunk": 7,
+    "revision": 1,
+    "claimed": "",
+    "state": "open",
+    "replays": 0,
+    "returns": 0,
+    "note": "",
+    "nonce": "0011223344556677",
+}
+
+
+def written_before(ward):
+    """Have the rows of the ward be such as that version left them; two of its files raised."""
+    with ward.process() as process:
+        table = process.connections.tables.get_table_client("parked")
+        for number, entry in enumerate(ward.entries):
+            row = dict(table.get_entity(entry.job, entry.key))
+            own = {"PartitionKey", "RowKey", "queue", "message_id", "sha256", "size", "first_at", "last_at", "chunk"}
+            old = BEFORE | {name: row[name] for name in own} | {"fingerprint": f"{number % 2}00000000000"}
+            assert {*row} - {*old} == {"scheme"}
+            table.update_entity(old, mode=UpdateMode.REPLACE)
+    return ward
+
+
+def test_a_replay_of_what_an_older_version_parked_stops_at_the_same_cause(make_ward):
+    """Its fingerprint names files that moved since; the reason says that the cause is still there."""
+    ward = written_before(make_ward(4))
+    (wave,) = replay(ward)
+    assert list(wave.fates.values()) == [Fate.SAME_AGAIN]
+    assert ward.deliveries == 1
+    assert [entry.scheme for entry in ward.entries] == [2, None, None, None]
+    assert len({entry.fingerprint for entry in ward.entries}) == 3
+    (group,) = grouped(ward.entries)
+    assert (group.fingerprint, len(group.entries)) == (max(ward.entries, key=lambda one: one.last_at).fingerprint, 4)
+    for entry in ward.entries:
+        assert len(Selection(fingerprint=entry.fingerprint).select(ward.entries)) == 4
+    assert len(Selection(fingerprint=ward.entries[0].fingerprint, key="other").select(ward.entries)) == 0
+
+
+def test_what_an_older_version_parked_may_fail_for_another_cause(make_ward):
+    """Another reason is another cause: the replay goes on."""
+    ward = written_before(make_ward(2))
+    ward.is_broken = False
+    ward.worlds[0].workload.fault = lambda _sale: [].pop()
+    waves = replay(ward)
+    assert [list(wave.fates.values()) for wave in waves] == [[Fate.OTHER_CAUSE], [Fate.DONE]]
+    assert len(grouped(ward.entries)) == 2
+
+
+def test_causes_of_one_reason_are_two_as_soon_as_no_older_entry_is_open(make_ward):
+    """Only what names files makes it unclear which is which."""
+    ward = make_ward(3)
+    first, second, third = ward.entries
+    older = replace(first, scheme=None)
+    other = replace(second, fingerprint="0" * 12)
+    assert [len(group.entries) for group in grouped([older, other, third])] == [3]
+    closed = replace(older, state=EntryState.DONE)
+    assert [len(group.entries) for group in grouped([closed, other, third])] == [2, 1]
 
 
 def test_another_cause_does_not_stop_the_replay(ward):

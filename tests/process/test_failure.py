@@ -113,13 +113,87 @@ def raised(error):
         return caught
 
 
+def print_of(error, stage="process"):
+    """Return the fingerprint of what failed in this stage."""
+    return fingerprint_of(error, stage)
+
+
 def test_a_fingerprint_is_of_the_cause_and_not_of_the_case():
     """Other values are the same cause; another type, reason or way there is another."""
-    one, other = raised(KeyError("a")), raised(KeyError("b" * 1000))
-    assert fingerprint_of(one) == fingerprint_of(other)
-    assert fingerprint_of(one) != fingerprint_of(raised(IndexError("a")))
-    assert fingerprint_of(raised(REFUSED)) != fingerprint_of(raised(RefusedError("corrupt", "found", "instead")))
-    assert fingerprint_of(one) != fingerprint_of(KeyError("a"))
+    one, other = print_of(raised(KeyError("a"))), print_of(raised(KeyError("b" * 1000)))
+    assert one == other
+    assert len(one) == 12
+    assert one != print_of(raised(IndexError("a")))
+    assert print_of(raised(REFUSED)) != print_of(raised(RefusedError("corrupt", "found", "instead")))
+    assert one != print_of(KeyError("a"))
+
+
+def raised_in(source, module, filename):
+    """Return what `fail()` raises when its source is this module, in this file."""
+    scope = {"__name__": module}
+    exec(compile(source, filename, "exec"), scope)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - any, that is the point
+        scope["fail"]()
+    # The frame of this test is no part of what happened.
+    return caught.value.with_traceback(caught.value.__traceback__.tb_next)
+
+
+DIRECT = "def fail():\n    return {}['a']"
+WORKLOAD = "def fail():\n    return price()\n\ndef price():\n    return {}['a']"
+LATER = WORKLOAD.replace("def price", "\n\nRATE = 3\n\n\ndef price")
+LISTED = WORKLOAD.replace("{}['a']", "[{}[key] for key in 'a']")
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "filename", "is_same"),
+    [
+        (WORKLOAD, "sales", "/site/wwwroot/sales.py", True),
+        (WORKLOAD, "sales", "/home/ann/sales/__init__.py", True),
+        (LATER, "sales", "/home/ann/sales.py", True),
+        (LISTED, "sales", "/home/ann/sales.py", True),
+        (DIRECT, "sales", "/home/ann/sales.py", False),
+        (WORKLOAD, "billing", "/home/ann/sales.py", False),
+    ],
+    ids=["deployed", "a package", "moved lines", "a comprehension", "another way", "another module"],
+)
+def test_a_failure_in_the_workload_is_known_by_its_functions(source, module, filename, is_same):
+    """Its modules and functions count, wherever it is installed; not its files and lines."""
+    known = print_of(raised_in(WORKLOAD, "sales", "/home/ann/sales.py"))
+    assert (print_of(raised_in(source, module, filename)) == known) is is_same
+
+
+@pytest.mark.parametrize(
+    ("module", "is_same"), [("shared.workloads.billing", False), ("shared.workloads.run", True), ("sales", False)]
+)
+def test_of_our_own_code_only_the_example_is_a_workload(module, is_same):
+    """Each function on the way through a workload counts; of ours, only the last one."""
+    longer = WORKLOAD.replace("return price()", "return step()\n\ndef step():\n    return price()")
+    assert (print_of(raised_in(longer, module, "a.py")) == print_of(raised_in(WORKLOAD, module, "a.py"))) is is_same
+
+
+@pytest.mark.parametrize(
+    ("module", "filename"),
+    [
+        ("shared.workloads.run", "/site/wwwroot/shared/workloads/run.py"),
+        ("shared.guard", "/elsewhere/guard.py"),
+    ],
+)
+def test_a_failure_of_our_own_outlives_the_move_of_a_module(module, filename):
+    """The stage and the last function of ours say where it was."""
+    moved = raised_in(WORKLOAD, module, filename)
+    known = raised_in(WORKLOAD, "shared.pipeline.process", "/home/ann/process.py")
+    assert print_of(moved) == print_of(known)
+    assert print_of(moved) != print_of(moved, "accept")
+    assert print_of(moved) != print_of(raised_in(DIRECT, module, filename))
+
+
+@pytest.mark.parametrize(
+    ("module", "filename"),
+    [("pricing", "/app/.python_packages/lib/site-packages/pricing.py"), ("decimal", "/usr/lib/python3/decimal.py")],
+)
+def test_libraries_do_not_count(module, filename):
+    """An upgrade changes their functions."""
+    assert print_of(raised_in(WORKLOAD, module, filename)) == print_of(raised_in(DIRECT, module, filename))
 
 
 def test_reasons_are_short_codes():
