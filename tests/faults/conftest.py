@@ -14,6 +14,12 @@ def crowd():
 
 
 @pytest.fixture(scope="session")
+def in_memory():
+    """The requests of every scenario, in memory."""
+    return campaign.recorded(list(campaign.BY_NAME))
+
+
+@pytest.fixture(scope="session")
 def accounts(crowd):
     """Accounts that nobody has used."""
     return AzuriteAccounts(*crowd)

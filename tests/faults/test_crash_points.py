@@ -2,20 +2,12 @@
 
 from itertools import cycle, islice
 
-import pytest
-
 from tests.faults import campaign, pairs
 from tests.faults.plan import MODES, Fault
 
 #: Runs on Azurite, single faults in memory, and histories with two faults in memory.
 ON_AZURITE, IN_MEMORY, WITH_TWO = 16, 48, 32
 CHOSEN = ("accept, gate closed, release", "settle and finish", "host gives up, drain", "replay, then all is lost")
-
-
-@pytest.fixture(scope="module")
-def in_memory():
-    """The requests of every scenario, in memory."""
-    return campaign.recorded(list(campaign.BY_NAME))
 
 
 def spread(sites, number):

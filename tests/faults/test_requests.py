@@ -1,0 +1,33 @@
+"""Each scenario sends the requests that are written down."""
+
+from tests.faults import requests
+
+
+def test_every_scenario_sends_the_requests_that_are_written_down(in_memory):
+    """Method, entity and order; a change that is meant is written by `python -m tests.faults.requests`."""
+    assert requests.differences(requests.read(), in_memory) == []
+
+
+def test_a_request_more_less_or_elsewhere_is_a_difference():
+    """The first one that differs is named; a scenario that one side does not have differs as well."""
+    sites = {"a": [("accept", "GET jobs"), ("accept", "PUT jobs")], "b": [("settle", "GET jobs")]}
+    written = requests.lines_of(sites)
+    assert requests.differences(written, sites) == []
+    asked = []
+
+    def changed(name, *lines):
+        return requests.differences(written | {name: list(lines)}, sites, lambda names: asked.append(names) or {})
+
+    swapped = "a: request 1 of 2 was 'accept PUT jobs', is 'accept GET jobs' of 2"
+    assert changed("a", "accept PUT jobs", "accept GET jobs") == [swapped]
+    assert changed("a", "accept GET jobs") == ["a: request 2 of 1 was 'nothing', is 'accept PUT jobs' of 2"]
+    assert changed("c", "accept GET jobs") == ["c: request 1 of 1 was 'accept GET jobs', is 'nothing' of 0"]
+    assert asked == [["a"], ["a"]] * 2
+
+
+def test_threads_that_change_places_once_are_no_difference():
+    """A scenario that differs is recorded again; what differs each time is a difference."""
+    sites, swapped = [{"a": [("accept", f"GET {name}") for name in order]} for order in ("xy", "yx")]
+    written = requests.lines_of(sites)
+    assert requests.differences(written, swapped, lambda names: {name: sites[name] for name in names}) == []
+    assert len(requests.differences(written, swapped, lambda names: {name: swapped[name] for name in names})) == 1
