@@ -14,6 +14,9 @@ from cli import cost_compare_view as comparison
 from cli import cost_view as view
 from cli.jobs import JobArgument, find_job
 from cli.options import JsonOption, SettingsOption, connected
+from planning.comparison import InlineOrBlob, PushOrPoll, Work
+from planning.example import IdlePolling
+from planning.wake_prices import Dispatch, wakings
 from shared.concurrency.observation import Observation
 from shared.concurrency.rules import Rules
 from shared.concurrency.trace import Stretch
@@ -24,14 +27,11 @@ from shared.ledger.ledger import Ledger
 from shared.ledger.records import Job
 from shared.pipeline.plan_store import PlanStore
 from shared.rooms import MOST_ROOMS
-from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work
 from shared.usage.diary import noted_on
 from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, month
 from shared.usage.idle import Installation, idle_day
 from shared.usage.job_bill import bill_of
-from shared.usage.notify_price import Dispatch, wakings
 from shared.usage.prices import BUILT_IN, load
-from shared.usage.seed_example import IdlePolling
 from shared.wiring import fleet_table, table_ledger
 
 #: Jobs that a forecast looks back at: each is a request.
@@ -131,13 +131,14 @@ def idle(
         Console().print(view.idle_table(askers))
 
 
-@app.command("seed")
-def seed(prices: PricesOption = None, *, as_json: JsonOption = False) -> None:
-    """Work out the paper's example: what idle pollers cost, then and with Sluice."""
+@app.command("example")
+@app.command("seed", hidden=True)
+def example(prices: PricesOption = None, *, as_json: JsonOption = False) -> None:
+    """Work out an example: the price of idle pollers, and of the same idleness with Sluice."""
     if as_json:
-        typer.echo(json.dumps(view.seed_document(IdlePolling())))
+        typer.echo(json.dumps(view.example_document(IdlePolling())))
     else:
-        view.print_seed(IdlePolling(), load(prices), Console())
+        view.print_example(IdlePolling(), load(prices), Console())
 
 
 @app.command("compare")

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.cost_view import money
-from shared.usage.comparison import InlineOrBlob, PushOrPoll, Work, a_day, wakes
-from shared.usage.notify_price import Waking
+from planning.comparison import InlineOrBlob, PushOrPoll, Work, a_day, wakes
+from planning.wake_prices import Waking
 
 
 @dataclass(frozen=True, slots=True)

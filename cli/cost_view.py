@@ -7,12 +7,12 @@ from decimal import Decimal
 from rich.console import Console
 from rich.table import Table
 
+from planning.example import PRINTED, WHY_IT_DIFFERS, IdlePolling
 from shared.usage.bill import Bill, price, usage_of_counts, useful
 from shared.usage.forecast import Month
 from shared.usage.idle import Asker, Installation, idle_day
 from shared.usage.job_bill import TAKEN_AT_ONCE, JobBill
 from shared.usage.prices import Prices
-from shared.usage.seed_example import PRINTED, WHY_IT_DIFFERS, IdlePolling
 from shared.usage.tally import Counted
 
 MILLION = 1_000_000
@@ -147,34 +147,34 @@ def idle_document(askers: list[Asker]) -> dict[str, object]:
     return {"askers": rows, "known": sum(one.a_day for one in askers if one.is_proven)}
 
 
-def print_seed(seed: IdlePolling, prices: Prices, console: Console) -> None:
-    """Print the paper's example, and the same idleness here."""
+def print_example(example: IdlePolling, prices: Prices, console: Console) -> None:
+    """Print the published example, and the same idleness here."""
     table = Table("", "requests a day", "USD a month", title="200 threads that find nothing for 22 hours a day")
-    table.add_row("one thread, once a second", f"{seed.a_day:,}", f"{seed.month_each.normalize()}")
-    table.add_row(f"{seed.threads} threads", f"{seed.a_day * seed.threads:,}", f"{seed.month:.2f}")
-    table.add_row("as the paper prints it", "", f"{PRINTED}")
+    table.add_row("one thread, once a second", f"{example.a_day:,}", f"{example.month_each.normalize()}")
+    table.add_row(f"{example.threads} threads", f"{example.a_day * example.threads:,}", f"{example.month:.2f}")
+    table.add_row("as published", "", f"{PRINTED}")
     minute = IdlePolling(seconds=Decimal(60))
     table.add_row("one thread, once a minute", f"{minute.a_day:,}", f"{minute.month_each.normalize()}")
     table.add_row("push: the listener asks for nothing", "0", "0")
     for is_push in (False, True):
         askers = [one for one in idle_day(Installation(is_push=is_push)) if one.is_proven]
         here = sum(one.a_day for one in askers)
-        amount = here * seed.price / 10_000 * 30
+        amount = here * example.price / 10_000 * 30
         table.add_row(f"Sluice, everything always on{', push' if is_push else ''}", f"{here:,}", f"{amount:.2f}")
     console.print(table)
-    console.print(f"Why the paper's sum differs: {WHY_IT_DIFFERS}.")
+    console.print(f"Why the published sum differs: {WHY_IT_DIFFERS}.")
     console.print(
-        "All at the paper's 0.01 USD for 10,000 requests. Today a queue request costs "
-        f"{prices.requests['queue']} for 10,000. Prices: {prices}"
+        "All at 0.01 USD per 10,000 requests, the example's price. Today a queue request costs "
+        f"{prices.requests['queue']} per 10,000. Prices: {prices}"
     )
 
 
-def seed_document(seed: IdlePolling) -> dict[str, object]:
+def example_document(example: IdlePolling) -> dict[str, object]:
     """Return the example as JSON has it."""
     return {
-        "requests_a_day": int(seed.a_day),
-        "month_each": f"{seed.month_each.normalize()}",
-        "month": f"{seed.month:.2f}",
+        "requests_a_day": int(example.a_day),
+        "month_each": f"{example.month_each.normalize()}",
+        "month": f"{example.month:.2f}",
         "printed": str(PRINTED),
         "why": WHY_IT_DIFFERS,
     }

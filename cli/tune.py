@@ -13,14 +13,14 @@ from cli import tune_view as view
 from cli.cost import PricesOption
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected
 from cli.plan import plan_for_gate
+from planning.capacity import Load, plans
+from planning.simulated_push import Push
+from planning.simulator import Outcome, Simulation
+from planning.synthetic import SEED, bursty_day
 from shared.audit import AuditTable, Command
 from shared.clock import SystemClock
-from shared.concurrency.capacity import Load, plans
-from shared.concurrency.replay import Push
 from shared.concurrency.rules import BUILT_IN
 from shared.concurrency.rules_text import lint, parse
-from shared.concurrency.simulator import Outcome, Simulation
-from shared.concurrency.synthetic import SEED, bursty_day
 from shared.concurrency.trace import Trace, read, write
 from shared.errors import TraceRefusedError
 from shared.usage.prices import load

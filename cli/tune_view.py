@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import msgspec
 from rich.table import Table
 
-from shared.concurrency.capacity import Load, Plan
+from planning.capacity import Load, Plan
+from planning.simulator import Outcome
 from shared.concurrency.decide import Decision
 from shared.concurrency.fleet import Fleet
-from shared.concurrency.simulator import Outcome
 from shared.concurrency.trace import Trace
 from shared.usage.bill import price
 from shared.usage.prices import Prices

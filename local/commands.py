@@ -89,7 +89,7 @@ def _clean(_options: argparse.Namespace, _rest: list[str]) -> int:
 
 
 def _source_folders() -> list[Path]:
-    return [ROOT / name for name in ("shared", "functions", "local", "cli", "tests")]
+    return [ROOT / name for name in ("shared", "functions", "planning", "local", "cli", "tests")]
 
 
 def _python(*arguments: str) -> int:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import tomllib
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +20,17 @@ from local.errors import SetupError, tail
 from local.paths import AZURITE, AZURITE_SCRIPT, LOGS, ROOT, STACK, VENV, venv_python
 
 REQUIREMENTS = ROOT / "requirements-dev.txt"
+PROJECT = ROOT / "pyproject.toml"
 AZURITE_FILES = tuple(ROOT / "local" / "azurite" / name for name in ("package.json", "package-lock.json"))
 COMPILERS = ("cc", "gcc", "clang")
+_PIP = (str(venv_python()), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
 
 
 def ensure() -> None:
     """Make the virtual environment and Azurite if they are not there as the project's files want them."""
     if not VENV.is_symlink():  # a link to another checkout's, which is that one's to make: it would be emptied here
         _step("virtual environment", VENV / ".sluice-stamp", _venv_stamp(), _make_venv)
+        _step("command sluice", VENV / ".sluice-command-stamp", _command_stamp(PROJECT), _install_command)
     _step("Azurite", AZURITE / ".sluice-stamp", _azurite_stamp(), _install_azurite)
 
 
@@ -58,6 +62,12 @@ def _venv_stamp() -> str:
     return f"{sys.version} {ROOT} {_digest(REQUIREMENTS)}\n"
 
 
+def _command_stamp(project: Path) -> str:
+    """Return the packages and scripts that an installation fixes."""
+    said = tomllib.loads(project.read_text())
+    return f"{said['tool']['setuptools']['packages']} {said['project']['scripts']}\n"
+
+
 def _azurite_stamp() -> str:
     return f"{_digest(*AZURITE_FILES)}\n"
 
@@ -73,10 +83,13 @@ def _make_venv() -> None:
     if problem:
         raise SetupError(problem)
     _create_environment()
-    pip = [str(venv_python()), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
     # The lock names every package: without dependencies pip neither resolves nor adds anything.
-    _run("pip", [*pip, "--no-deps", "--requirement", str(REQUIREMENTS)])
-    _run("pip", [*pip, "--no-deps", "--editable", str(ROOT)])
+    _run("pip", [*_PIP, "--no-deps", "--requirement", str(REQUIREMENTS)])
+
+
+def _install_command() -> None:
+    # pip notes the packages that are there when it runs: a new one is found after another run only.
+    _run("pip", [*_PIP, "--no-deps", "--editable", str(ROOT)])
 
 
 def _create_environment() -> None:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cli.tune_view import remark
-from shared.concurrency.capacity import Load, plans
-from shared.concurrency.replay import WAKE, Push
+from planning.capacity import Load, plans
+from planning.simulated_push import WAKE, Push
+from planning.simulator import Simulation
+from planning.synthetic import SEED, bursty_day
 from shared.concurrency.rules import BUILT_IN
 from shared.concurrency.rules_text import parse
-from shared.concurrency.simulator import Simulation
-from shared.concurrency.synthetic import SEED, bursty_day
 from shared.usage.bill import price
 from shared.usage.prices import load
 from tests.benchmarks import document

@@ -127,11 +127,12 @@ def test_how_large_payloads_are_is_measured(provisioned):
         assert median_stored(plans, jobs) == 1_000
 
 
-def test_the_papers_example_is_reproduced_and_its_slip_explained(cost):
-    """To the cent, with the reason for the difference."""
-    said = json.loads(cost("seed", "--json", settings={}).stdout)
+def test_the_published_example_is_reproduced_and_its_slip_explained(cost):
+    """To the cent, with the reason for the difference; the command's former name still works."""
+    said = json.loads(cost("example", "--json", settings={}).stdout)
+    assert json.loads(cost("seed", "--json", settings={}).stdout) == said
     assert (said["requests_a_day"], said["month_each"], said["month"]) == (79_200, "2.376", "475.20")
-    shown = " ".join(cost("seed", settings={}).stdout.split())
+    shown = " ".join(cost("example", settings={}).stdout.split())
     for part in ("475.20", "457.20", "two digits changed places"):
         assert part in shown
 
@@ -151,7 +152,7 @@ def test_what_makes_no_sense_is_one_line(sluice, tmp_path):
     mine = tmp_path / "mine.json"
     mine.write_text("{}")
     assert sluice("cost", "month", "--trace", "not-there.ndjson").returncode == 2
-    unknown, wrong = sluice("cost", "job", "no-such-job"), sluice("cost", "seed", "--prices", str(mine))
+    unknown, wrong = sluice("cost", "job", "no-such-job"), sluice("cost", "example", "--prices", str(mine))
     assert (unknown.returncode, "there is no job 'no-such-job'" in unknown.stderr) == (1, True)
     assert (wrong.returncode, "mine.json" in wrong.stderr, wrong.stderr.count("\n")) == (1, True, 1)
 

@@ -78,3 +78,14 @@ def test_a_failing_tool_is_reported_in_one_line_with_its_last_words(monkeypatch,
         installation._run("pip", command)
     assert "no such package" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_new_package_is_installed_again_and_a_rule_of_ruff_is_not(tmp_path):
+    """An editable installation knows the packages of its day: `sluice` would not find a later one."""
+    project = tmp_path / "pyproject.toml"
+    text = installation.PROJECT.read_text()
+    stamps = []
+    for changed in (text, text.replace("line-length = 120", "line-length = 100"), text.replace('"cli*"', '"other*"')):
+        project.write_text(changed)
+        stamps.append(installation._command_stamp(project))
+    assert stamps[0] == stamps[1] != stamps[2]

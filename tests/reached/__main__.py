@@ -38,7 +38,7 @@ branch = false
 parallel = true
 sigterm = true
 concurrency = thread, multiprocessing
-source = {root}/shared
+source = {root}/shared,{root}/planning
 data_file = {data}
 """
 #: The local host ends its instances at once, which no exit handler sees: they note their lines before it.

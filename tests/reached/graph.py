@@ -1,4 +1,4 @@
-"""Who calls whom, by reading: what of `shared` is reached from the triggers, the commands and the documented names.
+"""Who calls whom, by reading: what of `shared` and `planning` is reached from the triggers, the commands and the documented names.
 
 A name is followed through the imports of its module. A call of a method is followed to every reached class that has one
 of that name: too many rather than too few, so that what is left over is called by nobody but tests.
@@ -12,7 +12,8 @@ from pathlib import Path
 
 #: What somebody starts: the app, the command and the local stack; all that is in them counts.
 ROOTS = ("function_app.py", "functions", "cli", "local")
-SHARED = "shared"
+#: Packages of which every definition has a caller.
+WATCHED = ("shared", "planning")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _QUOTED = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 #: A file that a page sends its reader to: all of it is there to be read and used.
@@ -60,15 +61,15 @@ class Program:
 
     def __init__(self, root):
         self._root, self.modules, self.methods = root, {}, {}
-        for top in (*ROOTS, SHARED):
+        for top in (*ROOTS, *WATCHED):
             for path in [root / top] if top.endswith(".py") else sorted((root / top).rglob("*.py")):
                 self._read(path)
         self.reached, self._attributes, self._waiting = set(), set(), []
 
     def unreached(self):
-        """Return the definitions of `shared` that nothing leads to."""
+        """Return the definitions of the watched packages that nothing leads to."""
         for module in self.modules.values():
-            if not module.name.startswith(SHARED):
+            if not _is_watched(module):
                 self._follow_all(module)
         self._follow_documents()
         while self._waiting:
@@ -76,8 +77,8 @@ class Program:
         return [one for one in self.every() if one.key not in self.reached and not one.is_declared]
 
     def every(self):
-        """Return the definitions of `shared`."""
-        return [one for module in self.modules.values() if module.name.startswith(SHARED) for one in self._all(module)]
+        """Return the definitions of the watched packages."""
+        return [one for module in self.modules.values() if _is_watched(module) for one in self._all(module)]
 
     def _all(self, module):
         for one in module.definitions.values():
@@ -202,6 +203,10 @@ class Program:
                     self._reach(module.definitions[name])
             for word in words:
                 self._called(word)
+
+
+def _is_watched(module):
+    return module.name.split(".")[0] in WATCHED
 
 
 def _definition(module, node, nodes, owner=""):

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("shared", "functions", "cli", "local")
+SOURCES = ("shared", "functions", "planning", "cli", "local")
 #: Which of the project's own packages each one may import.
 ALLOWED = {
     "shared": {"shared"},
     "functions": {"functions", "shared"},
-    "cli": {"cli", "shared"},
-    "local": {"local", "shared", "cli"},
+    "planning": {"planning", "shared"},
+    "cli": {"cli", "shared", "planning"},
+    "local": {"local", "shared", "planning", "cli"},
 }
 #: Runs before anything is installed.
 STANDARD_LIBRARY_ONLY = ("__init__", "__main__", "commands", "errors", "installation", "lock", "paths", "verify_clone")

@@ -15,7 +15,11 @@ from shared.telemetry.event import tell
 from shared.telemetry.events import EVENTS
 from shared.telemetry.failure import discreet, place, told
 
-SOURCES = [module for package in ("shared", "functions", "cli") for module in sorted((ROOT / package).rglob("*.py"))]
+SOURCES = [
+    module
+    for package in ("shared", "functions", "planning", "cli")
+    for module in sorted((ROOT / package).rglob("*.py"))
+]
 
 
 def calls():

@@ -1,4 +1,4 @@
-"""What a budget allows, and the sums of the seed."""
+"""The number of tasks that a budget allows."""
 
 from decimal import Decimal
 
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.usage.budget import LEAST_TASKS, STRETCH, budget_term
-from shared.usage.seed_example import PRINTED, IdlePolling
 
 MONEY = st.decimals(0, 1000, places=4)
 RATE = st.decimals("0.0000001", 1, places=7)
@@ -39,12 +38,3 @@ def test_what_is_left_lasts_as_long_as_it_is_stretched(budget, spent, rate):
 def test_who_has_spent_more_is_allowed_no_more(budget, spent, more, rate):
     """The term never grows while money goes."""
     assert budget_term(budget, spent + more, rate) <= budget_term(budget, spent, rate)
-
-
-def test_the_seeds_example_to_the_cent():
-    """79,200 requests a day and poller, 2.376 dollars a month, 475.20 for 200; the seed prints another sum."""
-    seed = IdlePolling()
-    assert (seed.a_day, seed.month_each, seed.month) == (79_200, Decimal("2.376"), Decimal("475.200"))
-    assert seed.month != PRINTED
-    assert PRINTED % seed.month_each, "no whole number of pollers makes the sum that the seed prints"
-    assert IdlePolling(seconds=Decimal(60)).a_day == 1_320

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.concurrency.capacity import Load, plans
-from shared.concurrency.replay import Push
+from planning.capacity import Load, plans
+from planning.simulated_push import Push
+from planning.simulator import Simulation
+from planning.synthetic import DAY, bursty_day
 from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules, Step
-from shared.concurrency.simulator import Simulation
-from shared.concurrency.synthetic import DAY, bursty_day
 from shared.concurrency.trace import Header, Stretch, Trace, read, write
 from shared.errors import TraceRefusedError
 from shared.usage.prices import load

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from planning.simulated_push import Push
+from planning.simulator import Simulation
+from planning.synthetic import DAY
 from shared.clock import SystemClock
-from shared.concurrency.replay import Push
 from shared.concurrency.rules import BUILT_IN, Rule, Rules, Step
-from shared.concurrency.simulator import Simulation
-from shared.concurrency.synthetic import DAY
 from shared.concurrency.trace import Header, Stretch, Trace
 from shared.connections import Connections
 from shared.dequeue.drain import Drain, Drained

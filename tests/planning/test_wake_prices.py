@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planning.wake_prices import CHUNKS_OF_A_PUT, Dispatch, wakings
 from shared.dequeue.notify import Notify
 from shared.dequeue.permits import Fleet
-from shared.usage.notify_price import CHUNKS_OF_A_PUT, Dispatch, wakings
 from shared.usage.prices import load
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from shared.concurrency.replay import Push
+from planning.simulated_push import Push
+from planning.simulator import Simulation
+from planning.synthetic import DAY, PUT_RATE
 from shared.concurrency.rules import Ratio, Rule, Rules
-from shared.concurrency.simulator import Simulation
-from shared.concurrency.synthetic import DAY, PUT_RATE
 from shared.concurrency.trace import Header, Stretch, Trace
 from shared.usage.bill import price, useful
 from shared.usage.prices import Prices

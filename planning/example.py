@@ -1,16 +1,16 @@
-"""The worked example of the paper that Sluice grew from: what 200 threads cost that find nothing for 22 hours a day."""
+"""A worked example of idle polling: the price of 200 threads that find nothing for 22 hours a day."""
 
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-#: The paper's own figures: dollars for 10,000 requests of any kind, and the sum that it prints.
+#: Figures of the published example: dollars per 10,000 requests of any kind, and its sum.
 PRICE: Final = Decimal("0.01")
 PRINTED: Final = Decimal("457.20")
 IDLE_HOURS, THREADS, DAYS = 22, 200, 30
 WHY_IT_DIFFERS: Final = (
-    "2.376 x 200 is 475.20. The paper prints 457.20: two digits changed places, since no whole number of threads at "
-    "2.376 makes 457.20, and its own figures of 79,200 requests and 2.38 dollars are right"
+    "2.376 x 200 is 475.20. The published sum is 457.20: two digits changed places, since no whole number of threads at "
+    "2.376 makes 457.20, and its figures of 79,200 requests and 2.38 dollars are right"
 )
 
 

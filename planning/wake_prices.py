@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from planning.comparison import OPERATIONS_OF_A_PERMIT
 from shared.dequeue.notify import Notify, Put, called_for
 from shared.dequeue.permits import Fleet
 from shared.usage.bill import price, useful
-from shared.usage.comparison import OPERATIONS_OF_A_PERMIT
 from shared.usage.prices import Prices
 
 #: Chunks that a dispatch puts before it notes its cursor: a put, for whoever wakes somebody.

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
+from planning.simulator import Simulation
 from shared.concurrency.decide import Decision, decide
 from shared.concurrency.fleet import LOOK_EVERY
 from shared.concurrency.governor import Governor
 from shared.concurrency.observation import Observation
 from shared.concurrency.rules import Rules
-from shared.concurrency.simulator import Simulation
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE
 from shared.dequeue.sizing import receive_size
 from shared.dequeue.slots import RENEW_AFTER
