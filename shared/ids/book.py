@@ -4,14 +4,14 @@ A page is what one blob says. A book never starts a used page anew, never follow
 and never tells its caller that a change is made before a read or an accepted write has proven it.
 """
 
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from shared.errors import ContentionError, SequenceLostError, SequenceRestoredError, StorageUnavailableError
 from shared.ids.store import OptimisticStore, Snapshot
+from shared.retry import Retry
 
 #: Written beside a page once it exists and before it is first used: without it, a page that is not there is new;
 #: with it, one that is not there is lost.
@@ -22,9 +22,7 @@ LARGEST_SKEW: Final = timedelta(minutes=15)
 #: Seconds before the second attempt, longer with each one up to the longest, then a random part of it. A refusal means
 #: that somebody succeeded, so a crowd gets through without long pauses, which would only make its losers wait; they
 #: grow slowly, for the crowd whose size nobody knows and for the outage.
-FIRST_PAUSE: Final = 0.05
-PAUSE_GROWTH: Final = 1.3
-LONGEST_PAUSE: Final = 0.5
+WRITES: Final = Retry(attempts=25, at_once=0, first=0.05, growth=1.3, longest=0.5)
 
 
 class Page(Protocol):
@@ -58,30 +56,6 @@ AnyPage = TypeVar("AnyPage", bound=Page)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How often a change is tried, and how the time between is spent."""
-
-    max_attempts: int
-    #: Waits the given seconds; true when there is no use in trying on.
-    pause: Callable[[float], bool | None]
-    #: A random number from 0 to 1.
-    jitter: Callable[[], float] = secrets.SystemRandom().random
-
-    def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ValueError(f"max_attempts is {self.max_attempts}, expected 1 or more")
-
-    def attempts(self) -> Iterator[int]:
-        """Count attempts, with a pause before each but the first: writers that lost together must not meet again."""
-        for attempt in range(1, self.max_attempts + 1):
-            if attempt > 1 and self.pause(
-                self.jitter() * min(FIRST_PAUSE * PAUSE_GROWTH ** (attempt - 2), LONGEST_PAUSE)
-            ):
-                return
-            yield attempt
-
-
-@dataclass(frozen=True, slots=True)
 class _Held(Generic[AnyPage]):
     page: AnyPage
     etag: str
@@ -105,7 +79,7 @@ class Book(Generic[AnyPage]):
         #: a write without a read before it would nearly always be refused, and cost three.
         self._is_alone = True
 
-    def amend(self, change: Callable[[AnyPage], AnyPage], patience: Patience) -> AnyPage:
+    def amend(self, change: Callable[[AnyPage], AnyPage], retry: Retry) -> AnyPage:
         """Store the changed page and return it; `change` may return the page it was given, then nothing is written.
 
         A write whose fate is unknown is followed by a read, so `change` must look for its own earlier work in the
@@ -113,7 +87,7 @@ class Book(Generic[AnyPage]):
         """
         failure: StorageUnavailableError | None = None
         attempts = 0
-        for attempts in patience.attempts():  # noqa: B007  # told in the error below
+        for attempts in retry.tries():  # noqa: B007  # told in the error below
             try:
                 stored = self._try(change)
             except StorageUnavailableError as error:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from shared.ids import log, sequence
-from shared.ids.book import Book, Patience
+from shared.ids.book import Book
 from shared.ids.event import LIMIT, Account, Signature
 from shared.ids.sequence import Sequence
 from shared.ids.store import OptimisticStore
+from shared.retry import Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Reservations:
         self._left: tuple[range, ...] = ()
         self._is_compared_with_log = False
 
-    def reserve(self, size: int, account: Account, patience: Patience) -> Reserved:
+    def reserve(self, size: int, account: Account, retry: Retry) -> Reserved:
         """Return a range that is proven to be this node's own; an earlier one whose proof came late may be smaller."""
         # Kept until an accepted write has told them.
         self._left += account.left
@@ -63,7 +64,7 @@ class Reservations:
             self._attempts.append(_Attempt(by.nonce, changed.events[-1].numbers, page.writes))
             return changed
 
-        page = self._book.amend(change, patience)
+        page = self._book.amend(change, retry)
         if own:
             return Reserved(own[-1], tries - 1)
         # Accepted, so every other attempt of ours was written on a version that is no longer there.
@@ -71,7 +72,7 @@ class Reservations:
         self._left = ()
         return Reserved(page.events[-1].numbers, tries - 1)
 
-    def close(self, unused: tuple[range, ...], left: tuple[range, ...], patience: Patience) -> None:
+    def close(self, unused: tuple[range, ...], left: tuple[range, ...], retry: Retry) -> None:
         """Give back what is still the top of the sequence, and write down what is left for good."""
         own = list(unused)
         self._left += left
@@ -87,7 +88,7 @@ class Reservations:
             nonces.add(by.nonce)
             return sequence.close(self._prepared(page), own, self._left, by)
 
-        self._book.amend(change, patience)
+        self._book.amend(change, retry)
 
     def _sign(self) -> Signature:
         # Stored to the millisecond, so compared to the millisecond.

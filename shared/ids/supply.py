@@ -1,15 +1,15 @@
 """The numbers a process holds, and the one thread that fetches more before they run out."""
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from shared.clock import Clock
 from shared.errors import GeneratorClosedError, SluiceError
-from shared.ids.book import Patience
+from shared.ids import book
 from shared.ids.event import Account
 from shared.ids.pool import Pool
 from shared.ids.reservations import Reservations
@@ -35,7 +35,7 @@ class Supply:
         self._reservations, self._sizing, self._clock = reservations, sizing, clock
         self._is_prefetching = prefetch
         self._closing = threading.Event()
-        self._patience = Patience(max_attempts, self._closing.wait)
+        self._retry = replace(book.WRITES, attempts=max_attempts, pause=self._closing.wait)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="sluice-ids")
         self._flight: Flight | None = None
         self._lock = threading.Lock()
@@ -86,7 +86,7 @@ class Supply:
         if not self._demand.previous:
             return
         try:
-            self._reservations.close(unused, self._pool.take_left(), Patience(_CLOSE_ATTEMPTS, time.sleep))
+            self._reservations.close(unused, self._pool.take_left(), replace(book.WRITES, attempts=_CLOSE_ATTEMPTS))
         except SluiceError as error:
             # These numbers are gaps now, which the log explains as held by this node; an end must not fail for that.
             tell(events.IDS_CLOSE_FAILED, node=self._reservations.node, error=told(error))
@@ -100,7 +100,7 @@ class Supply:
     def _refill(self) -> SluiceError | None:
         size, account = self._measure()
         try:
-            reserved = self._reservations.reserve(size, account, self._patience)
+            reserved = self._reservations.reserve(size, account, self._retry)
         except SluiceError as error:
             # A refill that a close cut short is no failure.
             if not self._closing.is_set():

@@ -187,6 +187,7 @@ def buried(job: Job) -> Job:
         chunks=job.chunks,
         items=job.items,
         totals=Totals(),
+        requests=job.requests,
         nonce=job.nonce,
         etag=job.etag,
     )

@@ -1,11 +1,23 @@
-"""What every store of jobs and chunk rows promises; two keep it: one in a table, one in memory."""
+"""The contract of every store of jobs and chunk rows, and `change`: the one loop that reads, decides and commits.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+Within `counting`, each commit notes in the job's row how many storage requests its stages made so far. Requests after
+the last write of the row are in no count: noting them would be one more request.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from shared.errors import ContentionError
 from shared.ledger.records import ChunkRow, Job
+from shared.retry import LOST_RACES, Retry
+from shared.usage.bill import Charge, charges
+from shared.usage.requests import TABLE
+from shared.usage.tally import Tally, current_cause, tallied
 
 #: What one entity-group transaction takes beside the job's own row.
 MOST_ROWS = 99
@@ -53,8 +65,8 @@ class Ledger(Protocol):
         """Return the rows that exist of these chunks."""
         ...
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), event: Event | None = None) -> Job | None:
-        """Write the job over the version whose ETag it carries, with rows and event, all or nothing.
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+        """Write the job over the version whose ETag it carries, with rows and messages, all or nothing.
 
         A row without an ETag is inserted and must not exist; one with an ETag replaces that version. The job that is
         returned has no ETag where it was proven by its rows that the write took effect and others have written since.
@@ -76,3 +88,78 @@ class Ledger(Protocol):
     def newest(self, limit: int) -> list[Listed]:
         """Return the jobs accepted last, the newest first."""
         ...
+
+
+class Written(NamedTuple):
+    """What one commit writes: the job, and what must change together with it."""
+
+    job: Job
+    rows: Sequence[ChunkRow] = ()
+    messages: Sequence[Event] = ()
+
+
+def change(  # noqa: PLR0913 - keywords, each with a default but the words of the error
+    ledger: Ledger,
+    job: str,
+    decide: Callable[[Job], Job | Written],
+    *,
+    tried: str,
+    known: Job | None = None,
+    retry: Retry = LOST_RACES,
+) -> Job | None:
+    """Read the job unless it is `known`, decide, commit; after a lost race, read and decide again.
+
+    `decide` returns the same object to write nothing. It must recognize its own earlier work, which a lost reply can
+    leave behind. None: the job is gone. After the last attempt, ContentionError says which change was `tried`; where
+    the retry gives up instead, the job is returned without the change.
+    """
+    found = known
+    for _ in retry.tries():
+        found = found or ledger.read(job)
+        if found is None:
+            return None
+        decided = decide(found)
+        if decided is found:
+            return found
+        written = commit(ledger, *(decided if isinstance(decided, Written) else Written(decided)))
+        if written is not None:
+            return written
+        found = None
+    if retry.give_up:
+        return ledger.read(job)
+    raise ContentionError(f"could not {tried}: others changed job {job!r} {retry.attempts} times in a row; try again")
+
+
+class _Count:
+    """The requests that a stage made for one job, and how many of them its row has."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally, self._noted = tally, Counter[str]()
+
+    def commit(self, ledger: Ledger, job: Job, rows: Sequence[ChunkRow], messages: Sequence[Event]) -> Job | None:
+        # The commit itself is a request too.
+        made = Counter(charges(self._tally)) + Counter([str(Charge(TABLE, current_cause().value))])
+        written = ledger.commit(job.charged(made - self._noted), rows, messages)
+        if written is not None:
+            self._noted = made
+        return written
+
+
+_count: ContextVar[_Count | None] = ContextVar("count", default=None)
+
+
+@contextmanager
+def counting() -> Iterator[Tally]:
+    """Count what a stage requests for one job; threads need their caller's context (`copy_context().run`)."""
+    with tallied() as tally:
+        token = _count.set(_Count(tally))
+        try:
+            yield tally
+        finally:
+            _count.reset(token)
+
+
+def commit(ledger: Ledger, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+    """Commit as the ledger does; within `counting`, with every request that no commit has noted, this one included."""
+    count = _count.get()
+    return ledger.commit(job, rows, messages) if count is None else count.commit(ledger, job, rows, messages)

@@ -90,11 +90,11 @@ class TableLedger:
         )
         return {row.chunk: row for row in found if row.chunk in wanted}
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), event: Event | None = None) -> Job | None:
-        """Write the job, rows and event in one entity-group transaction, or nothing of them."""
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+        """Write the job, rows and messages in one entity-group transaction, or nothing of them."""
         mine = job.stamped(self._new_nonce())
         stamped = [replace(row, nonce=mine.nonce) for row in rows]
-        operations = _operations(mine, stamped, event)
+        operations = _operations(mine, stamped, messages)
         with expecting_an_answer(f"write job {job.job!r} with {len(rows)} chunks"):
             try:
                 written = self._jobs.submit_transaction(operations)
@@ -166,12 +166,11 @@ class TableLedger:
         return found is not None and found.nonce == mine.nonce
 
 
-def _operations(job: Job, rows: Sequence[ChunkRow], event: Event | None) -> list[TransactionOperationType]:
+def _operations(job: Job, rows: Sequence[ChunkRow], messages: Sequence[Event]) -> list[TransactionOperationType]:
     """Return the transaction, the job first; raises RowTooLargeError where Azure would refuse it."""
     own: TransactionOperationType = ("update", job_entity(job), _unchanged(job.etag))
     entities = [(row_entity(row), row.etag) for row in rows]
-    if event is not None:
-        entities.append((_event_entity(job.job, event), ""))
+    entities += [(_event_entity(job.job, message), "") for message in messages]
     size = sum(entity_size(entity) for entity, _ in entities)
     if len(entities) > MOST_ROWS or size > MOST_TRANSACTION_BYTES:
         raise RowTooLargeError(

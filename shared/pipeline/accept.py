@@ -11,11 +11,11 @@ from enum import Enum
 from typing import Final, Protocol
 
 from shared.clock import Clock
+from shared.errors import ContentionError
 from shared.gate.state import Reading
-from shared.ledger.counting import counting
 from shared.ledger.decisions import Collision, judge, met, planned
 from shared.ledger.forecast import next_look
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, change, counting
 from shared.ledger.records import Job, JobState
 from shared.memory import Memory
 from shared.payload import (
@@ -33,7 +33,6 @@ from shared.payload import (
 from shared.payload.names import room_job
 from shared.payload.submission import read_submission
 from shared.pending import PendingTable, Pointer
-from shared.pipeline.deciding import Decided, decide_on
 from shared.pipeline.plan import plan_of
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.weights import WORK, of_plan, of_submission
@@ -161,19 +160,24 @@ class Acceptance:
                 raise refuse(Reason.CONFLICT, judged.reason)
         return job, is_new
 
-    def _planned(self, job: Job, submission: Submission, payload: Payload) -> Decided:
+    def _planned(self, job: Job, submission: Submission, payload: Payload) -> tuple[Job, bool]:
         if job.plan is not None:
-            return Decided(job, is_mine=False)
+            return job, False
         plan = plan_of(submission.job, submission.workload, payload, self.chunk_items, self.limits)
         stored = self.plans.put(plan)
         # Of two that accept the same submission the slower one leaves a gap, which the sequence's log explains.
         first_id = self.ids.next_ids(plan.items).start
         gate = None if job.gate is None else self.gates.reading(job.gate)
-        chunks = len(plan.chunks)
+        chunks, is_mine = len(plan.chunks), False
 
         def decide(found: Job) -> Job:
+            nonlocal is_mine
             made = planned(found, stored, chunks, plan.items, first_id)
+            is_mine = made is not found
             # The note that it may start, or that it waits, is in the row together with its plan: no write of its own.
             return made if made is found or gate is None else met(made, gate)
 
-        return decide_on(self.ledger, job, decide)
+        written = change(self.ledger, job.job, decide, tried="record the plan", known=job)
+        if written is None:
+            raise ContentionError(f"could not record the plan: job {job.job!r} is gone; its submission is tried again")
+        return written, is_mine

@@ -4,33 +4,30 @@ There is no look at the gate: whoever read it wrote into the job's row that it m
 A chunk that is put twice is worked on twice and counted once.
 """
 
-import random
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
 from shared.clock import Clock
-from shared.errors import ContentionError, PlanLostError, StorageUnavailableError
+from shared.errors import PlanLostError, StorageUnavailableError
 from shared.gate.held_work import TAKES_FOR
-from shared.ledger.counting import commit
 from shared.ledger.decisions import dispatched, may_dispatch, undispatchable
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, change
 from shared.ledger.records import Job, JobState
 from shared.memory import Memory
 from shared.payload import Limits, Reason, refuse
-from shared.pipeline.deciding import decide_on
 from shared.pipeline.messages import Chunk, encode
 from shared.pipeline.plan import Plan
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.throttle import MOST, Throttle
 from shared.pipeline.weights import WORK, of_dispatch
+from shared.retry import LOST_RACES, Retry
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
@@ -39,24 +36,6 @@ from shared.telemetry.telemetry import SILENT, Telemetry
 
 #: Chunks between two notes of the cursor: what a crash puts again at most.
 CURSOR_EVERY: Final = 100
-#: Settlers write the same row while the job is being dispatched.
-MOST_ATTEMPTS: Final = 50
-#: Seconds between two attempts, the longest and the first.
-LONGEST_PAUSE: Final = 0.25
-FIRST_PAUSE: Final = 0.02
-
-
-class Pause(Protocol):
-    """Waits a random while, so that writers of the same row come apart."""
-
-    def __call__(self, attempt: int) -> None:
-        """Wait before the attempt of this number."""
-        ...
-
-
-def pause_apart(attempt: int) -> None:
-    """Wait a random while, longer with each attempt up to a quarter of a second."""
-    time.sleep(random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)))  # noqa: S311 - spreads writers, hides nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +49,8 @@ class Dispatcher:
     finish: Callable[[Job], None]
     clock: Clock
     work_queues: int
-    pause: Pause
+    #: Settlers write the same row while the job is being dispatched.
+    retry: Retry = LOST_RACES
     #: How long one call goes on at most, where its caller does not say until when.
     patience: timedelta = TAKES_FOR
     #: Puts that may be in flight at most, now.
@@ -104,7 +84,16 @@ class Dispatcher:
 
     def _pause(self, job: Job, error: PlanLostError) -> None:
         """Leave the job to a person: no further look finds a plan that is gone."""
-        if decide_on(self.ledger, job, lambda found: undispatchable(found, str(error))).is_mine:
+        is_mine = False
+
+        def decide(found: Job) -> Job:
+            nonlocal is_mine
+            made = undispatchable(found, str(error))
+            is_mine = made is not found
+            return made
+
+        change(self.ledger, job.job, decide, tried="pause the job", known=job, retry=self.retry)
+        if is_mine:
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=told(error))
 
     def put_again(self, job: Job, chunks: Iterable[int]) -> int:
@@ -168,20 +157,14 @@ class Dispatcher:
         return True
 
     def _note(self, job: Job, cursor: int) -> Job:
-        for attempt in range(MOST_ATTEMPTS):
-            decided = dispatched(job, cursor, self.clock.now())
-            written = commit(self.ledger, decided) if decided is not job else job
-            if written is not None:
-                return written
-            self.pause(attempt)
-            job = self._read_again(job)
-        raise ContentionError(
-            f"could not note the dispatch of job {job.job!r} at chunk {cursor}: others changed it {MOST_ATTEMPTS} times "
-            "in a row; the dispatch is tried again from its cursor"
+        written = change(
+            self.ledger,
+            job.job,
+            lambda found: dispatched(found, cursor, self.clock.now()),
+            tried=f"note the dispatch at chunk {cursor}",
+            known=job,
+            retry=self.retry,
         )
-
-    def _read_again(self, job: Job) -> Job:
-        found = self.ledger.read(job.job)
-        if found is None:
+        if written is None:
             raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} went away while it was dispatched")
-        return found
+        return written

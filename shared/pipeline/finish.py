@@ -12,19 +12,16 @@ Every write is either made once under a name of its own (outputs, checkpoints), 
 job's ETag (the end), so that any number of finishers may run, stop and follow each other.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
 
 from azure.storage.blob import ContainerClient
 
 from shared.clock import Clock
-from shared.errors import ContentionError, FencedOffError, LedgerError, SignalNotSentError, StorageUnavailableError
+from shared.errors import FencedOffError, LedgerError, SignalNotSentError, StorageUnavailableError
 from shared.ledger.balance import Balance, balance
-from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import finished, halted
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, Written, change, counting
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.memory import Lanes
 from shared.pending import Pointer
@@ -44,9 +41,6 @@ from shared.telemetry.spans import Piece
 from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.workloads import Total
 from shared.workloads.registry import Workloads
-
-#: Only settlers of replays and people write a job that is being finished.
-_ATTEMPTS: Final = 20
 
 
 class Ending(Enum):
@@ -106,7 +100,12 @@ class Finisher:
     def halt(self, message: Finish, error: Exception) -> None:
         """Pause a job whose outputs cannot be made, with the problem for a person to read."""
         problem = f"revision {message.revision} cannot be finished: {type(error).__name__}: {error}"
-        job = self._decide(message.job, lambda job: halted(job, message.revision, problem))
+        job = change(
+            self._tools.ledger,
+            message.job,
+            lambda job: halted(job, message.revision, problem),
+            tried=f"pause the job at revision {message.revision}",
+        )
         if job is not None and job.state is JobState.PAUSED:
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=told(error))
 
@@ -150,7 +149,13 @@ class Finisher:
 
     def _end(self, job: Job, found: Balance) -> Ending:
         pointer = self._tools.outbox.point(job.job)
-        ended = self._decide(job.job, lambda current: finished(current, job.revision, found, self._tools.clock.now()))
+
+        def decide(current: Job) -> Job | Written:
+            made = finished(current, job.revision, found, self._tools.clock.now())
+            # Stored with the state that it announces.
+            return made if made is current else Written(made, messages=[event_of(made)])
+
+        ended = change(self._tools.ledger, job.job, decide, tried=f"finish revision {job.revision}")
         if ended is None or ended.state not in FINISHED or ended.revision != job.revision:
             return Ending.NOTHING_TO_DO
         _tell_finished(ended)
@@ -163,20 +168,6 @@ class Finisher:
         add(metrics.JOBS, workload=job.workload, state=job.state.value)
         add(metrics.JOB_WAITED, took[0], workload=job.workload)
         add(metrics.JOB_SECONDS, took[1], workload=job.workload)
-
-    def _decide(self, name: str, decide: Callable[[Job], Job]) -> Job | None:
-        """Write what is decided about the job, on what others wrote in between; None when it is gone."""
-        for _ in range(_ATTEMPTS):
-            job = self._tools.ledger.read(name)
-            if job is None:
-                return None
-            decided = decide(job)
-            if decided is job:
-                return job
-            event = event_of(decided) if decided.state in FINISHED else None
-            if (written := commit(self._tools.ledger, decided, event=event)) is not None:
-                return written
-        raise ContentionError(f"could not write job {name!r}: others changed it {_ATTEMPTS} times in a row")
 
     def _tell(self, job: str, pointer: Pointer | None = None) -> None:
         try:

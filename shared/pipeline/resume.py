@@ -2,19 +2,15 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
 
 from shared.clock import Clock
-from shared.errors import ContentionError, JobStateError, SignalNotSentError
+from shared.errors import JobStateError, SignalNotSentError
 from shared.ledger.decisions import may_dispatch, resumed
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, change, counting
 from shared.ledger.records import Job, JobState
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.start import DISPATCH_POINTER, Hints
-
-MOST_ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +25,8 @@ class Resume:
 
     def resume(self, job_id: str) -> Job:
         """Let the job go on and return it; raises JobStateError for one that is not paused."""
-        job = self._written(job_id, self.clock.now())
+        with counting():
+            job = self._resume(job_id)
         # The pointer that every unfinished job has makes good what is lost from here on.
         if job.state is JobState.FINISHING:
             self.finish.send(job.job, job.revision)
@@ -40,16 +37,15 @@ class Resume:
                 self.hints.send_job(job.job)
         return job
 
-    def _written(self, job_id: str, now: datetime) -> Job:
-        for _ in range(MOST_ATTEMPTS):
-            job = self.ledger.read(job_id)
-            if job is None or job.state is not JobState.PAUSED:
-                raise JobStateError(
-                    f"could not resume job {job_id!r}: it is {job.state.value if job else 'not known'}, expected paused"
-                )
-            written = self.ledger.commit(resumed(job, now))
-            if written is not None:
-                return written
-        raise ContentionError(
-            f"could not resume job {job_id!r}: others changed it {MOST_ATTEMPTS} times in a row; try again"
-        )
+    def _resume(self, job_id: str) -> Job:
+        now = self.clock.now()
+
+        def decide(job: Job) -> Job:
+            if job.state is not JobState.PAUSED:
+                raise JobStateError(f"could not resume job {job_id!r}: it is {job.state.value}, expected paused")
+            return resumed(job, now)
+
+        job = change(self.ledger, job_id, decide, tried="resume the job")
+        if job is None:
+            raise JobStateError(f"could not resume job {job_id!r}: it is not known, expected paused")
+        return job

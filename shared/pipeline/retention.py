@@ -18,7 +18,7 @@ from shared.answers import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import PlanLostError
 from shared.ledger.decisions import buried
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, commit, counting
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.parked.entry import Entry, Stage
 from shared.payload.names import room_of
@@ -59,8 +59,10 @@ class Retention:
 
     def follow(self, pointer: Pointer) -> bool:
         """Bury the job that a due pointer leads to; False: it is needed, and looked at again later."""
-        job = self.ledger.read(pointer.id)
-        if job is not None and not self._buried(job):
+        with counting():
+            job = self.ledger.read(pointer.id)
+            is_needed = job is not None and not self._buried(job)
+        if is_needed:
             # The new pointer before the old one goes: a job that nobody would bury would keep its bytes for ever.
             self.pending.add(replace(pointer, due=self.clock.now() + LATER))
             self.pending.remove(pointer)
@@ -91,7 +93,7 @@ class Retention:
         is_needed = any(entry.stage is not Stage.ACCEPT for entry in self.parked.entries(job.job))
         if job.state not in FINISHED or is_needed:
             return False
-        return self.ledger.commit(buried(job)) is not None
+        return commit(self.ledger, buried(job)) is not None
 
 
 def _empty(container: ContainerClient, folder: str) -> None:

@@ -15,26 +15,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import sleep
-from typing import Protocol
+from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import LedgerError, SettleIncompleteError, StorageUnavailableError
-from shared.ledger.counting import commit, counting
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, commit, counting
 from shared.ledger.records import ChunkRow, Job, JobState
 from shared.ledger.settlement import DEFAULT_LIMIT, ParkLimit, Settlement, settle
 from shared.parked.entry import Entry
 from shared.pending import Pointer
 from shared.pipeline.failure import Nature, nature_of, parks
 from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.patience import Patience
 from shared.pipeline.received import Arrived, Reason, Received, Unsettled, entry_of, sort
+from shared.retry import Retry
 from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told
 from shared.telemetry.spans import Piece
 from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.trying import all_tried
+
+#: Seconds: half the lock of a batch of results, which is not renewed, less one attempt against a silent storage.
+TIME_OF_A_BATCH: Final = 120.0
+#: Eight settlers on one job lose a few races each.
+MOST_RACES: Final = 50
 
 
 class ParkStore(Protocol):
@@ -103,10 +107,11 @@ class Settler:
         The whole batch is then delivered again, and what was settled is dropped as duplicates. What fails for any
         other reason is found out alone and parked after a few deliveries, so that no batch comes for ever.
         """
-        patience = Patience(self._clock, self._pause)
+        end = self._clock.monotonic() + TIME_OF_A_BATCH
+        retry = Retry(attempts=MOST_RACES, within=lambda: self._clock.monotonic() < end, pause=self._pause)
         found = sort(messages)
-        parts = [partial(self._settle_group, group, patience) for group in found.groups]
-        parts += [partial(self._park, [bad], patience) for bad in found.unreadable]
+        parts = [partial(self._settle_group, group, retry) for group in found.groups]
+        parts += [partial(self._park, [bad], retry) for bad in found.unreadable]
         failures: list[Exception] = []
         try:
             return sum(all_tried(parts, failures.append), Settled())
@@ -116,37 +121,37 @@ class Settler:
                 "the batch is delivered again"
             ) from error
 
-    def _settle_group(self, arrived: Sequence[Arrived], patience: Patience) -> Settled:
+    def _settle_group(self, arrived: Sequence[Arrived], retry: Retry) -> Settled:
         try:
             with counting():
-                return self._credit(_Group(arrived, any(one.message.deliveries > 1 for one in arrived)), patience)
+                return self._credit(_Group(arrived, any(one.message.deliveries > 1 for one in arrived)), retry)
         except Exception as error:
             if nature_of(error) is Nature.TRANSIENT:
                 raise
             if len(arrived) > 1:
                 # One of them is odd, and the others must not wait for it.
-                return sum(all_tried(self._each(arrived, patience), lambda _error: None), Settled())
-            return self._odd(arrived[0], error, patience)
+                return sum(all_tried(self._each(arrived, retry), lambda _error: None), Settled())
+            return self._odd(arrived[0], error, retry)
 
-    def _each(self, arrived: Iterable[Arrived], patience: Patience) -> Iterator[Callable[[], Settled]]:
-        return (partial(self._settle_group, (one,), patience) for one in arrived)
+    def _each(self, arrived: Iterable[Arrived], retry: Retry) -> Iterator[Callable[[], Settled]]:
+        return (partial(self._settle_group, (one,), retry) for one in arrived)
 
-    def _odd(self, one: Arrived, error: Exception, patience: Patience) -> Settled:
+    def _odd(self, one: Arrived, error: Exception, retry: Retry) -> Settled:
         """Park a result that fails for a reason of its own, or raise to have it delivered again."""
         tell(events.RESULTS_UNCREDITED, job=one.result.job, results=1, error=told(error), at=place(error))
         if not parks(nature_of(error), one.message.deliveries):
             raise error
-        return self._park([_unsettled(one, Reason.FAILED, type(error).__name__)], patience)
+        return self._park([_unsettled(one, Reason.FAILED, type(error).__name__)], retry)
 
-    def _credit(self, group: _Group, patience: Patience) -> Settled:
+    def _credit(self, group: _Group, retry: Retry) -> Settled:
         arrived = group.arrived
         tried = f"settle {len(arrived)} results of job {group.job!r}"
         try:
-            patience.until_done(lambda number: self._attempt(group, number), tried)
+            retry.until_done(lambda number: self._attempt(group, number), tried)
         except LedgerError as error:
             # This job's rows are unreadable or full: nobody can credit to it, and other jobs must not wait for it.
             tell(events.RESULTS_UNCREDITED, job=group.job, results=len(arrived), error=told(error), at=place(error))
-            return self._park([_unsettled(one, Reason.LEDGER_UNREADABLE, str(error)) for one in arrived], patience)
+            return self._park([_unsettled(one, Reason.LEDGER_UNREADABLE, str(error)) for one in arrived], retry)
         return group.outcome or Settled()
 
     def _attempt(self, group: _Group, number: int) -> bool:
@@ -211,9 +216,9 @@ class Settler:
             self._keep(_unsettled(one, Reason.UNKNOWN_JOB, f"there is no job {group.job!r}"))
         return Settled(parked=len(group.arrived))
 
-    def _park(self, unsettled: Sequence[Unsettled], patience: Patience) -> Settled:
+    def _park(self, unsettled: Sequence[Unsettled], retry: Retry) -> Settled:
         for bad in unsettled:
-            patience.until_done(lambda _, bad=bad: self._keep(bad), f"park message {bad.message.id!r}")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            retry.until_done(lambda _, bad=bad: self._keep(bad), f"park message {bad.message.id!r}")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         return Settled(parked=len(unsettled))
 
     def _keep(self, bad: Unsettled) -> bool:

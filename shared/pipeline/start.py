@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.errors import SignalNotSentError
+from shared.errors import ContentionError, SignalNotSentError
 from shared.gate.held import HeldEntry
 from shared.gate.state import Reading
-from shared.ledger.counting import counting
 from shared.ledger.decisions import may_start, met
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, change, counting
 from shared.ledger.records import Job
 from shared.pending import PendingTable, Pointer
-from shared.pipeline.deciding import decide_on
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.messages import Dispatch, encode
 from shared.telemetry import events
@@ -93,7 +91,12 @@ class Starter:
         return self._met(job, self.gates.reading(gate)), row
 
     def _met(self, job: Job, gate: Reading) -> Job:
-        return decide_on(self.ledger, job, lambda found: met(found, gate)).job
+        written = change(
+            self.ledger, job.job, lambda found: met(found, gate), tried="note how its gate was found", known=job
+        )
+        if written is None:
+            raise ContentionError(f"could not note how its gate was found: job {job.job!r} is gone")
+        return written
 
     def is_job(self, entry: HeldEntry) -> bool:
         """Whether what is held is a job, which is started here and put on no queue."""

@@ -12,10 +12,9 @@ from itertools import takewhile
 from typing import Final
 
 from shared.clock import Clock
-from shared.ledger.counting import commit, counting
 from shared.ledger.decisions import forsaken, may_dispatch, nudged
 from shared.ledger.forecast import is_overdue, next_look, overdue
-from shared.ledger.ledger import Ledger
+from shared.ledger.ledger import Ledger, commit, counting
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.accept import JOB_POINTER

@@ -16,7 +16,7 @@ from shared.payload import Limits, PayloadStores
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals
 from shared.pipeline.deliveries import Deliveries
-from shared.pipeline.dispatch import Dispatcher, pause_apart
+from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.enclosing import Enclosing
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.orphans import Orphans
@@ -80,7 +80,6 @@ def line(  # noqa: PLR0913 - the parts of an app
         finish=lambda job: finish.send(job.job, job.revision),
         clock=clock,
         work_queues=settings.work_queues,
-        pause=pause_apart,
         most_puts=work.most_puts,
         waking=waking,
         memory=work.memory,

@@ -36,9 +36,9 @@ def remove_before_sending(self, job, pointer=None):
     return len(events)
 
 
-def upserting(job, rows, event):
+def upserting(job, rows, messages):
     """Write chunk rows over what is there."""
-    made = _operations(job, rows, event)
+    made = _operations(job, rows, messages)
     return [("upsert", one[1], {"mode": UpdateMode.REPLACE}) if one[0] == "create" else one for one in made]
 
 
@@ -47,9 +47,9 @@ def settle_without_looking(self, group, job, *, look_first):
     return settle(job, {}, [one.result for one in group.arrived], self._clock.now())
 
 
-def in_two_writes(self, job, rows=(), event=None):
+def in_two_writes(self, job, rows=(), messages=()):
     """Write the job, then its rows."""
-    written = _commit(self, job, (), event)
+    written = _commit(self, job, (), messages)
     return written if written is None or not rows else _commit(self, written, rows)
 
 

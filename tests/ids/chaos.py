@@ -9,7 +9,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Chaos:
     range_size: int
     generator: str = "ours"
     deadline: float = 600.0
-    first_pause: float = book.FIRST_PAUSE
+    first_pause: float = book.WRITES.first
     seed: int = 1
 
 
@@ -90,7 +90,7 @@ def work(chaos: Chaos, connection: str, container: str, folder: Path, slot: int,
     """Draw ids until this slot's file holds its share; each life of the slot goes on where the last one ended."""
     ledger = os.open(folder / f"slot-{slot}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     # Pauses between attempts are shorter than in production, as those of the library: they prove nothing.
-    book.FIRST_PAUSE = chaos.first_pause
+    book.WRITES = replace(book.WRITES, first=chaos.first_pause)
     with next_id_of(chaos, connection, container, folder / "tally", seed) as next_id:
         while (missing := chaos.ids - os.fstat(ledger).st_size // 8) > 0:
             drawn = array.array("q")

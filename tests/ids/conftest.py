@@ -2,12 +2,14 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from local.azurite.launcher import Azurite
 from shared.ids import BlobStore, OptimisticStore, connect
+from shared.ids.book import WRITES
 from tests.ids.memory_store import MemoryStore
 
 
@@ -60,5 +62,5 @@ def store(request: pytest.FixtureRequest) -> Iterator[OptimisticStore]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Retries follow each other at once."""
-    monkeypatch.setattr("shared.ids.book.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("shared.ids.book.WRITES", replace(WRITES, first=0.0))
     return lambda: None

@@ -25,6 +25,17 @@ def table_ledger(tables):
         yield TableLedger(jobs, index)
 
 
+@pytest.fixture
+def table_of(tables):
+    """Make a ledger in two tables of its own, each time it is called."""
+
+    def make():
+        run = uuid.uuid4().hex[:12]
+        return TableLedger(*(tables.create_table(f"{name}{run}") for name in ("jobs", "jobindex")))
+
+    return make
+
+
 @pytest.fixture(params=["memory", "table"])
 def ledger(request):
     """A ledger that holds nothing yet."""

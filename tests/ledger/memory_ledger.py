@@ -44,14 +44,13 @@ class MemoryLedger:
             found = self._rows.get(job, {})
             return {chunk: found[chunk] for chunk in chunks if chunk in found}
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), event: Event | None = None) -> Job | None:
-        """Write the job, rows and event, if every version is the expected one."""
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+        """Write the job, rows and messages, if every version is the expected one."""
         with self._lock:
             stored = self._rows.setdefault(job.job, {})
             if self._jobs[job.job].etag != job.etag or any(_etag(stored, row) != row.etag for row in rows):
                 return None
-            if event is not None:
-                self._events.setdefault(job.job, {})[event.name] = event
+            self._events.setdefault(job.job, {}).update({message.name: message for message in messages})
             stored.update({row.chunk: replace(row, etag=self._version()) for row in rows})
             self._jobs[job.job] = replace(job, etag=self._version())
             return self._jobs[job.job]

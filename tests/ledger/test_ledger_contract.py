@@ -123,7 +123,7 @@ def test_an_event_is_stored_with_the_state_it_tells_of(ledger):
     """State and event are one write, and the event stays until it is removed."""
     before = inserted(ledger)
     assert ledger.events("nightly") == []
-    ledger.commit(replace(before, state=JobState.COMPLETE), event=Event("1", "the body"))
+    ledger.commit(replace(before, state=JobState.COMPLETE), messages=[Event("1", "the body")])
     assert ledger.events("nightly") == [Event("1", "the body")]
     ledger.remove_event("nightly", "1")
     ledger.remove_event("nightly", "1")
@@ -134,7 +134,7 @@ def test_a_refused_commit_leaves_no_event(ledger):
     """Nothing is announced of a state that was not written."""
     before = inserted(ledger)
     ledger.commit(replace(before, done=1))
-    assert ledger.commit(replace(before, done=2), event=Event("1", "never")) is None
+    assert ledger.commit(replace(before, done=2), messages=[Event("1", "never")]) is None
     assert ledger.events("nightly") == []
 
 

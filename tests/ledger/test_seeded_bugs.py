@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.ledger import settlement, table_ledger
+from shared.ledger.ledger import Written, change
 from shared.ledger.settlement import settle
 from shared.pipeline import finish, outputs
 from shared.pipeline.finish_call import FinishCall
@@ -62,8 +63,8 @@ def rows_in_a_second_write(patch):
     """The job is written first, its rows in a second request."""
     whole = table_ledger.TableLedger.commit
 
-    def halves(self, job, rows=(), event=None):
-        written = whole(self, job, (), event)
+    def halves(self, job, rows=(), messages=()):
+        written = whole(self, job, (), messages)
         return written if written is None or not rows else whole(self, replace(written), rows)
 
     patch.setattr(table_ledger.TableLedger, "commit", halves)
@@ -73,8 +74,8 @@ def added_again_after_a_lost_reply(patch):
     """A write whose reply was lost is made again on what is read then, over rows that are there."""
     known = table_ledger._operations
 
-    def over(job, rows, event):
-        own, *others = known(job, rows, event)
+    def over(job, rows, messages):
+        own, *others = known(job, rows, messages)
         return [own, *(("upsert", entity) for _, entity, *_ in others)]
 
     def without_looking(self, group, job, *, look_first):
@@ -112,10 +113,20 @@ def event_forgotten_before_it_is_sent(patch):
     patch.setattr(Outbox, "flush", forget_first)
 
 
+def without_messages(ledger, job, decide, **options):
+    """Change a job as usual, but for the messages."""
+
+    def job_alone(found):
+        made = decide(found)
+        return made.job if isinstance(made, Written) else made
+
+    return change(ledger, job, job_alone, **options)
+
+
 def event_sent_but_not_stored(patch):
     """The event is sent right after the state and stored nowhere."""
     end = finish.Finisher._end
-    patch.setattr(finish, "event_of", lambda job: None)
+    patch.setattr(finish, "change", without_messages)
 
     def end_and_tell(self, job, found):
         ending = end(self, job, found)
@@ -221,11 +232,11 @@ def test_a_ledger_without_etags_is_found(azurite, monkeypatch):
         results = [world.result(n) for n in range(2)]
         first = []
 
-        def second_settler_first(self, job, rows=(), event=None):
+        def second_settler_first(self, job, rows=(), messages=()):
             if not first:
                 first.append(job)
                 world.settle(results[1])
-            return commit(self, job, rows, event)
+            return commit(self, job, rows, messages)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(table_ledger.TableLedger, "commit", second_settler_first)

@@ -20,6 +20,7 @@ from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.enclosing import Enclosing
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.start import Starter
+from shared.retry import Retry
 from tests.faults.plan import KilledError, killed
 from tests.gate.conftest import NOON, ManualClock, RecordedSignals
 from tests.ledger.memory_ledger import MemoryLedger
@@ -93,7 +94,7 @@ class Process:
             finish=lambda job: world.finished.append(job.job),
             clock=world.clock,
             work_queues=4,
-            pause=lambda _attempt: None,
+            retry=Retry(pause=lambda _seconds: None),
         )
         self.starter = Starter(
             ledger=world.ledger,

@@ -1,14 +1,19 @@
 """A job's own count of its storage requests, against what the meter saw of the whole app."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from shared.ledger.counting import commit, counting
+from shared.ledger.ledger import commit, counting
 from shared.ledger.records import Job, JobState
+from shared.pipeline.retention import RETENTION_POINTER
 from shared.topology import topology
 from shared.usage.meter import Cause, because
 from shared.usage.requests import BUS, TABLE, Kind
+from shared.wiring import resume, table_ledger
 from tests.faults.world import NOON
 from tests.ledger.memory_ledger import MemoryLedger
 from tests.pipeline.whole_app import App
@@ -44,6 +49,28 @@ def test_a_chunk_costs_three_storage_requests(app):
     assert made_for_ninety - made_for_ten - 3 * 80 in range(2 * settled + 1)
 
 
+def test_a_resume_is_counted_in_the_job_that_it_resumes(app):
+    """The read and the write that an operator asked for are requests of the job like any other."""
+    job, _ = app.run("small", 3)
+    table_ledger(app.others).commit(replace(job, state=JobState.PAUSED, problem="why"))
+    resumed = resume(app.metered, clock=app.clock).resume("small")
+    assert resumed.state is JobState.FINISHING
+    assert Counter(resumed.requests) - Counter(job.requests) == {"table useful": 2}
+
+
+def test_a_burial_is_counted_and_the_tombstone_keeps_what_the_job_cost(app):
+    """It reads the job, looks for parked entries and writes the tombstone; the removals after that are in no count."""
+    job, _ = app.run("small", 3)
+    retention = app.line.tick.sweep.retention
+    retention.begin(job)
+    app.clock.advance(days=retention.period.days)
+    pointers = [one for one in retention.pending.due(app.clock.now()) if one.kind == RETENTION_POINTER]
+    assert [retention.follow(pointer) for pointer in pointers] == [True]
+    tombstone = table_ledger(app.others).read("small")
+    assert tombstone.state is JobState.BURIED
+    assert Counter(tombstone.requests) - Counter(job.requests) == {"table useful": 3}
+
+
 A_READ, A_WRITE = Kind("account", TABLE, "jobs", "QueryEntity"), Kind("account", TABLE, "jobs", "EntityGroup")
 
 
@@ -52,10 +79,10 @@ class Refusing(MemoryLedger):
 
     is_refusing = True
 
-    def commit(self, job, rows=(), event=None):
+    def commit(self, job, rows=(), messages=()):
         """Refuse the first one."""
         refuses, self.is_refusing = self.is_refusing, False
-        return None if refuses else super().commit(job, rows, event)
+        return None if refuses else super().commit(job, rows, messages)
 
 
 def test_a_commit_that_was_refused_is_noted_by_the_next_one_and_nothing_twice():

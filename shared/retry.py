@@ -1,0 +1,74 @@
+"""One bounded back-off with jitter, for lost races and outages."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import Final
+
+from shared.errors import ContentionError, StorageUnavailableError
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often and how long an attempt is repeated, and how the time in between is spent."""
+
+    #: A lost race means that another writer succeeded: so many in a row mean that something else is wrong.
+    attempts: int = 20
+    #: Whether there is time to retry after an outage; without it, the first outage is raised.
+    within: Callable[[], bool] = _never
+    #: Waits the given seconds; true when trying on is of no use.
+    pause: Callable[[float], bool | None] = time.sleep
+    #: Failed attempts that are repeated at once.
+    at_once: int = 1
+    #: Seconds of the first pause and of the longest, and by how much each is longer than the one before.
+    first: float = 0.01
+    longest: float = 1.0
+    growth: float = 2.0
+    #: A random number from 0 to 1, by a source that a forked process does not share.
+    jitter: Callable[[], float] = SystemRandom().random
+    #: After the last lost race the caller goes on without its change, and no error is raised.
+    give_up: bool = False
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"attempts is {self.attempts}, expected 1 or more")
+
+    def tries(self) -> Iterator[int]:
+        """Number the attempts from 1, with a pause before each one that does not follow at once."""
+        for number in range(1, self.attempts + 1):
+            if self._wait(number - 1):
+                return
+            yield number
+
+    def until_done(self, attempt: Callable[[int], bool], tried: str) -> None:
+        """Call `attempt` with its number, from 0, until it is done; False: it lost a race."""
+        races = number = 0
+        while True:
+            try:
+                if attempt(number):
+                    return
+                races += 1
+                if races >= self.attempts:
+                    raise ContentionError(f"could not {tried}: others were first {races} times in a row")
+            except StorageUnavailableError:
+                if not self.within():
+                    raise
+            number += 1
+            self._wait(number)
+
+    def _wait(self, failed: int) -> bool:
+        pauses = failed - self.at_once
+        if pauses < 1:
+            return False
+        # From nothing to the limit, not around it: writers that collided must not meet again.
+        longest = min(self.longest, self.first * self.growth ** min(pauses - 1, 100))
+        return bool(self.pause(self.jitter() * longest))
+
+
+#: For one row of the ledger, which few write at the same time.
+LOST_RACES: Final = Retry()
