@@ -1,25 +1,48 @@
-"""The index of everything that still needs somebody, found by one range query whatever the history.
+"""Index of unfinished work. One range query finds all that is due, however long the history.
 
-A row is only a pointer: it is written before the state that it points to and removed after that state needs nobody
-any more, so a crash in between leaves at worst a pointer to nothing.
+A row is only a pointer. Its writer adds it before the state that it points to. Its follower removes it after the work,
+by its own ETag: one written again stays. A crash in between leaves at worst a pointer to nothing. A follower that
+defers adds the later pointer first.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError
 from azure.data.tables import TableClient, UpdateMode
 
 from shared.answers import expecting_an_answer, told_at
+from shared.clock import Clock
 
 #: Due whenever somebody looks.
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AFTER_EVERY_ID: Final = "~"
-PARTITION: Final = "pending"
+#: The range of every kind that names no other; also its partition.
+PENDING: Final = "pending"
+#: An instance whose clock is behind that of storage by more than this reads again, with the right time.
+SLOW: Final = timedelta(seconds=5)
+
+#: Kinds of pointers, each with the work that it leads to. A job that is not finished.
+JOB_POINTER: Final = "job"
+#: A job whose dispatch stopped for lack of time, where no signal could say so.
+DISPATCH_POINTER: Final = "dispatch"
+#: A job whose finish message may not have been sent.
+FINISH_POINTER: Final = "finish"
+#: A job with messages that may not have been sent.
+OUTBOX_POINTER: Final = "outbox"
+#: A finished job whose retention ends.
+RETENTION_POINTER: Final = "retention"
+#: A gate that is to be opened, or closed again.
+GATE_POINTER: Final = "gate"
+#: A sweep of payloads that has begun; its note says how far it came.
+ORPHANS_POINTER: Final = "orphans"
+#: A container that was found gone.
+ROOM_POINTER: Final = "room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,42 +62,71 @@ class Pointer:
         return f"{_due_text(self.due)}|{self.kind}|{self.id}"
 
 
-class PendingTable:
-    """The index in a table, all of it in one partition.
+class Pending(Protocol):
+    """The write side of the index."""
 
-    A range of one partition is read from its start, however many pointers are due in the future; one partition for
-    each kind would cost a request for each, and a range over all partitions the reading of the whole table.
+    def add(self, pointer: Pointer) -> Pointer:
+        """Write a pointer and return it as it may be removed."""
+        ...
+
+    def remove(self, pointer: Pointer) -> None:
+        """Remove a pointer, unless it was written again."""
+        ...
+
+
+class Range(NamedTuple):
+    """One partition of the index, and how a tick reads it.
+
+    Kinds share the range `pending`: one request finds all of them. A kind with many future deadlines takes a range of
+    its own, read no further than now.
     """
 
-    def __init__(self, table: TableClient) -> None:
+    name: str
+    #: How far beyond now it is read: the pointers of open jobs are due later.
+    ahead: timedelta = timedelta()
+    #: Rows per tick, in one request; None: all of them, a request per thousand.
+    most: int | None = None
+
+
+class PendingTable:
+    """One range of the index in the table: a partition, read from its start however many pointers are due later."""
+
+    def __init__(self, table: TableClient, range: str = PENDING) -> None:  # noqa: A002 - the word of the index
         self._table = table
+        self._partition = PENDING if range == PENDING else f"{PENDING}-{range}"
 
     def add(self, pointer: Pointer) -> Pointer:
         """Write the row, also over an equal one: its new ETag protects it from the removal of the old one.
 
         Returns the pointer as its own writer may remove it.
         """
-        row = {"PartitionKey": PARTITION, "RowKey": pointer.row_key}
+        row = {"PartitionKey": self._partition, "RowKey": pointer.row_key}
         row |= {"note": pointer.note} if pointer.note else {}
         with expecting_an_answer(f"note that {pointer.kind} {pointer.id!r} is due"):
             written = self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
         return replace(pointer, etag=str(written["etag"]))
 
-    def due(self, now: datetime, reply: Callable[[Any], object] = lambda _reply: None) -> Iterator[Pointer]:
-        """Yield what is due, of every kind, the oldest first; `reply` sees each reply of storage as it comes."""
+    def due(
+        self, now: datetime, reply: Callable[[Any], object] = lambda _reply: None, most: int | None = None
+    ) -> Iterator[Pointer]:
+        """Yield what is due, of every kind, the oldest first.
+
+        `reply` sees each reply of storage as it comes. `most`: so many rows at most, in one request.
+        """
         limit = _due_text(now) + _AFTER_EVERY_ID
         with expecting_an_answer("read what is due"):
-            known = {"partition": PARTITION, "limit": limit}
+            known = {"partition": self._partition, "limit": limit}
             wanted = "PartitionKey eq @partition and RowKey lt @limit"
-            for row in self._table.query_entities(wanted, parameters=known, raw_response_hook=reply):
+            rows = self._table.query_entities(wanted, parameters=known, raw_response_hook=reply, results_per_page=most)
+            for row in rows if most is None else next(rows.by_page(), ()):
                 due, kind, name = row["RowKey"].split("|", 2)
                 etag, note = str(row.metadata["etag"]), row.get("note", "")
                 yield Pointer(kind, datetime.fromisoformat(due), name, etag, note)
 
-    def known(self, until: datetime) -> tuple[list[Pointer], datetime | None]:
-        """Return what will be due by then, and the time that storage told with its last reply."""
+    def known(self, until: datetime, most: int | None = None) -> tuple[list[Pointer], datetime | None]:
+        """Return what will be due by then, and the time that storage named in its last reply."""
         replies: list[Any] = []
-        found = list(self.due(until, replies.append))
+        found = list(self.due(until, replies.append, most))
         return found, told_at(replies[-1]) if replies else None
 
     def remove(self, pointer: Pointer) -> None:
@@ -82,8 +134,83 @@ class PendingTable:
         # A refusal means that somebody pointed there again after this row was read, and needs it.
         with expecting_an_answer(f"forget that {pointer.kind} {pointer.id!r} was due"), suppress(ResourceModifiedError):
             self._table.delete_entity(
-                PARTITION, pointer.row_key, etag=pointer.etag, match_condition=MatchConditions.IfNotModified
+                self._partition, pointer.row_key, etag=pointer.etag, match_condition=MatchConditions.IfNotModified
             )
+
+
+@dataclass(slots=True)
+class Due:
+    """The pointers that one tick found due."""
+
+    pointers: list[Pointer] = field(default_factory=list)
+    #: Whether a job is open, whose pointer may be due later.
+    is_job_open: bool = False
+
+    def of(self, kind: str) -> list[Pointer]:
+        """Return those of one kind, the oldest first."""
+        return [pointer for pointer in self.pointers if pointer.kind == kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One registered kind."""
+
+    #: Takes a pointer, and the moment by the monotonic clock after which it begins nothing further.
+    follow: Callable[[Pointer, float], object]
+    turn: int
+    means_open: bool
+
+
+class Followers:
+    """Registry of the kinds of pointers: their follower, and the range in which they stand."""
+
+    def __init__(self, ranges: Sequence[tuple[Range, PendingTable]], clock: Clock) -> None:
+        self._ranges, self._clock = ranges, clock
+        self._kinds: dict[str, _Kind] = {}
+        self._read_ranges: set[str] = set()
+
+    def register(
+        self,
+        kind: str,
+        follow: Callable[[Pointer, float], object],
+        *,
+        range: str = PENDING,  # noqa: A002 - the word of the index
+        means_open: bool = False,
+        turn: int = 0,
+    ) -> None:
+        """Have a kind followed; its range is read from now on.
+
+        `means_open`: a pointer of this kind, also one due later within the range, says that a job is open. `turn`:
+        kinds of a lower turn are followed first, and within one turn the oldest pointer.
+        """
+        self._kinds[kind] = _Kind(follow, turn, means_open)
+        self._read_ranges.add(range)
+
+    def reads(self, due: Due) -> Iterator[Callable[[], object]]:
+        """Yield one step per range that has a kind; each adds to `due` by one request."""
+        for read, table in self._ranges:
+            if read.name in self._read_ranges:
+                yield partial(self._read, read, table, due)
+
+    def steps(self, due: Due, until: float) -> Iterator[Callable[[], object]]:
+        """Yield one step per due pointer of a registered kind."""
+        known = [pointer for pointer in due.pointers if pointer.kind in self._kinds]
+        for pointer in sorted(known, key=lambda pointer: self._kinds[pointer.kind].turn):
+            yield partial(self._kinds[pointer.kind].follow, pointer, until)
+
+    def _read(self, read: Range, table: PendingTable, due: Due) -> None:
+        # One range for both questions: which pointers are due, and whether a job is open, whose pointer is due later.
+        limit = self._clock.now() + read.ahead
+        found, told_at = table.known(limit, read.most)
+        # By the clock of storage, which is the same for every instance that ticks.
+        now = self._clock.of_reply(told_at)
+        if now + read.ahead > limit + SLOW:
+            found, _ = table.known(now + read.ahead, read.most)
+        due.pointers += [pointer for pointer in found if pointer.due <= now]
+        due.is_job_open |= any(self._means_open(pointer) for pointer in found)
+
+    def _means_open(self, pointer: Pointer) -> bool:
+        return (kind := self._kinds.get(pointer.kind)) is not None and kind.means_open
 
 
 def _due_text(moment: datetime) -> str:

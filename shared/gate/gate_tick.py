@@ -16,11 +16,11 @@ from shared.errors import DispatchIncompleteError
 from shared.gate.decisions import closed_after_once, needs_pointer, opened_when_due
 from shared.gate.gates import Gates
 from shared.gate.held_work import Dispatched
-from shared.gate.operator import POINTER_KIND, signal
+from shared.gate.operator import signal
 from shared.gate.receipts import SeenBy
 from shared.gate.releaser import Releaser
 from shared.gate.state import is_name
-from shared.pending import PendingTable, Pointer
+from shared.pending import GATE_POINTER, PendingTable, Pointer
 from shared.signals import Signals
 from shared.telemetry import events
 from shared.telemetry.event import tell
@@ -46,7 +46,7 @@ class GateTick:
         now = self._clock.now()
         due: defaultdict[str, list[Pointer]] = defaultdict(list)
         for pointer in self._pending.due(now) if pointers is None else pointers:
-            if pointer.kind == POINTER_KIND and is_name(pointer.id):
+            if pointer.kind == GATE_POINTER and is_name(pointer.id):
                 due[pointer.id].append(pointer)
         waiting = {gate: since for gate, since in self._releaser.waiting() if is_name(gate)}
         names = sorted({*due, *waiting})

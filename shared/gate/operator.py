@@ -11,13 +11,11 @@ from shared.errors import ScheduleRefusedError, SignalNotSentError
 from shared.gate.decisions import closed, opened, scheduled
 from shared.gate.gates import Changed, Gates
 from shared.gate.state import GateState, Opening, checked_name, timestamp
-from shared.pending import AT_ONCE, PendingTable, Pointer
+from shared.pending import AT_ONCE, GATE_POINTER, PendingTable, Pointer
 from shared.signals import Signals
 from shared.telemetry import events
 from shared.telemetry.event import tell
 
-#: The kind of a gate's rows among everything that is pending.
-POINTER_KIND: Final = "gate"
 #: A plan further ahead is a typing error in the year.
 FURTHEST: Final = timedelta(days=400)
 
@@ -62,7 +60,7 @@ class Operator:
         _check_schedule(gate, opening.at, now)
         details = {"at": timestamp(opening.at) or "", **({"once": "yes"} if once else {})}
         with self._audit.recorded(Command(by, "gate open", checked_name(gate), why, details)) as command:
-            pointer = Pointer(POINTER_KIND, opening.at, gate)
+            pointer = Pointer(GATE_POINTER, opening.at, gate)
             changed = self._gates.change(
                 gate, lambda state: scheduled(state, opening, now), lambda _after: self._pending.add(pointer)
             )
@@ -94,7 +92,7 @@ def signal(signals: Signals, gate: str, state: GateState) -> str:
 def point_to_once(pending: PendingTable, gate: str, after: GateState) -> None:
     """Note, before the gate opens for once, that the tick must close it."""
     if after.is_open and after.once:
-        pending.add(Pointer(POINTER_KIND, AT_ONCE, gate))
+        pending.add(Pointer(GATE_POINTER, AT_ONCE, gate))
 
 
 def _check_schedule(gate: str, at: datetime, now: datetime) -> None:

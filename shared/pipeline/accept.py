@@ -32,15 +32,13 @@ from shared.payload import (
 )
 from shared.payload.names import room_job
 from shared.payload.submission import read_submission
-from shared.pending import PendingTable, Pointer
+from shared.pending import JOB_POINTER, PendingTable, Pointer
 from shared.pipeline.plan import plan_of
 from shared.pipeline.plan_store import PlanStore
 from shared.pipeline.weights import WORK, of_plan, of_submission
 from shared.telemetry.spans import Piece
 from shared.telemetry.telemetry import SILENT, Telemetry
 
-#: The kind of the pointers that lead to jobs which are not finished.
-JOB_POINTER: Final = "job"
 _UNDECIDED: Final = frozenset({JobState.PLANNING, JobState.HELD})
 _UNFINISHED: Final = _UNDECIDED | {JobState.DISPATCHING}
 

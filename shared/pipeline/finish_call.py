@@ -3,31 +3,16 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from shared.clock import Clock
 from shared.ledger.records import Job, JobState
-from shared.pending import Pointer
-from shared.pipeline.accept import JOB_POINTER
+from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
 from shared.pipeline.messages import Finish, encode
 
-#: The kind of the pointers that lead to jobs whose finish message may not have been sent.
-FINISH_POINTER: Final = "finish"
 QUEUE: Final = "work-00"
 #: Longer than any settler takes between its pointer and its message.
 GRACE: Final = timedelta(minutes=3)
-
-
-class Pending(Protocol):
-    """The index of what needs somebody, as its writers see it."""
-
-    def add(self, pointer: Pointer) -> Pointer:
-        """Write a pointer and return it as it may be removed."""
-        ...
-
-    def remove(self, pointer: Pointer) -> None:
-        """Remove a pointer, unless somebody wrote it again."""
-        ...
 
 
 class FinishCall:

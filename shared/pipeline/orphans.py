@@ -26,14 +26,12 @@ from shared.ledger.ledger import Ledger
 from shared.ledger.records import JobState
 from shared.parked.entry import Entry, Stage
 from shared.payload.names import BLOB, owner_of, room_job
-from shared.pending import PendingTable, Pointer
+from shared.pending import ORPHANS_POINTER, PendingTable, Pointer
 from shared.pipeline.messages import unwrap
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.topology import PLANS, payload_container, submission_queue
 
-#: The kind of the pointer that leads to a sweep which has begun; its note says how far it came.
-ORPHANS_POINTER: Final = "orphans"
 #: Hour of the day, in UTC, at which a sweep begins.
 SWEEP_HOUR: Final = 3
 #: Blobs of a page of the listing, the most that storage gives at once, and pages that one tick goes through.
@@ -75,9 +73,9 @@ class Orphans:
     page: int = PAGE
     pages_a_tick: int = PAGES_A_TICK
 
-    def run(self, due: Iterable[Pointer]) -> None:
-        """Begin a sweep when it is time, or go on with the one that has begun."""
-        now, begun = self.clock.now(), [one for one in due if one.kind == ORPHANS_POINTER]
+    def run(self, begun: Sequence[Pointer]) -> None:
+        """Begin a sweep when it is time, or go on with the one that has begun and left a pointer."""
+        now = self.clock.now()
         # By the clock, as the poison queues: whichever instance ticks, and without a row that somebody could lose.
         if not begun and (now.hour, now.minute) == (SWEEP_HOUR, 0):
             begun = [self.pending.add(Pointer(ORPHANS_POINTER, now.replace(second=0, microsecond=0), "payloads"))]

@@ -14,13 +14,12 @@ from shared.errors import SignalNotSentError
 from shared.ledger.ledger import Event, Ledger
 from shared.ledger.records import Job, JobState
 from shared.payload.names import bus_name
-from shared.pending import Pointer
-from shared.pipeline.finish_call import Pending
+from shared.pending import OUTBOX_POINTER, Pending, Pointer
 from shared.pipeline.messages import Completed, Outcome, decode, encode
+from shared.telemetry import events
+from shared.telemetry.event import tell
 from shared.usage.meter import BusOperation
 
-#: The kind of the pointers that lead to jobs with events that may not have been sent.
-OUTBOX_POINTER: Final = "outbox"
 TOPIC: Final = "job-events"
 #: What subscriptions filter by.
 KIND: Final = "completed"
@@ -59,8 +58,8 @@ class Outbox:
 
     def flush(self, job: str, pointer: Pointer | None = None) -> int:
         """Send what was not sent, the oldest first, and forget the pointer to it; returns how many were sent."""
-        events = self._ledger.events(job)
-        for event in events:
+        unsent = self._ledger.events(job)
+        for event in unsent:
             sent = decode(event.body)
             if isinstance(sent, Completed):
                 self._announce(sent)
@@ -68,10 +67,12 @@ class Outbox:
             self._ledger.remove_event(job, event.name)
         if pointer is not None:
             self._pending.remove(pointer)
-        return len(events)
+        return len(unsent)
 
     def follow(self, pointer: Pointer) -> int:
-        """Follow a pointer that is due: whoever left it may have ended before its event was sent."""
+        """Follow a pointer that is due: its writer may have ended before its event was sent."""
+        late = self._clock.now() - pointer.due
+        tell(events.OUTBOX_LATE, job=pointer.id, late_seconds=round(late.total_seconds()))
         job = self._ledger.read(pointer.id)
         if job is not None and job.state is JobState.FINISHING:
             # Its finisher may stand still between pointer and event. Removed now, the pointer would be missing later.

@@ -8,9 +8,9 @@ from shared.errors import JobStateError, SignalNotSentError
 from shared.ledger.decisions import may_dispatch, resumed
 from shared.ledger.ledger import Ledger, change, counting
 from shared.ledger.records import Job, JobState
-from shared.pending import PendingTable, Pointer
+from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
 from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.start import DISPATCH_POINTER, Hints
+from shared.pipeline.start import Hints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,10 @@ from shared.ledger.ledger import Ledger, commit, counting
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.parked.entry import Entry, Stage
 from shared.payload.names import room_of
-from shared.pending import PendingTable, Pointer
+from shared.pending import RETENTION_POINTER, PendingTable, Pointer
 from shared.pipeline.plan_store import PlanStore
 from shared.topology import PLANS, payload_container
 
-#: The kind of the pointers that lead to finished jobs.
-RETENTION_POINTER: Final = "retention"
 #: A job that cannot be buried yet is looked at again after this.
 LATER: Final = timedelta(days=1)
 

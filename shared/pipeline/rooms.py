@@ -4,9 +4,8 @@ A publisher's role lets it delete the container of its room. Whoever finds it go
 are looked for, since publishers that only write never tell. A list of rooms that shrank leaves a queue behind.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from azure.core.exceptions import HttpResponseError
@@ -15,13 +14,11 @@ from azure.storage.queue import QueueServiceClient
 
 from shared.answers import expecting_an_answer
 from shared.clock import Clock
-from shared.pending import AT_ONCE, PendingTable, Pointer
+from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.topology import payload_container, submission_queue, topology
 
-#: The kind of the pointers that lead to containers which somebody found gone.
-ROOM_POINTER: Final = "room"
 #: Hour of the day, in UTC, at which all rooms are looked at.
 LOOK_HOUR: Final = 2
 #: Why storage does not make a container.
@@ -43,24 +40,24 @@ class Rooms:
     pending: PendingTable
     clock: Clock
 
-    def steps(self, due: Iterable[Pointer]) -> Iterator[Callable[[], object]]:
-        """Yield what there is to do now, nothing of which needs the rest."""
-        yield from (partial(self._follow, pointer) for pointer in due if pointer.kind == ROOM_POINTER)
+    def follow(self, pointer: Pointer) -> None:
+        """Make the container that a pointer leads to, unless it is none of these rooms any more."""
+        if pointer.id not in self._containers or self._is_made(pointer.id):
+            self.pending.remove(pointer)
+
+    def _is_time(self) -> bool:
         now = self.clock.now()
-        # By the clock, as the sweep of payloads: two requests a day, however many rooms there are.
-        if (now.hour, now.minute) == (LOOK_HOUR, 0):
-            yield self._look_for_containers
-            yield self._look_for_queues
+        # By the clock, as the sweep of payloads: two requests per day, however many rooms there are.
+        return (now.hour, now.minute) == (LOOK_HOUR, 0)
 
     @property
     def _containers(self) -> list[str]:
         return [payload_container(room) for room in ("", *self.rooms)]
 
-    def _follow(self, pointer: Pointer) -> None:
-        if pointer.id not in self._containers or self._is_made(pointer.id):
-            self.pending.remove(pointer)
-
-    def _look_for_containers(self) -> None:
+    def look_for_containers(self) -> None:
+        """Make the containers that are gone, when it is time."""
+        if not self._is_time():
+            return
         with expecting_an_answer("list the containers of payloads"):
             there = {one.name for one in self.blobs.list_containers(name_starts_with=payload_container())}
         for name in self._containers:
@@ -80,7 +77,10 @@ class Rooms:
         tell(events.ROOM_REMADE, container=container)
         return True
 
-    def _look_for_queues(self) -> None:
+    def look_for_queues(self) -> None:
+        """Log the queues that a shorter list of rooms left behind, when it is time."""
+        if not self._is_time():
+            return
         known = set(topology(rooms=self.rooms).queues)
         with expecting_an_answer("list the queues of submissions"):
             strange = [one.name for one in self.queues.list_queues(f"{submission_queue()}-") if one.name not in known]

@@ -17,7 +17,7 @@ from shared.gate.state import Reading
 from shared.ledger.decisions import may_start, met
 from shared.ledger.ledger import Ledger, change, counting
 from shared.ledger.records import Job
-from shared.pending import PendingTable, Pointer
+from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.messages import Dispatch, encode
 from shared.telemetry import events
@@ -25,8 +25,6 @@ from shared.telemetry.event import tell
 from shared.topology import submission_queue
 
 SUBMISSIONS: Final = submission_queue()
-#: The kind of the pointers to jobs whose dispatch stopped for lack of time, where no signal could say so.
-DISPATCH_POINTER: Final = "dispatch"
 
 
 class Gates(Protocol):

@@ -6,13 +6,14 @@ from functools import partial
 from typing import Final
 
 from shared.clock import Clock, SystemClock
-from shared.concurrency.tuning import no_top_up
+from shared.concurrency.tuning import Tuning, no_top_up
 from shared.connections import Connections
 from shared.gate.releaser import Releaser
 from shared.ids import BlobStore, RangeGenerator
 from shared.parked.attempts import Attempts
 from shared.parked.drain import drain_poison
 from shared.payload import Limits, PayloadStores
+from shared.pending import GATE_POINTER, ORPHANS_POINTER, OUTBOX_POINTER, PENDING, ROOM_POINTER, Followers, Range
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals
 from shared.pipeline.deliveries import Deliveries
@@ -28,7 +29,7 @@ from shared.pipeline.settle import Settler
 from shared.pipeline.start import Starter
 from shared.pipeline.sweep import Sweep
 from shared.settings import Settings
-from shared.tick import Tick
+from shared.tick import GATES_TAKE, Tick
 from shared.topology import POISON_SUFFIX, topology
 from shared.trying import all_tried
 from shared.wiring.concurrency import foresight, tuning
@@ -40,6 +41,8 @@ from shared.wiring.works import Works
 
 #: The sequence that transactions of all jobs are numbered by.
 TRANSACTION_IDS: Final = "transactions"
+#: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
+POISON_EVERY: Final = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,33 +120,55 @@ def line(  # noqa: PLR0913 - the parts of an app
         arrivals=Arrivals(_acceptance(connections, settings, work, starter), work.parking, deliveries),
         releaser=releaser,
         settler=Settler(ledger, finish, work.parking.table, clock, telemetry=connections.telemetry),
-        tick=Tick(
-            pending=gates.pending,
-            gates=gates.tick(releaser),
-            sweep=sweep,
-            outbox=outbox(connections, clock),
-            orphans=Orphans(
-                ledger=ledger,
-                parked=work.parking.table,
-                pending=gates.pending,
-                container=connections.blobs.get_container_client,
-                queue=connections.queues.get_queue_client,
-                rooms=settings.rooms,
-                clock=clock,
-                retention=settings.retention,
-            ),
-            rooms=Rooms(
-                rooms=settings.rooms,
-                blobs=connections.blobs,
-                queues=connections.queues,
-                pending=gates.pending,
-                clock=clock,
-            ),
-            drain_poison=lambda: _drain_poison(connections, settings, work),
-            tune=tune.run,
-            ahead=settings.chunk_overdue,
-            clock=clock,
-        ),
+        tick=_tick(connections, settings, gates, work, releaser=releaser, sweep=sweep, tune=tune),
+    )
+
+
+def _tick(  # noqa: PLR0913 - the parts of an app
+    connections: Connections,
+    settings: Settings,
+    gates: Gatehouse,
+    work: Works,
+    *,
+    releaser: Releaser,
+    sweep: Sweep,
+    tune: Tuning,
+) -> Tick:
+    clock, gate_tick = sweep.clock, gates.tick(releaser)
+    rooms = Rooms(
+        rooms=settings.rooms,
+        blobs=connections.blobs,
+        queues=connections.queues,
+        pending=gates.pending,
+        clock=clock,
+    )
+    orphans = Orphans(
+        ledger=sweep.ledger,
+        parked=work.parking.table,
+        pending=gates.pending,
+        container=connections.blobs.get_container_client,
+        queue=connections.queues.get_queue_client,
+        rooms=settings.rooms,
+        clock=clock,
+        retention=settings.retention,
+    )
+    followers = Followers([(Range(PENDING, settings.chunk_overdue), gates.pending)], clock)
+    sweep.register(followers)
+    # After the jobs, whose time is bounded: a bus that does not answer must not take it.
+    announce = outbox(connections, clock)
+    followers.register(OUTBOX_POINTER, lambda pointer, _until: announce.follow(pointer), turn=1)
+    followers.register(ROOM_POINTER, lambda pointer, _until: rooms.follow(pointer), turn=2)
+    return Tick(
+        followers=followers,
+        first=[lambda due, began: gate_tick.run(due.of(GATE_POINTER), began + GATES_TAKE.total_seconds())],
+        last=[
+            lambda _due, _began: _drain_poison(connections, settings, work, clock),
+            lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
+            lambda _due, _began: rooms.look_for_containers(),
+            lambda _due, _began: rooms.look_for_queues(),
+            lambda due, _began: tune.run() if due.is_job_open else None,
+        ],
+        clock=clock,
     )
 
 
@@ -181,7 +206,10 @@ def _enclosing(connections: Connections, limits: Limits) -> Enclosing:
     return Enclosing(PayloadStores(connections.blobs.get_container_client, limits), limits)
 
 
-def _drain_poison(connections: Connections, settings: Settings, work: Works) -> int:
+def _drain_poison(connections: Connections, settings: Settings, work: Works, clock: Clock) -> int:
+    # By the clock and not by a count: the same for every instance that ticks, however often it was restarted.
+    if clock.now().minute % POISON_EVERY:
+        return 0
     queues = [name for name in topology(settings.work_queues, settings.rooms).queues if name.endswith(POISON_SUFFIX)]
     clients = [connections.queues.get_queue_client(name) for name in queues]
     attempts = Attempts(connections.tables.get_table_client("parked"))

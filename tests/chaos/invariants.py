@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.clock import SystemClock
 from shared.ledger.records import JobState, Totals
-from shared.pipeline.retention import RETENTION_POINTER
-from shared.pipeline.sweep import JOB_POINTER
+from shared.pending import JOB_POINTER, RETENTION_POINTER
 from shared.settings import Settings
 from shared.wiring import gatehouse, line, parked_table, table_ledger, works
 from shared.workloads.billing import Billing

@@ -13,8 +13,8 @@ from shared.ledger.index import index_entity
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
 from shared.parked.door import at_the_door
-from shared.pending import Pointer
-from shared.pipeline.accept import JOB_POINTER, Acceptance
+from shared.pending import JOB_POINTER, Pointer
+from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
 from shared.pipeline.messages import decode
 from shared.pipeline.settle import Settler
@@ -22,7 +22,7 @@ from shared.pipeline.sweep import _WAITING, Sweep
 
 _operations, _commit = table_ledger._operations, table_ledger.TableLedger.commit
 _look_after = Sweep._look_after
-_accept, _end, _follow, _point = Acceptance.accept, Finisher._end, Sweep._follow, Settler._point
+_accept, _end, _look_at, _point = Acceptance.accept, Finisher._end, Sweep._look_at, Settler._point
 
 
 def remove_before_sending(self, job, pointer=None):
@@ -161,10 +161,9 @@ def look_after_what_runs(self, job, now, until):
 
 def remove_before_pointing(self, pointer, until):
     """Remove the pointer that led to a job, then write the next one."""
-    job = self.ledger.read(pointer.id) if pointer.kind == JOB_POINTER else None
+    job = self.ledger.read(pointer.id)
     if job is None or job.state in FINISHED:
-        return _follow(self, pointer, until)
+        return _look_at(self, pointer, until)
     self.pending.remove(pointer)
-    put = self._look_after(job, self.clock.now(), until)
-    self.pending.add(Pointer(JOB_POINTER, self.clock.now() + self.overdue, job.job))
-    return put
+    self._look_after(job, self.clock.now(), until)
+    return self.pending.add(Pointer(JOB_POINTER, self.clock.now() + self.overdue, job.job))

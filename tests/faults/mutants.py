@@ -14,7 +14,6 @@ from shared.pipeline.finish import Finisher
 from shared.pipeline.outbox import Outbox
 from shared.pipeline.settle import Settler
 from shared.pipeline.sweep import Sweep
-from shared.tick import Tick
 from tests.faults import campaign, mistakes
 from tests.faults.plan import Fault
 
@@ -51,7 +50,7 @@ MUTANTS = {
     "an event is deleted before it is sent": Mutant(
         Outbox, "flush", mistakes.remove_before_sending, SETTLE, "kill_after", EVENT
     ),
-    "the outbox is sent inline only": Mutant(Tick, "_tell", lambda *_: None, SETTLE, "reset_before", EVENT),
+    "the outbox is sent inline only": Mutant(Outbox, "follow", lambda *_: None, SETTLE, "reset_before", EVENT),
     "chunk rows are overwritten instead of inserted": Mutant(
         table_ledger, "_operations", mistakes.upserting, "process", "reset_after", ("process", "SEND results")
     ),
@@ -96,7 +95,7 @@ MUTANTS = {
         ("settle", POINTER),
     ),
     "a pointer is removed before the next one is written": Mutant(
-        Sweep, "_follow", mistakes.remove_before_pointing, LOST_AFTER_TICK, "kill_after", ("tick", POINTER)
+        Sweep, "_look_at", mistakes.remove_before_pointing, LOST_AFTER_TICK, "kill_after", ("tick", POINTER)
     ),
     "messages have the default time to live": Mutant(LINE, "queue_sender", mistakes.expiring_sender, ACCEPT),
     "poison is deleted without a record": Mutant(LINE, "drain_poison", mistakes.throw_away, "drain a submission"),

@@ -5,8 +5,7 @@ from decimal import Decimal
 
 from shared.ids import BlobStore, RangeGenerator
 from shared.payload import Limits
-from shared.pending import PendingTable
-from shared.pipeline.retention import RETENTION_POINTER
+from shared.pending import RETENTION_POINTER, PendingTable
 from shared.publish.publisher import Publisher
 from shared.settings import BUS, STORAGE, Settings
 from shared.wiring import gatehouse, line, parked_operator, works

@@ -5,10 +5,9 @@ from datetime import timedelta
 from shared.errors import SluiceError
 from shared.ledger import JobState
 from shared.ledger.records import FINISHED
-from shared.pending import PendingTable
+from shared.pending import FINISH_POINTER, OUTBOX_POINTER, PendingTable
 from shared.pipeline.finish import Ending
-from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
-from shared.pipeline.outbox import OUTBOX_POINTER
+from shared.pipeline.finish_call import FinishCall
 from tests.faults.plan import KilledError, Plan
 from tests.ledger.world import World
 

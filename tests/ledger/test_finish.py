@@ -14,10 +14,11 @@ from shared.errors import (
 )
 from shared.ledger import JobState
 from shared.ledger.decisions import resumed
+from shared.pending import OUTBOX_POINTER
 from shared.pipeline.finish import Ending
 from shared.pipeline.merge import Merger
 from shared.pipeline.messages import Completed, Finish
-from shared.pipeline.outbox import OUTBOX_POINTER, BusAnnouncements
+from shared.pipeline.outbox import BusAnnouncements
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
 from shared.telemetry import events

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from shared.errors import ContentionError, LedgerCorruptError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger import ChunkState, JobState, PlanBlob, Totals
 from shared.ledger.decisions import buried
-from shared.pending import Pointer
-from shared.pipeline.finish_call import FINISH_POINTER, FinishCall
+from shared.pending import FINISH_POINTER, Pointer
+from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.messages import Finish, decode, encode
 from shared.pipeline.settle import Settled, Settler
 from tests.ledger.builders import ITEMS, NOON, job, parked, result

@@ -10,7 +10,8 @@ import pytest
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
-from shared.pipeline.accept import JOB_POINTER, Accepted
+from shared.pending import JOB_POINTER
+from shared.pipeline.accept import Accepted
 from tests.faults.plan import UNTOLD, KilledError, Plan
 from tests.pipeline.conftest import Process, World
 

@@ -21,8 +21,8 @@ from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload import PayloadStore
 from shared.payload.reasons import Reason, refuse
-from shared.pending import PendingTable
-from shared.pipeline.orphans import MARGIN, ORPHANS_POINTER, Orphans
+from shared.pending import ORPHANS_POINTER, PendingTable
+from shared.pipeline.orphans import MARGIN, Orphans
 from shared.usage.meter import tallied
 from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError
 from tests.faults.plan import Plan as FaultPlan
@@ -70,7 +70,9 @@ class Night:
 
     def sweep(self, **changes):
         """Run what the tick runs, and return what is left."""
-        replace(self.orphans(), **changes).run(list(self.pending.due(self.clock.now())))
+        replace(self.orphans(), **changes).run(
+            [one for one in self.pending.due(self.clock.now()) if one.kind == ORPHANS_POINTER]
+        )
         return self.left()
 
     def orphans(self, connections=None):

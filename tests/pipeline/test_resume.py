@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from shared.ledger.records import JobState
+from shared.pending import DISPATCH_POINTER
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.resume import Resume
-from shared.pipeline.start import DISPATCH_POINTER
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 
 from shared.ledger.records import JobState
 from shared.parked.entry import Stage
+from shared.pending import RETENTION_POINTER
 from shared.pipeline.accept import Accepted
-from shared.pipeline.retention import RETENTION_POINTER, Retention
+from shared.pipeline.retention import Retention
 
 PERIOD = timedelta(days=30)
 

@@ -18,7 +18,7 @@ from shared.parked.entry import DOOR
 from shared.parked.operator import Selection
 from shared.parked.replay import Pace
 from shared.payload.names import LONGEST_ROOM
-from shared.pipeline.retention import RETENTION_POINTER
+from shared.pending import RETENTION_POINTER
 from shared.topology import PLANS, payload_container, submission_queue, topology
 from shared.wiring import parked_operator, table_ledger
 from tests.faults.world import SETTINGS

@@ -6,12 +6,11 @@ import pytest
 
 from shared.connections import Connections
 from shared.errors import StorageUnavailableError
-from shared.pending import Pointer
-from shared.pipeline.outbox import OUTBOX_POINTER
+from shared.pending import OUTBOX_POINTER, Followers, Pointer, Range
 from shared.settings import Settings
 from shared.telemetry import events
 from shared.tick import Tick
-from shared.wiring import gatehouse, line, works
+from shared.wiring import gatehouse, line, outbox, works
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
 from tests.gate.conftest import ManualClock
@@ -65,54 +64,59 @@ def test_once_a_day_payloads_that_nobody_needs_are_looked_for(tick_at):
     ]
 
 
-class Step:
-    """A part of the tick that a test makes fail."""
+class Index:
+    """A range of the index that knows of these pointers."""
 
-    def __init__(self, error=None):
-        self.runs, self.error = 0, error
+    def __init__(self, *pointers, error=None):
+        self.pointers, self.error = list(pointers), error
 
-    def __call__(self, *_given):
-        """Run, or fail."""
-        self.runs += 1
+    def known(self, _until, _most):
+        """Return them, or fail."""
         if self.error:
             raise self.error
-        return []
-
-    run = follow = steps = __call__
-
-    def known(self, _until):
-        """Know of nothing."""
-        return self(), None
+        return self.pointers, None
 
 
-def test_a_step_that_fails_does_not_keep_the_others_from_running():
-    """Everything is tried, and the first error is what the host logs."""
-    gates, sweep, drain = Step(StorageUnavailableError("gates")), Step(StorageUnavailableError("sweep")), Step()
-    tick = Tick(
-        pending=Step(),
-        gates=gates,
-        sweep=sweep,
-        outbox=Step(),
-        orphans=Step(),
-        rooms=Step(),
-        drain_poison=drain,
-        tune=Step(),
-        ahead=timedelta(minutes=10),
-        clock=ManualClock(QUARTER),
+class Did(list):
+    """Notes each step by its name; a step that a test breaks fails as well."""
+
+    def step(self, name, error=None):
+        """Return a step of that name."""
+
+        def run(*_given):
+            self.append(name)
+            if error:
+                raise error
+
+        return run
+
+
+def test_a_step_that_fails_does_not_keep_the_others_from_running(told):
+    """Reading a range, a step, a follower: each fails alone, and the first error is the one that the host logs."""
+    did, clock = Did(), ManualClock(QUARTER)
+    broken, whole = (
+        Index(error=StorageUnavailableError("range")),
+        Index(*(Pointer("job", NIGHT, name) for name in "ab")),
     )
-    with pytest.raises(StorageUnavailableError, match="gates"):
+    followers = Followers([(Range("agenda"), broken), (Range("pending"), whole)], clock)
+    followers.register("note", did.step("never"), range="agenda")
+    followers.register("job", did.step("job", StorageUnavailableError("job")))
+    tick = Tick(
+        followers=followers,
+        first=[did.step("gates", StorageUnavailableError("gates"))],
+        last=[did.step("drain", StorageUnavailableError("drain")), did.step("tune")],
+        clock=clock,
+    )
+    with pytest.raises(StorageUnavailableError, match="range"):
         tick.run()
-    assert (gates.runs, sweep.runs, drain.runs) == (1, 1, 1)
+    assert did == ["gates", "job", "job", "drain", "tune"]
+    assert len(told(events.TICK_FAILED)) == 5
 
 
-def test_an_announcement_that_is_late_is_told_with_how_late(told):
-    """The tick finds its pointer, sends it, and says since when nobody did."""
-
-    class Due(Step):
-        def known(self, _until):
-            return [Pointer(OUTBOX_POINTER, QUARTER - timedelta(minutes=12), "nightly")], None
-
-    rest = {name: Step() for name in ("gates", "sweep", "outbox", "orphans", "rooms", "drain_poison", "tune")}
-    Tick(pending=Due(), ahead=timedelta(minutes=10), clock=ManualClock(QUARTER), **rest).run()
+def test_an_announcement_that_is_late_is_told_with_how_late(provisioned, told):
+    """The follower of its pointer sends it, and says since when it was due."""
+    with Connections(provisioned.connection_string) as connections:
+        outbox(connections, ManualClock(QUARTER)).follow(
+            Pointer(OUTBOX_POINTER, QUARTER - timedelta(minutes=12), "nightly", "*")
+        )
     assert told(events.OUTBOX_LATE) == [{"job": "nightly", "late_seconds": 720}]
-    assert rest["outbox"].runs == 1
