@@ -26,6 +26,10 @@ class Blobs:
         self._storage = storage
         self.content = {name: {} for name in containers}
 
+    def put(self, container, name, content, metadata, content_type):
+        """Put a blob there."""
+        self.content[container][name] = _Blob(content, metadata, content_type, **self._version())
+
     def answer(self, asked):
         """Answer one request."""
         container, _, name = asked.path.partition("/")

@@ -72,6 +72,14 @@ class MemoryStorage:
         """Return a transport with the faults of the plan."""
         return MemoryTransport(plan, self)
 
+    def content(self, service):
+        """Return what one service holds: rows by table and key, blobs by container and name, messages by queue."""
+        return self._services[service].content
+
+    def put_blob(self, container, name, content, metadata, content_type):
+        """Put a blob there without a request."""
+        self._services["blob"].put(container, name, content, metadata, content_type)
+
     def save(self):
         """Return the content, to be restored in another storage."""
         versions = next(self._versions)

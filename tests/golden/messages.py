@@ -1,0 +1,114 @@
+"""What the code sends of the fixed values, and what it reads of that."""
+
+import re
+
+from azure.servicebus import ServiceBusMessage
+
+from tests.golden import parts as p
+from tests.golden import values as v
+
+#: The library gives a message that has no id another one each time.
+_IS_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class _Taking:
+    """Stands where the bus is: takes messages of the real library."""
+
+    def __init__(self, taken):
+        self._taken = taken
+
+    def get_queue_sender(self, _entity):
+        """Return itself as the sender."""
+        return self
+
+    get_topic_sender = get_queue_sender
+
+    def send_messages(self, sent):
+        """Take one message, or several."""
+        self._taken.extend([sent] if isinstance(sent, ServiceBusMessage) else sent)
+
+    def close(self):
+        """Nothing to close."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+class _Connections(p.Connections):
+    def __init__(self):
+        super().__init__("UseDevelopmentStorage=true", "in this process")
+        self.taken = []
+
+    def bus_client(self):
+        """Return a client that takes everything."""
+        return _Taking(self.taken)
+
+
+def bodies():
+    """Return the bodies of messages on queues and on the bus."""
+    own = {name: p.encode(message) for name, message in v.MESSAGES.items()}
+    permits = {"permit": p.encode_permit(v.PERMIT), "permit, as little as can be": p.encode_permit(v.LEAST_PERMIT)}
+    submissions = {f"submission: {name}": p.write_submission(said) for name, said in v.SUBMISSIONS.items()}
+    return {name: body.decode() for name, body in (own | permits | submissions).items()}
+
+
+def words():
+    """Return the words that rows, logs and documents have from enumerations, and the keys of rows."""
+    kinds = {
+        "stage": p.Stage,
+        "entry": p.EntryState,
+        "job": p.JobState,
+        "chunk": p.ChunkState,
+        "risk": p.Risk,
+        "cause": p.Cause,
+        "fate": p.Fate,
+        "mark": p.Mark,
+        "seen by": p.SeenBy,
+        "gate change": p.ChangeKind,
+        "refusal": p.Reason,
+        "result": p.ResultReason,
+    }
+    keys = {
+        "chunk": p.chunk_key(7, 2),
+        "result": p.result_key(7, 2),
+        "finish": p.finish_key(2),
+        "content": p.content_key(p.Stage.SETTLE, v.ENTRY_BODY),
+        "door": p.door_key("submissions", v.ENTRY_BODY, "nightly"),
+        "door of a room": p.door_key("submissions-team-a", v.ENTRY_BODY, "team-a~nightly"),
+        "note": p.submission_note("submissions", v.ENTRY_BODY, "m1"),
+        "accounts": [p.account_key(account) for account in ("", "alice", "Bob / 7 %", "ä", "x" * 500)],
+        "places": [p.DOOR, p.NO_JOB],
+    }
+    return {name: sorted(str(one.value) for one in kind) for name, kind in kinds.items()} | {"keys": keys}
+
+
+def on_the_bus():
+    """Return each message that goes over the bus, with everything around its body."""
+    with _Connections() as connections:
+        signals = p.BusSignals(connections)
+        signals.send("morning", 3)
+        signals.send("morning", 3, "nightly")
+        signals.send_job("nightly")
+        with p.BusPermits(connections) as permits:
+            permits([v.PERMIT])
+        with p.BusResults(connections) as results:
+            results(v.MESSAGES["result"])
+        p.BusAnnouncements(connections)(v.MESSAGES["completed"])
+        return [_described(message) for message in connections.taken]
+
+
+def _described(message):
+    lasting = message.time_to_live
+    return {
+        "body": b"".join(message.body).decode(),
+        "properties": dict(message.application_properties or {}),
+        "subject": message.subject,
+        "content_type": message.content_type,
+        "correlation_id": message.correlation_id,
+        "message_id": None if _IS_CHANCE.fullmatch(message.message_id or "") else message.message_id,
+        "session_id": message.session_id,
+        "time_to_live": lasting.total_seconds() if lasting else None,
+    }

@@ -1,0 +1,463 @@
+"""What the code stores of the fixed values: each shelf is written by its stores, and read by them again."""
+
+# ruff: noqa: D102, RUF012 - `Shelf` says what the methods do; the values of a shelf are never changed
+import itertools
+import secrets
+import uuid
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from unittest.mock import patch
+
+import zstandard
+
+from tests.faults.memory.storage import CONNECTION_STRING, MemoryStorage
+from tests.faults.plan import Plan
+from tests.golden import parts as p
+from tests.golden import values as v
+
+
+class Clock:
+    """A clock that stands still."""
+
+    def __init__(self, at=v.NOON):
+        self.at = at
+
+    def now(self):
+        """Return the time that it shows."""
+        return self.at
+
+    def monotonic(self):
+        """Return the same in seconds."""
+        return self.at.timestamp()
+
+
+class Shelf:
+    """Tables and containers with what is stored there; `write` takes what `read` returns."""
+
+    tables = containers = ()
+
+    def write(self, connections, stored):
+        """Store it."""
+
+    def read(self, connections):
+        """Return what is stored."""
+
+
+def _unstamped(value):
+    """Return a record without what each write makes anew."""
+    names = {"etag", "nonce"} & set(value.__dataclass_fields__)
+    return replace(value, **dict.fromkeys(names, ""))
+
+
+def _table(connections, name):
+    return connections.tables.get_table_client(name)
+
+
+def _container(connections, name):
+    return connections.blobs.get_container_client(name)
+
+
+class Jobs(Shelf):
+    """A job row, its chunk rows, an event beside it, and the list of jobs."""
+
+    tables, values = ("jobs", "jobindex"), v.JOBS
+
+    def write(self, connections, stored):
+        ledger = self._ledger(connections)
+        for job, rows, messages in stored:
+            inserted, _ = ledger.insert(job)
+            if rows:
+                assert ledger.commit(inserted, rows, messages)
+
+    def read(self, connections):
+        ledger = self._ledger(connections)
+        assert [one.job for one in ledger.newest(9)] == [v.LEAST.job, v.FULL.job]
+        return [self._read(ledger, name) for name in (v.FULL.job, v.LEAST.job)]
+
+    def _read(self, ledger, name):
+        rows = [_unstamped(row) for row in ledger.rows(name)]
+        return _unstamped(ledger.read(name)), rows, ledger.events(name)
+
+    def _ledger(self, connections):
+        return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"))
+
+
+class Held(Shelf):
+    """Rows of what waits behind a gate."""
+
+    tables, values = ("held",), v.HELD
+
+    def write(self, connections, stored):
+        for entry in stored:
+            p.HeldTable(_table(connections, "held")).insert(entry)
+
+    def read(self, connections):
+        return [_unstamped(one) for page in p.HeldTable(_table(connections, "held")).pages("morning") for one in page]
+
+
+class Pointers(Shelf):
+    """The index of unfinished work."""
+
+    tables, values = ("pending",), v.POINTERS
+
+    def write(self, connections, stored):
+        for pointer in stored:
+            p.PendingTable(_table(connections, "pending")).add(pointer)
+
+    def read(self, connections):
+        found = p.PendingTable(_table(connections, "pending")).due(v.NOON + timedelta(days=1))
+        return sorted(map(_unstamped, found), key=lambda pointer: pointer.kind)
+
+
+class Receipts(Shelf):
+    """Who saw which epoch."""
+
+    tables, values = ("receipts",), v.RECEIPTS
+
+    def write(self, connections, stored):
+        for receipt in stored:
+            p.ReceiptTable(_table(connections, "receipts")).write(receipt)
+
+    def read(self, connections):
+        return p.ReceiptTable(_table(connections, "receipts")).of_epochs("morning", 0)
+
+
+class Parked(Shelf):
+    """Entries with their bytes, and the notes of deliveries."""
+
+    tables, containers = ("parked",), ("parked",)
+    values = v.ENTRIES, {3: p.Mark.BEGUN, 4: p.Mark.ENDED}
+
+    def write(self, connections, stored):
+        entries, marks = stored
+        for entry in entries:
+            self._parked(connections).park(entry, v.ENTRY_BODY)
+        for delivery, mark in marks.items():
+            self._attempts(connections).note(self._note(), delivery, mark)
+
+    def read(self, connections):
+        parked = self._parked(connections)
+        entries = [parked.get(entry.job, entry.key) for entry in v.ENTRIES]
+        assert [parked.body(entry) for entry in entries] == [v.ENTRY_BODY] * len(entries)
+        return [_unstamped(entry) for entry in entries], self._attempts(connections).of(self._note())
+
+    def _note(self):
+        return p.submission_note("submissions", v.ENTRY_BODY, "m2")
+
+    def _parked(self, connections):
+        return p.ParkedTable(_table(connections, "parked"), _container(connections, "parked"))
+
+    def _attempts(self, connections):
+        return p.Attempts(_table(connections, "parked"))
+
+
+class Fleet(Shelf):
+    """The fleet's partition: decision, history, governors, rules, processes."""
+
+    tables = ("decisions",)
+    values = v.DECISION, v.GOVERNORS, v.RULES, v.WORKERS
+
+    def write(self, connections, stored):
+        decision, governors, rules, workers = stored
+        fleet = p.FleetTable(_table(connections, "decisions"))
+        in_force = p.RulesInForce(p.parse_rules(rules), rules, '"0x1"')
+        assert fleet.commit(p.Fleet(), p.Change(decision=v.FIRST_DECISION, in_force=in_force))
+        assert fleet.commit(fleet.read(), p.Change(decision=decision, governors=governors))
+        for worker in workers:
+            fleet.tell(worker)
+
+    def read(self, connections):
+        fleet = p.FleetTable(_table(connections, "decisions"))
+        found = fleet.read()
+        assert fleet.history(9) == [v.DECISION, v.FIRST_DECISION]
+        assert found.in_force.rules == p.parse_rules(v.RULES)
+        return found.decision, dict(found.governors), found.in_force.text, list(found.workers)
+
+
+class Diary(Shelf):
+    """What a process requested on a day."""
+
+    tables = ("usage",)
+    values = {("sluice", "table", "jobs", "QueryEntity", "useful"): 3, ("sluice", "bus", "results", "Send", "retry"): 1}
+
+    def write(self, connections, stored):
+        tally = p.RequestTally()
+        diary = p.Diary(_table(connections, "usage"), tally, Clock(), "a0b1")
+        for (*kind, cause), number in stored.items():
+            tally.add(p.Kind(*kind), p.Cause(cause), number)
+        diary.note()
+
+    def read(self, connections):
+        noted = p.noted_on(_table(connections, "usage"), v.NOON.date())
+        return {(*kind, cause.value): number for (kind, cause), number in noted.items()}
+
+
+class Audit(Shelf):
+    """Who did what."""
+
+    tables, values = ("audit",), {"entries": "3"}
+
+    def write(self, connections, stored):
+        audit = p.AuditTable(_table(connections, "audit"), Clock(v.LATER))
+        with audit.recorded(p.Command("ann", "parked replay", "failed:KeyError", "deployed", stored)) as command:
+            command.result = "done: 3 of 3"
+
+    def read(self, connections):
+        (row,) = _table(connections, "audit").list_entities()
+        assert (row["who"], row["what"], row["target"]) == ("ann", "parked replay", "failed:KeyError")
+        assert (row["why"], row["result"]) == ("deployed", "done: 3 of 3")
+        return {"entries": row["entries"]}
+
+
+class Totals(Shelf):
+    """Rows by account, and the fence before them."""
+
+    tables = ("totals",)
+    values = {"alice": {"amount": "3.30", "count": 2**40, "is_new": True}, "Bob / 7 %": {"amount": "-0.01"}}
+
+    def write(self, connections, stored):
+        writer = p.TotalsWriter(p.TotalsTable(_table(connections, "totals")), "nightly", 2)
+        for account, properties in stored.items():
+            writer.write(p.Total(account, properties))
+        writer.close()
+
+    def read(self, connections):
+        table = _table(connections, "totals")
+        fence = p.TotalsTable(table).take("nightly", 2)
+        assert (fence.revision, fence.written) == (2, len(self.values))
+        return {
+            account: self._properties(table.get_entity("nightly", p.account_key(account))) for account in self.values
+        }
+
+    def _properties(self, row):
+        own = {"PartitionKey", "RowKey", "account", "revision"}
+        return {name: getattr(value, "value", value) for name, value in row.items() if name not in own}
+
+
+class Plans(Shelf):
+    """Plans of jobs."""
+
+    containers, values = ("plans",), [v.PLAN, v.INLINE_PLAN]
+
+    def write(self, connections, stored):
+        for plan in stored:
+            self._store(connections).put(plan)
+
+    def read(self, connections):
+        names = sorted(_container(connections, "plans").list_blob_names())
+        blobs = [p.PlanBlob(name, "", "plans") for name in names]
+        return [self._store(connections).read(blob.name.rpartition("/")[0], blob) for blob in blobs]
+
+    def _store(self, connections):
+        return p.PlanStore(lambda name: _container(connections, name))
+
+
+class Results(Shelf):
+    """A chunk's result with its rejections."""
+
+    containers, values = ("results",), v.RAN
+
+    def write(self, connections, stored):
+        self._store(connections).put(v.CHUNK, stored)
+
+    def read(self, connections):
+        found = self._store(connections).find(v.CHUNK).result
+        content = _container(connections, "results").download_blob("nightly/2/7").readall()
+        _, rejections = p.read_result(content)
+        return p.Ran(found.accepted, found.rejected, p.read_partial(found, dict), b"".join(rejections))
+
+    def _store(self, connections):
+        return p.ResultStore(_container(connections, "results"))
+
+
+class Adding:
+    """A workload whose partials are texts of decimals by shop."""
+
+    name, partial = "sales", dict[str, str]
+
+    def combine(self, _mapped):
+        """Begin with nothing."""
+        return {}
+
+    def merge(self, left, right):
+        """Add up."""
+        return {shop: str(Decimal(left.get(shop, 0)) + Decimal(right.get(shop, 0))) for shop in sorted({*left, *right})}
+
+
+class Checkpoints(Shelf):
+    """What a merge of a job's results has come to."""
+
+    containers, values = ("results", "outputs"), {"north": "6.60"}
+
+    def write(self, connections, stored):
+        results = p.ResultStore(_container(connections, "results"))
+        kept = [results.put(replace_chunk(number), v.RAN) for number in range(2)]
+        assert self._merged(connections, [(one.name, one.hash) for one in kept]) == stored
+
+    def read(self, connections):
+        # From the checkpoint: none of the results is read.
+        return self._merged(connections, [("gone", "gone")] * 2)
+
+    def _merged(self, connections, blobs):
+        rows = [replace(v.ROWS[0], chunk=number, blob=name, hash=digest) for number, (name, digest) in enumerate(blobs)]
+        results, outputs = _container(connections, "results"), _container(connections, "outputs")
+        merger = p.Merger(
+            results, p.Outputs(outputs, "nightly", 2), Adding(), "nightly/2", checkpoint_every=1, merged_most=10_000
+        )
+        return merger.merge(rows, 2).partial
+
+
+def replace_chunk(number):
+    """Return the work message with another number."""
+    return p.structs.replace(v.CHUNK, chunk=number)
+
+
+class Outputs(Shelf):
+    """Parts and the manifest beside them."""
+
+    containers, values = (
+        ("outputs",),
+        {"output-000000.ndjson.zst": (b"packed", 9), "rejected-000000.ndjson.zst": (b"", 1)},
+    )
+
+    def write(self, connections, stored):
+        outputs = p.Outputs(_container(connections, "outputs"), "nightly", 2)
+        for name, (content, items) in stored.items():
+            outputs.put_part(name.removesuffix(".ndjson.zst"), content, items)
+        balance = p.Balance(p.JobState.COMPLETED_WITH_PARKED, (), ("tax",))
+        outputs.put_manifest(p.manifest_of(v.FULL, balance, 2, outputs.parts()))
+
+    def read(self, connections):
+        container = _container(connections, "outputs")
+        parts = p.Outputs(container, "nightly", 2).parts()
+        return {part.name: (container.download_blob(f"nightly/2/{part.name}").readall(), part.items) for part in parts}
+
+
+class Gates(Shelf):
+    """The blobs of gates."""
+
+    containers, values = ("gates",), v.GATES
+
+    def write(self, connections, stored):
+        for name, state in stored.items():
+            p.BlobStore(_container(connections, "gates"), name).try_write(p.encode_gate(state), None)
+
+    def read(self, connections):
+        store = _container(connections, "gates")
+        return {name: p.decode_gate(p.BlobStore(store, name).read().value, name) for name in self.values}
+
+
+class Sequences(Shelf):
+    """The blob of a sequence, and a block of its log."""
+
+    containers, values = ("ids",), v.sequence()
+
+    def write(self, connections, stored):
+        sequence, spilled = stored
+        store = p.BlobStore(_container(connections, "ids"), "transactions")
+        p.spill(store, spilled)
+        store.try_write(sequence.encode(), None)
+
+    def read(self, connections):
+        store = p.BlobStore(_container(connections, "ids"), "transactions")
+        events = tuple(p.read_log(store, p.KEPT))
+        sequence = p.parse_sequence(store.read().value, store.name)
+        return sequence, replace(sequence, next=events[-1].stop, spilled=0, events=events)
+
+
+class Rules(Shelf):
+    """The rules in force, and each version."""
+
+    containers, values = ("settings",), v.RULES
+
+    def write(self, connections, stored):
+        p.RulesBlob(_container(connections, "settings")).put(stored)
+
+    def read(self, connections):
+        rules = p.RulesBlob(_container(connections, "settings"))
+        assert rules.text(3) == rules.text()
+        return rules.text()
+
+
+SHELVES = {
+    shelf.__name__.lower(): shelf()
+    for shelf in (
+        Jobs, Held, Pointers, Receipts, Parked, Fleet, Diary, Audit, Totals,
+        Plans, Results, Checkpoints, Outputs, Gates, Sequences, Rules,
+    )
+}  # fmt: skip
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+@contextmanager
+def no_chance():
+    """Have every nonce be the next number."""
+    numbers = itertools.count(1)
+    with (
+        patch.object(secrets, "token_hex", lambda size=8: f"{next(numbers):0{2 * size}x}"),
+        patch.object(uuid, "uuid4", lambda: uuid.UUID(int=next(numbers))),
+    ):
+        yield
+
+
+def written(name, values):
+    """Return what a shelf's stores make of the values, as storage has it."""
+    storage = MemoryStorage()
+    with no_chance(), connected(storage) as connections:
+        SHELVES[name].write(connections, values)
+    return dumped(storage, SHELVES[name])
+
+
+def read_again(name, document):
+    """Return what a shelf's stores read of a document."""
+    storage = MemoryStorage()
+    restore(storage, document)
+    with no_chance(), connected(storage) as connections:
+        return SHELVES[name].read(connections)
+
+
+def connected(storage):
+    """Return connections to a storage."""
+    return p.Connections(CONNECTION_STRING, transport=lambda: storage.transport(Plan()))
+
+
+def dumped(storage, shelf):
+    """Return what lies in the shelf's tables and containers."""
+    tables = {name: [_row(row) for _, row in sorted(storage.content("table")[name].items())] for name in shelf.tables}
+    blobs = {
+        name: {blob: _blob(found) for blob, found in sorted(storage.content("blob")[name].items())}
+        for name in shelf.containers
+    }
+    return {"tables": tables, "blobs": blobs}
+
+
+def restore(storage, document):
+    """Put a document into a storage."""
+    for table, rows in document["tables"].items():
+        for number, row in enumerate(rows):
+            stamp = {"odata.etag": f'W/"{number}"', "Timestamp": "2026-11-20T12:00:00Z"}
+            storage.content("table")[table][row["PartitionKey"], row["RowKey"]] = row | stamp
+    for container, blobs in document["blobs"].items():
+        for name, found in blobs.items():
+            storage.put_blob(container, name, _content(found["content"]), found["metadata"], found["type"])
+
+
+def _row(row):
+    return {name: value for name, value in sorted(row.items()) if name not in {"odata.etag", "Timestamp"}}
+
+
+def _blob(found):
+    content, metadata = found.content, dict(found.metadata)
+    if content.startswith(_ZSTD):
+        # The bytes, and so their hash, are the library's.
+        metadata.pop("sha256", None)
+        content = {"zstd": zstandard.ZstdDecompressor().decompressobj().decompress(content).decode()}
+    else:
+        content = content.decode()
+    return {"content": content, "metadata": metadata, "type": found.type}
+
+
+def _content(said):
+    return zstandard.ZstdCompressor().compress(said["zstd"].encode()) if isinstance(said, dict) else said.encode()

@@ -1,0 +1,81 @@
+"""What is stored and sent stays as it is, byte for byte, and is read by the code that comes after."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.golden import messages, shelves
+from tests.golden import parts as p
+from tests.golden import values as v
+from tests.golden.__main__ import file_of, text_of
+
+LIMITS = p.Limits()
+
+
+def golden(name):
+    """Return a document as it is in the repository."""
+    return json.loads(file_of(name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", shelves.SHELVES)
+def test_what_is_stored_is_written_as_before(name):
+    """Names of rows, columns and blobs, types and contents; a change that is meant needs `python -m tests.golden`."""
+    made = shelves.written(name, shelves.SHELVES[name].values)
+    assert text_of(made) == file_of(name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", shelves.SHELVES)
+def test_what_was_stored_is_read_and_written_again(name):
+    """The same values come out, and storing them leaves the same bytes."""
+    found = shelves.read_again(name, golden(name))
+    assert found == shelves.SHELVES[name].values
+    assert shelves.written(name, found) == golden(name)
+
+
+def test_messages_are_sent_as_before():
+    """Bodies, byte for byte."""
+    assert text_of(messages.bodies()) == file_of("messages").read_text(encoding="utf-8")
+
+
+def test_the_bus_gets_what_it_got_before():
+    """Bodies, and the properties that subscriptions filter by."""
+    assert text_of(messages.on_the_bus()) == file_of("bus").read_text(encoding="utf-8")
+
+
+def test_words_and_keys_are_those_of_before():
+    """They stand in rows, so none goes; one that comes is written down."""
+    assert text_of(messages.words()) == file_of("words").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", v.MESSAGES)
+def test_messages_of_before_are_read(name):
+    """And sent again as they were."""
+    body = golden("messages")[name]
+    assert p.decode(body) == v.MESSAGES[name]
+    assert p.encode(p.decode(body)).decode() == body
+
+
+def test_permits_and_hints_of_before_are_read():
+    """What is on the bus during a deployment."""
+    sent = golden("messages")
+    assert p.decode_permit(sent["permit"].encode()) == v.PERMIT
+    assert p.decode_permit(sent["permit, as little as can be"].encode()) == v.LEAST_PERMIT
+    hints = [p.Hint.of(one["subject"], one["properties"]) for one in golden("bus")[:3]]
+    assert hints == [p.Hint("morning"), p.Hint("morning", "nightly"), p.Hint(job="nightly")]
+
+
+@pytest.mark.parametrize("name", v.SUBMISSIONS)
+def test_submissions_of_before_are_read(name):
+    """Publishers have no version of ours: what they send is read for good."""
+    body, said = golden("messages")[f"submission: {name}"], v.SUBMISSIONS[name]
+    found = p.read_submission(p.open_envelope(body, LIMITS), "m-1", LIMITS)
+    assert (found.job, found.workload, found.gate) == (said.job or "m-1", said.workload, said.gate)
+    assert (found.declared.items, {name: str(value) for name, value in found.declared.sums.items()}) == (
+        said.declared.items,
+        said.declared.sums,
+    )
+    content = {field: getattr(found.content, field, None) for field in ("lines", "stored", "name", "index_sha256")}
+    assert {field: value for field, value in content.items() if value is not None} == v.CONTENTS[name]
+    assert found.trace == said.trace
+    assert found.deadline == (v.NOON + timedelta(hours=21) if said.deadline else None)

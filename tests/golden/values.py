@@ -1,0 +1,306 @@
+"""Fixed values of everything that is stored: each with all of its columns, and each with as few as can be."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
+from types import MappingProxyType
+
+from tests.golden import parts as p
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LATER = NOON + timedelta(hours=1, milliseconds=250)
+SHA = "5d7eb4fbb4ae3b4bdd4d3d9dd7a6b8f8f5e0ed9f7ba1f6a9c3a5f3c6c1d7a2b4"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+AMOUNTS = MappingProxyType({"amount": Decimal("1234567890.10"), "tax": Decimal("-0.01")})
+
+TOTALS = p.Totals(
+    accepted=p.Tally(9, AMOUNTS),
+    rejected=p.Tally(1, MappingProxyType({"amount": Decimal(3)})),
+    parked=p.Tally(2, unknown=1),
+)
+ROWS = [
+    p.ChunkRow(
+        job="nightly",
+        chunk=0,
+        state=p.ChunkState.DONE,
+        revision=2,
+        settled_at=LATER,
+        totals=TOTALS,
+        blob="nightly/2/0",
+        hash=SHA,
+        milliseconds=2**31,
+    ),
+    p.ChunkRow(
+        job="nightly",
+        chunk=1,
+        state=p.ChunkState.PARKED,
+        revision=1,
+        settled_at=NOON,
+        reason="failed:ZeroDivisionError",
+    ),
+]
+FULL = p.Job(
+    job="nightly",
+    content_hash=SHA,
+    workload="billing",
+    accepted_at=NOON,
+    state=p.JobState.COMPLETED_WITH_PARKED,
+    gate="morning",
+    held_epoch=3,
+    passed_epoch=4,
+    deadline=NOON + timedelta(days=1),
+    warned=p.Risk.PREDICTED_LATE,
+    items=12,
+    chunks=2,
+    declared=AMOUNTS,
+    id_base=2**40,
+    plan=p.PlanBlob(f"nightly/{SHA}", '"0x8DD"', "plans"),
+    revision=2,
+    done=1,
+    parked_chunks=1,
+    totals=TOTALS,
+    dispatch_cursor=2,
+    started_at=NOON + timedelta(seconds=1),
+    progressed_at=NOON + timedelta(seconds=2),
+    finished_at=NOON + timedelta(seconds=3),
+    nudged_at=NOON + timedelta(minutes=10),
+    forgiven=1,
+    problem="12 items went in, 11 came out",
+    milliseconds=2**33,
+    requests=MappingProxyType({"blob-write useful": 3, "table retry": 1}),
+    trace=TRACE,
+)
+LEAST = p.Job(job="team-a~least", content_hash=SHA, workload="sales", accepted_at=LATER)
+EVENT = p.Event("000000002", '{"sluice":{"kind":"completed"}}')
+JOBS = [(FULL, ROWS, [EVENT]), (LEAST, [], [])]
+
+HELD = [
+    p.HeldEntry(
+        gate="morning", id="nightly", epoch=3, queue="call:dispatch", message='{"sluice":{"job":"ä"}}', held_at=NOON
+    ),
+    p.HeldEntry(gate="morning", id="other", epoch=0, queue="work-07", message="text", held_at=LATER),
+]
+
+POINTERS = [
+    p.Pointer("finish", NOON + timedelta(minutes=3), "nightly:2"),
+    p.Pointer("gate", datetime(1970, 1, 1, tzinfo=UTC), "morning", note="nightly"),
+    p.Pointer("job", NOON + timedelta(minutes=10), "team-a~least"),
+]
+
+CHANGES = (
+    p.GateChange(what=p.ChangeKind.SCHEDULE, epoch=2, by="ann", why="tonight", at=NOON, nonce="0a0a0a0a0a0a0a0a"),
+    p.GateChange(what=p.ChangeKind.OPEN, epoch=3, by="ann", why="ü", at=LATER, nonce="0b0b0b0b0b0b0b0b"),
+    p.GateChange(what=p.ChangeKind.CLOSE, epoch=3, by="tick", why="", at=LATER, nonce="0c0c0c0c0c0c0c0c"),
+)
+GATES = {
+    "never opened": p.GateState(),
+    "full": p.GateState(
+        epoch=3,
+        is_open=True,
+        opened_by="ann",
+        why="ü",
+        at=LATER,
+        once=True,
+        scheduled=p.Opening(at=NOON + timedelta(days=1), by="bob", why="every night", once=True),
+        nonce="0c0c0c0c0c0c0c0c",
+        changes=CHANGES,
+    ),
+}
+
+RECEIPTS = [
+    p.Receipt(
+        gate="morning",
+        epoch=3,
+        node="release@host:1",
+        how=p.SeenBy.PUSH,
+        seen_at=LATER,
+        lag=timedelta(milliseconds=250),
+        interval=timedelta(seconds=30),
+    ),
+    p.Receipt(gate="morning", epoch=4, node="host:2", how=p.SeenBy.START_UP, seen_at=NOON, lag=timedelta()),
+]
+
+ENTRY_BODY = b'{"sluice":{"kind":"chunk"}}'
+ENTRIES = [
+    p.Entry(
+        job="nightly",
+        key=p.chunk_key(7, 2),
+        stage=p.Stage.PROCESS,
+        queue="work-00",
+        reason="failed:ZeroDivisionError",
+        found="ZeroDivisionError: division by zero",
+        instead="correct the workload or what it depends on, deploy, then replay",
+        fingerprint="d4d8c9beb1a5",
+        scheme=2,
+        attempts=5,
+        first_at=NOON,
+        last_at=LATER,
+        message_id="m1",
+        sha256=sha256(ENTRY_BODY).hexdigest(),
+        size=len(ENTRY_BODY),
+        chunk=7,
+        revision=2,
+        state=p.EntryState.REPLAYED,
+        replays=2,
+        returns=1,
+        note="ann: published again",
+    ),
+    p.Entry(
+        job=p.DOOR,
+        key=p.door_key("submissions", ENTRY_BODY, "nightly"),
+        stage=p.Stage.ACCEPT,
+        queue="submissions",
+        reason="not_json",
+        found="it ends at byte 7",
+        instead="send JSON",
+        fingerprint="0123456789ab",
+        scheme=2,
+        attempts=1,
+        first_at=NOON,
+        last_at=NOON,
+        message_id="m2",
+        sha256=sha256(ENTRY_BODY).hexdigest(),
+        size=len(ENTRY_BODY),
+        claimed="nightly",
+    ),
+]
+
+OBSERVATION = p.Observation(
+    depth=120, hour=13, oldest_age=4.5, arrival_rate=10.25, drain_rate=9.5, cpu=0.75, latency=0.125, in_flight=16
+)
+DECISION = p.Decision(
+    tasks=40,
+    at=LATER,
+    terms={"rule": 120, "governor": 40, "budget": None},
+    binding="governor",
+    reason="storage pushes back, 50% of the full rate",
+    rules_version=3,
+    pressed_at=NOON,
+    observation=OBSERVATION,
+)
+FIRST_DECISION = p.Decision(0, NOON, {"rule": 0}, "rule", "the queues are empty")
+GOVERNORS = {
+    "storage": p.Governor(share=0.5, slowed_at=NOON, quiet_until=LATER, seen_at=NOON, times=2),
+    "bus": p.Governor(),
+}
+WORKERS = [
+    p.Worker(name="w1", at=LATER, started_at=NOON, in_flight=3, done=1000, busy=12.5, cpu=0.25, share=0.5),
+    p.Worker(name="w2", at=LATER, started_at=NOON, in_flight=0, done=0, busy=0.0),
+]
+RULES = """version: 3
+most: 100
+rules:
+  - name: night
+    when: {hour: {at_least: 22, below: 6}, depth: {at_least: 1000}}
+    empty_within: 30m
+    until_known: 50
+  - name: otherwise
+    tasks: 10
+"""
+
+PLAN = p.Plan(
+    job="nightly",
+    workload="billing",
+    source=p.Source(codec="zstd", blob=f"nightly/{SHA}", is_kept=True),
+    chunks=[p.PlannedChunk(0, [(0, 100, 2, SHA), (100, 50, 1, SHA)]), p.PlannedChunk(3, [(150, 70, 2, SHA)])],
+)
+INLINE_PLAN = p.Plan(
+    job="team-a~least", workload="sales", source=p.Source(codec="plain", inline="e30K"), chunks=[p.PlannedChunk(0, [])]
+)
+
+CHUNK = p.Chunk(
+    job="nightly",
+    chunk=7,
+    revision=2,
+    workload="sales",
+    codec="zstd",
+    frames=[(0, 100, 2, SHA), (100, 50, 1, SHA)],
+    first_id=2**40,
+    blob=f"nightly/{SHA}",
+    etag='"0x8DD"',
+    is_kept=True,
+    again=True,
+    trace=TRACE,
+)
+REJECTION = b'{"number":8,"reason":"no_shop","found":"the shop is empty","line":"{}"}\n'
+RAN = p.Ran(
+    accepted=p.Outcome(items=2, sums={"amount": "3.30"}),
+    rejected=p.Outcome(items=1, sums={"amount": "1.10"}),
+    partial={"north": "3.30"},
+    rejections=REJECTION,
+)
+
+MESSAGES = {
+    "dispatch": p.Dispatch(job="nightly"),
+    "chunk": CHUNK,
+    "chunk, as little as can be": p.Chunk(
+        job="least", chunk=0, revision=0, workload="sales", codec="plain", frames=[], first_id=1, inline="e30K"
+    ),
+    "result": p.Result(
+        job="nightly",
+        chunk=7,
+        revision=2,
+        blob="nightly/2/7",
+        hash=SHA,
+        accepted=p.Outcome(items=2, sums={"amount": "3.30"}),
+        rejected=p.Outcome(items=1, sums={}),
+        milliseconds=250,
+        requests={"blob-read useful": 1},
+        trace=TRACE,
+    ),
+    "result, parked": p.Result(
+        job="nightly", chunk=7, revision=2, parked=p.Outcome(items=3, sums=None), reason="killed_its_worker"
+    ),
+    "finish": p.Finish(job="nightly", revision=2),
+    "completed": p.Completed(
+        job="nightly",
+        revision=2,
+        workload="billing",
+        state="completed_with_parked",
+        accepted=p.Outcome(items=9),
+        rejected=p.Outcome(items=1),
+        parked=p.Outcome(items=2),
+    ),
+}
+PERMIT = p.Permit(slot=3, depth=120, tasks=40)
+LEAST_PERMIT = p.Permit(slot=0)
+
+SUBMISSIONS = {
+    "items": p.SubmissionFields(items=(p.Raw(b'{"account":"a","quantity":"1"}'), p.Raw(b"[1]"))),
+    "a framed blob, and every field": p.SubmissionFields(
+        job="nightly",
+        workload="sales",
+        gate="morning",
+        deadline="2026-11-21T09:00:00Z",
+        trace=TRACE,
+        declared=p.DeclaredFields(items=2, sums={"amount": "3.30"}),
+        payload=p.PayloadFields(blob=f"nightly/{SHA}", codec="zstd", index=SHA),
+    ),
+    "a file": p.SubmissionFields(job="file", payload=p.PayloadFields(blob="drop/file.ndjson.gz", codec="gzip")),
+    "inline": p.SubmissionFields(job="inline", payload=p.PayloadFields(inline="e30K", codec="plain")),
+}
+#: What is read of the payload of each.
+CONTENTS = {
+    "items": {"lines": (b'{"account":"a","quantity":"1"}', b"[1]")},
+    "a framed blob, and every field": {"name": f"nightly/{SHA}", "index_sha256": SHA},
+    "a file": {"name": "drop/file.ndjson.gz"},
+    "inline": {"stored": b"{}\n"},
+}
+
+
+def sequence():
+    """Return a sequence that spilled its first events, and those as they were before."""
+
+    def signature(number):
+        return p.Signature(f"host:{number % 2}", f"{number:016x}", NOON + timedelta(seconds=number, milliseconds=5))
+
+    grown = p.created(1, signature(0))
+    for number in range(1, p.KEPT):
+        grown = p.reserve(grown, 100, signature(number))
+    spilled = grown
+    told = p.Account(open=(range(1, 5), range(7, 9)), left=(range(5, 7),))
+    later = p.reserve(grown, 1000, signature(64), told)
+    later = p.close(later, [range(later.next - 400, later.next)], [range(9, 11)], signature(65))
+    later = p.resume(later, 2**40, (later.spilled, later.next), signature(66))
+    return replace(later, spilled=p.KEPT, events=later.events[p.KEPT :]), spilled
