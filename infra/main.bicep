@@ -39,7 +39,7 @@ param dequeue string = 'trigger'
 @description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')
 param tickSchedule string = '0 * * * * *'
 
-@description('Further app settings by name, over the defaults of the code: docs/design.md and the README list them.')
+@description('Further app settings by name, over the defaults of the code: docs/settings.md lists them.')
 param settings object = {}
 
 @description('Version of Python. The remote build must have wheels for it.')

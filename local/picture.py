@@ -1,4 +1,4 @@
-"""The picture of the architecture: what triggers each function is asked of the app, what each writes is said here.
+"""The picture of the architecture: the app names the trigger of each function, this module names its writes.
 
 A test holds every name in it against the topology, and every function of the app against it.
 """

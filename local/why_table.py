@@ -7,12 +7,12 @@ from local.errors import StackError
 from local.infra.tables import Table
 from local.paths import ROOT
 
-#: Who is compared: how its row begins there, and what it is called here.
+#: The contenders: the beginning of each row there, and the name used here.
 WHO: Final = {
-    "Sluice, chunks of 1,000": "Sluice, a thousand transactions a chunk",
-    "Sluice, chunks of 4,000": "Sluice, four thousand a chunk",
+    "Sluice, chunks of 1,000": "Sluice, a thousand transactions per chunk",
+    "Sluice, chunks of 4,000": "Sluice, four thousand per chunk",
     "one message each, aio": "a message for each transaction; a crash loses some",
-    "whole job, naive": "a message, an id and a table row for each, which lasts through a crash",
+    "whole job, naive": "a message, an id and a table row for each, which survives a crash",
 }
 _ROW: Final = r"^\| {name}[^|]*\|[^|]*\|[^|]*\| ([\d.,]+) \|"
 

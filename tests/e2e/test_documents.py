@@ -59,8 +59,8 @@ def typed(stack_settings, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tutorial(typed):
-    """The README's tutorial, typed; the other pages go on with its job."""
-    (script,) = (block for block in blocks("README.md") if "sluice submit" in block)
+    """The tutorial of docs/first-job.md, typed; the other pages go on with its job."""
+    (script,) = blocks("docs/first-job.md")
     return typed(script)
 
 

@@ -75,17 +75,17 @@ def _holds(state):
 #: (document, what stands there, whether its effect is there)
 EXAMPLES = [
     (
-        "README.md",
+        "docs/first-job.md",
         "sluice submit usage.ndjson --job first --workload billing --gate nightly --sum quantity",
         _is_first_held,
     ),
-    ("README.md", "sluice gate list", _prints("nightly", "1")),
+    ("docs/first-job.md", "sluice gate list", _prints("nightly", "1")),
     ("docs/scaling.md", "sluice tune plan nightly --minutes 10", _prints("process_chunk")),
-    ("README.md", 'sluice gate open nightly --yes --why "first try"', _opened(1)),
-    ("README.md", "sluice jobs watch first", _is_first_right),
-    ("README.md", "sluice cost job first", _prints("first")),
-    ("README.md", "sluice parked list", _prints("nothing is parked")),
-    ("README.md", "sluice ids explain transactions 1", _prints("1")),
+    ("docs/first-job.md", 'sluice gate open nightly --yes --why "first try"', _opened(1)),
+    ("docs/first-job.md", "sluice jobs watch first", _is_first_right),
+    ("docs/first-job.md", "sluice cost job first", _prints("first")),
+    ("docs/first-job.md", "sluice parked list", _prints("nothing is parked")),
+    ("docs/first-job.md", "sluice ids explain transactions 1", _prints("1")),
     (
         "docs/operating.md",
         "sluice doctor",
@@ -143,6 +143,6 @@ EXAMPLES = [
     ("docs/cost.md", "sluice cost day", _prints("in all")),
     ("docs/cost.md", "sluice cost idle --push", _prints("the app", "known")),
     ("docs/cost.md", "sluice cost compare", _prints("push")),
-    ("docs/cost.md", "sluice cost seed", _prints("Sluice")),
+    ("docs/cost.md", "sluice cost example", _prints("Sluice")),
     ("docs/cost.md", "sluice cost prices", lambda world: "queue" in json.dumps(json.loads(world.said))),
 ]

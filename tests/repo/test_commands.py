@@ -27,13 +27,14 @@ PYTHON = [
 NOT_HERE = {"cloud", "docker"}
 #: The test that runs the blocks of a document, or starts what they start.
 RUN_BY = {
-    "README.md": "tests/e2e/test_documents.py",
+    "README.md": "tests/e2e/test_up.py",
     # CI runs these targets themselves.
     "docs/contributing.md": "tests/repo/test_documents.py",
     "docs/cost.md": "tests/e2e/test_documents.py",
     "docs/operating.md": "tests/e2e/test_documents.py",
     "docs/parked.md": "tests/e2e/test_documents.py",
     "docs/scaling.md": "tests/e2e/test_documents.py",
+    "docs/first-job.md": "tests/e2e/test_documents.py",
     "docs/formats.md": "tests/publish/test_published_by_others.py",
     "docs/local-stack.md": "tests/e2e/test_up.py",
 }

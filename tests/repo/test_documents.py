@@ -29,7 +29,7 @@ def test_files_made_from_the_code_are_up_to_date(file):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_links_inside_the_project_lead_somewhere(document):
     """Every relative link names a file that is there."""
-    links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", document.read_text())
+    links = re.findall(r"\]\((?!https?://|#|\.\./\.\./actions/)([^)#\s]+)", document.read_text())
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
@@ -67,9 +67,19 @@ def test_the_two_commands_and_what_they_need_stand_by_line_30():
         assert part in first
 
 
-def test_the_tree_in_the_readme_is_the_tree():
-    """Every folder and file that the README lists is there, and every top-level folder is listed."""
-    tree = re.search(r"```text\n(.*?)```", README, re.DOTALL)[1]
+def test_the_readme_is_short():
+    """Its plan has ninety lines; more belongs on a page that it links."""
+    assert len(README.splitlines()) <= 90
+
+
+def test_the_readme_links_every_page():
+    """A page that no link leads to is not found."""
+    assert {document.name for document in DOCUMENTS} <= {*re.findall(r"\(docs/([a-z-]+\.md)", README), "README.md"}
+
+
+def test_the_tree_in_contributing_is_the_tree():
+    """Every folder and file that docs/contributing.md lists is there, and every top-level folder is listed."""
+    tree = re.search(r"```text\n(.*?)```", (ROOT / "docs" / "contributing.md").read_text(), re.DOTALL)[1]
     listed = {line.split()[0].rstrip("/") for line in tree.splitlines() if line.strip()}
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     top = {path.split("/")[0] for path in tracked.splitlines() if "/" in path and not path.startswith(".")}

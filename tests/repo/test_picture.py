@@ -1,5 +1,8 @@
-"""The picture in the README: its functions are the app's, its names are the topology's."""
+"""The picture in docs/design.md: its functions are the app's, its names are the topology's."""
 
+import re
+
+from local.paths import ROOT
 from local.picture import WRITES, picture, triggers
 from shared.topology import topology
 
@@ -27,6 +30,14 @@ def test_every_name_in_the_picture_is_in_the_topology():
     """What triggers a function and what is written exists."""
     sources = {source.removesuffix("/$DeadLetterQueue") for source in triggers().values()} - {"http", "timer"}
     assert sources | {name for written in WRITES.values() for name in written} <= names()
+
+
+def test_the_small_picture_in_the_readme_names_functions_of_the_app():
+    """At most eight boxes; a box that is called as a function is one."""
+    drawn = re.search(r"```mermaid\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    boxes = set(re.findall(r"\b([a-z_]+)\b(?=[(\[{]| -| *$)", drawn, re.MULTILINE)) - {"flowchart"}
+    assert 6 <= len(boxes) <= 8
+    assert {box for box in boxes if "_" in box} <= set(triggers())
 
 
 def test_the_only_route_is_the_one_that_costs_nothing():
