@@ -12,17 +12,17 @@ from typing import Any, Final, Protocol
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
+from shared.bus import FAILURES, BusSender, Destination
 from shared.closing import Closing
 from shared.connections import Connections
 from shared.errors import SignalNotSentError
-from shared.kept_sender import FAILURES, KeptSender
 from shared.pipeline.messages import PERMIT, Permit, encode_permit
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told
-from shared.usage.meter import BusOperation
 
 TOPIC: Final = "signals"
+_SIGNALS: Final = Destination("topic", TOPIC)
 #: The kind of a hint, by which subscriptions filter.
 RELEASE: Final = "release"
 #: Two intervals of the tick: by then the flag is found by polling, and another permit is sent where one is needed.
@@ -75,11 +75,9 @@ class BusSignals:
 
     def _send(self, message: ServiceBusMessage, saying: str) -> None:
         try:
-            with self._connections.bus_client() as bus, bus.get_topic_sender(TOPIC) as sender:
-                self._connections.meter.count_bus(BusOperation.SEND, TOPIC)
-                sender.send_messages(message)
+            with BusSender(self._connections, attempts=1) as sender:
+                sender.send(_SIGNALS, [message])
         except (ServiceBusError, OSError) as error:
-            self._connections.pushback.on_bus_error(error)
             raise SignalNotSentError(
                 f"the signal {saying} was not sent ({type(error).__name__}): "
                 "nobody misses it, everything is found by the next poll"
@@ -114,7 +112,7 @@ class BusPermits(Closing):
     """SendPermits over Service Bus, on a connection that is kept; close it when done."""
 
     def __init__(self, connections: Connections) -> None:
-        self._sender = KeptSender(connections, TOPIC, lambda bus: bus.get_topic_sender(TOPIC))
+        self._sender = BusSender(connections)
 
     def __call__(self, permits: Sequence[Permit], /) -> int:
         """Send them; a bus that is away is left to the tick."""
@@ -122,7 +120,7 @@ class BusPermits(Closing):
         for begin in range(0, len(permits), MOST_AT_ONCE):
             batch = permits[begin : begin + MOST_AT_ONCE]
             try:
-                self._sender.send([_permit_message(permit) for permit in batch])
+                self._sender.send(_SIGNALS, [_permit_message(permit) for permit in batch])
             except FAILURES as error:
                 tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=told(error))
                 break

@@ -8,6 +8,7 @@ from typing import Any, Final
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
+from shared.bus import BusSender, Destination
 from shared.clock import Clock
 from shared.connections import Connections
 from shared.errors import SignalNotSentError
@@ -18,9 +19,8 @@ from shared.pending import OUTBOX_POINTER, Pending, Pointer
 from shared.pipeline.messages import Completed, Outcome, decode, encode
 from shared.telemetry import events
 from shared.telemetry.event import tell
-from shared.usage.meter import BusOperation
 
-TOPIC: Final = "job-events"
+_JOB_EVENTS: Final = Destination("topic", "job-events")
 #: What subscriptions filter by.
 KIND: Final = "completed"
 #: Longer than any finisher takes between its pointer and its event.
@@ -97,11 +97,9 @@ class BusAnnouncements:
             message_id=bus_name(f"{event.job}:{event.revision}"),
         )
         try:
-            with self._connections.bus_client() as bus, bus.get_topic_sender(TOPIC) as sender:
-                self._connections.meter.count_bus(BusOperation.SEND, TOPIC)
-                sender.send_messages(message)
+            with BusSender(self._connections, attempts=1) as sender:
+                sender.send(_JOB_EVENTS, [message])
         except (ServiceBusError, OSError) as error:
-            self._connections.pushback.on_bus_error(error)
             raise SignalNotSentError(
                 f"nobody was told that job {event.job!r} is {event.state} ({type(error).__name__}): "
                 "it stays in the outbox and the tick sends it"

@@ -9,14 +9,15 @@ from typing import Final, Protocol
 from azure.servicebus import ServiceBusMessage
 from msgspec import structs
 
+from shared.bus import FAILURES, BusSender, Destination
 from shared.closing import Closing
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
-from shared.kept_sender import FAILURES, KeptSender
 from shared.payload.names import bus_name
 from shared.pipeline.messages import Result, encode
 
 QUEUE: Final = "results"
+_RESULTS: Final = Destination("bus", QUEUE)
 #: What a result message may have: a settler holds a thousand of them, and the row keeps the same fields.
 MOST_BYTES: Final = 1024
 #: Results in one transfer, well under what a message of the cheapest tier may have.
@@ -63,7 +64,7 @@ class BusResults(Closing):
     """
 
     def __init__(self, connections: Connections) -> None:
-        self._sender = KeptSender(connections, QUEUE, lambda bus: bus.get_queue_sender(QUEUE))
+        self._sender = BusSender(connections)
         self._waiting: deque[_Waiting] = deque()
         #: Of the thread that sends for all.
         self._lock = Lock()
@@ -88,7 +89,7 @@ class BusResults(Closing):
             one.failure = ConnectionError("the sending was interrupted")
         failure: Exception | None = None
         try:
-            self._sender.send([one.message for one in batch])
+            self._sender.send(_RESULTS, [one.message for one in batch])
         except FAILURES as error:
             failure = error
         for one in batch:
