@@ -32,6 +32,7 @@ work = works(
     Workloads.load(settings.workloads, os.environ),
     work_queues=settings.work_queues,
     merged_most=settings.merged_most,
+    poison=settings.poison,
 )
 woken = push(connections, settings, work) if settings.dequeue is Dequeue.PUSH else None
 stages = line(connections, settings, gates, work, woken)

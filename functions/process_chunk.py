@@ -2,7 +2,7 @@
 
 import azure.functions as func
 
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.settings import Settings
 from shared.telemetry.failure import discreet
 from shared.wiring import Works

@@ -21,6 +21,7 @@ from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
 from local.why_table import why
+from shared.parked.policy import DEFAULT_POLICY
 from shared.payload.limits import MIB, Limits
 from shared.payload.reasons import Reason
 from shared.pipeline import weights
@@ -140,6 +141,19 @@ def _limits() -> str:
     return markdown(("bound", "at most"), rows)
 
 
+def _poison() -> str:
+    limits, name = DEFAULT_POLICY, "`SLUICE_POISON_{}`".format
+    rows = [
+        ("an unknown failure is parked at delivery", limits.deliveries, name("DELIVERIES")),
+        ("the begin and the end of a delivery are noted from delivery", limits.noted_from, "fixed"),
+        ("what kills its process is parked, before any work, at delivery", limits.killed_at, name("KILLED_AT")),
+        ("if at least so many noted deliveries began and never ended", limits.deaths, name("DEATHS")),
+        ("a job pauses if more of its chunks are parked than", f"{limits.pause_share:.0%}", name("PAUSE_PERCENT")),
+        ("and more than", limits.pause_chunks, name("PAUSE_CHUNKS")),
+    ]
+    return markdown(("limit", "by default", "setting"), [(what, str(value), by) for what, value, by in rows])
+
+
 def _memory() -> str:
     chunk = weights.of_chunk(4_000 * 40, 4_000 * 170, 4_000, Limits())
     rows = [
@@ -215,6 +229,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "reasons": _reasons,
     "limits": _limits,
     "memory": _memory,
+    "poison": _poison,
     "prices": _prices,
     "idle": _idle,
     **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES, "why": why}.items()},

@@ -18,7 +18,8 @@ from local.host.launcher import Host
 from local.paths import ROOT
 from local.provision import provision
 from local.servicebus.launcher import Broker
-from shared.settings import BUS, STORAGE, Settings
+from shared.connection_settings import BUS, STORAGE
+from shared.settings import Settings
 from shared.topology import topology
 
 

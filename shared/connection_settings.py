@@ -15,6 +15,10 @@ STORAGE_SERVICES: Final[Mapping[str, str]] = {
     "table": "tableServiceUri",
 }
 BUS_SERVICES: Final[Mapping[str, str]] = {"bus": "fullyQualifiedNamespace"}
+#: The settings that name the app's storage account and its Service Bus namespace; triggers name them too.
+STORAGE, BUS = "SluiceStorage", "SluiceBus"
+#: Where each of them leads to, with the fields that say where that is.
+CONNECTIONS: Final = {STORAGE: STORAGE_SERVICES, BUS: BUS_SERVICES}
 ACCOUNT_NAME: Final = "accountName"
 _LOGIN_FIELDS: Final = ("credential", "clientId", "managedIdentityResourceId", "tenantId", "clientSecret")
 #: The only kind of credential that has a name; without one, whoever runs the program logs in.
@@ -129,3 +133,8 @@ def _no_key(name: str, services: Mapping[str, str]) -> str:
         f"{name} holds a key, and in Azure the app logs in by its identity: set {instead}, with "
         f"{name}__credential={MANAGED_IDENTITY} and {name}__clientId for a user-assigned one, and remove the key"
     )
+
+
+def find_connection(name: str, environ: Mapping[str, str], *, is_person: bool = False) -> Found:
+    """Return the connection that settings of this name give."""
+    return find(name, CONNECTIONS[name], environ, is_person=is_person)

@@ -19,8 +19,8 @@ from shared.answers import WholeReplies
 from shared.clock import SystemClock
 from shared.closing import Closing
 from shared.concurrency.pushback import Pushback
-from shared.connection_settings import ByLogin, Login
-from shared.settings import BUS, STORAGE, SettingsError, find_connection, missing
+from shared.connection_settings import BUS, STORAGE, ByLogin, Login, find_connection
+from shared.settings import SettingsError, missing
 from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.usage.meter import Meter
 

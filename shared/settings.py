@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
-from shared.connection_settings import BUS_SERVICES, STORAGE_SERVICES, Found, find
+from shared.connection_settings import BUS, STORAGE, find_connection
 from shared.dequeue.backoff import BackOff
 from shared.dequeue.notify import Notify, When
+from shared.parked.policy import DEFAULT_POLICY, PoisonPolicy
 from shared.rooms import read_rooms
 from shared.telemetry.choice import Wanted
 
@@ -25,10 +26,6 @@ LOCAL_BUS = (
     "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;"
     "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
 )
-#: The settings that name the app's storage account and its Service Bus namespace; triggers name them too.
-STORAGE, BUS = "SluiceStorage", "SluiceBus"
-#: What each of them leads to, with the fields that say where that is.
-CONNECTIONS: Final = {STORAGE: STORAGE_SERVICES, BUS: BUS_SERVICES}
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
@@ -57,77 +54,68 @@ class Setting:
     is_connection: bool = False
 
 
+def _optional(name: str, what: str, value: str) -> Setting:
+    """Return a setting whose default is its local value too."""
+    return Setting(name, what, value, default=value)
+
+
+def _poison(name: str, what: str, value: float) -> Setting:
+    return _optional(f"SLUICE_POISON_{name}", f"poison: {what}", f"{value:g}")
+
+
 SETTINGS = (
     Setting(STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True),
     Setting(BUS, "the Service Bus namespace: results, signals, events of jobs", LOCAL_BUS, is_connection=True),
-    Setting("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1", default="1"),
-    Setting(
+    _optional("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1"),
+    _optional(
         "SLUICE_ROOMS",
         "rooms of publishers that do not trust each other, separated by commas: small letters, digits and single hyphens",
         "",
-        default="",
     ),
-    Setting("SLUICE_CHUNK_ITEMS", "transactions of a chunk, 1 to 100000", "1000", default="1000"),
-    Setting(
-        "SLUICE_MERGED_MIB", "MiB of JSON that the merged partial of a job may have, 1 to 1024", "16", default="16"
-    ),
-    Setting(
+    _optional("SLUICE_CHUNK_ITEMS", "transactions of a chunk, 1 to 100000", "1000"),
+    _optional("SLUICE_MERGED_MIB", "MiB of JSON that the merged partial of a job may have, 1 to 1024", "16"),
+    _optional(
         "SLUICE_CHUNK_OVERDUE_SECONDS",
         "how long a job may be silent before the tick puts its chunks again, 60 to 86400",
         "600",
-        default="600",
     ),
-    Setting(
-        # Not below 8: what the host leaves on a poison queue lives for 7, and is parked from there.
-        "SLUICE_RETENTION_DAYS",
-        "how long a finished job keeps its payload, results and chunk rows, 8 to 3650",
-        "30",
-        default="30",
+    # Not below 8: what the host leaves on a poison queue lives for 7, and is parked from there.
+    _optional(
+        "SLUICE_RETENTION_DAYS", "how long a finished job keeps its payload, results and chunk rows, 8 to 3650", "30"
     ),
-    Setting(
-        "SLUICE_WORKLOADS",
-        "the workloads that jobs may name, as `module:Class`, separated by commas",
-        BILLING,
-        default=BILLING,
-    ),
-    Setting(
+    _optional("SLUICE_WORKLOADS", "the workloads that jobs may name, as `module:Class`, separated by commas", BILLING),
+    _optional(
         "SLUICE_DEQUEUE",
         "what takes work off the work queues: `trigger` (the host polls) or `push` (signals wake instances)",
         "trigger",
-        default="trigger",
     ),
-    Setting(
+    _optional(
         "SLUICE_NOTIFY",
         "push: when permits are sent for what is put on a work queue: `each`, `first`, `depth` or `burst`",
         "burst",
-        default="burst",
     ),
-    Setting("SLUICE_NOTIFY_WHEN", "push: permits go `before` or `after` the put", "after", default="after"),
-    Setting(
-        "SLUICE_PERMIT_TASKS", "push: dequeue tasks that a permit starts on an instance, 1 to 32", "4", default="4"
-    ),
-    Setting("SLUICE_IDLE_SHORTEST_MS", "a worker that polls: its first rest when idle, 0 to 60000", "0", default="0"),
-    Setting(
-        "SLUICE_IDLE_STEP_MS", "a worker that polls: what each rest adds, doubled, 1 to 60000", "100", default="100"
-    ),
-    Setting(
-        "SLUICE_IDLE_LONGEST_MS",
-        "a worker that polls: its longest rest when idle, 1 to 3600000",
-        "1000",
-        default="1000",
-    ),
-    Setting(
+    _optional("SLUICE_NOTIFY_WHEN", "push: permits go `before` or `after` the put", "after"),
+    _optional("SLUICE_PERMIT_TASKS", "push: dequeue tasks that a permit starts on an instance, 1 to 32", "4"),
+    _optional("SLUICE_IDLE_SHORTEST_MS", "a worker that polls: its first rest when idle, 0 to 60000", "0"),
+    _optional("SLUICE_IDLE_STEP_MS", "a worker that polls: what each rest adds, doubled, 1 to 60000", "100"),
+    _optional("SLUICE_IDLE_LONGEST_MS", "a worker that polls: its longest rest when idle, 1 to 3600000", "1000"),
+    _optional(
         "SLUICE_BUDGET_PER_DAY",
         "what the app's own requests may cost on a day, in the currency of the prices: slows work down; or `none`",
         "none",
-        default="none",
     ),
-    Setting(
+    _optional(
         "SLUICE_TELEMETRY",
         "spans and metrics: `off`, `otel` (OpenTelemetry's provider of the process) or `print` (spans in the log)",
         "off",
-        default="off",
     ),
+    _poison("DELIVERIES", "an unknown failure is parked at this delivery, 1 to 99", DEFAULT_POLICY.deliveries),
+    _poison("KILLED_AT", "what kills its process is parked at this delivery, 5 to 99", DEFAULT_POLICY.killed_at),
+    _poison("DEATHS", "... if so many deliveries began and never ended, 2 to KILLED_AT - 3", DEFAULT_POLICY.deaths),
+    _poison(
+        "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
+    ),
+    _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
     # No default: the host reads it where the trigger names it, and knows nothing of this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -151,6 +139,8 @@ class Settings:
     permit_tasks: int
     #: Of a worker that polls.
     backoff: BackOff
+    #: When a message is poison, and when a job has too many of them.
+    poison: PoisonPolicy
     #: None: no budget.
     budget_per_day: Decimal | None
     telemetry: Wanted
@@ -174,6 +164,7 @@ class Settings:
         shortest = _whole_number("SLUICE_IDLE_SHORTEST_MS", 0, 60_000, environ, problems.append)
         step = _whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000, environ, problems.append)
         longest = _whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000, environ, problems.append)
+        poison = _poison_policy(environ, problems.append)
         budget = _amount_or_none("SLUICE_BUDGET_PER_DAY", environ, problems.append)
         telemetry = _one_of("SLUICE_TELEMETRY", Wanted, environ, problems.append)
         if problems:
@@ -190,15 +181,11 @@ class Settings:
             notify_when=notify_when,
             permit_tasks=permit_tasks,
             backoff=BackOff(shortest=shortest / 1000, step=step / 1000, longest=longest / 1000),
+            poison=poison,
             budget_per_day=budget,
             telemetry=telemetry,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )
-
-
-def find_connection(name: str, environ: Mapping[str, str], *, is_person: bool = False) -> Found:
-    """Return the connection that settings of this name give."""
-    return find(name, CONNECTIONS[name], environ, is_person=is_person)
 
 
 def _problems(setting: Setting, environ: Mapping[str, str]) -> Sequence[str]:
@@ -225,6 +212,19 @@ def _amount_or_none(name: str, environ: Mapping[str, str], report: Callable[[str
             return amount
     report(f"{name} is {text!r}, expected an amount above 0, such as 2.50, or none")
     return None
+
+
+def _poison_policy(environ: Mapping[str, str], report: Callable[[str], None]) -> PoisonPolicy:
+    def number(name: str, lowest: int, highest: int) -> int:
+        return _whole_number(f"SLUICE_POISON_{name}", lowest, highest, environ, report)
+
+    # The host gives a message up at its hundredth delivery. One death may be an outage, and only noted ones count.
+    deliveries, killed_at = number("DELIVERIES", 1, 99), number("KILLED_AT", DEFAULT_POLICY.noted_from + 2, 99)
+    deaths = number("DEATHS", 2, killed_at - DEFAULT_POLICY.noted_from)
+    share, chunks = number("PAUSE_PERCENT", 0, 100) / 100, number("PAUSE_CHUNKS", 0, 1_000_000)
+    return PoisonPolicy(
+        deliveries=deliveries, killed_at=killed_at, deaths=deaths, pause_share=share, pause_chunks=chunks
+    )
 
 
 def _one_of(name: str, choices: type[_Choice], environ: Mapping[str, str], report: Callable[[str], None]) -> _Choice:

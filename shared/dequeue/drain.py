@@ -21,8 +21,7 @@ from shared.dequeue.slots import SlotLease, Slots
 from shared.dequeue.telling import Telling
 from shared.dequeue.work_queue import Source
 from shared.errors import StorageUnavailableError
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.messages import Permit, decode_permit
+from shared.pipeline.messages import Delivery, Permit, decode_permit
 from shared.signals import SendPermits
 from shared.telemetry import events
 from shared.telemetry.event import tell

@@ -21,7 +21,7 @@ from shared.dequeue.renewal import Renewals
 from shared.dequeue.sizing import Pace
 from shared.dequeue.task import Crew, DequeueTask
 from shared.dequeue.work_queue import Source
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told

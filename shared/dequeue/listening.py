@@ -7,7 +7,7 @@ from math import inf
 from typing import Protocol, TypeAlias
 
 from shared.dequeue.backoff import BackOff
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from shared.dequeue.listening import Observer
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told

@@ -15,7 +15,7 @@ from shared.dequeue.renewal import Renewals
 from shared.dequeue.sizing import Pace, receive_size
 from shared.dequeue.work_queue import Held, Source
 from shared.errors import StorageUnavailableError
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.usage.meter import looking
 
 #: A task ends after so many receives in a row that failed, unless it is the one that stays.

@@ -1,6 +1,6 @@
 """Writes down what goes wrong with messages while a listener runs; a host does that for its own triggers only."""
 
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told

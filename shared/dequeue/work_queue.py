@@ -10,7 +10,7 @@ from azure.storage.queue import QueueClient, QueueMessage
 
 from shared.answers import expecting_an_answer
 from shared.clock import Clock
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import told

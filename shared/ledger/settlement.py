@@ -11,6 +11,7 @@ from typing import Final
 
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
 from shared.ledger.results import misfit, row_of
+from shared.parked.policy import DEFAULT_POLICY, PoisonPolicy
 from shared.pipeline.messages import Result
 
 #: Sums and causes by name that one job's row may carry; a row has a limit, and names come from outside.
@@ -18,22 +19,6 @@ MOST_NAMES: Final = 64
 LONGEST_NAME: Final = 100
 #: Chunks of a job in one of these may still be outstanding.
 _UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RUNNING, JobState.PAUSED})
-
-
-@dataclass(frozen=True, slots=True)
-class ParkLimit:
-    """When a job pauses instead of parking everything: too large a share of its chunks, and more than a few."""
-
-    share: float = 0.2
-    more_than: int = 5
-
-    def is_passed(self, job: Job) -> bool:
-        """Whether too much is parked; what a person has already seen does not count."""
-        fresh = job.parked_chunks - job.forgiven
-        return fresh > self.more_than and fresh > self.share * job.chunks
-
-
-DEFAULT_LIMIT: Final = ParkLimit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +64,7 @@ def settle(
     stored: Mapping[int, ChunkRow],
     results: Iterable[Result],
     now: datetime,
-    limit: ParkLimit = DEFAULT_LIMIT,
+    policy: PoisonPolicy = DEFAULT_POLICY,
 ) -> Settlement:
     """Return what to write for these results; `stored` are the rows known to exist, which may be too few.
 
@@ -90,7 +75,7 @@ def settle(
         reason = misfit(job, result) or _entered(book, row_of(result, now), result)
         if reason:
             book.refused.append(Refused(result, reason))
-    moved = _moved_on(job, book.job, now, limit) if book.fresh else job
+    moved = _moved_on(job, book.job, now, policy) if book.fresh else job
     return Settlement(
         moved,
         tuple(row for row in book.fresh.values() if row.chunk not in stored),
@@ -148,7 +133,7 @@ def _has_room(job: Job) -> bool:
     return len(names) <= MOST_NAMES and all(len(name) <= LONGEST_NAME for name in names)
 
 
-def _moved_on(before: Job, job: Job, now: datetime, limit: ParkLimit) -> Job:
+def _moved_on(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -> Job:
     """Return the credited job in the state that follows."""
     job = replace(job, progressed_at=now, started_at=job.started_at or now)
     if before.has_ended:
@@ -157,6 +142,7 @@ def _moved_on(before: Job, job: Job, now: datetime, limit: ParkLimit) -> Job:
         return replace(job, state=JobState.FINISHING, revision=job.revision + 1, finished_at=None, problem=None)
     if job.has_ended:
         return replace(job, state=JobState.FINISHING)
-    if job.state in _UNFINISHED and limit.is_passed(job):
+    # What a person has seen already does not count.
+    if job.state in _UNFINISHED and policy.pauses(job.parked_chunks - job.forgiven, job.chunks):
         return replace(job, state=JobState.PAUSED)
     return job

@@ -10,10 +10,10 @@ from azure.storage.queue import QueueClient, QueueMessage
 
 from shared.answers import expecting_an_answer
 from shared.errors import RefusedError
-from shared.parked.attempts import Attempts, submission_note
 from shared.parked.door import at_the_door, claimed_job, is_nameless
 from shared.parked.entry import INSTEAD, NO_JOB, Entry, Stage, chunk_key, content_key, finish_key, result_key
 from shared.parked.parking import FailedMessage, Parking, parked_result
+from shared.parked.policy import Attempts, submission_note
 from shared.payload.names import is_job
 from shared.pipeline.messages import Chunk, Finish, Internal, Result, decode, unwrap
 from shared.pipeline.send_result import SendResult

@@ -20,7 +20,7 @@ from azure.storage.blob import ContainerClient
 from shared.answers import expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError
 from shared.parked.entry import DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, Stage, content_key
-from shared.pipeline.failure import Nature, nature_of
+from shared.parked.policy import Nature, nature_of
 from shared.telemetry import events
 from shared.telemetry.event import tell
 from shared.telemetry.failure import place, told

@@ -6,9 +6,9 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.errors import RefusedError
+from shared.parked.cause import FINGERPRINT_SCHEME, fingerprint_of, reason_of
 from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, RESUME, Entry, Stage
 from shared.parked.parked_table import ParkedTable
-from shared.pipeline.failure import FINGERPRINT_SCHEME, fingerprint_of, reason_of
 from shared.pipeline.messages import Chunk, Outcome, Result
 from shared.telemetry import events
 from shared.telemetry.event import tell

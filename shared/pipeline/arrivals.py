@@ -1,11 +1,11 @@
 """What arrives on `submissions`: submissions, and what publishers send that is none. Nothing of the app's own comes here."""
 
-from shared.parked.attempts import submission_note
 from shared.parked.door import at_the_door, claimed_job
 from shared.parked.parking import Parking
+from shared.parked.policy import Deliveries, submission_note
 from shared.payload import open_envelope
 from shared.pipeline.accept import Acceptance
-from shared.pipeline.deliveries import Deliveries, Delivery
+from shared.pipeline.messages import Delivery
 from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
 from shared.topology import room_of_queue
@@ -19,12 +19,11 @@ class Arrivals:
 
     def handle(self, delivery: Delivery) -> None:
         """Return when the message needs nobody any more; raise to have it delivered again."""
-        self._deliveries.attempt(
-            submission_note(delivery.queue, delivery.body, delivery.message_id),
-            delivery.count,
-            lambda: self._work(delivery),
-            lambda error: self._park(delivery, error),
-        )
+        note = submission_note(delivery.queue, delivery.body, delivery.message_id)
+        error = self._deliveries.attempt(note, delivery.count, lambda: self._work(delivery))
+        if error is not None:
+            self._park(delivery, error)
+            self._deliveries.forget(note, delivery.count)
 
     def _work(self, delivery: Delivery) -> None:
         envelope = open_envelope(delivery.body, self._acceptance.limits)

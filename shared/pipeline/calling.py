@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shared.errors import FinishRefusedError
-from shared.pipeline.failure import Nature, nature_of
+from shared.parked.policy import Nature, nature_of
 from shared.workloads import Line, Total
 from shared.workloads.workload import AnyWorkload
 

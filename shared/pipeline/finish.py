@@ -24,9 +24,9 @@ from shared.ledger.decisions import finished, halted
 from shared.ledger.ledger import Ledger, Written, change, counting
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.memory import Lanes
+from shared.parked.policy import Nature, nature_of
 from shared.pending import Pointer
 from shared.pipeline.calling import items_of
-from shared.pipeline.failure import Nature, nature_of
 from shared.pipeline.manifest import manifest_of
 from shared.pipeline.merge import CHECKPOINT_EVERY, MERGED_MOST, Merged, Merger
 from shared.pipeline.messages import Finish

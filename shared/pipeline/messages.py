@@ -5,6 +5,7 @@ The wrapper is there because the Functions host copies top-level JSON properties
 
 import base64
 import binascii
+from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -26,6 +27,17 @@ FleetNumber: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OF_A_FLEET)]
 Sums: TypeAlias = dict[str, str]
 #: Offset, length, items and SHA-256 of one frame of a payload.
 Frame: TypeAlias = tuple[Number, Count, Count, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One delivery of a message by the host."""
+
+    queue: str
+    message_id: str
+    body: bytes
+    #: 1 for the first; it counts what was handed out, not what was worked on.
+    count: int
 
 
 class Dispatch(Struct, frozen=True, kw_only=True, tag_field="kind", tag="dispatch", forbid_unknown_fields=True):

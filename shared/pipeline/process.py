@@ -12,15 +12,14 @@ from msgspec import structs
 
 from shared.clock import Clock
 from shared.errors import RefusedError
-from shared.parked.attempts import Attempts
 from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
 from shared.parked.parking import FailedMessage, Parking, parked_result
+from shared.parked.policy import Deliveries
 from shared.payload.limits import Limits
 from shared.payload.names import is_job
 from shared.pipeline.chunk_reader import ReadChunk
 from shared.pipeline.chunk_result import ResultStore, StoredResult
-from shared.pipeline.deliveries import Deliveries, Delivery
-from shared.pipeline.messages import VERSION, Chunk, Finish, Internal, Result, decode, unwrap
+from shared.pipeline.messages import VERSION, Chunk, Delivery, Finish, Internal, Result, decode, unwrap
 from shared.pipeline.parts import run_in_parts
 from shared.pipeline.send_result import SendResult
 from shared.telemetry import metrics
@@ -52,7 +51,7 @@ class Tools:
     results: ResultStore
     send: SendResult
     parking: Parking
-    attempts: Attempts
+    deliveries: Deliveries
     finishing: Finishing
     clock: Clock
     limits: Limits = field(default_factory=Limits)
@@ -63,7 +62,7 @@ class Processor:
     """Handles the deliveries of the work queues; safe to call from several threads."""
 
     def __init__(self, tools: Tools) -> None:
-        self._tools, self._deliveries = tools, Deliveries(tools.attempts)
+        self._tools, self._deliveries = tools, tools.deliveries
 
     def handle(self, delivery: Delivery) -> None:
         """Return when the message needs nobody any more; raise to have it delivered again."""
@@ -90,12 +89,11 @@ class Processor:
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
-        self._deliveries.attempt(
-            f"{work.job}|{_key(work)}",
-            delivery.count,
-            lambda: self._do(work),
-            lambda error: self._park(work, delivery, error),
-        )
+        note = f"{work.job}|{_key(work)}"
+        error = self._deliveries.attempt(note, delivery.count, lambda: self._do(work))
+        if error is not None:
+            self._park(work, delivery, error)
+            self._deliveries.forget(note, delivery.count)
 
     def _do(self, work: Work) -> None:
         if isinstance(work, Finish):

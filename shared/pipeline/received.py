@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from shared.ledger.ledger import MOST_ROWS
+from shared.parked.cause import FINGERPRINT_SCHEME
 from shared.parked.entry import NO_JOB, Entry, Stage, content_key
 from shared.payload.names import is_job
-from shared.pipeline.failure import FINGERPRINT_SCHEME
 from shared.pipeline.messages import VERSION, Result, decode, unwrap
 from shared.pipeline.send_result import QUEUE
 

@@ -21,10 +21,10 @@ from shared.clock import Clock
 from shared.errors import LedgerError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger.ledger import Ledger, commit, counting
 from shared.ledger.records import ChunkRow, Job, JobState
-from shared.ledger.settlement import DEFAULT_LIMIT, ParkLimit, Settlement, settle
+from shared.ledger.settlement import Settlement, settle
 from shared.parked.entry import Entry
+from shared.parked.policy import DEFAULT_POLICY, Nature, PoisonPolicy, nature_of
 from shared.pending import Pointer
-from shared.pipeline.failure import Nature, nature_of, parks
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.received import Arrived, Reason, Received, Unsettled, entry_of, sort
 from shared.retry import Retry
@@ -94,12 +94,12 @@ class Settler:
         parked: ParkStore,
         clock: Clock,
         *,
-        limit: ParkLimit = DEFAULT_LIMIT,
+        policy: PoisonPolicy = DEFAULT_POLICY,
         pause: Callable[[float], None] = sleep,
         telemetry: Telemetry = SILENT,
     ) -> None:
         self._ledger, self._call, self._parked, self._clock = ledger, call, parked, clock
-        self._limit, self._pause, self._telemetry = limit, pause, telemetry
+        self._policy, self._pause, self._telemetry = policy, pause, telemetry
 
     def settle(self, messages: Sequence[Received]) -> Settled:
         """Settle a batch, each part by itself; raises SettleIncompleteError when storage was away for too long.
@@ -139,7 +139,7 @@ class Settler:
     def _odd(self, one: Arrived, error: Exception, retry: Retry) -> Settled:
         """Park a result that fails for a reason of its own, or raise to have it delivered again."""
         tell(events.RESULTS_UNCREDITED, job=one.result.job, results=1, error=told(error), at=place(error))
-        if not parks(nature_of(error), one.message.deliveries):
+        if not self._policy.parks(nature_of(error), one.message.deliveries):
             raise error
         return self._park([_unsettled(one, Reason.FAILED, type(error).__name__)], retry)
 
@@ -177,7 +177,7 @@ class Settler:
         known: Mapping[int, ChunkRow] = {}
         if look_first or group.is_unsure or job.has_ended or job.parked_chunks:
             known = self._ledger.rows_of(job.job, {result.chunk for result in results})
-        return settle(job, known, results, self._clock.now(), self._limit)
+        return settle(job, known, results, self._clock.now(), self._policy)
 
     def _written(self, group: _Group, made: Settlement) -> bool:
         if made.finish_due:

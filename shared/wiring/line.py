@@ -10,13 +10,12 @@ from shared.concurrency.tuning import Tuning, no_top_up
 from shared.connections import Connections
 from shared.gate.releaser import Releaser
 from shared.ids import BlobStore, RangeGenerator
-from shared.parked.attempts import Attempts
 from shared.parked.drain import drain_poison
+from shared.parked.policy import Attempts, Deliveries
 from shared.payload import Limits, PayloadStores
 from shared.pending import GATE_POINTER, ORPHANS_POINTER, OUTBOX_POINTER, PENDING, ROOM_POINTER, Followers, Range
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals
-from shared.pipeline.deliveries import Deliveries
 from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.enclosing import Enclosing
 from shared.pipeline.finish_call import FinishCall
@@ -115,11 +114,13 @@ def line(  # noqa: PLR0913 - the parts of an app
         clock=clock,
         overdue=settings.chunk_overdue,
     )
-    deliveries = Deliveries(Attempts(connections.tables.get_table_client("parked")))
+    deliveries = Deliveries(Attempts(connections.tables.get_table_client("parked")), settings.poison)
     return Line(
         arrivals=Arrivals(_acceptance(connections, settings, work, starter), work.parking, deliveries),
         releaser=releaser,
-        settler=Settler(ledger, finish, work.parking.table, clock, telemetry=connections.telemetry),
+        settler=Settler(
+            ledger, finish, work.parking.table, clock, policy=settings.poison, telemetry=connections.telemetry
+        ),
         tick=_tick(connections, settings, gates, work, releaser=releaser, sweep=sweep, tune=tune),
     )
 

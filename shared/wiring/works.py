@@ -9,18 +9,18 @@ from shared.concurrency.following import Following
 from shared.concurrency.limiter import MOST_HERE, Limiter
 from shared.connections import Connections
 from shared.memory import Memory
-from shared.parked.attempts import Attempts
 from shared.parked.effects import LedgerEffects
 from shared.parked.operator import ParkedOperator
 from shared.parked.parking import Parking
+from shared.parked.policy import DEFAULT_POLICY, Attempts, Deliveries, PoisonPolicy
 from shared.parked.put_back import QueuesPutBack, nobody
 from shared.parked.replay import Replayer
 from shared.payload import PayloadStores
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.chunk_result import ResultStore
-from shared.pipeline.deliveries import Delivery
 from shared.pipeline.finish import Finisher, FinishTools
 from shared.pipeline.merge import MERGED_MOST
+from shared.pipeline.messages import Delivery
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.send_result import BusResults, SendResult
 from shared.pipeline.throttle import MOST
@@ -62,13 +62,14 @@ class Works:
         return self.following.puts(MOST)
 
 
-def works(
+def works(  # noqa: PLR0913 - the parts of an app
     connections: Connections,
     workloads: Workloads,
     *,
     clock: Clock | None = None,
     work_queues: int = 1,
     merged_most: int = MERGED_MOST,
+    poison: PoisonPolicy = DEFAULT_POLICY,
 ) -> Works:
     """Return the works that these connections reach; nothing is asked of storage or of the bus yet."""
     clock, blobs = clock or SystemClock(), connections.blobs
@@ -80,7 +81,7 @@ def works(
         results=ResultStore(blobs.get_container_client("results")),
         send=send,
         parking=parking,
-        attempts=Attempts(connections.tables.get_table_client("parked")),
+        deliveries=Deliveries(Attempts(connections.tables.get_table_client("parked")), poison),
         finishing=finisher(connections, workloads, clock, merged_most),
         clock=clock,
         telemetry=connections.telemetry,

@@ -19,8 +19,7 @@ from shared.dequeue.backoff import BackOff
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.listening import Listening, pull
 from shared.payload.compression import Codec, compress
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.messages import Chunk, encode
+from shared.pipeline.messages import Chunk, Delivery, encode
 from shared.settings import Settings
 from shared.topology import topology
 from shared.wiring import push, queue_sender, work_sources, works

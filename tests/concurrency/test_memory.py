@@ -7,10 +7,10 @@ import pytest
 
 from shared.errors import NoSlotError
 from shared.memory import Lanes, Memory
+from shared.parked.policy import Nature, nature_of
 from shared.payload import Codec, Limits
 from shared.payload.compression import compress, expanded_as_said, expanded_at_most
 from shared.pipeline import weights
-from shared.pipeline.failure import Nature, nature_of
 from tests.waiting import until
 
 

@@ -12,8 +12,7 @@ from local.provision import provision
 from local.servicebus.launcher import Broker
 from local.stack import settings_for
 from shared.connections import Connections
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.messages import Permit, decode_permit
+from shared.pipeline.messages import Delivery, Permit, decode_permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.topology import topology

@@ -9,8 +9,7 @@ from azure.servicebus import ServiceBusMessage
 from local.stack import StackOptions, running
 from shared.connections import Connections
 from shared.ledger.records import FINISHED, JobState
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.messages import Permit
+from shared.pipeline.messages import Delivery, Permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.signals import BusPermits

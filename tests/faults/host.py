@@ -7,7 +7,7 @@ from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFo
 from azure.servicebus.exceptions import ServiceBusError
 
 from shared.parked.drain import park_dead_result
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.pipeline.received import Received
 from shared.signals import Hint
 

@@ -93,7 +93,7 @@ def insert_once(self, job):
     return replace(mine, etag=metadata["etag"]), True
 
 
-def swallow(self, note, count, work, park):
+def swallow(self, key, count, work):
     """Say that a message is done, whatever became of it."""
     with suppress(Exception):
         work()

@@ -8,8 +8,8 @@ from shared.gate.gate_tick import GateTick
 from shared.gate.held_work import HeldWork
 from shared.ledger import decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
+from shared.parked.policy import Deliveries
 from shared.pipeline.accept import Acceptance
-from shared.pipeline.deliveries import Deliveries
 from shared.pipeline.finish import Finisher
 from shared.pipeline.outbox import Outbox
 from shared.pipeline.settle import Settler
@@ -109,7 +109,7 @@ MUTANTS = {
     ),
     "a 409 is read as a failure": Mutant(TableLedger, "insert", mistakes.insert_once, ACCEPT, "reset_after", POST_JOB),
     "an error is swallowed, so that the host deletes": Mutant(
-        Deliveries, "_do_or_park", mistakes.swallow, ACCEPT, "reset_before", POST_JOB
+        Deliveries, "attempt", mistakes.swallow, ACCEPT, "reset_before", POST_JOB
     ),
     "a held row is deleted before its job is started": Mutant(
         HeldWork,

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from shared.errors import SluiceError
 from shared.parked.operator import Selection
 from shared.parked.replay import Pace
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.messages import Chunk, Completed, Dispatch, Finish, Result, encode
+from shared.pipeline.messages import Chunk, Completed, Delivery, Dispatch, Finish, Result, encode
 from shared.wiring import queue_sender, table_ledger
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.plan import KilledError, Plan

@@ -15,7 +15,7 @@ from shared.ledger.records import JobState
 from shared.parked.entry import EntryState, Stage, chunk_key
 from shared.parked.operator import Selection
 from shared.parked.replay import Fate, Pace
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.wiring import parked_table, table_ledger
 from tests.faults.host import bury_dead_letter
 from tests.faults.journal import Journal

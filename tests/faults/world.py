@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from shared.connection_settings import BUS, STORAGE
 from shared.ids import BlobStore, RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, PendingTable
 from shared.publish.publisher import Publisher
-from shared.settings import BUS, STORAGE, Settings
+from shared.settings import Settings
 from shared.wiring import gatehouse, line, parked_operator, works
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections

@@ -20,8 +20,7 @@ from shared.payload.compression import Codec
 from shared.pipeline import received
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.chunk_result import read_partial, read_result, result_of
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.messages import Chunk, encode
+from shared.pipeline.messages import Chunk, Delivery, encode
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.weights import WORK
 from shared.workloads.billing import Billing

@@ -27,10 +27,10 @@ from shared.ledger.balance import Balance
 from shared.ledger.ledger import Event
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Risk, Tally, Totals
 from shared.ledger.table_ledger import TableLedger
-from shared.parked.attempts import Attempts, submission_note
 from shared.parked.door import door_key
 from shared.parked.entry import DOOR, NO_JOB, Entry, EntryState, Stage, chunk_key, content_key, finish_key, result_key
 from shared.parked.parked_table import ParkedTable
+from shared.parked.policy import Attempts, Mark, submission_note
 from shared.parked.replay import Fate
 from shared.payload import Limits
 from shared.payload.envelope import open_envelope
@@ -44,7 +44,6 @@ from shared.payload.submission import (
 )
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.chunk_result import ResultStore, read_partial, read_result
-from shared.pipeline.failure import Mark
 from shared.pipeline.manifest import manifest_of
 from shared.pipeline.merge import Merger
 from shared.pipeline.messages import (

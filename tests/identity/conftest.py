@@ -6,7 +6,7 @@ import pytest
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from shared.settings import BUS, STORAGE
+from shared.connection_settings import BUS, STORAGE
 from shared.topology import topology
 from tests.identity.authority import certify
 from tests.identity.managed import ManagedIdentity

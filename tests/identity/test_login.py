@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from shared.connection_settings import BUS, STORAGE
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, SignalNotSentError, StorageUnavailableError
 from shared.pending import PendingTable
 from shared.pipeline.messages import Result
 from shared.pipeline.send_result import BusResults
-from shared.settings import BUS, STORAGE, Settings
+from shared.settings import Settings
 from shared.signals import BusSignals
 
 STORAGE_RESOURCE, BUS_RESOURCE = "https://storage.azure.com", "https://servicebus.azure.net/"

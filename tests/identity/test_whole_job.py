@@ -2,9 +2,8 @@
 
 import pytest
 
-from shared.connection_settings import STORAGE_SERVICES, find
+from shared.connection_settings import STORAGE, STORAGE_SERVICES, find
 from shared.ledger.records import JobState
-from shared.settings import STORAGE
 from tests.pipeline.whole_app import App
 
 

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.ledger import ChunkState, JobState, Tally, Totals
-from shared.ledger.settlement import ParkLimit, settle
+from shared.ledger.settlement import settle
+from shared.parked.policy import PoisonPolicy
 from shared.pipeline.messages import Outcome
 from tests.ledger.builders import AMOUNT, ITEMS, at, job, parked, result
 
-NEVER_PAUSE = ParkLimit(share=1.0)
+NEVER_PAUSE = PoisonPolicy(pause_share=1.0)
 
 
 def settled(before, results, stored=(), limit=NEVER_PAUSE):
@@ -156,7 +157,7 @@ def test_a_replay_after_the_last_chunk_makes_a_new_revision(state):
 
 def test_a_job_pauses_when_too_much_of_it_parks():
     """A broken workload does not park a whole job: it stops, and what is outstanding can still land."""
-    limit = ParkLimit(share=0.2, more_than=2)
+    limit = PoisonPolicy(pause_share=0.2, pause_chunks=2)
     made, rows = settled(job(chunks=10), [parked(n) for n in range(2)], limit=limit)
     assert made.job.state is JobState.RUNNING
     made, rows = settled(made.job, [parked(2)], rows.values(), limit=limit)
@@ -167,7 +168,7 @@ def test_a_job_pauses_when_too_much_of_it_parks():
 
 def test_a_resumed_job_does_not_pause_for_what_was_seen():
     """Only chunks that park after a person resumed the job count again."""
-    limit = ParkLimit(share=0.1, more_than=1)
+    limit = PoisonPolicy(pause_share=0.1, pause_chunks=1)
     before = job(chunks=10, parked_chunks=4, forgiven=4)
     assert settled(before, [parked(5)], limit=limit)[0].job.state is JobState.RUNNING
     assert settled(before, [parked(5), parked(6)], limit=limit)[0].job.state is JobState.PAUSED

@@ -18,11 +18,12 @@ from shared.ledger.balance import balance
 from shared.ledger.decisions import finished
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Tally, Totals
 from shared.ledger.results import result_blob
-from shared.ledger.settlement import ParkLimit, settle
+from shared.ledger.settlement import settle
+from shared.parked.policy import PoisonPolicy
 from shared.pipeline.messages import Outcome, Result
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-NEVER_PAUSES = ParkLimit(share=1.0, more_than=100)
+NEVER_PAUSES = PoisonPolicy(pause_share=1.0, pause_chunks=100)
 
 
 class Bug(Enum):

@@ -10,11 +10,10 @@ from cli.main import app
 from shared.audit import AuditTable
 from shared.errors import SluiceError
 from shared.parked.operator import ParkedOperator
+from shared.parked.policy import DEFAULT_POLICY
 from shared.parked.put_back import QueuesPutBack
 from shared.parked.replay import Replayer
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.failure import UNKNOWN_PARKS_AT
-from shared.pipeline.messages import decode
+from shared.pipeline.messages import Delivery, decode
 from tests.faults.plan import Plan
 from tests.process.world import World
 
@@ -40,7 +39,12 @@ class Ward:
     def _park(self, world, number):
         with world.process() as process:
             process.processor.handle(
-                Delivery(queue=self.queue.queue_name, message_id=f"m{number}", body=world.body, count=UNKNOWN_PARKS_AT)
+                Delivery(
+                    queue=self.queue.queue_name,
+                    message_id=f"m{number}",
+                    body=world.body,
+                    count=DEFAULT_POLICY.deliveries,
+                )
             )
 
     def _fault(self, _sale):
@@ -57,7 +61,7 @@ class Ward:
         """What is parked of these chunks, as it is now."""
         return [world.entry for world in self.worlds]
 
-    def work(self, delivery=UNKNOWN_PARKS_AT):
+    def work(self, delivery=DEFAULT_POLICY.deliveries):
         """Have a healthy worker empty the queue, as if each message came for the so-manieth time."""
         while (message := self.queue.receive_message()) is not None:
             self.deliveries += 1

@@ -14,7 +14,7 @@ from shared.parked.effects import LedgerEffects
 from shared.parked.entry import NO_JOB, EntryState, Stage, chunk_key
 from shared.parked.grouping import WAVES, grouped, waves
 from shared.parked.parking import FailedMessage, Parking
-from shared.pipeline.failure import Mark
+from shared.parked.policy import Mark
 from shared.pipeline.messages import Finish, Outcome, Result, encode
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of

@@ -8,9 +8,9 @@ import pytest
 
 from shared.errors import RefusedError
 from shared.ledger.records import JobState
+from shared.parked.policy import Deliveries
 from shared.pipeline.arrivals import Arrivals
-from shared.pipeline.deliveries import Deliveries, Delivery
-from shared.pipeline.messages import Chunk, Completed, Dispatch, Finish, Result, encode
+from shared.pipeline.messages import Chunk, Completed, Delivery, Dispatch, Finish, Result, encode
 
 
 class Parked:

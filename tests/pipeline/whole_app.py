@@ -1,7 +1,7 @@
 """The whole app in one process, driven to the end of a job; what it requests is counted apart from what others do."""
 
 from shared.payload.names import room_job
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.pipeline.received import Received
 from shared.publish import Publisher
 from shared.telemetry.telemetry import SILENT

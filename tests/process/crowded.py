@@ -19,10 +19,11 @@ from local.paths import ROOT
 from local.provision import provision
 from shared.clock import SystemClock
 from shared.concurrency.limiter import MOST_HERE
+from shared.connection_settings import BUS, STORAGE
 from shared.ledger.records import FINISHED, JobState
-from shared.pipeline.deliveries import Delivery
+from shared.pipeline.messages import Delivery
 from shared.pipeline.received import Received
-from shared.settings import BUS, STORAGE, Settings
+from shared.settings import Settings
 from shared.topology import topology
 from shared.wiring import gatehouse, line, table_ledger, works
 from shared.workloads.billing import Billing

@@ -10,8 +10,8 @@ import pytest
 
 from shared.errors import ResultNotSentError, StorageUnavailableError
 from shared.parked.entry import NO_JOB, EntryState, Stage
+from shared.parked.policy import DEFAULT_POLICY
 from shared.pipeline.chunk_result import read_partial
-from shared.pipeline.failure import KILLER_PARKS_AT, UNKNOWN_PARKS_AT
 from shared.pipeline.messages import Dispatch, Finish, Outcome, encode
 from tests.faults.plan import Plan
 from tests.process.world import LINES, World
@@ -108,11 +108,11 @@ def test_an_unknown_workload_parks_at_once_and_says_what_to_do(world):
 def test_a_failing_workload_parks_at_the_fifth_delivery(world):
     """An exception that nobody knows is tried again, and not for ever."""
     world.workload.fault = fail
-    for count in range(1, UNKNOWN_PARKS_AT):
+    for count in range(1, DEFAULT_POLICY.deliveries):
         with pytest.raises(ZeroDivisionError):
             world.deliver(count)
         assert world.entry is None
-    world.deliver(UNKNOWN_PARKS_AT)
+    world.deliver(DEFAULT_POLICY.deliveries)
     entry = world.entry
     assert (entry.reason, entry.attempts, entry.state) == ("failed:ZeroDivisionError", 5, EntryState.OPEN)
     assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"]
@@ -121,9 +121,9 @@ def test_a_failing_workload_parks_at_the_fifth_delivery(world):
 def test_a_parked_chunk_that_is_delivered_again_is_not_run_again(world):
     """The worker died after parking, before the host deleted the message: one terminal state, told twice."""
     world.workload.fault = fail
-    world.deliver(UNKNOWN_PARKS_AT)
+    world.deliver(DEFAULT_POLICY.deliveries)
     world.workload.fault = lambda _sale: None
-    world.deliver(UNKNOWN_PARKS_AT + 1)
+    world.deliver(DEFAULT_POLICY.deliveries + 1)
     assert world.workload.runs == 0
     assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"] * 2
 
@@ -154,11 +154,11 @@ def test_a_workload_that_cannot_reach_its_service_parks_nothing(world):
 def test_a_message_that_kills_its_worker_parks_before_work_at_the_tenth_delivery(world):
     """Real processes die in the workload, nine of them; the tenth parks the chunk and lives."""
     world.workload.fault = lambda _sale: os._exit(137)
-    for count in range(1, KILLER_PARKS_AT):
+    for count in range(1, DEFAULT_POLICY.killed_at):
         assert exit_status_of(lambda count=count: world.deliver(count)) == 137
     assert world.entry is None
-    world.deliver(KILLER_PARKS_AT)
-    assert (world.entry.reason, world.entry.attempts) == ("killed_its_worker", KILLER_PARKS_AT)
+    world.deliver(DEFAULT_POLICY.killed_at)
+    assert (world.entry.reason, world.entry.attempts) == ("killed_its_worker", DEFAULT_POLICY.killed_at)
     assert [sent.reason for sent in world.sent] == ["killed_its_worker"]
 
 
@@ -206,10 +206,10 @@ def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world):
     """The job says that its outputs cannot be made, and the message is there for when they can."""
     message = Finish(job=world.job, revision=1)
     world.finishing.fault = fail
-    for count in range(1, UNKNOWN_PARKS_AT):
+    for count in range(1, DEFAULT_POLICY.deliveries):
         with pytest.raises(ZeroDivisionError):
             world.deliver(count, body=encode(message))
-    world.deliver(UNKNOWN_PARKS_AT, body=encode(message))
+    world.deliver(DEFAULT_POLICY.deliveries, body=encode(message))
     assert world.finishing.halted == [(message, ZeroDivisionError)]
     with world.process() as process:
         entry = process.parked.get(world.job, "finish-1")
@@ -220,8 +220,8 @@ def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world):
 def test_a_chunk_without_an_answer_from_storage_is_not_parked(world):
     """Storage says 503 to the read and to all of its repetitions: the host delivers again."""
     with pytest.raises(StorageUnavailableError):
-        world.deliver(UNKNOWN_PARKS_AT - 3, plan=Outage())
-    world.deliver(UNKNOWN_PARKS_AT - 2)
+        world.deliver(DEFAULT_POLICY.deliveries - 3, plan=Outage())
+    world.deliver(DEFAULT_POLICY.deliveries - 2)
     assert world.sent[0].accepted.items == 10
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from shared.parked.entry import EntryState
-from shared.pipeline.failure import UNKNOWN_PARKS_AT
+from shared.parked.policy import DEFAULT_POLICY
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.process.world import World
 
@@ -29,7 +29,7 @@ def always_fails(_sale):
 SCENARIOS = {
     "first delivery": (1, succeeds),
     "late delivery": (4, succeeds),
-    "parking": (UNKNOWN_PARKS_AT, always_fails),
+    "parking": (DEFAULT_POLICY.deliveries, always_fails),
 }
 #: Requests of each scenario: a change here is a change of the bill.
 RECORDED = {

@@ -13,17 +13,16 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.connections import Connections
 from shared.errors import ResultNotSentError
 from shared.memory import Memory
-from shared.parked.attempts import Attempts
 from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
+from shared.parked.policy import Attempts, Deliveries
 from shared.payload.compression import Codec, compress
 from shared.payload.store import PayloadStore
 from shared.payload.stores import PayloadStores
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.chunk_result import ResultStore, read_result
-from shared.pipeline.deliveries import Delivery
-from shared.pipeline.messages import Chunk, encode
+from shared.pipeline.messages import Chunk, Delivery, encode
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.weights import WORK
 from shared.workloads import Line, Rejected, Total
@@ -183,7 +182,7 @@ class Process:
                 results=self.results,
                 send=self._send,
                 parking=Parking(self.parked, world.clock),
-                attempts=self.attempts,
+                deliveries=Deliveries(self.attempts),
                 finishing=world.finishing,
                 clock=world.clock,
             )

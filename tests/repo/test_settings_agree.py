@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.parked.policy import PoisonPolicy
 from shared.settings import SETTINGS, Settings, SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +56,47 @@ def test_a_budget_that_is_no_amount_is_refused(text):
     """Nobody should believe to have a budget that is none."""
     with pytest.raises(SettingsError, match="SLUICE_BUDGET_PER_DAY"):
         Settings.parse({**SAMPLE, "SLUICE_BUDGET_PER_DAY": text})
+
+
+def test_without_a_setting_the_limits_of_poison_are_those_of_the_policy():
+    """The catalogue shows the values of the one place that has them."""
+    assert Settings.parse(SAMPLE).poison == PoisonPolicy()
+
+
+def test_each_limit_of_poison_has_its_setting():
+    """What an operator sets is what the stages go by."""
+    texts = {"DELIVERIES": "7", "KILLED_AT": "12", "DEATHS": "9", "PAUSE_PERCENT": "50", "PAUSE_CHUNKS": "0"}
+    named = {f"SLUICE_POISON_{name}": text for name, text in texts.items()}
+    expected = PoisonPolicy(deliveries=7, killed_at=12, deaths=9, pause_share=0.5, pause_chunks=0)
+    assert Settings.parse({**SAMPLE, **named}).poison == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("DELIVERIES", "0", "from 1 to 99"),
+        ("DELIVERIES", "100", "from 1 to 99"),
+        ("KILLED_AT", "4", "from 5 to 99"),
+        ("KILLED_AT", "100", "from 5 to 99"),
+        ("DEATHS", "1", "from 2 to 7"),
+        ("DEATHS", "8", "from 2 to 7"),
+        ("PAUSE_PERCENT", "101", "from 0 to 100"),
+        ("PAUSE_PERCENT", "0.2", "from 0 to 100"),
+        ("PAUSE_CHUNKS", "-1", "from 0 to 1000000"),
+    ],
+)
+def test_a_limit_of_poison_that_never_or_always_strikes_is_refused(name, text, said):
+    """A killer that no notes can prove would come for ever; one death may be an outage."""
+    with pytest.raises(SettingsError, match=f"SLUICE_POISON_{name} is '{text}', expected a whole number {said}"):
+        Settings.parse({**SAMPLE, f"SLUICE_POISON_{name}": text})
+
+
+def test_the_host_gives_up_after_every_limit_of_poison():
+    """It knows no reasons: a message that it moves first is parked without one."""
+    most = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]["maxDequeueCount"]
+    assert Settings.parse({**SAMPLE, "SLUICE_POISON_DELIVERIES": str(most - 1)}).poison.deliveries == most - 1
+    with pytest.raises(SettingsError):
+        Settings.parse({**SAMPLE, "SLUICE_POISON_DELIVERIES": str(most)})
 
 
 def test_an_identity_connection_counts_as_set():

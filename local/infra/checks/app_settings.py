@@ -6,7 +6,8 @@ from typing import Any, Final
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import ROOMS, Project, both_ways, with_rooms
-from shared.settings import BUS, STORAGE, Settings, SettingsError
+from shared.connection_settings import BUS, STORAGE
+from shared.settings import Settings, SettingsError
 
 #: What the identity-based form of each connection needs.
 IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {

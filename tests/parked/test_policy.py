@@ -1,4 +1,4 @@
-"""What an exception means for its message; pure."""
+"""When a message is poison: what an exception means for it, and when its deliveries have killed enough."""
 
 import socket
 
@@ -16,19 +16,9 @@ from shared.errors import (
     StorageUnavailableError,
     UnknownWorkloadError,
 )
-from shared.pipeline.failure import (
-    DEATHS_OF_KILLER,
-    KILLER_PARKS_AT,
-    NOTED_FROM,
-    UNKNOWN_PARKS_AT,
-    Mark,
-    Nature,
-    fingerprint_of,
-    killed_its_worker,
-    nature_of,
-    parks,
-    reason_of,
-)
+from shared.parked.cause import fingerprint_of, reason_of
+from shared.parked.policy import DEFAULT_POLICY as POLICY
+from shared.parked.policy import Deliveries, KillerError, Mark, Nature, PoisonPolicy, nature_of
 from shared.pipeline.messages import Outcome, Result, decode, encode
 
 REFUSED = RefusedError("hash_mismatch", "found", "instead")
@@ -86,23 +76,23 @@ def test_only_what_does_not_pass_is_ever_parked(nature, delivery):
     expected = {
         Nature.TRANSIENT: False,
         Nature.PERMANENT: True,
-        Nature.UNKNOWN: delivery >= UNKNOWN_PARKS_AT,
+        Nature.UNKNOWN: delivery >= POLICY.deliveries,
     }
-    assert parks(nature, delivery) is expected[nature]
+    assert POLICY.parks(nature, delivery) is expected[nature]
 
 
-@given(st.dictionaries(st.integers(NOTED_FROM, 40), st.sampled_from(Mark)), st.integers(1, 40))
+@given(st.dictionaries(st.integers(POLICY.noted_from, 40), st.sampled_from(Mark)), st.integers(1, 40))
 def test_a_killer_has_left_enough_deliveries_without_an_end(marks, delivery):
     """Nothing is taken for a killer before the tenth delivery, or for deliveries that ended, or for later ones."""
     deaths = [number for number, mark in marks.items() if mark is Mark.BEGUN and number < delivery]
-    assert killed_its_worker(marks, delivery) is (delivery >= KILLER_PARKS_AT and len(deaths) >= DEATHS_OF_KILLER)
+    assert POLICY.is_killer(marks, delivery) is (delivery >= POLICY.killed_at and len(deaths) >= POLICY.deaths)
 
 
 def test_a_message_that_dies_each_time_is_a_killer_by_the_tenth_delivery():
     """The deliveries that are noted before it suffice."""
-    marks = dict.fromkeys(range(NOTED_FROM, KILLER_PARKS_AT), Mark.BEGUN)
-    assert len(marks) >= DEATHS_OF_KILLER
-    assert killed_its_worker(marks, KILLER_PARKS_AT)
+    marks = dict.fromkeys(range(POLICY.noted_from, POLICY.killed_at), Mark.BEGUN)
+    assert len(marks) >= POLICY.deaths
+    assert POLICY.is_killer(marks, POLICY.killed_at)
 
 
 def raised(error):
@@ -208,3 +198,94 @@ def test_unknown_sums_stay_unknown_on_the_wire():
     """A parked chunk's sums are not nothing, and the ledger must not take them for it."""
     result = Result(job="j", chunk=0, revision=1, parked=Outcome(items=10, sums=None), reason="corrupt")
     assert decode(encode(result)) == result
+
+
+class Notes:
+    """Notes of deliveries in memory."""
+
+    def __init__(self, begun=()):
+        self.rows = {"m": dict.fromkeys(begun, Mark.BEGUN)} if begun else {}
+
+    def of(self, key):
+        """Return the marks of a message."""
+        return self.rows.get(key, {})
+
+    def note(self, key, delivery, mark):
+        """Keep a mark."""
+        self.rows.setdefault(key, {})[delivery] = mark
+
+    def forget(self, key):
+        """Drop the marks of a message."""
+        self.rows.pop(key, None)
+
+
+class Work:
+    """Work that counts its calls, and fails as planned."""
+
+    def __init__(self, error=None):
+        self.error, self.calls = error, 0
+
+    def __call__(self):
+        """Do it."""
+        self.calls += 1
+        if self.error:
+            raise self.error
+
+
+def test_the_verdict_on_a_killer_comes_before_any_work():
+    """The work would be the next death. The notes stay until the entry is parked: a crash before that must find them."""
+    notes, work = Notes(begun=range(POLICY.noted_from, POLICY.killed_at)), Work()
+    deliveries = Deliveries(notes, POLICY)
+    assert isinstance(deliveries.attempt("m", POLICY.killed_at, work), KillerError)
+    assert work.calls == 0
+    assert len(notes.of("m")) == POLICY.killed_at - POLICY.noted_from
+    deliveries.forget("m", POLICY.killed_at)
+    assert notes.rows == {}
+
+
+def test_an_error_that_parks_is_returned_and_its_notes_stay_until_it_is_parked():
+    """A process that dies between the two parks the same message at its next delivery."""
+    notes, error = Notes(), ValueError("odd")
+    deliveries = Deliveries(notes, POLICY)
+    assert deliveries.attempt("m", POLICY.deliveries, Work(error)) is error
+    assert notes.of("m") == {POLICY.deliveries: Mark.ENDED}
+    deliveries.forget("m", POLICY.deliveries)
+    assert notes.rows == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "count"), [(StorageUnavailableError("down"), 50), (ValueError("odd"), POLICY.deliveries - 1)]
+)
+def test_an_error_that_another_delivery_may_not_have_is_raised(error, count):
+    """The host then delivers the message again; its death is not among those that were noted."""
+    notes = Notes()
+    with pytest.raises(type(error)):
+        Deliveries(notes, POLICY).attempt("m", count, Work(error))
+    assert notes.of("m") == {count: Mark.ENDED}
+
+
+def test_work_that_is_done_leaves_no_notes_and_an_early_delivery_writes_none():
+    """The ordinary message costs nothing."""
+    notes = Notes()
+    assert Deliveries(notes, POLICY).attempt("m", POLICY.noted_from, Work()) is None
+    assert notes.rows == {}
+    silent = Deliveries(None, POLICY)
+    assert silent.attempt("m", POLICY.noted_from - 1, Work()) is None
+    assert isinstance(silent.attempt("m", 1, Work(REFUSED)), RefusedError)
+    silent.forget("m", POLICY.noted_from - 1)
+
+
+def test_the_limits_are_those_of_the_policy():
+    """An operator who sets others gets others."""
+    strict = PoisonPolicy(deliveries=2, killed_at=5, deaths=2)
+    error = ValueError("odd")
+    assert Deliveries(Notes(), strict).attempt("m", 2, Work(error)) is error
+    assert isinstance(Deliveries(Notes(begun=[3, 4]), strict).attempt("m", 5, Work()), KillerError)
+    assert Deliveries(Notes(begun=[3]), strict).attempt("m", 5, Work()) is None
+
+
+@given(st.integers(0, 100), st.integers(1, 100), st.integers(0, 100), st.integers(0, 20))
+def test_a_job_pauses_when_both_limits_are_passed(parked, chunks, percent, more_than):
+    """A small job is not paused for a few chunks, nor a large one for a small share of them."""
+    policy = PoisonPolicy(pause_share=percent / 100, pause_chunks=more_than)
+    assert policy.pauses(parked, chunks) is (parked > more_than and parked > percent / 100 * chunks)

@@ -1,0 +1,63 @@
+"""The cause of a failure: its reason, and the fingerprint that all failures of one cause share; pure."""
+
+import hashlib
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import PurePath
+from types import FrameType, MappingProxyType
+from typing import Final
+
+from shared.errors import RefusedError, UnknownWorkloadError
+from shared.parked.policy import KillerError
+
+#: The way in which `fingerprint_of` makes fingerprints: those of two schemes cannot be compared.
+FINGERPRINT_SCHEME: Final = 2
+#: The package of this code, and the one workload in it.
+_OURS: Final = "shared"
+_EXAMPLE: Final = "shared.workloads.billing"
+#: Where libraries are installed; the standard library's own names are Python's to say.
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+#: Frames of their own in some versions of Python only.
+_INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
+_REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
+    {UnknownWorkloadError: "unknown_workload", KillerError: "killed_its_worker"}
+)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the code of a failure: short, permanent, and the same for the same cause."""
+    if isinstance(error, RefusedError):
+        # A str that is an enum's member in some catalogues, plain text in others.
+        return str(error.reason)
+    return _REASONS.get(type(error), f"failed:{type(error).__name__}")[:200]
+
+
+def fingerprint_of(error: BaseException, stage: str) -> str:
+    """Return the fingerprint that failures of one cause share: type, reason, and the workload's functions it went through.
+
+    A failure outside of the workload is known by its stage and our last function. Neither files, line numbers, values
+    nor libraries count: a later deployment must give the same cause the same fingerprint.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    places = [f"{_module(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]
+    if not places:
+        ours = [frame.f_code.co_name for frame in frames if _module(frame).partition(".")[0] == _OURS]
+        places = [stage, *ours[-1:]]
+    return hashlib.sha256("|".join([type(error).__qualname__, reason_of(error), *places]).encode()).hexdigest()[:12]
+
+
+def _is_of_workload(frame: FrameType) -> bool:
+    """Whether the code is neither ours nor a library's."""
+    if frame.f_code.co_name in _INLINED:
+        return False
+    module = _module(frame)
+    package = module.partition(".")[0]
+    if package == _OURS:
+        return module == _EXAMPLE
+    is_installed = not _INSTALLED.isdisjoint(PurePath(frame.f_code.co_filename).parts)
+    return package not in sys.stdlib_module_names and not is_installed
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
