@@ -134,7 +134,7 @@ def _print_bill(jobs: list[Job], console: Console) -> None:
     console.print(
         f"What it cost: {requests:,} requests and bus operations, {requests / items:.4f} a transaction, {amount:.4f} "
         f"{bills[0].prices.currency}; one message for each transaction: {REQUESTS_OF_A_MESSAGE * items:,} requests, "
-        f"{one_by_one:.4f}. One job's bill, line by line: sluice cost job {jobs[0].job}"
+        f"{one_by_one:.4f}. Prices: {bills[0].prices}. One job's bill, line by line: sluice cost job {jobs[0].job}"
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -146,3 +147,11 @@ def test_the_demonstration_succeeds():
     )
     assert done.returncode == 0, done.stderr
     assert "everything stopped" in done.stdout
+    printed = _without_figures(done.stdout)
+    (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert [line for line in shown.splitlines() if _without_figures(line) not in printed] == []
+
+
+def _without_figures(text):
+    """Return a text on one line, without figures and bars, which differ from run to run."""
+    return " ".join(re.sub(r"[\d.:,/]+|━+", "#", text).split())

@@ -1,0 +1,119 @@
+"""Limits and defaults that a page states in a sentence: each is the value of the code, at its place."""
+
+import inspect
+import re
+
+import pytest
+
+from local.paths import ROOT
+from shared.concurrency import decide, governor, limiter
+from shared.concurrency.fleet import LOOK_EVERY
+from shared.dequeue import drain, sizing, slots
+from shared.gate.held_work import TAKES_FOR
+from shared.ids.book import LARGEST_SKEW, WRITES
+from shared.ids.range_generator import RangeGenerator
+from shared.ids.sizing import _GROWTH, Sizing
+from shared.ledger.ledger import MOST_ROWS
+from shared.parked.grouping import WAVES
+from shared.payload.decimals import DIGITS, DIGITS_OF_SUM, PLACES
+from shared.payload.limits import KIB, MIB, Limits
+from shared.payload.names import LONGEST_BLOB
+from shared.payload.strict_json import MOST_DIGITS
+from shared.pipeline import merge, orphans
+from shared.pipeline.dispatch import CURSOR_EVERY
+from shared.pipeline.outputs import PART_BYTES
+from shared.settings import SETTINGS
+from shared.tick import GATES_TAKE
+from shared.usage.prices import load
+from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
+from shared.workloads.registry import MOST_SUMS
+from shared.workloads.run import CONCURRENCY, LONGEST_LINE
+
+LIMITS, SIZING = Limits(), Sizing()
+DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+WORDS = {1: "one", 2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen", 30: "half a minute", 100: "hundred"}
+
+
+def word(number):
+    """Return a number as the pages write it."""
+    return WORDS.get(number, number)
+
+
+def seconds(duration):
+    """Return a duration as a whole number of seconds."""
+    return int(duration.total_seconds())
+
+
+def default(function, name):
+    """Return the default of an argument."""
+    return inspect.signature(function).parameters[name].default
+
+
+#: A page, and what stands there with the values of the code.
+STATED = [
+    ("concurrency.md", f"{word(seconds(decide.QUIET))} seconds and {word(decide.LATENCIES)} times"),
+    ("concurrency.md", f"{word(seconds(decide.LONGEST_QUIET))} at most"),
+    ("concurrency.md", f"by less than {decide.SMALLEST_CHANGE:.0%}"),
+    ("concurrency.md", f"for refusals within {word(seconds(governor.TOGETHER))} seconds"),
+    ("concurrency.md", f"nothing grows for {word(seconds(governor.QUIET))} seconds"),
+    ("concurrency.md", f"up to {word(seconds(governor.LONGEST_QUIET) // 60)} minutes"),
+    ("concurrency.md", f"{governor.GROWTH * 100:.0f} % of the full rate"),
+    ("concurrency.md", f"| {LOOK_EVERY:.0f} s after the tick |"),
+    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {sizing.MOST_MESSAGES})"),
+    ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
+    ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
+    ("dequeue.md", f"stops by its own clock {word(slots.MARGIN)} seconds"),
+    ("dequeue.md", f"for each {word(CURSOR_EVERY)} chunks of a dispatch"),
+    ("design.md", f"after {seconds(TAKES_FOR)} s;"),
+    ("design.md", f"{seconds(GATES_TAKE)} s for gates, then jobs until {seconds(TAKES_FOR)} s"),
+    ("design.md", f"up to a {word(CURSOR_EVERY)} chunks put twice"),
+    ("formats.md", f"at most {LIMITS.message_bytes // KIB} KiB"),
+    ("formats.md", f"at most {LIMITS.line_bytes // KIB} KiB (`line_too_long`), and {LIMITS.depth} arrays"),
+    ("formats.md", f"at most {MOST_DIGITS:,} digits"),
+    ("formats.md", f"at most {DIGITS} digits before the point and {PLACES} behind it"),
+    ("formats.md", f"may have {DIGITS_OF_SUM} digits before"),
+    ("formats.md", f"at most {LONGEST_BLOB} of"),
+    ("formats.md", f"({DEFAULTS['SLUICE_RETENTION_DAYS']} days, unless"),
+    ("formats.md", f"About {LIMITS.frame_items:,} lines"),
+    ("formats.md", f"{word(LIMITS.line_least)} bytes at least"),
+    ("formats.md", f"expand to {LIMITS.ratio_most} times"),
+    ("formats.md", f"fit in {LIMITS.rejected_text_most // MIB} MiB"),
+    ("formats.md", f"waits for {word(limiter.PATIENCE // 60)} minutes"),
+    ("formats.md", f"works on {limiter.MOST_HERE} messages"),
+    ("formats.md", f"up to {LIMITS.part_items:,} lines and {LIMITS.part_bytes // MIB} MiB"),
+    ("formats.md", f"({DEFAULTS['SLUICE_MERGED_MIB']} unless it is set"),
+    ("gate.md", f"({seconds(TAKES_FOR)} s, the tick {seconds(GATES_TAKE)} s)"),
+    ("ids.md", f"range of a node is {SIZING.first} numbers. Each further one is at most {word(_GROWTH)} times"),
+    ("ids.md", f"`range_size` ({SIZING.range_size:,}) a range lasts {seconds(SIZING.patience)} s"),
+    ("ids.md", f"(`wait`, {seconds(default(RangeGenerator, 'wait'))} s)"),
+    ("ids.md", f"`max_attempts` ({WRITES.attempts})"),
+    ("ids.md", f"more than {seconds(LARGEST_SKEW) // 60} minutes"),
+    ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
+    ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
+    ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
+    ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
+    ("ledger.md", f"a checkpoint every {merge.CHECKPOINT_EVERY}"),
+    ("ledger.md", f"at {orphans.SWEEP_HOUR:02}:00 UTC"),
+    ("ledger.md", f"{orphans.PAGE:,} blobs of a container"),
+    ("ledger.md", f"{orphans.PAGE * orphans.PAGES_A_TICK:,} blobs at most"),
+    ("ledger.md", f"up to {merge.WINDOW} results, of together {merge.WINDOW_BYTES // MIB} MiB"),
+    ("parked.md", f"waves of {', '.join(map(str, WAVES))}, {WAVES[-1]} ..."),
+    ("workloads.md", f"`concurrency`, {CONCURRENCY} where"),
+    ("workloads.md", f"at most {word(MOST_SUMS)}"),
+    ("workloads.md", f"at most {MOST_QUANTITY:,}"),
+    ("workloads.md", f"more than {LONGEST_ACCOUNT} |"),
+]
+
+
+@pytest.mark.parametrize(("page", "said"), STATED, ids=[f"{page}: {said}" for page, said in STATED])
+def test_a_figure_of_a_page_is_the_value_of_the_code(page, said):
+    """A limit that is changed in the code turns the sentence that states it red."""
+    assert said in " ".join((ROOT / "docs" / page).read_text().split())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/cost.md", "docs/deploy.md", "docs/concurrency.md"])
+def test_printed_prices_name_a_source_or_say_unverified(page):
+    """No page and no command prints a price as if it had been looked up."""
+    assert re.search(r"https://|unverified: check before you rely on it", str(load()))
+    text = (ROOT / page).read_text()
+    assert "USD" not in text or "unverified: check before you rely on it" in text
