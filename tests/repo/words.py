@@ -33,7 +33,7 @@ REFUSED = {
     r"\bin the place of\b": "'instead of', 'in place of'",
     r"\b(ask(s|ed|ing)? for)\b": "'request'",
     r"\bas it is\b": "'unchanged', 'current'",
-    rf"\b(bytes|requests|rows|messages|tasks|price|cost|one \w+|\d[\d,.]*) an? ({_COUNTED})\b": "'per' for a rate",
+    rf"\b(bytes|requests|rows|messages|tasks|price|cost|one (?!with|of|in|on|for|by|to|from|at|as|and)\w+|\d[\d,.]*) an? ({_COUNTED})\b": "'per' for a rate",
     r"\b(paper|article)s?\b": "cite docs/origins.md",
     r"(?<!random )\bseed(s|ed)?\b(?!=| \d)": "'example', 'origin'; a random seed is called so",
 }

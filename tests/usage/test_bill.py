@@ -18,9 +18,9 @@ OPERATIONS = st.integers(0, 3_000_000_000)
 
 
 def test_the_prices_that_come_along_say_how_old_they_are_and_how_sure():
-    """A figure that nobody could check is called that."""
+    """A figure without a source is called unverified."""
     assert str(PRICES.as_of) in str(PRICES)
-    assert "no page with figures" in str(PRICES)
+    assert "unverified: check before you rely on it" in str(PRICES)
 
 
 def test_a_bill_is_the_sum_of_its_requests():
