@@ -37,7 +37,12 @@ class App:
         before = self._made()
         self.submit(job, items, room)
         self.work_off()
-        return table_ledger(self.others).read(room_job(room, job)), self._made() - before
+        made = self._made() - before
+        return self.read(job, room), made
+
+    def read(self, job, room=""):
+        """Return a job of a room."""
+        return table_ledger(self.others).read(room_job(room, job))
 
     def submit(self, job, items, room="", **fields):
         """Drop a submission into a room, as its publisher does."""

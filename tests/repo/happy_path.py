@@ -1,0 +1,51 @@
+"""The files of `shared` that one job enters on its way through the whole app, on Azurite."""
+
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from shared.topology import topology
+from tests.pipeline.whole_app import App
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def happy_path():
+    """Return the files in which functions run until a small job is complete, from its acceptance to its outputs.
+
+    Two lists: in all threads, and in the one that has the deliveries; the others fetch ids and read results.
+    """
+    with Azurite.start() as own:
+        provision(own.connection_string, topology())
+        app = App(own.connection_string)
+        with app.metered, app.others:
+            app.submit("small", 1)
+            with entered() as files:
+                app.work_off()
+            state = app.read("small").state.value
+    if state != "complete":
+        raise AssertionError(f"the job is {state}, which is no happy path")
+    here = threading.current_thread().name
+    return sorted({name for name, _ in files}), sorted({name for name, thread in files if thread == here})
+
+
+@contextmanager
+def entered(root=ROOT):
+    """Collect each file of `shared` in which functions run meanwhile, with its thread; also of threads that begin then."""
+    folder, files = f"{root / 'shared'}/", set()
+
+    def note(frame, event, _argument):
+        # Code that runs because a module is imported is no part of the way.
+        if event == "call" and frame.f_code.co_name != "<module>" and frame.f_code.co_filename.startswith(folder):
+            files.add((frame.f_code.co_filename.removeprefix(f"{root}/"), threading.current_thread().name))
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield files
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)

@@ -1,0 +1,165 @@
+"""The shape of `shared` gets no worse: each figure has an upper bound, which only ever falls."""
+
+import pytest
+
+from tests.repo import measures
+from tests.repo.happy_path import entered, happy_path
+from tests.repo.layers import UNITS, unit_of
+from tests.repo.measures import DELIVERIES, FIGURES, HAPPY_PATH, House, is_participle
+
+#: A figure that fell by a change is lowered here with it; none is raised.
+CEILINGS = {
+    "imports per 100 lines": 4.85,
+    "arrows up": 10,
+    "circles": 0,
+    "classes that stand twice": 30,
+    "modules that stand twice": 16,
+    "participles": 133,
+    "lines of the longest module": 250,
+    "modules that one module imports": 26,
+    HAPPY_PATH: 95,
+    DELIVERIES: 89,
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_stays_below_its_ceiling(name):
+    """The failure lists the places; `python -m tests.repo.measures -v` lists all."""
+    number, places = FIGURES[name](House())
+    assert number <= CEILINGS[name], places
+
+
+def test_a_job_enters_no_more_files_than_before():
+    """On its way through the whole app, read by a person who follows it."""
+    everywhere, here = happy_path()
+    assert len(everywhere) <= CEILINGS[HAPPY_PATH], everywhere
+    assert len(here) <= CEILINGS[DELIVERIES], here
+
+
+def written(root, files):
+    """Return the house of these files."""
+    for name, text in files.items():
+        path = root / "shared" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return House(root)
+
+
+def test_imports_are_counted_by_statement(tmp_path):
+    """Those of doors and functions too, once each; those of other packages not."""
+    house = written(
+        tmp_path,
+        {
+            "ledger/__init__": "",
+            "ledger/records": "import json\nimport shared.clock\nfrom sharedness import x\n" + "\n" * 17,
+            "clock": "def now():\n    from shared.ledger.records import a, b\n    from shared import ledger\n"
+            + "\n" * 27,
+        },
+    )
+    assert house.imports_per_100_lines() == 6.0
+    assert house.imported(house.modules["shared.clock"]) == {"shared.ledger.records", "shared.ledger"}
+    assert house.widest_module() == (2, "shared.clock")
+
+
+def test_an_import_against_the_layers_is_an_arrow_up(tmp_path):
+    """By the unit where a module belongs, wherever it lies today."""
+    house = written(
+        tmp_path,
+        {
+            "payload/names": "import shared.errors\nfrom shared.payload.limits import a",
+            "payload/limits": "from shared.payload.names import b",
+            "ledger/records": "from shared.gate.operator import c",
+            "gate/operator": "from shared.ledger.records import d",
+        },
+    )
+    assert house.arrows_up() == [
+        "shared.ledger.records -> shared.gate.operator",
+        "shared.payload.names -> shared.payload.limits",
+    ]
+    assert house.circles() == [
+        ["shared.gate.operator", "shared.ledger.records"],
+        ["shared.payload.limits", "shared.payload.names"],
+    ]
+
+
+def test_imports_for_annotations_make_no_circle(tmp_path):
+    """They do not run."""
+    guarded = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from shared.clock import a"
+    assert written(tmp_path, {"clock": "from shared.errors import b", "errors": guarded}).circles() == []
+
+
+def test_every_module_has_a_layer():
+    """One that has none would be held by nothing."""
+    assert {unit_of(name) for name in House().modules} <= {None, *UNITS}
+    with pytest.raises(KeyError, match=r"shared\.attic\.box is in no layer"):
+        unit_of("shared.attic.box")
+
+
+def test_names_that_stand_twice_are_found(tmp_path):
+    """Classes and aliases of two modules, and files; private ones and imported ones are no second meaning."""
+    house = written(
+        tmp_path,
+        {
+            "clock": "class Kind: ...\nclass _Own: ...\nclass Alone:\n    class Inner: ...",
+            "errors": "from typing import TypeAlias\nfrom shared.clock import Alone\nKind: TypeAlias = int\nclass _Own: ...",
+            "ids/clock": "class Inner: ...",
+            "ids/__init__": "",
+            "gate/__init__": "",
+        },
+    )
+    assert house.doubled_classes() == {"Kind": ["shared.clock", "shared.errors"]}
+    assert list(house.doubled_modules()) == ["clock"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("written", True),
+        ("_sent_stored", True),
+        ("opened_when_due", True),
+        ("__held", True),
+        ("unsettled", True),
+        ("write", False),
+        ("report_stored", False),
+        ("is_closed", False),
+        ("need", False),
+        ("feed_all", False),
+        ("failed_message", False),
+        ("_tampered_error", False),
+    ],
+)
+def test_a_participle_is_no_name_of_a_function(name, is_one):
+    """A function does something; what it returns is a name of a value."""
+    assert is_participle(name) is is_one
+
+
+def test_functions_and_methods_are_looked_at_and_properties_are_not(tmp_path):
+    """Inner ones too."""
+    text = "class A:\n    @property\n    def known(self): ...\n    def made(self):\n        async def sent(): ...\n"
+    assert written(tmp_path, {"clock": text}).participles() == ["shared.clock:made", "shared.clock:sent"]
+
+
+def test_the_longest_module_is_found(tmp_path):
+    """A list may be as long as it is."""
+    house = written(tmp_path, {"telemetry/events": "\n" * 900, "clock": "\n" * 7, "errors": "\n" * 6})
+    assert house.longest_module() == (7, "shared.clock")
+
+
+def test_only_files_whose_functions_run_are_entered(tmp_path):
+    """What an import runs is no part of the way."""
+    path = tmp_path / "shared" / "work.py"
+    path.parent.mkdir()
+    code = compile("def work():\n    return 1\n", str(path), "exec")
+    scope = {}
+    with entered(tmp_path) as files:
+        exec(code, scope)
+    assert files == set()
+    with entered(tmp_path) as files:
+        scope["work"]()
+    assert {name for name, _ in files} == {"shared/work.py"}
+
+
+def test_every_figure_has_a_ceiling():
+    """And every ceiling a figure."""
+    assert {*FIGURES, HAPPY_PATH, DELIVERIES} == set(CEILINGS)
+    assert measures.EXEMPT.keys() == {name for name, why in measures.EXEMPT.items() if len(why) > 10}
