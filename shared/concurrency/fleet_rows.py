@@ -63,7 +63,8 @@ def decision_of(row: Mapping[str, Any]) -> Decision:
 def governor_row(resource: str, governor: Governor) -> Row:
     """Return a governor as it is stored."""
     moments = {name: _text(getattr(governor, name)) for name in ("slowed_at", "quiet_until", "seen_at")}
-    return {**key(GOVERNOR + resource), "share": governor.share, "times": governor.times, **moments}
+    # A row key takes no slash.
+    return {**key(GOVERNOR + resource.replace("/", "|")), "share": governor.share, "times": governor.times, **moments}
 
 
 def governor_of(row: Mapping[str, Any]) -> Governor:
@@ -112,7 +113,9 @@ def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:
         decision=decision_of(decision) if decision else None,
         decision_etag=str(decision.metadata["etag"]) if decision else "",
         governors={
-            row["RowKey"].removeprefix(GOVERNOR): governor_of(row) for row in rows if row["RowKey"].startswith(GOVERNOR)
+            row["RowKey"].removeprefix(GOVERNOR).replace("|", "/"): governor_of(row)
+            for row in rows
+            if row["RowKey"].startswith(GOVERNOR)
         },
         in_force=_in_force(rules, known) if rules else None,
         workers=[_worker_of(row) for row in rows if row["RowKey"].startswith(WORKER)],

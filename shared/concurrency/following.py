@@ -12,7 +12,7 @@ from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.gauge import Gauge
 from shared.concurrency.governor import Governor
 from shared.concurrency.observation import Observation
-from shared.concurrency.pushback import Pushback
+from shared.concurrency.pushback import USED_BY_WORK, Pushback, used_by_work
 from shared.errors import StorageUnavailableError
 from shared.telemetry import events
 from shared.telemetry.event import tell
@@ -104,16 +104,16 @@ class Following:
             done=counted.done,
             busy=counted.busy,
             cpu=counted.cpu,
-            share=min((one.share for one in self.pushback.governors().values()), default=1.0),
+            share=min((one.share for one in used_by_work(self.pushback.governors()).values()), default=1.0),
         )
 
     def here(self, full: int) -> int:
         """Return how many messages this process may have in work, of `full`; free."""
-        return min(self.pushback.limit(full, self.gauge.in_flight), share_here(self._fleet, self._clock.now(), full))
+        return min(self._bearable(full, self.gauge.in_flight), share_here(self._fleet, self._clock.now(), full))
 
     def puts(self, full: int) -> int:
         """Return how many requests whoever is busy with storage may have under way, of `full`; free."""
-        return self.pushback.limit(full, full)
+        return self._bearable(full, full)
 
     def learn(self, decision: Decision) -> None:
         """Follow a decision that this process has just made itself."""
@@ -136,10 +136,13 @@ class Following:
         self.look()
         decision, most = self._fleet.decision, self._fleet.rules.most
         decided = most if decision is None or decision.cap is None else min(most, decision.cap)
-        return min(decided, self.pushback.limit(most, decided))
+        return min(decided, self._bearable(most, decided))
 
     def rule(self, depth: int) -> int:
         """Return the tasks that the rules in force want for this depth; free."""
         last = self._fleet.decision.observation if self._fleet.decision else None
         seen = replace(last or Observation(depth=0), depth=depth, hour=self._clock.now().hour)
         return self._fleet.rules.ask(seen).tasks
+
+    def _bearable(self, full: int, used: int) -> int:
+        return min(self.pushback.limit(full, used, resource) for resource in USED_BY_WORK)

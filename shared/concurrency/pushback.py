@@ -13,8 +13,11 @@ from azure.servicebus.exceptions import ServiceBusServerBusyError
 from shared.clock import Clock
 from shared.concurrency.governor import Governor
 
-#: The resources that have limits of their own: one account, one namespace, however many queues they hold.
+#: The resources that have limits of their own: one account, one namespace. An entity's name may follow behind a slash:
+#: "bus/results" is a part of "bus", and bears no more than the whole does.
 STORAGE, BUS = "storage", "bus"
+#: The resources that a task of the work queues uses.
+USED_BY_WORK: Final = (STORAGE, "bus/results")
 _BUSY: Final = frozenset({429, 503})
 #: Storage also answers so when a partition is overloaded.
 _TIMED_OUT, _TIMED_OUT_CODE = 500, "OperationTimedOut"
@@ -29,8 +32,9 @@ class Pushback:
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, Lock()
         self._governors: dict[str, Governor] = {}
-        #: The most that was in use since the governors grew last, and when that was.
-        self._used, self._grown_at = 0, clock.monotonic()
+        #: For each resource the most that was in use since its governor grew last, and when that was.
+        self._uses: dict[str, tuple[int, float]] = {}
+        self._began_at = clock.monotonic()
 
     def on_reply(self, response: Any) -> None:
         """Look at a reply of storage."""
@@ -62,22 +66,37 @@ class Pushback:
         with self._lock:
             return dict(self._governors)
 
-    def limit(self, full: int, used: int) -> int:
-        """Return how many of `full` are allowed by the slowest resource; `used` of them are in use now."""
+    def limit(self, full: int, used: int, resource: str = STORAGE) -> int:
+        """Return how many of `full` a resource and the wholes around it allow; `used` of them are in use now."""
         # Without any push-back ever, which is nearly always, nothing is computed.
         if not self._governors:
             return full
         with self._lock:
-            self._used = max(self._used, used)
-            if self._clock.monotonic() - self._grown_at >= _SEEN_OVER:
-                self._grow(full)
-                self._used, self._grown_at = used, self._clock.monotonic()
-            return min(governor.limit(full) for governor in self._governors.values())
+            return min(
+                (self._allow(name, full, used) for name in _with_wholes(resource) if name in self._governors),
+                default=full,
+            )
 
-    def _grow(self, full: int) -> None:
-        now = self._clock.now()
-        for resource, governor in self._governors.items():
-            self._governors[resource] = governor.grown(now, is_in_use=self._used * 2 >= governor.limit(full))
+    def _allow(self, resource: str, full: int, used: int) -> int:
+        governor, now = self._governors[resource], self._clock.monotonic()
+        most, grown_at = self._uses.get(resource, (0, self._began_at))
+        most = max(most, used)
+        if now - grown_at >= _SEEN_OVER:
+            governor = governor.grown(self._clock.now(), is_in_use=most * 2 >= governor.limit(full))
+            self._governors[resource], most, grown_at = governor, used, now
+        self._uses[resource] = most, grown_at
+        return governor.limit(full)
+
+
+def used_by_work(governors: Mapping[str, Governor]) -> dict[str, Governor]:
+    """Return the governors of the resources that a task of the work queues uses."""
+    names = {name for resource in USED_BY_WORK for name in _with_wholes(resource)}
+    return {name: governor for name, governor in governors.items() if name in names}
+
+
+def _with_wholes(resource: str) -> list[str]:
+    parts = resource.split("/")
+    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def _seconds(text: str | None) -> timedelta | None:

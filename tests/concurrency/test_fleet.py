@@ -271,6 +271,31 @@ def test_a_push_back_that_one_process_saw_slows_all_of_them(fleet):
     assert one.cap() == 50
 
 
+@pytest.mark.parametrize("resource", ["storage", "bus", "bus/results"])
+def test_work_keeps_to_every_resource_that_it_uses(fleet, resource):
+    """Messages in work, puts and permits: each is held back by storage, by the bus and by the queue of results."""
+    process = fleet.process()
+    full = (process.here(8), process.puts(8), process.cap())
+    process.pushback.slow(resource)
+    assert (process.here(8), process.puts(8), process.cap()) == tuple(number // 2 for number in full)
+
+
+def test_a_queue_of_the_bus_that_work_does_not_use_slows_no_work(fleet):
+    """The fleet knows of it, by a row whose key the table takes, and decides as if nothing were slow."""
+    process, tuning = fleet.process(), fleet.tuning()
+    full = (process.here(8), process.puts(8), process.cap())
+    fleet.clock.advance(seconds=11)
+    process.pushback.slow("bus/orders")
+    process.look()
+    assert (process.here(8), process.puts(8), process.cap()) == full
+    fleet.put(100)
+    decision = tuning.run()
+    assert (decision.binding, decision.terms["governor"]) == ("rule", fleet.table.read().rules.most)
+    assert tuning.foresee(1).terms["governor"] == fleet.table.read().rules.most
+    assert {name: one.share for name, one in fleet.table.read().governors.items()} == {"bus/orders": 0.5}
+    assert tuning.pushback.governors()["bus/orders"].share == 0.5
+
+
 def test_who_is_woken_knows_what_is_allowed_before_it_takes_anything(fleet):
     """A new process, whose first question is the cap."""
     fleet.put(100)

@@ -48,13 +48,43 @@ def test_retry_after_is_kept():
 
 
 def test_the_bus_pushes_back_for_itself():
-    """Being busy does, being away does not; the slowest resource decides."""
+    """Being busy does, being away does not; and storage is as fast as before."""
     pushback = Pushback(ManualClock(NOON))
     pushback.on_bus_error(ServiceBusConnectionError())
-    assert pushback.limit(100, 0) == 100
+    assert pushback.limit(100, 0, BUS) == 100
     pushback.on_bus_error(ServiceBusServerBusyError())
     assert list(pushback.governors()) == [BUS]
-    assert pushback.limit(100, 0) == 50
+    assert (pushback.limit(100, 0, BUS), pushback.limit(100, 0)) == (50, 100)
+
+
+def test_a_part_bears_no_more_than_its_whole_and_holds_back_no_other_part():
+    """A slow queue slows its own senders; a slow namespace slows those of every queue."""
+    clock = ManualClock(NOON)
+    pushback = Pushback(clock)
+    pushback.slow("bus/orders")
+    clock.advance(seconds=5)
+    pushback.slow("bus/orders")
+    pushback.slow(STORAGE)
+    limits = {name: pushback.limit(100, 0, name) for name in ("bus/orders", "bus/results", "bus", "storage")}
+    assert limits == {"bus/orders": 25, "bus/results": 100, "bus": 100, "storage": 50}
+    pushback.slow(BUS)
+    limits = {name: pushback.limit(100, 0, name) for name in ("bus/orders", "bus/results", "bus", "storage")}
+    assert limits == {"bus/orders": 25, "bus/results": 50, "bus": 50, "storage": 50}
+
+
+def test_a_part_that_is_used_grows_beside_one_that_is_not():
+    """Use of the one queue proves nothing about the other, but all of it about the namespace of both."""
+    clock = ManualClock(NOON)
+    pushback = Pushback(clock)
+    for resource in ("bus", "bus/orders", "bus/results"):
+        pushback.slow(resource)
+    clock.advance(seconds=10)
+    for _ in range(20):
+        clock.advance(seconds=0.5)
+        pushback.limit(100, 100, "bus/results")
+        pushback.limit(100, 0, "bus/orders")
+    shares = {name: governor.share for name, governor in pushback.governors().items()}
+    assert shares == {"bus": 1.0, "bus/orders": 0.5, "bus/results": 1.0}
 
 
 def test_nothing_grows_while_idle():
