@@ -40,7 +40,7 @@ REFUSED = {
 _PATTERNS = [(re.compile(pattern, re.IGNORECASE), remedy) for pattern, remedy in REFUSED.items()]
 _FIRST_LINE = re.compile(r"(what|whether|who)\b", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"#\s*(!|noqa|type:|pragma|ruff:|mypy:|fmt:)")
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')]*\s+")
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')*_]*\s+")
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
