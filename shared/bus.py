@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from queue import LifoQueue
 from threading import Lock
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
@@ -19,12 +19,32 @@ FAILURES: Final = (ServiceBusError, OSError, ValueError)
 #: Once on the connection that is there, which may have been idle for too long, and once on a new one.
 _ATTEMPTS: Final = 2
 
+DestinationKind = Literal["queue", "bus", "topic", "call"]
+_KINDS: Final = frozenset(get_args(DestinationKind))
+
 
 class Destination(NamedTuple):
-    """The place that a message goes to: a storage queue, a queue or a topic of the bus, or a call in this process."""
+    """The place that a message goes to: a storage queue, a queue or a topic of the bus, or a call in this process.
 
-    kind: Literal["queue", "bus", "topic", "call"]
+    As text: `work-00`, `bus:results`, `topic:job-events`, `call:dispatch`.
+    """
+
+    kind: DestinationKind
     name: str
+
+    def __str__(self) -> str:
+        """Return the text, which for a storage queue is its name alone."""
+        return self.name if self.kind == "queue" else f"{self.kind}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Destination":
+        """Read the text; raises ValueError for an unknown kind."""
+        kind, found, name = text.partition(":")
+        if not found:
+            return cls("queue", text)
+        if kind not in _KINDS or kind == "queue" or not name:
+            raise ValueError(f"{text!r} is not a destination: write a queue's name, or one of bus:, topic:, call:")
+        return cls(kind, name)  # type: ignore[arg-type]  # one of the literals, as just checked
 
 
 class BusSender(Closing):

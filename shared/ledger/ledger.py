@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from shared.errors import ContentionError
 from shared.ledger.records import ChunkRow, Job
+from shared.outbox import OutboxStore, OutgoingMessage
 from shared.retry import LOST_RACES, Retry
 from shared.usage.bill import Charge, charges
 from shared.usage.requests import TABLE
@@ -33,16 +34,8 @@ class Listed:
     gate: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something to tell the world about a job, stored with the state that it tells of."""
-
-    name: str
-    body: str
-
-
-class Ledger(Protocol):
-    """Jobs and their chunk rows.
+class Ledger(OutboxStore, Protocol):
+    """Jobs, their chunk rows and the messages that their state caused.
 
     Writes answer None when they were refused, or when a lost reply leaves it unproven that they took effect: read
     again and decide again. Nothing may ever be added to what was read before. Where storage does not answer at all,
@@ -65,20 +58,12 @@ class Ledger(Protocol):
         """Return the rows that exist of these chunks."""
         ...
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job over the version whose ETag it carries, with rows and messages, all or nothing.
 
         A row without an ETag is inserted and must not exist; one with an ETag replaces that version. The job that is
         returned has no ETag where it was proven by its rows that the write took effect and others have written since.
         """
-        ...
-
-    def events(self, job: str) -> list[Event]:
-        """Return the events of the job that were not removed."""
-        ...
-
-    def remove_event(self, job: str, name: str) -> None:
-        """Forget an event; safe to repeat."""
         ...
 
     def remove_rows(self, job: str) -> None:
@@ -95,7 +80,7 @@ class Written(NamedTuple):
 
     job: Job
     rows: Sequence[ChunkRow] = ()
-    messages: Sequence[Event] = ()
+    messages: Sequence[OutgoingMessage] = ()
 
 
 def change(  # noqa: PLR0913 - keywords, each with a default but the words of the error
@@ -136,7 +121,9 @@ class _Count:
     def __init__(self, tally: Tally) -> None:
         self._tally, self._noted = tally, Counter[str]()
 
-    def commit(self, ledger: Ledger, job: Job, rows: Sequence[ChunkRow], messages: Sequence[Event]) -> Job | None:
+    def commit(
+        self, ledger: Ledger, job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]
+    ) -> Job | None:
         # The commit itself is a request too.
         made = Counter(charges(self._tally)) + Counter([str(Charge(TABLE, current_cause().value))])
         written = ledger.commit(job.charged(made - self._noted), rows, messages)
@@ -159,7 +146,9 @@ def counting() -> Iterator[Tally]:
             _count.reset(token)
 
 
-def commit(ledger: Ledger, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+def commit(
+    ledger: Ledger, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()
+) -> Job | None:
     """Commit as the ledger does; within `counting`, with every request that no commit has noted, this one included."""
     count = _count.get()
     return ledger.commit(job, rows, messages) if count is None else count.commit(ledger, job, rows, messages)

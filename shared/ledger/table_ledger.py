@@ -5,6 +5,7 @@ itself, and does not send a POST again at all. Every write therefore leaves a no
 a clear yes is read back by it.
 """
 
+import json
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
 from shared.answers import expecting_an_answer
+from shared.bus import Destination
 from shared.errors import RowTooLargeError
 from shared.ledger.entities import (
     CHUNK_PREFIX,
@@ -30,8 +32,9 @@ from shared.ledger.entities import (
     row_of_entity,
 )
 from shared.ledger.index import index_entity, listed_of
-from shared.ledger.ledger import MOST_ROWS, Event, Listed
+from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
+from shared.outbox import JOB_EVENTS, OutgoingMessage
 
 #: Azure takes 4 MiB; the multipart frame around each row is not counted by `entity_size`.
 MOST_TRANSACTION_BYTES: Final = 3 * 1024 * 1024
@@ -90,7 +93,7 @@ class TableLedger:
         )
         return {row.chunk: row for row in found if row.chunk in wanted}
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages in one entity-group transaction, or nothing of them."""
         mine = job.stamped(self._new_nonce())
         stamped = [replace(row, nonce=mine.nonce) for row in rows]
@@ -102,16 +105,16 @@ class TableLedger:
                 return self._proven(mine, stamped, error)
         return replace(mine, etag=written[0]["etag"])
 
-    def events(self, job: str) -> list[Event]:
-        """Return the events of the job that were not removed."""
-        with expecting_an_answer(f"read the events of job {job!r}"):
-            found = list(self._between(job, EVENT_PREFIX, EVENT_PREFIX + "~"))
-        return [Event(entity["RowKey"].removeprefix(EVENT_PREFIX), entity["body"]) for entity in found]
+    def unsent(self, owner: str) -> list[OutgoingMessage]:
+        """Return the messages of the job that were not forgotten, by name."""
+        with expecting_an_answer(f"read the events of job {owner!r}"):
+            return [_message_of(entity) for entity in self._between(owner, EVENT_PREFIX, EVENT_PREFIX + "~")]
 
-    def remove_event(self, job: str, name: str) -> None:
-        """Forget an event; one that is gone already is no error."""
-        with expecting_an_answer(f"forget event {name!r} of job {job!r}"):
-            self._jobs.delete_entity(job, EVENT_PREFIX + name)
+    def forget(self, owner: str, sent: Sequence[OutgoingMessage]) -> None:
+        """Delete messages that were sent; one that is gone already is no error."""
+        for message in sent:
+            with expecting_an_answer(f"forget event {message.name!r} of job {owner!r}"):
+                self._jobs.delete_entity(owner, EVENT_PREFIX + message.name)
 
     def remove_rows(self, job: str) -> None:
         """Remove the chunk rows of a buried job, a transaction's worth at a time."""
@@ -166,11 +169,13 @@ class TableLedger:
         return found is not None and found.nonce == mine.nonce
 
 
-def _operations(job: Job, rows: Sequence[ChunkRow], messages: Sequence[Event]) -> list[TransactionOperationType]:
+def _operations(
+    job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]
+) -> list[TransactionOperationType]:
     """Return the transaction, the job first; raises RowTooLargeError where Azure would refuse it."""
     own: TransactionOperationType = ("update", job_entity(job), _unchanged(job.etag))
     entities = [(row_entity(row), row.etag) for row in rows]
-    entities += [(_event_entity(job.job, message), "") for message in messages]
+    entities += [(_message_entity(job.job, message), "") for message in messages]
     size = sum(entity_size(entity) for entity, _ in entities)
     if len(entities) > MOST_ROWS or size > MOST_TRANSACTION_BYTES:
         raise RowTooLargeError(
@@ -185,8 +190,27 @@ def _unchanged(etag: str) -> dict[str, Any]:
     return {"mode": UpdateMode.REPLACE, "etag": etag, "match_condition": MatchConditions.IfNotModified}
 
 
-def _event_entity(job: str, event: Event) -> Entity:
-    return guarded({"PartitionKey": job, "RowKey": EVENT_PREFIX + event.name, "body": event.body})
+def _message_entity(job: str, message: OutgoingMessage) -> Entity:
+    row = {"PartitionKey": job, "RowKey": EVENT_PREFIX + message.name, "body": message.body.decode()}
+    # Columns for the rest only where it is given: the end of a job is its name and its body.
+    given = {
+        "destination": None if message.destination == JOB_EVENTS else str(message.destination),
+        "properties": json.dumps(dict(message.properties)) if message.properties else None,
+        "session": message.session,
+        "due": message.due,
+    }
+    return guarded(row | {name: value for name, value in given.items() if value is not None})
+
+
+def _message_of(row: Entity) -> OutgoingMessage:
+    return OutgoingMessage(
+        name=row["RowKey"].removeprefix(EVENT_PREFIX),
+        destination=Destination.parse(row.get("destination", str(JOB_EVENTS))),
+        body=row["body"].encode(),
+        properties=json.loads(row.get("properties", "{}")),
+        session=row.get("session"),
+        due=row.get("due"),
+    )
 
 
 def _runs(chunks: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -24,13 +24,13 @@ from shared.ledger.decisions import finished, halted
 from shared.ledger.ledger import Ledger, Written, change, counting
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.memory import Lanes
+from shared.outbox import JOB_EVENTS, Outbox, OutgoingMessage
 from shared.parked.policy import Nature, nature_of
 from shared.pending import Pointer
 from shared.pipeline.calling import items_of
 from shared.pipeline.manifest import manifest_of
 from shared.pipeline.merge import CHECKPOINT_EVERY, MERGED_MOST, Merged, Merger
-from shared.pipeline.messages import Finish
-from shared.pipeline.outbox import Outbox, event_of
+from shared.pipeline.messages import Completed, Finish, Outcome, encode
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter
 from shared.pipeline.weights import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
@@ -175,6 +175,31 @@ class Finisher:
         except (SignalNotSentError, StorageUnavailableError) as error:
             # The job is finished all the same; the pointer leads the tick to its event.
             tell(events.OUTBOX_UNSENT, job=job, error=told(error))
+
+
+def is_finishing(ledger: Ledger, job: str) -> bool:
+    """Whether a finisher of the job may still be about to write its end."""
+    found = ledger.read(job)
+    return found is not None and found.state is JobState.FINISHING
+
+
+def completed(job: Job) -> Completed:
+    """Return the event of a job that was finished."""
+    totals = job.totals
+    return Completed(
+        job=job.job,
+        revision=job.revision,
+        workload=job.workload,
+        state=job.state.value,
+        accepted=Outcome(items=totals.accepted.items),
+        rejected=Outcome(items=totals.rejected.items),
+        parked=Outcome(items=totals.parked.items),
+    )
+
+
+def event_of(job: Job) -> OutgoingMessage:
+    """Return the event as it is stored beside the job; each revision has its own."""
+    return OutgoingMessage(f"{job.revision:09}", JOB_EVENTS, encode(completed(job)))
 
 
 def _tell_finished(job: Job) -> None:

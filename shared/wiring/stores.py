@@ -1,15 +1,17 @@
 """The stores that several stages share."""
 
 from collections.abc import Callable
+from functools import partial
 
 from shared.answers import expecting_an_answer
 from shared.clock import Clock
 from shared.connections import Connections
 from shared.gate.held_work import NEVER_EXPIRES
 from shared.ledger.table_ledger import TableLedger
+from shared.outbox import BusAnnouncements, Outbox
 from shared.parked.parked_table import ParkedTable
-from shared.pending import PendingTable
-from shared.pipeline.outbox import BusAnnouncements, Outbox
+from shared.pending import OUTBOX_POINTER, PendingTable
+from shared.pipeline.finish import is_finishing
 
 
 def table_ledger(connections: Connections) -> TableLedger:
@@ -36,4 +38,5 @@ def queue_sender(connections: Connections) -> Callable[[str, str], None]:
 def outbox(connections: Connections, clock: Clock) -> Outbox:
     """Return what tells the world that jobs are finished."""
     pending = PendingTable(connections.tables.get_table_client("pending"))
-    return Outbox(table_ledger(connections), pending, BusAnnouncements(connections), clock)
+    ledger, announce = table_ledger(connections), BusAnnouncements(connections)
+    return Outbox(ledger, pending, announce, clock, kind=OUTBOX_POINTER, awaits=partial(is_finishing, ledger))

@@ -54,7 +54,7 @@ def _job(ledger, name, scenario, world):
         yield f"nobody was told that revision {job.revision} of {name} is complete"
     if set(told) - set(range(1, job.revision + 1)):
         yield f"{name} was said to be complete at revisions {sorted(told)}"
-    if ledger.events(name):
+    if ledger.unsent(name):
         yield f"an event of {name} was never sent"
 
 

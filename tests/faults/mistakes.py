@@ -16,7 +16,6 @@ from shared.parked.door import at_the_door
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
-from shared.pipeline.messages import decode
 from shared.pipeline.settle import Settler
 from shared.pipeline.sweep import _WAITING, Sweep
 
@@ -27,10 +26,10 @@ _accept, _end, _look_at, _point = Acceptance.accept, Finisher._end, Sweep._look_
 
 def remove_before_sending(self, job, pointer=None):
     """Forget an event, then send it."""
-    events = self._ledger.events(job)
+    events = self._store.unsent(job)
     for event in events:
-        self._ledger.remove_event(job, event.name)
-        self._announce(decode(event.body))
+        self._store.forget(job, [event])
+        self._send(event)
     if pointer is not None:
         self._pending.remove(pointer)
     return len(events)

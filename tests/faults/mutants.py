@@ -8,10 +8,10 @@ from shared.gate.gate_tick import GateTick
 from shared.gate.held_work import HeldWork
 from shared.ledger import decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
+from shared.outbox import Outbox
 from shared.parked.policy import Deliveries
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
-from shared.pipeline.outbox import Outbox
 from shared.pipeline.settle import Settler
 from shared.pipeline.sweep import Sweep
 from tests.faults import campaign, mistakes

@@ -96,7 +96,8 @@ def on_the_bus():
             permits([v.PERMIT])
         with p.BusResults(connections) as results:
             results(v.MESSAGES["result"])
-        p.BusAnnouncements(connections)(v.MESSAGES["completed"])
+        event = p.OutgoingMessage("000000001", p.JOB_EVENTS, p.encode(v.MESSAGES["completed"]))
+        p.BusAnnouncements(connections)(event)
         return [_described(message) for message in connections.taken]
 
 

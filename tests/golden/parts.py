@@ -24,9 +24,9 @@ from shared.ids.log import read_log, spill
 from shared.ids.sequence import KEPT, close, created, reserve, resume
 from shared.ids.sequence import parse as parse_sequence
 from shared.ledger.balance import Balance
-from shared.ledger.ledger import Event
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Risk, Tally, Totals
 from shared.ledger.table_ledger import TableLedger
+from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.parked.door import door_key
 from shared.parked.entry import DOOR, NO_JOB, Entry, EntryState, Stage, chunk_key, content_key, finish_key, result_key
 from shared.parked.parked_table import ParkedTable
@@ -59,7 +59,6 @@ from shared.pipeline.messages import (
     encode,
     encode_permit,
 )
-from shared.pipeline.outbox import BusAnnouncements
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.parts import Ran
 from shared.pipeline.plan import Plan, PlannedChunk, Source

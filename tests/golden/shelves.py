@@ -78,7 +78,7 @@ class Jobs(Shelf):
 
     def _read(self, ledger, name):
         rows = [_unstamped(row) for row in ledger.rows(name)]
-        return _unstamped(ledger.read(name)), rows, ledger.events(name)
+        return _unstamped(ledger.read(name)), rows, ledger.unsent(name)
 
     def _ledger(self, connections):
         return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"))

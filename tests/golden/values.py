@@ -72,7 +72,7 @@ FULL = p.Job(
     trace=TRACE,
 )
 LEAST = p.Job(job="team-a~least", content_hash=SHA, workload="sales", accepted_at=LATER)
-EVENT = p.Event("000000002", '{"sluice":{"kind":"completed"}}')
+EVENT = p.OutgoingMessage("000000002", p.JOB_EVENTS, b'{"sluice":{"kind":"completed"}}')
 JOBS = [(FULL, ROWS, [EVENT]), (LEAST, [], [])]
 
 HELD = [

@@ -91,7 +91,7 @@ class History:
         found = world.check()
         assert (found.state, found.revision, found.done) == (JobState.COMPLETE, 2, 3)
         assert {event.revision for event in world.told} == {1, 2}, "every revision is told of"
-        assert world.checked_ledger.events("nightly") == []
+        assert world.checked_ledger.unsent("nightly") == []
         assert self._deliver(lambda _: world.finish(2)) is Ending.NOTHING_TO_DO
 
     def _pending(self):

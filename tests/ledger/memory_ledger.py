@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 
-from shared.ledger.ledger import Event, Listed
+from shared.ledger.ledger import Listed
 from shared.ledger.records import ChunkRow, Job
+from shared.outbox import OutgoingMessage
 
 
 class MemoryLedger:
@@ -15,7 +16,7 @@ class MemoryLedger:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._rows: dict[str, dict[int, ChunkRow]] = {}
-        self._events: dict[str, dict[str, Event]] = {}
+        self._messages: dict[str, dict[str, OutgoingMessage]] = {}
         self._versions = itertools.count(1)
         self._lock = Lock()
 
@@ -44,26 +45,27 @@ class MemoryLedger:
             found = self._rows.get(job, {})
             return {chunk: found[chunk] for chunk in chunks if chunk in found}
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[Event] = ()) -> Job | None:
+    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages, if every version is the expected one."""
         with self._lock:
             stored = self._rows.setdefault(job.job, {})
             if self._jobs[job.job].etag != job.etag or any(_etag(stored, row) != row.etag for row in rows):
                 return None
-            self._events.setdefault(job.job, {}).update({message.name: message for message in messages})
+            self._messages.setdefault(job.job, {}).update({message.name: message for message in messages})
             stored.update({row.chunk: replace(row, etag=self._version()) for row in rows})
             self._jobs[job.job] = replace(job, etag=self._version())
             return self._jobs[job.job]
 
-    def events(self, job: str) -> list[Event]:
-        """Return the events of the job that were not removed."""
+    def unsent(self, owner: str) -> list[OutgoingMessage]:
+        """Return the messages of the job that were not forgotten."""
         with self._lock:
-            return sorted(self._events.get(job, {}).values(), key=lambda event: event.name)
+            return sorted(self._messages.get(owner, {}).values(), key=lambda message: message.name)
 
-    def remove_event(self, job: str, name: str) -> None:
-        """Forget an event."""
+    def forget(self, owner: str, sent: Sequence[OutgoingMessage]) -> None:
+        """Forget messages."""
         with self._lock:
-            self._events.get(job, {}).pop(name, None)
+            for message in sent:
+                self._messages.get(owner, {}).pop(message.name, None)
 
     def remove_rows(self, job: str) -> None:
         """Remove the chunk rows of a buried job."""

@@ -14,11 +14,11 @@ from shared.errors import (
 )
 from shared.ledger import JobState
 from shared.ledger.decisions import resumed
+from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.pending import OUTBOX_POINTER
 from shared.pipeline.finish import Ending
 from shared.pipeline.merge import Merger
-from shared.pipeline.messages import Completed, Finish
-from shared.pipeline.outbox import BusAnnouncements
+from shared.pipeline.messages import Completed, Finish, encode
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
 from shared.telemetry import events
@@ -69,7 +69,7 @@ def test_a_job_is_finished_with_outputs_totals_and_an_event(world):
     assert (found.state, found.problem, found.finished_at is not None) == (JobState.COMPLETE, None, True)
     assert [event.state for event in world.told] == ["complete"]
     assert world.told[0].accepted.items == 3 * PER_CHUNK
-    assert (world.ledger.events("nightly"), pointers(world), pointers(world, "finish")) == ([], [], [])
+    assert (world.ledger.unsent("nightly"), pointers(world), pointers(world, "finish")) == ([], [], [])
     assert world.manifest()["totals"] == len(world.totals())
     assert world.manifest()["accepted"]["sums"] == {"amount": str(3 * AMOUNT)}
 
@@ -347,16 +347,17 @@ def test_an_event_that_nobody_takes_stays_in_the_outbox(world):
     def refuse(event):
         raise SignalNotSentError("the bus is away")
 
-    finisher._tools.outbox._announce = refuse
+    finisher._tools.outbox._send = refuse
     assert finisher.finish(Finish(job="nightly", revision=1)) is Ending.FINISHED
     assert world.check().state is JobState.COMPLETE
     assert len(pointers(world)) == 1
     later = NOON.replace(hour=23)
     (pointer,) = [found for found in world.pending.due(later) if found.kind == OUTBOX_POINTER]
     tools = world.finisher()._tools
-    assert tools.outbox.follow(pointer) == 1
+    tools.outbox.follow(pointer)
+    assert len(world.told) == 1
     assert isinstance(world.told[0], Completed)
-    assert (pointers(world), world.ledger.events("nightly")) == ([], [])
+    assert (pointers(world), world.ledger.unsent("nightly")) == ([], [])
 
 
 def test_totals_are_written_a_hundred_at_a_time_and_go_on_where_they_were(world):
@@ -433,7 +434,8 @@ def test_parts_are_bounded_and_the_same_lines_make_the_same_parts(world):
 
 def test_the_bus_takes_an_event_and_its_absence_is_no_failure_of_the_job(stack_settings):
     """An event is one message on the topic; without a bus the error says where the event is."""
-    event = Completed(job="nightly", revision=1, workload="summing", state="complete")
+    completed = Completed(job="nightly", revision=1, workload="summing", state="complete")
+    event = OutgoingMessage("000000001", JOB_EVENTS, encode(completed))
     with Connections.parse(stack_settings) as connections:
         BusAnnouncements(connections)(event)
     gone = stack_settings["SluiceBus"].replace("sb://", "sb://no-such-host.invalid/")

@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+from shared.bus import Destination
 from shared.ledger import ChunkState
 from shared.ledger.balance import Balance
 from shared.ledger.decisions import buried, finished
-from shared.ledger.ledger import MOST_ROWS, Event
+from shared.ledger.ledger import MOST_ROWS
 from shared.ledger.records import JobState
+from shared.outbox import JOB_EVENTS, OutgoingMessage
 from tests.ledger.builders import NOON, job, row
 
 
@@ -122,20 +124,32 @@ def test_rows_of_one_job_are_not_those_of_another(ledger):
 def test_an_event_is_stored_with_the_state_it_tells_of(ledger):
     """State and event are one write, and the event stays until it is removed."""
     before = inserted(ledger)
-    assert ledger.events("nightly") == []
-    ledger.commit(replace(before, state=JobState.COMPLETE), messages=[Event("1", "the body")])
-    assert ledger.events("nightly") == [Event("1", "the body")]
-    ledger.remove_event("nightly", "1")
-    ledger.remove_event("nightly", "1")
-    assert ledger.events("nightly") == []
+    event = OutgoingMessage("1", JOB_EVENTS, b"the body")
+    assert ledger.unsent("nightly") == []
+    ledger.commit(replace(before, state=JobState.COMPLETE), messages=[event])
+    assert ledger.unsent("nightly") == [event]
+    ledger.forget("nightly", [event])
+    ledger.forget("nightly", [event])
+    assert ledger.unsent("nightly") == []
+
+
+def test_messages_to_any_destination_come_back_as_they_were_stored_and_in_order(ledger):
+    """Each with its properties, its session and the time before which it is not to be received."""
+    messages = [
+        OutgoingMessage("2", Destination("bus", "results"), b"two", {"number": 7, "flag": True}, "session-1", NOON),
+        OutgoingMessage("1", Destination("queue", "work-00"), b"one"),
+        OutgoingMessage("3", Destination("call", "dispatch"), b"three", session="session-2"),
+    ]
+    ledger.commit(replace(inserted(ledger), done=1), messages=messages)
+    assert ledger.unsent("nightly") == [messages[1], messages[0], messages[2]]
 
 
 def test_a_refused_commit_leaves_no_event(ledger):
     """Nothing is announced of a state that was not written."""
     before = inserted(ledger)
     ledger.commit(replace(before, done=1))
-    assert ledger.commit(replace(before, done=2), messages=[Event("1", "never")]) is None
-    assert ledger.events("nightly") == []
+    assert ledger.commit(replace(before, done=2), messages=[OutgoingMessage("1", JOB_EVENTS, b"never")]) is None
+    assert ledger.unsent("nightly") == []
 
 
 def test_a_buried_job_keeps_its_id_taken(ledger):

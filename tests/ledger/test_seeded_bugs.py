@@ -7,10 +7,9 @@ import pytest
 from shared.ledger import settlement, table_ledger
 from shared.ledger.ledger import Written, change
 from shared.ledger.settlement import settle
+from shared.outbox import Outbox
 from shared.pipeline import finish, outputs
 from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.messages import Completed, decode
-from shared.pipeline.outbox import Outbox
 from shared.pipeline.settle import Settler
 from shared.pipeline.totals import TotalsTable
 from tests.faults.plan import Plan
@@ -102,11 +101,9 @@ def event_forgotten_before_it_is_sent(patch):
     """The event is removed from the outbox, then sent."""
 
     def forget_first(self, job, pointer=None):
-        for event in self._ledger.events(job):
-            self._ledger.remove_event(job, event.name)
-            sent = decode(event.body)
-            if isinstance(sent, Completed):
-                self._announce(sent)
+        for event in self._store.unsent(job):
+            self._store.forget(job, [event])
+            self._send(event)
         if pointer is not None:
             self._pending.remove(pointer)
 
@@ -131,7 +128,7 @@ def event_sent_but_not_stored(patch):
     def end_and_tell(self, job, found):
         ending = end(self, job, found)
         if ending is finish.Ending.FINISHED:
-            self._tools.outbox._announce(Completed(job=job.job, revision=job.revision, workload="", state=""))
+            self._tools.outbox._send(finish.event_of(job))
         return ending
 
     patch.setattr(finish.Finisher, "_end", end_and_tell)

@@ -6,6 +6,7 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 
 import msgspec
 import zstandard
@@ -14,13 +15,13 @@ from azure.storage.blob import BlobServiceClient, LinearRetry
 
 from shared.ledger import ChunkState, JobState, TableLedger, Totals
 from shared.ledger.results import result_blob
+from shared.outbox import Outbox
 from shared.payload import Limits
-from shared.pending import PendingTable
+from shared.pending import OUTBOX_POINTER, PendingTable
 from shared.pipeline.chunk_result import ChunkResult, write_result
-from shared.pipeline.finish import Finisher, FinishTools
+from shared.pipeline.finish import Finisher, FinishTools, is_finishing
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.messages import Finish, Outcome, Result, decode
-from shared.pipeline.outbox import Outbox
 from shared.pipeline.settle import Settler
 from shared.pipeline.totals import FENCE_KEY, TotalsTable
 from shared.workloads import Line, Total
@@ -192,11 +193,19 @@ class World:
                 outputs=self.container("outputs"),
                 totals=TotalsTable(self.table("totals")),
                 workloads=Workloads([self.workload]),
-                outbox=Outbox(self.ledger, self.pending, self.told.append, self.clock),
+                outbox=self._outbox(),
                 clock=self.clock,
                 **self.options,
             )
         )
+
+    def _outbox(self):
+        awaits = partial(is_finishing, self.ledger)
+        return Outbox(self.ledger, self.pending, self.tell, self.clock, kind=OUTBOX_POINTER, awaits=awaits)
+
+    def tell(self, message):
+        """Hear of the end of a job."""
+        self.told.append(decode(message.body))
 
     def settle(self, *results, deliveries=1):
         """Deliver results as one batch."""

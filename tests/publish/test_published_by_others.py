@@ -18,8 +18,8 @@ from msgspec import structs
 
 from local.paths import ROOT, STACK
 from shared.connections import Connections
-from shared.pipeline.messages import Completed, Outcome
-from shared.pipeline.outbox import BusAnnouncements
+from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
+from shared.pipeline.messages import Completed, Outcome, encode
 from tests.outside import checker
 from tests.publish.without_keys import running
 from tests.waiting import until
@@ -146,7 +146,8 @@ def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings)
     told = Completed(job=job, revision=1, workload="billing", state="complete", accepted=Outcome(items=7))
     with Connections.parse(stack_settings) as connections:
         for revision in (1, 1, 2):
-            BusAnnouncements(connections)(structs.replace(told, revision=revision))
+            event = encode(structs.replace(told, revision=revision))
+            BusAnnouncements(connections)(OutgoingMessage(f"{revision:09}", JOB_EVENTS, event))
     heard = [one for one in names["finished_jobs"](stack_settings["SluiceBus"], 1) if one["job"] == job]
     assert [(one["revision"], one["state"], one["accepted"]["items"]) for one in heard] == [
         (1, "complete", 7),

@@ -1,0 +1,134 @@
+"""Messages stored with the state that caused them; sent at least once, in order for each owner.
+
+The writer points before the state, stores its messages with the state, flushes after it; then the pointer goes. After a
+crash anywhere, the tick follows the pointer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusError
+
+from shared.bus import BusSender, Destination
+from shared.clock import Clock
+from shared.connections import Connections
+from shared.errors import SignalNotSentError
+from shared.payload.names import bus_name
+from shared.pending import Pending, Pointer
+from shared.pipeline.messages import Completed, decode, encode
+from shared.telemetry import events
+from shared.telemetry.event import tell
+
+#: By which subscriptions of the topic filter.
+KIND: Final = "completed"
+#: Longer than any writer takes between its pointer and its message.
+GRACE: Final = timedelta(minutes=3)
+#: Where the end of a job is announced.
+JOB_EVENTS: Final = Destination("topic", "job-events")
+
+
+def _no_properties() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """One message as it is stored; names sort in the order in which an owner's messages are sent."""
+
+    name: str
+    destination: Destination
+    body: bytes
+    properties: Mapping[str, Any] = field(default_factory=_no_properties)
+    session: str | None = None
+    #: Not to be received before.
+    due: datetime | None = None
+
+
+class OutboxStore(Protocol):
+    """The stored messages of each owner."""
+
+    def unsent(self, owner: str) -> Sequence[OutgoingMessage]:
+        """Return the messages that may not have been sent, in order."""
+        ...
+
+    def forget(self, owner: str, sent: Sequence[OutgoingMessage]) -> None:
+        """Note that messages were sent; safe to repeat."""
+        ...
+
+
+class Outbox:
+    """Sends the messages of one store; `send` sends one, or raises SignalNotSentError."""
+
+    def __init__(  # noqa: PLR0913 - the store and its ways
+        self,
+        store: OutboxStore,
+        pending: Pending,
+        send: Callable[[OutgoingMessage], object],
+        clock: Clock,
+        *,
+        kind: str,
+        awaits: Callable[[str], bool],
+        grace: timedelta = GRACE,
+    ) -> None:
+        """Take the kind of its pointers; `awaits`: whether an owner's writer may stand between pointer and state."""
+        self._store, self._pending, self._send, self._clock = store, pending, send, clock
+        self._kind, self._awaits, self._grace = kind, awaits, grace
+
+    def point(self, owner: str) -> Pointer:
+        """Leave a pointer, before the state with the messages: its writer may end right after writing that."""
+        return self._pending.add(Pointer(self._kind, self._clock.now() + self._grace, owner))
+
+    def flush(self, owner: str, pointer: Pointer | None = None) -> int:
+        """Send the unsent messages in order, then remove the pointer to them; return how many were sent."""
+        unsent = self._store.unsent(owner)
+        for message in unsent:
+            self._send(message)
+            # Only after it was sent: a second sending is harmless, none is not.
+            self._store.forget(owner, [message])
+        if pointer is not None:
+            self._pending.remove(pointer)
+        return len(unsent)
+
+    def follow(self, pointer: Pointer) -> None:
+        """Follow a pointer that is due: its writer may have ended before its messages were sent."""
+        late = self._clock.now() - pointer.due
+        tell(events.OUTBOX_LATE, job=pointer.id, late_seconds=round(late.total_seconds()))
+        if self._awaits(pointer.id):
+            # Its writer may stand still between pointer and state. Removed now, the pointer would be missing later.
+            self._pending.add(replace(pointer, due=self._clock.now() + self._grace))
+        self.flush(pointer.id, pointer)
+
+
+class BusAnnouncements:
+    """Sends the ends of jobs to their topic, with a connection of its own for each: jobs end rarely."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def __call__(self, message: OutgoingMessage) -> None:
+        """Send the event, or raise SignalNotSentError."""
+        event = decode(message.body)
+        if isinstance(event, Completed):
+            self._announce(event, message.destination)
+
+    def _announce(self, event: Completed, topic: Destination) -> None:
+        names: dict[str | bytes, Any] = {"kind": KIND, "job": event.job, "state": event.state}
+        message = ServiceBusMessage(
+            encode(event),
+            application_properties={**names, "revision": event.revision},
+            subject=bus_name(event.job),
+            content_type="application/json",
+            message_id=bus_name(f"{event.job}:{event.revision}"),
+        )
+        try:
+            with BusSender(self._connections, attempts=1) as sender:
+                sender.send(topic, [message])
+        except (ServiceBusError, OSError) as error:
+            raise SignalNotSentError(
+                f"nobody was told that job {event.job!r} is {event.state} ({type(error).__name__}): "
+                "it stays in the outbox and the tick sends it"
+            ) from error
