@@ -19,10 +19,42 @@ BUS_SERVICES: Final[Mapping[str, str]] = {"bus": "fullyQualifiedNamespace"}
 STORAGE, BUS = "SluiceStorage", "SluiceBus"
 #: Where each of them leads to, with the fields that say where that is.
 CONNECTIONS: Final = {STORAGE: STORAGE_SERVICES, BUS: BUS_SERVICES}
+#: Azurite's and the official Service Bus emulator's own well-known connection strings: no secrets.
+LOCAL_STORAGE = "UseDevelopmentStorage=true"
+LOCAL_BUS = (
+    "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;"
+    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+)
 ACCOUNT_NAME: Final = "accountName"
 _LOGIN_FIELDS: Final = ("credential", "clientId", "managedIdentityResourceId", "tenantId", "clientSecret")
 #: The only kind of credential that has a name; without one, whoever runs the program logs in.
 MANAGED_IDENTITY: Final = "managedidentity"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: what it does, its safe local value, and its default; None means it must be set."""
+
+    name: str
+    what: str
+    local: str
+    default: str | None = None
+    #: A connection may be one connection string, or settings that begin with its name and two underscores (identity).
+    is_connection: bool = False
+
+
+STORAGE_SETTING: Final = Setting(
+    STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True
+)
+BUS_SETTING: Final = Setting(
+    BUS, "the Service Bus namespace: results, signals, events of jobs", LOCAL_BUS, is_connection=True
+)
+
+
+def missing(setting: Setting) -> str:
+    """Say that a setting is missing, and where its value comes from."""
+    by_identity = f", or set {setting.name}__… to log in (docs/security.md)" if setting.is_connection else ""
+    return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value{by_identity}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,17 @@ from shared.answers import WholeReplies
 from shared.clock import SystemClock
 from shared.closing import Closing
 from shared.concurrency.pushback import Pushback
-from shared.connection_settings import BUS, STORAGE, ByLogin, Login, find_connection
-from shared.settings import SettingsError, missing
+from shared.connection_settings import (
+    BUS,
+    BUS_SETTING,
+    STORAGE,
+    STORAGE_SETTING,
+    ByLogin,
+    Login,
+    find_connection,
+    missing,
+)
+from shared.settings import SettingsError
 from shared.telemetry.telemetry import SILENT, Telemetry
 from shared.usage.meter import Meter
 
@@ -74,7 +83,7 @@ class Connections(Closing):
         if problems := (*storage.problems, *bus.problems):
             raise SettingsError("; ".join(problems))
         if storage.connection is None:
-            raise SettingsError(missing(STORAGE))
+            raise SettingsError(missing(STORAGE_SETTING))
         return cls(storage.connection, bus.connection, transport=transport, retries=retries, telemetry=telemetry)
 
     @property
@@ -100,7 +109,7 @@ class Connections(Closing):
     def bus_client(self) -> ServiceBusClient:
         """Return a new client of the bus; whoever asked closes it, since a broken one is of no use to others."""
         if self._bus is None:
-            raise SettingsError(missing(BUS))
+            raise SettingsError(missing(BUS_SETTING))
         if isinstance(self._bus, str):
             with _refusing(BUS):
                 return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)

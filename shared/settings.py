@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Self, TypeVar
 
-from shared.connection_settings import BUS, STORAGE, find_connection
+from shared.connection_settings import BUS_SETTING, STORAGE_SETTING, Setting, find_connection, missing
 from shared.dequeue.backoff import BackOff
 from shared.dequeue.notify import Notify, When
 from shared.parked.policy import DEFAULT_POLICY, PoisonPolicy
@@ -19,13 +19,6 @@ from shared.rooms import read_rooms
 from shared.telemetry.choice import Wanted
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-
-#: Azurite's and the official Service Bus emulator's own well-known connection strings: no secrets.
-LOCAL_STORAGE = "UseDevelopmentStorage=true"
-LOCAL_BUS = (
-    "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;"
-    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
-)
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
@@ -42,18 +35,6 @@ class SettingsError(ValueError):
     """Raised when settings are missing or make no sense; it names all of them at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting: what it does, its safe local value, and its default; None means it must be set."""
-
-    name: str
-    what: str
-    local: str
-    default: str | None = None
-    #: A connection may be one connection string, or settings that begin with its name and two underscores (identity).
-    is_connection: bool = False
-
-
 def _optional(name: str, what: str, value: str) -> Setting:
     """Return a setting whose default is its local value too."""
     return Setting(name, what, value, default=value)
@@ -64,8 +45,8 @@ def _poison(name: str, what: str, value: float) -> Setting:
 
 
 SETTINGS = (
-    Setting(STORAGE, "the app's storage account: queues, blobs, tables", LOCAL_STORAGE, is_connection=True),
-    Setting(BUS, "the Service Bus namespace: results, signals, events of jobs", LOCAL_BUS, is_connection=True),
+    STORAGE_SETTING,
+    BUS_SETTING,
     _optional("SLUICE_WORK_QUEUES", "work queues that chunks are spread over, 1 to 100", "1"),
     _optional(
         "SLUICE_ROOMS",
@@ -191,15 +172,8 @@ class Settings:
 def _problems(setting: Setting, environ: Mapping[str, str]) -> Sequence[str]:
     if setting.is_connection:
         found = find_connection(setting.name, environ)
-        return found.problems if found.problems or found.connection else (missing(setting.name),)
-    return () if setting.default is not None or environ.get(setting.name, "").strip() else (missing(setting.name),)
-
-
-def missing(name: str) -> str:
-    """Return what to tell somebody who has not set it."""
-    setting = next(setting for setting in SETTINGS if setting.name == name)
-    by_identity = f", or set {setting.name}__… to log in (docs/security.md)" if setting.is_connection else ""
-    return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value{by_identity}"
+        return found.problems if found.problems or found.connection else (missing(setting),)
+    return () if setting.default is not None or environ.get(setting.name, "").strip() else (missing(setting),)
 
 
 def _amount_or_none(name: str, environ: Mapping[str, str], report: Callable[[str], None]) -> Decimal | None:

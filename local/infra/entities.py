@@ -5,7 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from local.paths import ROOT
-from shared.settings import SETTINGS, Setting
+from shared.connection_settings import Setting
+from shared.settings import SETTINGS
 from shared.topology import (
     POISON_SUFFIX,
     BusQueue,

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from local.infra.deployment import Deployment, deployed
 from local.paths import ROOT
-from shared.settings import SETTINGS, Setting
+from shared.connection_settings import Setting
+from shared.settings import SETTINGS
 from shared.telemetry.event import Event
 from shared.telemetry.events import EVENTS
 from shared.topology import Topology, topology

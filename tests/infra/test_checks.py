@@ -13,7 +13,8 @@ from local.infra.__main__ import main as infra
 from local.infra.checks import compiled, policies
 from local.infra.project import Project
 from local.paths import ROOT
-from shared.settings import SETTINGS, Setting
+from shared.connection_settings import Setting
+from shared.settings import SETTINGS
 from shared.telemetry.event import Alert, Event, Severity
 from shared.telemetry.events import EVENTS
 from shared.topology import BusQueue, topology

@@ -8,7 +8,7 @@ import yaml
 
 from local.paths import ROOT
 from local.servicebus import emulator
-from shared.settings import LOCAL_BUS, LOCAL_STORAGE
+from shared.connection_settings import LOCAL_BUS, LOCAL_STORAGE
 from shared.topology import topology
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
