@@ -13,7 +13,7 @@ from shared.errors import JobStateError
 from shared.gate.decisions import must_dispatch
 from shared.gate.state import Reading
 from shared.ledger.balance import Balance
-from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk, Totals
+from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk
 
 #: A problem is read in a list of jobs; the row has a limit.
 LONGEST_PROBLEM: Final = 2000
@@ -174,23 +174,7 @@ def buried(job: Job) -> Job:
     if job.state is JobState.BURIED:
         return job
     _require(job, FINISHED, "bury it")
-    return Job(
-        job=job.job,
-        content_hash=job.content_hash,
-        workload=job.workload,
-        accepted_at=job.accepted_at,
-        finished_at=job.finished_at,
-        state=JobState.BURIED,
-        # It says what the job owns, until that is gone too.
-        plan=job.plan,
-        revision=job.revision,
-        chunks=job.chunks,
-        items=job.items,
-        totals=Totals(),
-        requests=job.requests,
-        nonce=job.nonce,
-        etag=job.etag,
-    )
+    return job.tombstone()
 
 
 def _require_plan(job: Job, tried: str) -> None:

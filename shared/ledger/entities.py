@@ -1,19 +1,32 @@
 """The ledger's records as table entities and back; guards Azure's limits, since the local Azurite has none."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from azure.data.tables import EdmType, EntityProperty
 
 from shared.errors import LedgerCorruptError, RowTooLargeError
 from shared.ledger.amounts import Amounts, texts
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Risk, Tally, Totals
+from shared.ledger.columns import ColumnCodec, columns
+from shared.ledger.records import (
+    NO_TALLY,
+    ChunkRow,
+    ChunkState,
+    Job,
+    JobState,
+    PlanBlob,
+    Risk,
+    Tally,
+    Totals,
+)
 
 Entity: TypeAlias = dict[str, Any]
+Convert: TypeAlias = Callable[[Any], Any]
 
 #: Azure Tables: 32 Ki UTF-16 characters a string, 1 MiB an entity; half of that leaves room for how it counts names.
 MOST_CHARACTERS: Final = 32 * 1024 - 1
@@ -22,23 +35,11 @@ MOST_BYTES: Final = 512 * 1024
 JOB_KEY: Final = "job"
 CHUNK_PREFIX: Final = "chunk:"
 EVENT_PREFIX: Final = "event:"
-_WHOLE_NUMBERS: Final = (
-    "items",
-    "chunks",
-    "id_base",
-    "held_epoch",
-    "passed_epoch",
-    "revision",
-    "done",
-    "parked_chunks",
-    "dispatch_cursor",
-    "forgiven",
-    "milliseconds",
-)
 #: What Python raises for a row that another hand wrote: a text for an object, a number beyond every column.
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError)
-_MOMENTS: Final = ("accepted_at", "deadline", "started_at", "progressed_at", "finished_at", "nudged_at")
-_TEXTS: Final = ("content_hash", "workload", "gate", "problem", "trace", "nonce")
+#: Made once: for separators of its own, `json.dumps` makes an encoder each time.
+_dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
+_loads: Final = json.JSONDecoder().decode
 
 
 def chunk_key(chunk: int) -> str:
@@ -48,90 +49,65 @@ def chunk_key(chunk: int) -> str:
 
 def job_entity(job: Job) -> Entity:
     """Return the job as its row."""
-    entity: Entity = {"PartitionKey": job.job, "RowKey": JOB_KEY, "state": job.state.value}
-    entity |= {name: getattr(job, name) for name in _TEXTS}
-    entity |= {name: _whole_number(getattr(job, name)) for name in _WHOLE_NUMBERS}
-    entity |= {name: _moment(getattr(job, name)) for name in _MOMENTS}
-    entity |= {"declared": _dumps(texts(job.declared)), "totals": _totals_text(job.totals)}
-    entity |= {"requests": _dumps(dict(job.requests)), "warned": job.warned and job.warned.value}
-    if job.plan is not None:
-        entity |= {"plan_blob": job.plan.name, "plan_etag": job.plan.etag, "plan_container": job.plan.container}
-    return guarded({name: value for name, value in entity.items() if value is not None})
+    return _entity({"PartitionKey": job.job, "RowKey": JOB_KEY}, job)
 
 
 def job_of(entity: Mapping[str, Any], etag: str) -> Job:
     """Return the job that a row holds."""
     try:
-        values: dict[str, Any] = {name: entity.get(name) for name in _TEXTS}
-        values |= {name: _int(entity[name]) for name in _WHOLE_NUMBERS if name in entity}
-        values |= {name: datetime.fromisoformat(entity[name]) for name in _MOMENTS if name in entity}
-        return Job(
-            **values,
-            job=entity["PartitionKey"],
-            state=JobState(entity["state"]),
-            declared=_amounts(json.loads(entity["declared"])),
-            totals=_totals_of(entity["totals"]),
-            requests=MappingProxyType(json.loads(entity["requests"])),
-            plan=_plan_of(entity) if "plan_blob" in entity else None,
-            warned=Risk(entity["warned"]) if "warned" in entity else None,
-            etag=etag,
-        )
+        return Job(job=entity["PartitionKey"], etag=etag, **_values(entity, Job))
     except _UNREADABLE as error:
         raise _corrupt(entity, error) from error
 
 
-def _plan_of(entity: Mapping[str, Any]) -> PlanBlob:
-    # A row of before does not say the container: it has the default.
-    said = {"container": entity["plan_container"]} if "plan_container" in entity else {}
-    return PlanBlob(entity["plan_blob"], entity["plan_etag"], **said)
-
-
 def row_entity(row: ChunkRow) -> Entity:
     """Return the chunk row as its row."""
-    entity: Entity = {
-        "PartitionKey": row.job,
-        "RowKey": chunk_key(row.chunk),
-        "state": row.state.value,
-        "revision": row.revision,
-        "settled_at": _moment(row.settled_at),
-        "totals": _totals_text(row.totals),
-        "blob": row.blob,
-        "hash": row.hash,
-        "reason": row.reason,
-        "milliseconds": _whole_number(row.milliseconds),
-        "nonce": row.nonce,
-    }
-    return guarded({name: value for name, value in entity.items() if value is not None})
+    return _entity({"PartitionKey": row.job, "RowKey": chunk_key(row.chunk)}, row)
 
 
 def row_of_entity(entity: Mapping[str, Any], etag: str) -> ChunkRow:
     """Return the chunk row that a row holds."""
     try:
-        return ChunkRow(
-            job=entity["PartitionKey"],
-            chunk=int(entity["RowKey"].removeprefix(CHUNK_PREFIX)),
-            state=ChunkState(entity["state"]),
-            revision=_int(entity["revision"]),
-            settled_at=datetime.fromisoformat(entity["settled_at"]),
-            totals=_totals_of(entity["totals"]),
-            blob=entity.get("blob"),
-            hash=entity.get("hash"),
-            reason=entity.get("reason"),
-            milliseconds=_int(entity["milliseconds"]),
-            nonce=entity["nonce"],
-            etag=etag,
-        )
+        chunk = int(entity["RowKey"].removeprefix(CHUNK_PREFIX))
+        return ChunkRow(job=entity["PartitionKey"], chunk=chunk, etag=etag, **_values(entity, ChunkRow))
     except _UNREADABLE as error:
         raise _corrupt(entity, error) from error
+
+
+def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
+    table = _TABLES[type(record)]
+    for (name, write), value in zip(table.writers, table.values(record), strict=True):
+        if value is not None:
+            entity[name] = value if write is None else write(value)
+    for name in table.plans:
+        if (plan := getattr(record, name)) is not None:
+            entity |= {f"{name}_blob": plan.name, f"{name}_etag": plan.etag, f"{name}_container": plan.container}
+    return guarded(entity)
+
+
+def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str, Any]:
+    """Return the fields that the row has; the others have their default."""
+    table = _TABLES[record]
+    values = {name: entity[name] if read is None else read(entity[name]) for name, read in table.always}
+    for name, read in table.others:
+        if name in entity:
+            values[name] = entity[name] if read is None else read(entity[name])
+    for name in table.plans:
+        if f"{name}_blob" in entity:
+            values[name] = _plan_of(entity, name)
+    return values
 
 
 def guarded(entity: Entity) -> Entity:
     """Return the entity, or raise RowTooLargeError where Azure would refuse it and Azurite would not."""
     where = f"row {entity['RowKey']!r} of {entity['PartitionKey']!r}"
+    size = 0
     for name, value in entity.items():
-        if isinstance(value, str) and utf16_length(value) > MOST_CHARACTERS:
+        length = utf16_length(value) if isinstance(value, str) else 8
+        if length > MOST_CHARACTERS:
             raise RowTooLargeError(f"could not write {where}: {name!r} has more than {MOST_CHARACTERS} characters")
-    if entity_size(entity) > MOST_BYTES:
+        size += 2 * (len(name) + length)
+    if size > MOST_BYTES:
         raise RowTooLargeError(f"could not write {where}: it has more than {MOST_BYTES} bytes")
     return entity
 
@@ -153,21 +129,13 @@ def _corrupt(entity: Mapping[str, Any], error: Exception) -> LedgerCorruptError:
     return LedgerCorruptError(f"could not read {where} of the ledger: {error!r}; restore the row from a backup")
 
 
-def _whole_number(value: int | None) -> EntityProperty | None:
-    return None if value is None else EntityProperty(value, EdmType.INT64)
-
-
 def _int(value: Any) -> int:
     return int(value.value if isinstance(value, EntityProperty) else value)
 
 
-def _moment(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat()
-
-
 def _totals_text(totals: Totals) -> str:
     named = {"accepted": totals.accepted, "rejected": totals.rejected, "parked": totals.parked}
-    return _dumps({name: _tally(tally) for name, tally in named.items() if tally != Tally()})
+    return _dumps({name: _tally(tally) for name, tally in named.items() if tally != NO_TALLY})
 
 
 def _tally(tally: Tally) -> dict[str, Any]:
@@ -175,7 +143,7 @@ def _tally(tally: Tally) -> dict[str, Any]:
 
 
 def _totals_of(text: str) -> Totals:
-    return Totals(**{name: _tally_of(found) for name, found in json.loads(text).items()})
+    return Totals(**{name: _tally_of(found) for name, found in _loads(text).items()})
 
 
 def _tally_of(found: Mapping[str, Any]) -> Tally:
@@ -187,5 +155,48 @@ def _amounts(found: Mapping[str, str]) -> Amounts:
     return MappingProxyType({name: Decimal(text) for name, text in found.items()})
 
 
-def _dumps(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _plan_of(entity: Mapping[str, Any], name: str) -> PlanBlob:
+    # A row of before does not say the container: it has the default.
+    said = {"container": entity[f"{name}_container"]} if f"{name}_container" in entity else {}
+    return PlanBlob(entity[f"{name}_blob"], entity[f"{name}_etag"], **said)
+
+
+#: How each codec writes a value and reads it again; None: as it is.
+_CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
+    ColumnCodec.TEXT: (None, None),
+    ColumnCodec.WHOLE: (lambda number: EntityProperty(number, EdmType.INT64), _int),
+    ColumnCodec.SMALL: (None, _int),
+    ColumnCodec.MOMENT: (datetime.isoformat, datetime.fromisoformat),
+    ColumnCodec.JOB_STATE: (attrgetter("value"), JobState),
+    ColumnCodec.CHUNK_STATE: (attrgetter("value"), ChunkState),
+    ColumnCodec.RISK: (attrgetter("value"), Risk),
+    ColumnCodec.AMOUNTS: (lambda sums: _dumps(texts(sums)), lambda text: _amounts(_loads(text))),
+    ColumnCodec.TOTALS: (_totals_text, _totals_of),
+    ColumnCodec.COUNTS: (lambda counts: _dumps(dict(counts)), lambda text: MappingProxyType(_loads(text))),
+}
+
+
+class _Table(NamedTuple):
+    """The columns of a record, made ready once: both directions run for every request."""
+
+    values: Callable[[Any], tuple[Any, ...]]
+    writers: Sequence[tuple[str, Convert | None]]
+    #: Readers of columns that a row must have, and of the others.
+    always: Sequence[tuple[str, Convert | None]]
+    others: Sequence[tuple[str, Convert | None]]
+    #: Fields that take three columns.
+    plans: Sequence[str]
+
+
+def _table(record: type[Job | ChunkRow]) -> _Table:
+    plain = {name: column for name, column in columns(record).items() if column.codec in _CODECS}
+    return _Table(
+        values=attrgetter(*plain),
+        writers=[(name, _CODECS[column.codec][0]) for name, column in plain.items()],
+        always=[(name, _CODECS[column.codec][1]) for name, column in plain.items() if column.always],
+        others=[(name, _CODECS[column.codec][1]) for name, column in plain.items() if not column.always],
+        plans=[name for name, column in columns(record).items() if column.codec is ColumnCodec.PLAN],
+    )
+
+
+_TABLES: Final = {record: _table(record) for record in (Job, ChunkRow)}

@@ -1,13 +1,34 @@
-"""What the ledger holds: one row a job and one row a chunk that has ended; plain data, no storage."""
+"""Records of the ledger: one row per job and one row per chunk that has ended; plain data, no storage.
+
+Each field names the codec of its column, so a field is added here and nowhere else: `entities` writes and reads every
+field by its codec, `Job.accept` copies the given ones from the submission, and a burial keeps those marked `kept`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Any, Final, Self
 
 from shared.ledger.amounts import NO_AMOUNTS, Amounts, minus, plus
+from shared.ledger.columns import (
+    AMOUNTS,
+    CHUNK_STATE,
+    COUNTS,
+    JOB_STATE,
+    KEY,
+    MOMENT,
+    PLAN,
+    RISK,
+    SMALL,
+    TEXT,
+    TOTALS,
+    WHOLE,
+    Column,
+    select_fields,
+)
+from shared.payload.submission import Submission
 
 
 def _no_amounts() -> Amounts:
@@ -82,13 +103,17 @@ class Tally:
         return Tally(self.items - other.items, minus(self.sums, other.sums), self.unknown - other.unknown)
 
 
+#: Made once: most rows have it twice.
+NO_TALLY: Final = Tally()
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Everything that ended, by the way it ended."""
 
-    accepted: Tally = field(default_factory=Tally)
-    rejected: Tally = field(default_factory=Tally)
-    parked: Tally = field(default_factory=Tally)
+    accepted: Tally = NO_TALLY
+    rejected: Tally = NO_TALLY
+    parked: Tally = NO_TALLY
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(self.accepted + other.accepted, self.rejected + other.rejected, self.parked + other.parked)
@@ -121,69 +146,81 @@ class PlanBlob:
 class ChunkRow:
     """How one chunk ended: written once; only a parked one is ever replaced, by the done one of its replay."""
 
-    job: str
-    chunk: int
-    state: ChunkState
+    job: Annotated[str, Column(KEY)]
+    chunk: Annotated[int, Column(KEY)]
+    state: Annotated[ChunkState, Column(CHUNK_STATE, always=True)]
     #: The revision that the chunk was dispatched under; its result blob lies there.
-    revision: int
-    settled_at: datetime
-    totals: Totals = field(default_factory=Totals)
-    blob: str | None = None
-    hash: str | None = None
-    reason: str | None = None
-    milliseconds: int = 0
+    revision: Annotated[int, Column(SMALL, always=True)]
+    settled_at: Annotated[datetime, Column(MOMENT, always=True)]
+    totals: Annotated[Totals, Column(TOTALS, always=True)] = field(default_factory=Totals)
+    blob: Annotated[str | None, Column(TEXT)] = None
+    hash: Annotated[str | None, Column(TEXT)] = None
+    reason: Annotated[str | None, Column(TEXT)] = None
+    milliseconds: Annotated[int, Column(WHOLE, always=True)] = 0
     #: Which write put it here: after a lost reply, a writer knows its own rows by it.
-    nonce: str = ""
-    etag: str = ""
+    nonce: Annotated[str, Column(TEXT, always=True)] = ""
+    etag: Annotated[str, Column(KEY)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One accepted submission."""
 
-    job: str
-    content_hash: str
-    workload: str
-    accepted_at: datetime
-    state: JobState = JobState.PLANNING
-    gate: str | None = None
+    job: Annotated[str, Column(KEY, given=True, kept=True)]
+    content_hash: Annotated[str, Column(TEXT, kept=True, always=True)]
+    workload: Annotated[str, Column(TEXT, given=True, kept=True, always=True)]
+    accepted_at: Annotated[datetime, Column(MOMENT, kept=True, always=True)]
+    state: Annotated[JobState, Column(JOB_STATE, always=True)] = JobState.PLANNING
+    gate: Annotated[str | None, Column(TEXT, given=True)] = None
     #: The gate's epoch before the job was held: an opening after it released the job, whatever was lost since.
-    held_epoch: int | None = None
+    held_epoch: Annotated[int | None, Column(WHOLE)] = None
     #: The epoch by which somebody who read its gate let it pass; a job with a gate starts only with this note.
-    passed_epoch: int | None = None
-    deadline: datetime | None = None
+    passed_epoch: Annotated[int | None, Column(WHOLE)] = None
+    deadline: Annotated[datetime | None, Column(MOMENT, given=True)] = None
     #: The gravest risk of the deadline that somebody was told of.
-    warned: Risk | None = None
+    warned: Annotated[Risk | None, Column(RISK)] = None
     #: How many transactions there are; declared by the publisher or counted when it was framed.
-    items: int = 0
-    chunks: int = 0
+    items: Annotated[int, Column(WHOLE, kept=True)] = 0
+    chunks: Annotated[int, Column(WHOLE, kept=True)] = 0
     #: The declared sums that must be proven.
-    declared: Amounts = field(default_factory=_no_amounts)
-    id_base: int | None = None
-    plan: PlanBlob | None = None
-    revision: int = 1
-    done: int = 0
-    parked_chunks: int = 0
-    totals: Totals = field(default_factory=Totals)
+    declared: Annotated[Amounts, Column(AMOUNTS, always=True)] = field(default_factory=_no_amounts)
+    id_base: Annotated[int | None, Column(WHOLE)] = None
+    plan: Annotated[PlanBlob | None, Column(PLAN, kept=True)] = None
+    revision: Annotated[int, Column(WHOLE, kept=True)] = 1
+    done: Annotated[int, Column(WHOLE)] = 0
+    parked_chunks: Annotated[int, Column(WHOLE)] = 0
+    totals: Annotated[Totals, Column(TOTALS, always=True)] = field(default_factory=Totals)
     #: Chunks below this number were put on the work queues.
-    dispatch_cursor: int = 0
+    dispatch_cursor: Annotated[int, Column(WHOLE)] = 0
     #: When the first chunk was put, when the last chunk ended or was put, when the last revision was finished.
-    started_at: datetime | None = None
-    progressed_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: Annotated[datetime | None, Column(MOMENT)] = None
+    progressed_at: Annotated[datetime | None, Column(MOMENT)] = None
+    finished_at: Annotated[datetime | None, Column(MOMENT, kept=True)] = None
     #: When chunks without progress were last put again.
-    nudged_at: datetime | None = None
+    nudged_at: Annotated[datetime | None, Column(MOMENT)] = None
     #: Parked chunks that a person has seen and resumed the job in spite of.
-    forgiven: int = 0
+    forgiven: Annotated[int, Column(WHOLE)] = 0
     #: What did not add up, for a person.
-    problem: str | None = None
+    problem: Annotated[str | None, Column(TEXT)] = None
     #: Milliseconds of work as the chunks reported them, and what all stages requested, as it is billed.
-    milliseconds: int = 0
-    requests: Mapping[str, int] = field(default_factory=_no_counts)
+    milliseconds: Annotated[int, Column(WHOLE)] = 0
+    requests: Annotated[Mapping[str, int], Column(COUNTS, kept=True, always=True)] = field(default_factory=_no_counts)
     #: The W3C trace context of its acceptance, under which all of its later spans stand; None while nobody traces.
-    trace: str | None = None
-    nonce: str = ""
-    etag: str = ""
+    trace: Annotated[str | None, Column(TEXT)] = None
+    nonce: Annotated[str, Column(TEXT, kept=True)] = ""
+    etag: Annotated[str, Column(KEY, kept=True)] = ""
+
+    @classmethod
+    def accept(cls, submission: Submission, content_hash: str, now: datetime, trace: str | None) -> Self:
+        """Return the new job of a submission, without a plan; `trace`: the acceptance, as later spans refer to it."""
+        given: dict[str, Any] = {name: getattr(submission, name) for name in select_fields(Job, "given")}
+        declared = dict(submission.declared.sums)
+        return cls(**given, content_hash=content_hash, accepted_at=now, declared=declared, trace=trace)
+
+    def tombstone(self) -> "Job":
+        """Return the buried job: the fields that are kept."""
+        kept: dict[str, Any] = {name: getattr(self, name) for name in select_fields(Job, "kept")}
+        return Job(**kept, state=JobState.BURIED)
 
     @property
     def ended_chunks(self) -> int:

@@ -139,16 +139,7 @@ class Acceptance:
 
     def _insert(self, submission: Submission, payload: Payload) -> tuple[Job, bool]:
         now, content_hash = self.clock.now(), fingerprint(submission, payload)
-        new = Job(
-            job=submission.job,
-            content_hash=content_hash,
-            workload=submission.workload,
-            accepted_at=now,
-            gate=submission.gate,
-            deadline=submission.deadline,
-            declared=dict(submission.declared.sums),
-            trace=self.telemetry.current(),
-        )
+        new = Job.accept(submission, content_hash, now, self.telemetry.current())
         # Before the row that it points to: a job that nobody would look after must not exist.
         self.pending.add(Pointer(JOB_POINTER, next_look(new, now, self.overdue), new.job))
         job, is_new = self.ledger.insert(new)
