@@ -89,7 +89,19 @@ def _clean(_options: argparse.Namespace, _rest: list[str]) -> int:
 
 
 def _source_folders() -> list[Path]:
-    return [ROOT / name for name in ("shared", "functions", "planning", "local", "cli", "tests")]
+    return [
+        ROOT / name
+        for name in (
+            "shared",
+            "functions",
+            "planning",
+            "local",
+            "cli",
+            "tests",
+            "functions_local_host",
+            "servicebus_local",
+        )
+    ]
 
 
 def _python(*arguments: str) -> int:

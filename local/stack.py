@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from functions_local_host.errors import StartError as HostStartError
+from functions_local_host.launcher import Host
 from local.azurite.launcher import Account, Azurite
 from local.errors import StackError
 from local.func_host import FuncHost
-from local.host.launcher import Host
 from local.paths import ROOT
 from local.provision import provision
-from local.servicebus.launcher import Broker
+from servicebus_local.errors import StartError as BrokerStartError
+from servicebus_local.launcher import Broker
 from shared.connection_settings import BUS, STORAGE
 from shared.settings import Settings
 from shared.topology import topology
@@ -72,7 +74,7 @@ class Stack:
 @contextmanager
 def running(options: StackOptions) -> Iterator[Stack]:
     """Start everything, yield it, and stop everything."""
-    with ExitStack() as parts:
+    with _in_one_line(), ExitStack() as parts:
         account = _account(options.data)
         azurite = parts.enter_context(Azurite.start(options.data, account=account, is_logging=options.counts_requests))
         broker = Broker.start()
@@ -99,12 +101,22 @@ def settings_for(storage: str, bus: str) -> dict[str, str]:
 def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:
     """Start the host that was asked for and return when it runs."""
     if options.host == "local":
-        return Host.start(
-            options.app, settings=settings, instances=options.instances, flex=options.flex, port=options.port
-        )
+        with _in_one_line():
+            return Host.start(
+                options.app, settings=settings, instances=options.instances, flex=options.flex, port=options.port
+            )
     if options.host == "func":
         return FuncHost.start(settings, options.port)
     raise StackError(f"there is no host {options.host!r}: choose local or func")
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Pass a part's own error on as the stack's, which the commands print in one line."""
+    try:
+        yield
+    except (BrokerStartError, HostStartError) as error:
+        raise StackError(str(error)) from error
 
 
 def _account(data: Path | None) -> Account | None:

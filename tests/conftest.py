@@ -8,8 +8,8 @@ import pytest
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from local.servicebus.launcher import Broker
 from local.stack import StackOptions, settings_for, start_host
+from servicebus_local.launcher import Broker
 from shared.topology import topology
 
 # How long one example takes says how busy the machine is, and nothing about the code.

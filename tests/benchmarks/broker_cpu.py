@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from local.servicebus.launcher import Broker  # noqa: E402 - the path to it is set just above
+from servicebus_local.launcher import Broker  # noqa: E402 - the path to it is set just above
 from tests.benchmarks import document  # noqa: E402 - the same
 
 DOCUMENT = ROOT / "docs" / "local-stack.md"

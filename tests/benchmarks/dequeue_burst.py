@@ -16,8 +16,8 @@ from azure.servicebus import ServiceBusReceiveMode
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from local.servicebus.launcher import Broker
 from local.stack import settings_for
+from servicebus_local.launcher import Broker
 from shared.clock import SystemClock
 from shared.concurrency.decide import Decision
 from shared.concurrency.observe import Depths

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
-from local.servicebus.launcher import Broker
+from servicebus_local.launcher import Broker
 from shared.connections import Connections
 from shared.gate.receipts import percentile
 from shared.gate.release import POLL_SECONDS

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.host.launcher import Host
+from functions_local_host.launcher import Host
 from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
 from shared.usage.requests import Kind

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from local.host.launcher import Host
+from functions_local_host.launcher import Host
 from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
 from shared.connections import Connections

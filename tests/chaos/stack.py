@@ -9,12 +9,12 @@ import urllib.request
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from functions_local_host.launcher import Host
 from local.azurite.launcher import Azurite
-from local.host.launcher import Host
 from local.paths import ROOT
 from local.provision import provision
-from local.servicebus.launcher import Broker
 from local.stack import settings_for
+from servicebus_local.launcher import Broker
 from shared.connections import Connections
 from shared.topology import topology
 from tests.chaos.proxy import Proxy

@@ -9,8 +9,8 @@ import pytest
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
-from local.servicebus.launcher import Broker
 from local.stack import settings_for
+from servicebus_local.launcher import Broker
 from shared.connections import Connections
 from shared.pipeline.messages import Delivery, Permit, decode_permit
 from shared.publish import Publisher

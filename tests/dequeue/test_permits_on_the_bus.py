@@ -11,8 +11,8 @@ from azure.storage.blob import BlobLeaseClient
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from local.servicebus.launcher import Broker
 from local.stack import settings_for
+from servicebus_local.launcher import Broker
 from shared.connections import Connections
 from shared.dequeue.drain import Drained
 from shared.dequeue.top_up import TopUp

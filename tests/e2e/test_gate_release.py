@@ -5,12 +5,12 @@ import urllib.request
 
 import pytest
 
+from functions_local_host.keys import HEADER
+from functions_local_host.run_folder import read
 from local.azurite.launcher import Azurite
-from local.host.keys import HEADER
-from local.host.run_folder import read
 from local.provision import provision
-from local.servicebus.launcher import Broker
 from local.stack import StackOptions, settings_for, start_host
+from servicebus_local.launcher import Broker
 from shared.connections import Connections
 from shared.gate.receipts import SeenBy
 from shared.topology import topology

@@ -107,7 +107,7 @@ def test_up_ends_when_a_part_of_the_stack_does(up):
     process = up("--instances", "1")
     wait_for_line(process, "Ctrl-C stops everything")
     started = descendants(process.pid)
-    (host,) = [pid for pid in started if b"local.host\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (host,) = [pid for pid in started if b"functions_local_host\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(host, signal.SIGKILL)
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 1

@@ -8,7 +8,7 @@ import pytest
 from azure.servicebus import ServiceBusClient
 
 from functions import park_dead
-from local.servicebus.launcher import Broker
+from servicebus_local.launcher import Broker
 from shared.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.pipeline.messages import Outcome, Result, decode

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from local.servicebus.launcher import Broker
 from local.stack import StackOptions, settings_for, start_host
+from servicebus_local.launcher import Broker
 from shared.topology import topology
 from tests.identity.authority import certify
 from tests.identity.managed import ManagedIdentity

@@ -7,17 +7,19 @@ import pytest
 import yaml
 
 from local.paths import ROOT
-from local.servicebus import emulator
+from servicebus_local import emulator
+from servicebus_local.entities import read
 from shared.connection_settings import LOCAL_BUS, LOCAL_STORAGE
-from shared.topology import topology
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-CONFIG = json.loads((ROOT / "local" / "servicebus" / "Config.json").read_text())
+CONFIG = json.loads((ROOT / "servicebus_local" / "Config.json").read_text())
 
 
 def test_the_emulators_configuration_is_made_from_the_topology():
     """An entity that was added to the topology is in the committed file too."""
-    assert emulator.config(topology().bus) == CONFIG, "run `python -m local.servicebus --emulator-config`"
+    assert emulator.config(read(ROOT / "infra" / "entities.json")) == CONFIG, (
+        "run `python -m servicebus_local --emulator-config`"
+    )
 
 
 def test_the_configuration_keeps_the_emulators_limits():

@@ -1,0 +1,149 @@
+"""All entities of the namespace by address; the pure half of the broker ends here."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from math import inf
+
+from servicebus_local.entities import DeliveryRules, Namespace, Queue, Subscription, Topic
+from servicebus_local.filters import Passes, passes_any
+from servicebus_local.intake import Intake
+from servicebus_local.parcel import Label, Parcel, labelled
+from servicebus_local.queue import MessageQueue, Policy
+from servicebus_local.refusal import NOT_ALLOWED, NOT_FOUND, Refusal
+from servicebus_local.session import SessionLock, Sessions
+
+_DEAD = "/$deadletterqueue"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """What receivers see: a queue, its sessions if it has any, and its entrance where messages may still wait."""
+
+    queue: MessageQueue
+    sessions: Sessions | None = None
+    intake: Intake | None = None
+
+    def peek(self, first: int, limit: int, lane: str | None) -> list[bytes]:
+        """Return up to `limit` messages in order, waiting for their time or not, as they would be delivered."""
+        found = [
+            (record.sequence, labelled(record.parcel, record.label(None)))
+            for record in self.queue.peek(first, limit, lane)
+        ]
+        for scheduled in self.intake.waiting(first) if self.intake else ():
+            if lane is None or scheduled.parcel.session_id == lane:
+                label = Label(scheduled.sequence, scheduled.sequence, 0, state=2)
+                found.append((scheduled.sequence, labelled(scheduled.parcel, label)))
+        return [encoded for _, encoded in sorted(found)[:limit]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    passes: Passes
+    queue: MessageQueue
+    numbers: Iterator[int]
+
+
+class _Fan:
+    """Copies a topic's message to each subscription that wants it."""
+
+    def __init__(self, branches: list[_Branch]) -> None:
+        self._branches = branches
+
+    def __call__(self, parcel: Parcel, sequence: int, now: float) -> None:
+        for branch in self._branches:
+            if branch.passes(parcel):
+                branch.queue.put(parcel, next(branch.numbers), sequence, now)
+
+
+def _seconds(span: timedelta | None, none: float) -> float:
+    return none if span is None else span.total_seconds()
+
+
+class Broker:
+    """Every entity of a namespace, made from its definition."""
+
+    def __init__(self, namespace: Namespace, lock_seconds: float | None = None) -> None:
+        #: Queues that the dispatcher has to look at.
+        self.stirred: set[MessageQueue] = set()
+        self._lock_seconds = lock_seconds
+        self._intakes: dict[str, Intake] = {}
+        self._outlets: dict[str, Outlet] = {}
+        for queue in namespace.queues:
+            self._add_queue(queue)
+        for topic in namespace.topics:
+            self._add_topic(topic)
+
+    def intake(self, address: str) -> Intake:
+        """Return where messages for the address go."""
+        found = self._intakes.get(address.lower())
+        if found is not None:
+            return found
+        if address.lower() in self._outlets:
+            raise Refusal(NOT_ALLOWED, f"{address!r} takes no messages: send to its queue or topic")
+        raise _unknown(address)
+
+    def outlet(self, address: str) -> Outlet:
+        """Return where messages of the address come from."""
+        found = self._outlets.get(address.lower())
+        if found is not None:
+            return found
+        if address.lower() in self._intakes:
+            raise Refusal(NOT_ALLOWED, f"topic {address!r} gives no messages: receive from one of its subscriptions")
+        raise _unknown(address)
+
+    def outlets(self) -> list[Outlet]:
+        """Return everything that can be received from."""
+        return list(self._outlets.values())
+
+    def advance(self, now: float) -> list[SessionLock]:
+        """Do what time alone brings, everywhere; return the session locks that ended."""
+        for intake in self._intakes.values():
+            intake.advance(now)
+        ended: list[SessionLock] = []
+        for outlet in self._outlets.values():
+            outlet.queue.advance(now)
+            if outlet.sessions is not None:
+                ended += outlet.sessions.advance(now)
+        return ended
+
+    def _add_outlet(self, name: str, delivery: DeliveryRules) -> MessageQueue:
+        policy = Policy(
+            lock=self._lock_seconds or delivery.lock.total_seconds(),
+            max_delivery_count=delivery.max_delivery_count,
+            sessions=delivery.sessions,
+            dead_letter_expired=delivery.dead_letter_expired,
+            time_to_live=_seconds(delivery.time_to_live, inf),
+        )
+        dead = MessageQueue(f"{name}/$DeadLetterQueue", Policy(policy.lock, 0), self.stirred, None)
+        queue = MessageQueue(name, policy, self.stirred, dead)
+        self._outlets[name.lower() + _DEAD] = Outlet(dead)
+        self._outlets[name.lower()] = Outlet(queue, Sessions(queue) if delivery.sessions else None)
+        return queue
+
+    def _add_queue(self, queue: Queue) -> None:
+        held = self._add_outlet(queue.name, queue.delivery)
+
+        def deliver(parcel: Parcel, sequence: int, now: float) -> None:
+            held.put(parcel, sequence, sequence, now)
+
+        window = None if queue.duplicate_window is None else queue.duplicate_window.total_seconds()
+        intake = Intake(queue.name, deliver, window=window, sessions=queue.delivery.sessions)
+        self._intakes[queue.name.lower()] = intake
+        self._outlets[queue.name.lower()] = Outlet(held, self._outlets[queue.name.lower()].sessions, intake)
+
+    def _add_topic(self, topic: Topic) -> None:
+        fan = _Fan([self._branch(topic.name, subscription) for subscription in topic.subscriptions])
+        window = None if topic.duplicate_window is None else topic.duplicate_window.total_seconds()
+        self._intakes[topic.name.lower()] = Intake(topic.name, fan, window=window)
+
+    def _branch(self, topic: str, subscription: Subscription) -> _Branch:
+        queue = self._add_outlet(f"{topic}/Subscriptions/{subscription.name}", subscription.delivery)
+        return _Branch(passes_any(subscription.filters), queue, count(1))
+
+
+def _unknown(address: str) -> Refusal:
+    return Refusal(
+        NOT_FOUND, f"the messaging entity {address!r} could not be found: the broker has no such entity", 404
+    )

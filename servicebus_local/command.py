@@ -1,0 +1,85 @@
+"""The broker's command line: read the entities, serve them until a signal ends it."""
+
+import argparse
+import asyncio
+import errno
+import json
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from servicebus_local.broker import Broker
+from servicebus_local.emulator import config
+from servicebus_local.entities import read
+from servicebus_local.server import Server
+
+#: Where this repository has it; another project names its own.
+ENTITIES = Path("infra/entities.json")
+
+
+def connection_string(port: int) -> str:
+    """Return what a client needs to find this broker; the key is a placeholder that the emulator's clients use too."""
+    return (
+        f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=RootManageSharedAccessKey;"
+        "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+    )
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m servicebus_local", description=sys.modules[__package__].__doc__)
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--port-file", type=Path, help="write the port there once it is open")
+    parser.add_argument(
+        "--entities", type=Path, default=ENTITIES, metavar="FILE", help="the JSON file of entities, default %(default)s"
+    )
+    parser.add_argument(
+        "--lock-seconds", type=float, help="every lock's length, shorter than the service allows: tests"
+    )
+    parser.add_argument("--emulator-config", action="store_true", help="print the official emulator's Config.json")
+    return parser.parse_args(arguments)
+
+
+async def _serve(options: argparse.Namespace, broker: Broker) -> None:
+    server = Server(broker)
+    port = await server.start(options.port)
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    if options.port_file:
+        # Written beside and moved into place: whoever waits for the file must never read half a number.
+        draft = options.port_file.with_suffix(".draft")
+        draft.write_text(str(port))
+        draft.replace(options.port_file)
+    print(
+        f"local Service Bus stand-in for development, in memory, not for production: {connection_string(port)}",
+        flush=True,
+    )
+    await stopped.wait()
+    await server.stop()
+
+
+def _explained(error: OSError, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot listen on 127.0.0.1:{port}: the port is in use; stop what uses it, or take a free one: --port 0"
+    return f"cannot listen on 127.0.0.1:{port}: {error}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    options = _parsed(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        namespace = read(options.entities)
+        if options.emulator_config:
+            print(json.dumps(config(namespace), indent=2))
+            return 0
+        asyncio.run(_serve(options, Broker(namespace, options.lock_seconds)))
+    except OSError as error:
+        print(_explained(error, options.port), file=sys.stderr)
+        return 1
+    except ValueError as error:
+        print(f"cannot serve {options.entities}: {error}", file=sys.stderr)
+        return 1
+    return 0

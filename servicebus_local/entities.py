@@ -1,0 +1,154 @@
+"""The entities of a namespace as data, read from a JSON file and written to one.
+
+The file's part `bus` has four lists: queues, topics, subscriptions (each with the place of its topic) and rules (each with
+the place of its subscription). Properties and durations are written as Azure Resource Manager has them.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+#: Service Bus takes no other locks.
+SHORTEST_LOCK: Final = timedelta(seconds=5)
+LONGEST_LOCK: Final = timedelta(minutes=5)
+MOST_DELIVERIES: Final = 2000
+_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationFilter:
+    """Passes a message whose application properties and subject equal the given ones."""
+
+    properties: Mapping[str, str | int | bool] = field(default_factory=dict)
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFilter:
+    """Passes a message for which the expression holds; the broker refuses what its subset of the language lacks."""
+
+    expression: str
+
+
+Filter: TypeAlias = CorrelationFilter | SqlFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRules:
+    """How a queue or a subscription delivers its messages."""
+
+    lock: timedelta = timedelta(minutes=1)
+    max_delivery_count: int = 10
+    sessions: bool = False
+    dead_letter_expired: bool = False
+    #: None: messages never expire.
+    time_to_live: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if not SHORTEST_LOCK <= self.lock <= LONGEST_LOCK:
+            raise ValueError(f"lock {self.lock} is outside of {SHORTEST_LOCK} to {LONGEST_LOCK}, the service's limits")
+        if not 1 <= self.max_delivery_count <= MOST_DELIVERIES:
+            raise ValueError(f"max_delivery_count {self.max_delivery_count} is outside of 1 to {MOST_DELIVERIES}")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue."""
+
+    name: str
+    delivery: DeliveryRules = field(default_factory=DeliveryRules)
+    #: None: no duplicate detection.
+    duplicate_window: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription of a topic; one passing filter is enough, and without a filter every message passes."""
+
+    name: str
+    filters: tuple[Filter, ...] = ()
+    delivery: DeliveryRules = field(default_factory=DeliveryRules)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic."""
+
+    name: str
+    subscriptions: tuple[Subscription, ...]
+    duplicate_window: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """All entities that a broker serves."""
+
+    queues: tuple[Queue, ...] = ()
+    topics: tuple[Topic, ...] = ()
+
+
+def read(file: Path) -> Namespace:
+    """Return the entities of a file, or raise ValueError with the file's name and its fault."""
+    try:
+        return parse(json.loads(file.read_text(encoding="utf-8"))["bus"])
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{file} holds no entities as expected: {type(error).__name__}: {error}") from error
+
+
+def parse(bus: Mapping[str, Any]) -> Namespace:
+    """Return the entities of a file's part `bus`."""
+    filters: list[list[Filter]] = [[] for _ in bus["subscriptions"]]
+    for rule in bus["rules"]:
+        filters[rule["subscription"]].append(_filter(rule["properties"]))
+    subscriptions: list[list[Subscription]] = [[] for _ in bus["topics"]]
+    for given, of_one in zip(bus["subscriptions"], filters, strict=True):
+        made = Subscription(given["name"], tuple(of_one), _delivery(given["properties"]))
+        subscriptions[given["topic"]].append(made)
+    return Namespace(
+        tuple(Queue(one["name"], _delivery(one["properties"]), _window(one["properties"])) for one in bus["queues"]),
+        tuple(
+            Topic(one["name"], tuple(own), _window(one["properties"]))
+            for one, own in zip(bus["topics"], subscriptions, strict=True)
+        ),
+    )
+
+
+def duration(text: str) -> timedelta:
+    """Return an ISO 8601 duration of days, hours, minutes and seconds, such as P1DT2H."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        raise ValueError(f"{text!r} is no duration such as P14D or PT1M30S")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _filter(properties: Mapping[str, Any]) -> Filter:
+    if properties["filterType"] == "SqlFilter":
+        return SqlFilter(properties["sqlFilter"]["sqlExpression"])
+    if properties["filterType"] == "CorrelationFilter":
+        given = properties["correlationFilter"]
+        return CorrelationFilter(dict(given.get("properties", {})), given.get("label"))
+    raise ValueError(f"filterType is {properties['filterType']!r}, expected SqlFilter or CorrelationFilter")
+
+
+def _delivery(properties: Mapping[str, Any]) -> DeliveryRules:
+    life = properties.get("defaultMessageTimeToLive")
+    return DeliveryRules(
+        lock=duration(properties["lockDuration"]),
+        max_delivery_count=properties["maxDeliveryCount"],
+        sessions=properties["requiresSession"],
+        dead_letter_expired=properties["deadLetteringOnMessageExpiration"],
+        time_to_live=None if life is None else duration(life),
+    )
+
+
+def _window(properties: Mapping[str, Any]) -> timedelta | None:
+    if not properties["requiresDuplicateDetection"]:
+        return None
+    return duration(properties["duplicateDetectionHistoryTimeWindow"])

@@ -1,0 +1,72 @@
+"""Writes a namespace's entities as the JSON file that `entities.read` reads."""
+
+from datetime import timedelta
+from typing import Any
+
+from servicebus_local.entities import CorrelationFilter, DeliveryRules, Filter, Namespace
+
+#: The rule that Azure makes with each subscription; a subscription's first filter replaces it.
+_FIRST_RULE = "$Default"
+
+
+def document(namespace: Namespace) -> dict[str, Any]:
+    """Return the file's content."""
+    subscriptions = [(place, one) for place, topic in enumerate(namespace.topics) for one in topic.subscriptions]
+    return {
+        "bus": {
+            "queues": [
+                {"name": one.name, "properties": _delivery(one.delivery) | _window(one.duplicate_window)}
+                for one in namespace.queues
+            ],
+            "topics": [{"name": one.name, "properties": _window(one.duplicate_window)} for one in namespace.topics],
+            "subscriptions": [
+                {"topic": topic, "name": one.name, "properties": _delivery(one.delivery)}
+                for topic, one in subscriptions
+            ],
+            "rules": [
+                {
+                    "subscription": place,
+                    "name": f"rule-{number}" if number > 1 else _FIRST_RULE,
+                    "properties": _rule(wanted),
+                }
+                for place, (_, one) in enumerate(subscriptions)
+                for number, wanted in enumerate(one.filters, 1)
+            ],
+        }
+    }
+
+
+def iso8601(span: timedelta) -> str:
+    """Return a span as Azure writes it, such as P1DT2H or PT1M30S."""
+    minutes, seconds = divmod(span.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    time = "".join(f"{amount}{unit}" for amount, unit in ((hours, "H"), (minutes, "M"), (seconds, "S")) if amount)
+    days = f"{span.days}D" if span.days else ""
+    return f"P{days}T{time}" if time else f"P{days}" if days else "PT0S"
+
+
+def _delivery(rules: DeliveryRules) -> dict[str, Any]:
+    properties: dict[str, Any] = {
+        "lockDuration": iso8601(rules.lock),
+        "maxDeliveryCount": rules.max_delivery_count,
+        "requiresSession": rules.sessions,
+        "deadLetteringOnMessageExpiration": rules.dead_letter_expired,
+    }
+    if rules.time_to_live is not None:
+        properties["defaultMessageTimeToLive"] = iso8601(rules.time_to_live)
+    return properties
+
+
+def _window(window: timedelta | None) -> dict[str, Any]:
+    if window is None:
+        return {"requiresDuplicateDetection": False}
+    return {"requiresDuplicateDetection": True, "duplicateDetectionHistoryTimeWindow": iso8601(window)}
+
+
+def _rule(wanted: Filter) -> dict[str, Any]:
+    if isinstance(wanted, CorrelationFilter):
+        condition: dict[str, Any] = {"properties": dict(wanted.properties)} if wanted.properties else {}
+        if wanted.subject is not None:
+            condition["label"] = wanted.subject
+        return {"filterType": "CorrelationFilter", "correlationFilter": condition}
+    return {"filterType": "SqlFilter", "sqlFilter": {"sqlExpression": wanted.expression}}

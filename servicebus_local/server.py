@@ -1,0 +1,77 @@
+"""The broker as a server: connections, their turns, and the clock."""
+
+import asyncio
+import time
+from typing import Any
+
+from servicebus_local.attach import Hall
+from servicebus_local.broker import Broker
+from servicebus_local.peer import Endpoint, Peer
+
+#: How often locks, lives, schedules and waits are looked at, in seconds: the error of everything that time brings.
+_TICK = 0.05
+#: Heartbeats are due every few seconds at most.
+_BEAT_TICKS = 20
+
+
+class Server:
+    """Listens on the loopback interface and runs a broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._hall = Hall(broker)
+        self._peers: set[Peer] = set()
+        self._touched: set[Peer] = set()
+        self._listener: asyncio.Server | None = None
+        self._ticks = 0
+
+    async def start(self, port: int) -> int:
+        """Listen, and return the port."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: Peer(self), "127.0.0.1", port)
+        loop.call_later(_TICK, self._tick)
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Close every connection and the port."""
+        if self._listener is not None:
+            self._listener.close()
+        for peer in list(self._peers):
+            peer.close()
+        # One pass of the loop lets the sockets send their close frames.
+        await asyncio.sleep(0)
+
+    def attach(self, peer: Peer, link: Any) -> Endpoint | None:
+        """Answer a new link."""
+        return self._hall.attach(peer, link)
+
+    def joined(self, peer: Peer) -> None:
+        """Note a new connection."""
+        self._peers.add(peer)
+
+    def left(self, peer: Peer) -> None:
+        """Forget a connection."""
+        self._peers.discard(peer)
+
+    def touched(self, peer: Peer) -> None:
+        """Note that a connection has something to send."""
+        self._touched.add(peer)
+
+    def turn(self) -> None:
+        """Hand out what has become available, then send; only what something happened to is looked at."""
+        now = time.time()
+        stirred = self._broker.stirred
+        while stirred:
+            self._hall.serve(stirred.pop(), now)
+        while self._touched:
+            self._touched.pop().flush()
+
+    def _tick(self) -> None:
+        now = time.time()
+        self._hall.advance(now)
+        self.turn()
+        self._ticks += 1
+        if self._ticks % _BEAT_TICKS == 0:
+            for peer in list(self._peers):
+                peer.beat(now)
+        asyncio.get_running_loop().call_later(_TICK, self._tick)

@@ -1,0 +1,54 @@
+"""The entities of the broker's tests: several of each kind, so that each test has its own."""
+
+from datetime import timedelta
+from types import MappingProxyType
+
+from servicebus_local.entities import CorrelationFilter, DeliveryRules, Namespace, Queue, SqlFilter, Subscription, Topic
+
+#: How many of each kind there are; a test that asks for one more says so.
+COPIES = 160
+TOPICS = 40
+WINDOW = timedelta(seconds=20)
+
+_KINDS = {
+    "plain": Queue("plain"),
+    "thrice": Queue("thrice", DeliveryRules(max_delivery_count=3)),
+    "brief": Queue("brief", DeliveryRules(time_to_live=timedelta(seconds=1))),
+    "buried": Queue("buried", DeliveryRules(time_to_live=timedelta(seconds=1), dead_letter_expired=True)),
+    "unique": Queue("unique", duplicate_window=WINDOW),
+    "sessions": Queue("sessions", DeliveryRules(sessions=True)),
+}
+
+
+def _kind(kind):
+    return CorrelationFilter(MappingProxyType({"kind": kind}))
+
+
+def _topic(name, window=None):
+    return Topic(
+        name,
+        (
+            Subscription("everything"),
+            Subscription("red", (_kind("red"),)),
+            Subscription("red-or-blue", (_kind("red"), _kind("blue"))),
+            Subscription("urgent", (CorrelationFilter(subject="urgent"),)),
+            Subscription("urgent-red", (CorrelationFilter(MappingProxyType({"kind": "red"}), "urgent"),)),
+            Subscription("heavy", (SqlFilter("weight > 10 AND kind IN ('red', 'blue')"),)),
+            Subscription("labelled", (SqlFilter("sys.Label = 'urgent' OR EXISTS(flag)"),)),
+            Subscription("none", (SqlFilter("1 = 0"),)),
+            Subscription("in-sessions", (), DeliveryRules(sessions=True)),
+        ),
+        window,
+    )
+
+
+def bus():
+    """Return every entity of the tests."""
+    queues = [
+        Queue(f"{name}-{n:02}", kind.delivery, kind.duplicate_window)
+        for name, kind in _KINDS.items()
+        for n in range(COPIES)
+    ]
+    topics = [_topic(f"topic-{n:02}") for n in range(TOPICS)]
+    unique = [_topic(f"topic-unique-{n:02}", WINDOW) for n in range(TOPICS)]
+    return Namespace(tuple(queues), (*topics, *unique))

@@ -1,0 +1,57 @@
+"""The file of entities: read, written, and refused where it says nothing that a broker can serve."""
+
+import copy
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from servicebus_local.entities import DeliveryRules, duration, parse, read
+from servicebus_local.entities_file import document
+from servicebus_local.tests.topology import bus
+
+ENTITIES = Path(__file__).resolve().parents[3] / "infra" / "entities.json"
+
+
+def test_a_namespace_that_is_written_is_read_again():
+    """Queues, topics, filters of both kinds, sessions, windows and lives: each field returns."""
+    assert parse(document(bus())["bus"]) == bus()
+
+
+def test_the_project_s_file_says_no_more_than_is_read():
+    """A property that the broker left out would be one that Azure honours and the broker does not."""
+    assert document(read(ENTITIES)) == {"bus": json.loads(ENTITIES.read_text())["bus"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [("PT5M", timedelta(minutes=5)), ("P1DT2H", timedelta(hours=26)), ("PT1M30S", timedelta(seconds=90))],
+)
+def test_durations_are_read(text, span):
+    """As Azure Resource Manager writes them."""
+    assert duration(text) == span
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "5M", "PT1.5S", "P1Y"])
+def test_any_other_duration_is_refused(text):
+    """None of them is read as nothing."""
+    with pytest.raises(ValueError, match="is no duration such as"):
+        duration(text)
+
+
+def test_a_kind_of_filter_that_nobody_knows_is_refused():
+    """It would pass everything."""
+    given = copy.deepcopy(document(bus())["bus"])
+    given["rules"][0]["properties"]["filterType"] = "TrueFilter"
+    with pytest.raises(ValueError, match="'TrueFilter', expected SqlFilter or CorrelationFilter"):
+        parse(given)
+
+
+@pytest.mark.parametrize(
+    "rules", [{"lock": timedelta(seconds=4)}, {"lock": timedelta(minutes=6)}, {"max_delivery_count": 2001}]
+)
+def test_rules_beyond_the_service_s_limits_are_refused(rules):
+    """Azure would refuse the entity."""
+    with pytest.raises(ValueError, match="is outside of"):
+        DeliveryRules(**rules)

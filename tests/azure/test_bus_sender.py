@@ -1,0 +1,201 @@
+"""The pool of senders over the real client: in parallel, replaced when broken, bounded, on time."""
+
+import gc
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import MessageSizeExceededError
+
+from shared.bus import FAILURES, BusSender, Destination
+from shared.connections import Connections
+from shared.usage.meter import Cause
+from tests.azure.relay import Relay
+
+STORAGE = "UseDevelopmentStorage=true"
+# The SDK forgets the socket of a connection that broke without closing it.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def forgotten_sockets():
+    """Collect what the SDK left behind while that is still allowed."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def relay(broker):
+    """What every connection passes here."""
+    with Relay(broker) as running:
+        yield running
+
+
+@pytest.fixture
+def connections(relay):
+    """Connections over the relay."""
+    with Connections(STORAGE, relay.connection_string) as made:
+        yield made
+
+
+@pytest.fixture
+def to(fresh):
+    """A queue of the test's own."""
+    return Destination("bus", fresh("plain"))
+
+
+def message(text="x"):
+    """Return a message."""
+    return ServiceBusMessage(text)
+
+
+def texts(broker, count, *path):
+    """Take so many messages, and any that are too many, and return them in order."""
+    client = ServiceBusClient.from_connection_string(broker.connection_string)
+    make = client.get_queue_receiver if len(path) == 1 else client.get_subscription_receiver
+    with client, make(*path, receive_mode="receiveanddelete") as receiver:
+        found = []
+        while page := receiver.receive_messages(1000, max_wait_time=5 if len(found) < count else 0.3):
+            found += [str(one) for one in page]
+        return found
+
+
+def counted(connections):
+    """Return the sends of this process by entity and cause."""
+    return {(one.kind.entity, one.cause): number for one, number in connections.meter.tally.counts().items()}
+
+
+def test_a_list_arrives_as_it_was_given(broker, relay, connections, to):
+    """One transfer, in order, counted by message, on one connection, however many sends there are."""
+    with BusSender(connections) as sender:
+        sender.send(to, [message(f"a{n}") for n in range(3)])
+        sender.send(to, [message("b")])
+    assert texts(broker, 4, to.name) == ["a0", "a1", "a2", "b"]
+    assert counted(connections) == {(to.name, Cause.USEFUL): 4}
+    assert relay.accepted == 1
+
+
+def test_a_topic_is_a_destination_like_a_queue(broker, connections, fresh):
+    """Each has senders of its own, and one sender serves both."""
+    topic, queue = Destination("topic", fresh("topic")), Destination("bus", fresh("plain"))
+    with BusSender(connections) as sender:
+        for to in (topic, queue, topic):
+            sender.send(to, [message(to.kind)])
+    assert texts(broker, 2, topic.name, "everything") == ["topic", "topic"]
+    assert texts(broker, 1, queue.name) == ["bus"]
+
+
+@pytest.mark.parametrize("kind", ["queue", "call"])
+def test_what_is_not_on_the_bus_is_refused(connections, kind):
+    """A mistake of the code is no failure of the bus, which callers would try again."""
+    with BusSender(connections) as sender, pytest.raises(TypeError, match=f"{kind} 'dispatch' is not on the bus") as no:
+        sender.send(Destination(kind, "dispatch"), [message()])
+    assert not isinstance(no.value, FAILURES)
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_many_threads_send_each_message_once(broker, relay, connections, to, most):
+    """The library's senders bear no sharing; and never are there more connections than allowed."""
+    with BusSender(connections, most=most) as sender, ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda n: sender.send(to, [message(str(n))]), range(200)))
+    assert Counter(texts(broker, 200, to.name)) == Counter(map(str, range(200)))
+    assert counted(connections) == {(to.name, Cause.USEFUL): 200}
+    assert 1 <= relay.accepted <= most
+    if most == 1:
+        assert relay.accepted == 1
+
+
+def test_senders_send_in_parallel(broker, to):
+    """Nobody hears that a message was taken before four are at the broker: one after the other would wait without end."""
+    with (
+        Relay(broker, together=4) as relay,
+        Connections(STORAGE, relay.connection_string) as connections,
+        BusSender(connections, most=4) as sender,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        for task in [pool.submit(sender.send, to, [message(f"held {n}")]) for n in range(4)]:
+            task.result(30)
+    assert (relay.marked, relay.accepted) == (4, 4)
+    assert sorted(texts(broker, 4, to.name)) == [f"held {n}" for n in range(4)]
+
+
+def test_one_thread_needs_one_of_many(relay, connections, to):
+    """A large pool costs a quiet process nothing."""
+    with BusSender(connections, most=16) as sender:
+        for _ in range(20):
+            sender.send(to, [message()])
+    assert relay.accepted == 1
+
+
+def broken(relay, sender, to):
+    """Send, and break the connection so that the library's own second try fails too."""
+    sender.send(to, [message("before")])
+    relay.refused = 1
+    relay.cut()
+
+
+def test_a_sender_that_the_bus_has_broken_is_replaced(broker, relay, connections, to):
+    """The next message goes over another connection, and is counted as sent again."""
+    with BusSender(connections) as sender:
+        broken(relay, sender, to)
+        sender.send(to, [message("after")])
+    assert texts(broker, 2, to.name) == ["before", "after"]
+    assert counted(connections) == {(to.name, Cause.USEFUL): 2, (to.name, Cause.RETRY): 1}
+
+
+def test_with_one_attempt_the_caller_hears_of_it_and_the_next_send_goes_through(broker, relay, connections, to):
+    """What is tried again by other means is not tried again here; the broken sender is replaced all the same."""
+    with BusSender(connections, attempts=1) as sender:
+        broken(relay, sender, to)
+        with pytest.raises(FAILURES):
+            sender.send(to, [message("lost")])
+        sender.send(to, [message("after")])
+    assert texts(broker, 2, to.name) == ["before", "after"]
+    assert Cause.RETRY not in {cause for _, cause in counted(connections)}
+
+
+def test_a_sender_that_the_library_has_closed_is_replaced(broker, connections, to):
+    """It raises ValueError then, which is no mistake of the caller's."""
+    with BusSender(connections) as sender:
+        sender.send(to, [message("before")])
+        with sender._take(to) as kept:
+            kept._open[1].close()
+        sender.send(to, [message("after")])
+    assert texts(broker, 2, to.name) == ["before", "after"]
+
+
+@pytest.mark.parametrize("sizes", [[300_000], [200_000, 100_000]])
+def test_above_the_limit_nothing_is_sent_and_the_sender_stays(broker, relay, connections, to, sizes):
+    """Not tried again, since it is as large the second time; and the connection is none that is broken."""
+    with BusSender(connections) as sender:
+        with pytest.raises(MessageSizeExceededError):
+            sender.send(to, [ServiceBusMessage(b"x" * size) for size in sizes])
+        sender.send(to, [message("small")])
+    assert texts(broker, 1, to.name) == ["small"]
+    assert relay.accepted == 1
+    assert counted(connections) == {(to.name, Cause.USEFUL): len(sizes) + 1}
+
+
+def test_a_scheduled_list_is_kept_back_until_then(broker, connections, to):
+    """It arrives behind one that was sent later, by the bus's clock."""
+    at = datetime.now(UTC) + timedelta(seconds=1)
+    with BusSender(connections) as sender:
+        sender.send(to, [message("later 1"), message("later 2")], at=at)
+        sender.send(to, [message("now")])
+    assert texts(broker, 3, to.name) == ["now", "later 1", "later 2"]
+    assert datetime.now(UTC) >= at
+
+
+def test_a_closed_sender_opens_again(broker, relay, connections, to):
+    """Closed by the end of `with`, no connection stays open; closing twice is harmless."""
+    sender = BusSender(connections, most=3)
+    sender.close()
+    with sender:
+        sender.send(to, [message("a")])
+    sender.close()
+    with sender:
+        sender.send(to, [message("b")])
+    assert texts(broker, 2, to.name) == ["a", "b"]
+    assert relay.accepted == 2
