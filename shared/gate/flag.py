@@ -64,7 +64,7 @@ class BlobGlobalFlag:
         """The blob's name."""
         return self._name
 
-    def set_flag(self, status: bool) -> None:  # noqa: FBT001 - the seed's signature, one flag and nothing else
+    def set_flag(self, status: bool) -> None:  # noqa: FBT001 - Twist's signature (docs/origins.md), one flag and nothing else
         """Set or reset the flag; setting a set flag and resetting a reset one change nothing."""
         with expecting_an_answer(f"{'set' if status else 'reset'} flag {self._name!r}"):
             if status:

@@ -63,8 +63,8 @@ def sluice():
 
 
 def article():
-    """Return Sluice with the rules of the article."""
-    return Push(ARTICLE, "Sluice, push, the article's rules")
+    """Return Sluice with the step rules of docs/rules.sample.yaml."""
+    return Push(ARTICLE, "Sluice, push, the step rules")
 
 
 def rivals():

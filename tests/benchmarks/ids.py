@@ -1,4 +1,4 @@
-"""What the ids cost, beside the seed's generator and a bare locked counter: `python -m tests.benchmarks.ids`.
+"""What the ids cost, beside Twist's generator and a bare locked counter: `python -m tests.benchmarks.ids`.
 
 Prints the tables, writes .stack/bench/ids.json, and puts the tables into docs/ids.md. Fails when a goal is missed.
 """
@@ -26,12 +26,12 @@ OUTPUT = Path(".stack/bench/ids.json")
 DOCUMENT = ROOT / "docs" / "ids.md"
 SECONDS = 15.0
 RUNS = [
-    Paced("seed", 1, SECONDS),
+    Paced("Twist", 1, SECONDS),
     Paced("ours without prefetch", 1, SECONDS),
     Paced("ours", 1, SECONDS),
-    Paced("seed", 4, SECONDS),
+    Paced("Twist", 4, SECONDS),
     Paced("ours", 4, SECONDS),
-    Paced("seed", 8, SECONDS),
+    Paced("Twist", 8, SECONDS),
     Paced("ours without prefetch", 8, SECONDS),
     Paced("ours", 8, SECONDS * 2),
 ]
@@ -69,7 +69,7 @@ def rates() -> dict[str, float]:
     with RangeGenerator(MemoryStore()) as singles, RangeGenerator(MemoryStore()) as blocks:
         return {
             "locked": rate_of(LockedCounter().next_id, 1_000_000),
-            "seed": rate_of(seed.next_id, 1_000_000),
+            "Twist": rate_of(seed.next_id, 1_000_000),
             "next_id": rate_of(singles.next_id, 2_000_000),
             "blocks": rate_of(lambda: blocks.next_ids(1000), 50_000, 1000),
             "listed": rate_of(lambda: list(blocks.next_ids(1000)), 5_000, 1000),
@@ -95,7 +95,7 @@ def rate_table(measured: dict[str, float]) -> str:
     """Return the rates as a table."""
     names = {
         "locked": "bare locked counter, one id a call",
-        "seed": "seed's generator, `next_id()`",
+        "Twist": "Twist's generator, `next_id()`",
         "next_id": "`next_id()`",
         "blocks": "`next_ids(1000)`",
         "listed": "`list(next_ids(1000))`: every number made an object",
@@ -127,7 +127,7 @@ def cost_table(costs: dict[Paced, Cost]) -> str:
 def goals(measured: dict[str, float], alone: float, costs: dict[Paced, Cost]) -> list[tuple[str, str, bool]]:
     """Return each goal, what was measured, and whether it was reached."""
     ours = {run.processes: cost for run, cost in costs.items() if run.generator == "ours"}
-    seed = {run.processes: cost for run, cost in costs.items() if run.generator == "seed"}
+    seed = {run.processes: cost for run, cost in costs.items() if run.generator == "Twist"}
     waited = max(cost.share_of_waits for cost in ours.values())
     ratio = measured["next_id"] / measured["locked"]
     blocks = measured["blocks"] / 1e6
@@ -139,11 +139,11 @@ def goals(measured: dict[str, float], alone: float, costs: dict[Paced, Cost]) ->
         ("calls without I/O, cold start included: at least 99.9 %", f"{1 - waited:.4%}", waited <= 0.001),
         ("`next_id()` against the bare locked counter: at least 2x", f"{ratio:.1f}x", ratio >= 2),
         ("`next_ids(1000)`: at least 100 million ids/s in one thread", f"{blocks:,.0f} million", blocks >= 100),
-        ("blob requests against the seed's at range 1,000: at least 20x fewer", f"{fewer:.0f}x", fewer >= 20),
+        ("blob requests against Twist's at range 1,000: at least 20x fewer", f"{fewer:.0f}x", fewer >= 20),
         ("requests per range, one process, 1,000 ranges: at most 1.05", f"{alone:.3f}", alone <= 1.05),
         ("requests per range, eight processes, warm: at most 2.4", f"{eight:.2f}", 0 < eight <= 2.4),
         (
-            "worst wait with eight processes, cold start included: at most 0.2 of the seed's",
+            "worst wait with eight processes, cold start included: at most 0.2 of Twist's",
             f"{worst:.2f}",
             worst <= 0.2,
         ),

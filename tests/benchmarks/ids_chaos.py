@@ -1,6 +1,6 @@
 """The full proof of the ids: `python -m tests.benchmarks.ids_chaos`.
 
-Eight processes draw a million ids from one blob while they are killed and replies are lost; then the seed's generator
+Eight processes draw a million ids from one blob while they are killed and replies are lost; then Twist's generator
 under the same. Prints one table, puts it into docs/ids.md, writes .stack/bench/ids_chaos.json, and fails when a promise is broken.
 """
 
@@ -42,8 +42,8 @@ def main(_arguments: Sequence[str] = ()) -> int:
     """Run both, print the table, and return 0 when every promise is kept."""
     with Azurite.start() as azurite:
         ours = run_in_a_folder(FULL, azurite.connection_string)
-        seed = run_in_a_folder(replace(FULL, ids=12_500, kills=11, generator="seed"), azurite.connection_string)
-    columns = {"shared/ids": ours, "seed's generator (a tenth)": seed}
+        seed = run_in_a_folder(replace(FULL, ids=12_500, kills=11, generator="Twist"), azurite.connection_string)
+    columns = {"shared/ids": ours, "Twist's generator (a tenth)": seed}
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps({name: account.rows() for name, account in columns.items()}, indent=1))
     fates = ", ".join(f"{fate}: {count:,}" for fate, count in ours.gaps_by_fate.items())

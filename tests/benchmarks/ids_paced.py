@@ -100,13 +100,13 @@ def next_id_of(kind: str, connection: str, container: str, tally: Path) -> Itera
         # Connections and lazy imports are the library's cost, the same for all.
         for _ in range(3):
             store.beside("warm-up").read()
-        if kind == "seed":
+        if kind == "Twist":
             seed = SeedGenerator(SeedStore(store, etag_at_write=False), 1000, 10_000, adopts_before_write=False)
             seed._update = waits.of_calls(seed._update)
             yield seed.next_id, waits
             return
         with RangeGenerator(store, prefetch=kind == "ours") as generator:
-            # The seed's generator has fetched its first range when it is made.
+            # Twist's generator has fetched its first range when it is made.
             generator.prepare()
             generator._supply.take = waits.of_flights(generator._supply.take)
             yield generator.next_id, waits
@@ -143,7 +143,7 @@ def cost_of(run: Paced, connection: str) -> Cost:
         folder = Path(name)
         client.create_container()
         store = BlobStore(client, "orders")
-        if run.generator == "seed":
+        if run.generator == "Twist":
             store.try_write(b"0", None)
         begin = time.monotonic() + LEAD
         jobs = [(run, connection, container, folder, begin, process) for process in range(run.processes)]
@@ -161,7 +161,7 @@ def cost_of(run: Paced, connection: str) -> Cost:
 
 
 def _ranges(run: Paced, store: BlobStore) -> int:
-    page = None if run.generator == "seed" else read_sequence(store)
+    page = None if run.generator == "Twist" else read_sequence(store)
     return page.writes if page else 0
 
 

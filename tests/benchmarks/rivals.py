@@ -50,7 +50,7 @@ class Poller:
 
 
 def back_off(empties, longest, chance):
-    """Return the article's random exponential rest."""
+    """Return Mizonov's random exponential rest."""
     return min(longest, (2 ** min(empties, 30) - 1) * chance.uniform(0.08, 0.12))
 
 
@@ -101,10 +101,10 @@ class Fixed(Polling):
 
 
 class Seed(Polling):
-    """The article's listener: 10, 50 or 100 tasks by depth, back-off to a second, one task that stays."""
+    """Mizonov's listener: 10, 50 or 100 tasks by depth, back-off to a second, one task that stays."""
 
     requests_a_poll = 2
-    name = "the article's rules, polling"
+    name = "the step rules, polling"
 
     def __init__(self, rules):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Every order in which tasks can count themselves off and on; and the seed's count, which the same orders catch."""
+"""Every order in which tasks can count themselves off and on; and Mizonov's count, which the same orders catch."""
 
 import itertools
 
@@ -26,7 +26,7 @@ class SteppedCell:
 
 
 class SeedCount(TaskCount):
-    """The count of the article: it reads, and acts upon what it has read later."""
+    """Mizonov's count: it reads, and acts upon what it has read later."""
 
     def grow_to(self, wanted):
         """Start what seems to be missing."""
@@ -105,7 +105,7 @@ def test_growing_and_leaving_at_the_same_time_keeps_count():
         assert 1 <= min(seen, default=active) <= max(seen, default=active) <= 3, schedule
 
 
-def test_the_same_orders_catch_the_count_of_the_article():
+def test_the_same_orders_catch_mizonovs_count():
     """Read first and acted upon later, two tasks see "two" and both leave, and two detections start twice as many."""
     leaving = [run(SeedCount, 2, [leave, leave], schedule)[2] for schedule in schedules(2, 6)]
     growing = [run(SeedCount, 1, [grow, grow], schedule)[2] for schedule in schedules(2, 6)]

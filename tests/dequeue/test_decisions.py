@@ -19,7 +19,7 @@ depths, tasks = st.integers(0, 100_000), st.integers(1, 500)
 
 
 @given(st.integers(1, 60), st.floats(80, 120))
-def test_the_back_off_is_the_articles_formula(empties, part):
+def test_the_back_off_is_mizonovs_formula(empties, part):
     """Minimum + (2^n - 1) x a random part of 80 to 120 % of the step, never above the maximum."""
     backoff = BackOff(shortest=0.05, longest=1.0, step=0.1)
     asked = []
@@ -127,7 +127,7 @@ def test_storage_that_does_not_answer_is_asked_once_an_interval_too():
 
 
 def seed_rule(depth):
-    """Return the tasks of the article's example."""
+    """Return the tasks of Mizonov's example."""
     return 10 if depth < 100 else 50 if depth < 1000 else 100
 
 

@@ -22,7 +22,7 @@ depths, caps, sizes = st.integers(0, 100_000), st.integers(0, 300), st.integers(
 
 
 def seed_rule(depth):
-    """Return the tasks of the article's example."""
+    """Return the tasks of Mizonov's example."""
     return 10 if depth < 100 else 50 if depth < 1000 else 100
 
 
@@ -326,7 +326,7 @@ def test_storage_that_does_not_answer_ends_a_permit_without_a_redelivery():
     ],
 )
 def test_whom_a_put_wakes(policy, put, expected):
-    """Each policy of the article, over plain data: the depth that permits are sent for."""
+    """Each policy of Mizonov, over plain data: the depth that permits are sent for."""
     assert called_for(policy, put, fleet().wanted) == expected
 
 

@@ -71,7 +71,7 @@ def next_id_of(chaos: Chaos, connection: str, container: str, tally: Path, seed:
     quick = LinearRetry(backoff=0.02, retry_total=2, random_jitter_range=0.01)
     with connect(connection, container, transport=transport, retry_policy=quick) as client:
         store = BlobStore(client, "orders")
-        if chaos.generator == "seed":
+        if chaos.generator == "Twist":
             yield _seed_generator(SeedStore(store), chaos.range_size).next_id
             return
         sizing = Sizing(first=10, range_size=chaos.range_size, largest=chaos.range_size)
@@ -108,7 +108,7 @@ def run(chaos: Chaos, connection: str, folder: Path) -> Account:
     with connect(connection, container) as client:
         client.create_container()
         store = BlobStore(client, "orders")
-        if chaos.generator == "seed":
+        if chaos.generator == "Twist":
             store.try_write(b"0", None)
         killed = _run_processes(chaos, connection, container, folder)
         account = Account(kills=len(killed), seconds=time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""The seed's generator, ported as published, to be measured and to be caught.
+"""Twist's generator, ported as published, to be measured and to be caught.
 
 Its two defects are switches, so that a test can show what each one does: the ETag is looked up when writing instead of
 when reading, and the range is taken into use before the write is known to have succeeded.
@@ -10,7 +10,7 @@ from shared.ids import OptimisticStore
 
 
 class SeedStore:
-    """The seed's store: text in, text out, true or false."""
+    """Twist's store: text in, text out, true or false."""
 
     def __init__(self, store: OptimisticStore, *, etag_at_write: bool = True) -> None:
         self._store, self._etag_at_write = store, etag_at_write
@@ -19,7 +19,7 @@ class SeedStore:
     def get_data(self) -> str:
         """Return the value, and keep its ETag."""
         snapshot = self._store.read()
-        assert snapshot is not None, "the seed asks its administrator to create the blob"
+        assert snapshot is not None, "Twist asks the administrator to create the blob"
         self._etag = snapshot.etag
         return snapshot.value.decode()
 
@@ -31,7 +31,7 @@ class SeedStore:
 
 
 class SeedGenerator:
-    """The seed's UniqueIdGenerator."""
+    """Twist's UniqueIdGenerator."""
 
     def __init__(
         self, store: SeedStore, range_size: int = 1000, max_retries: int = 25, *, adopts_before_write: bool = True

@@ -16,6 +16,6 @@ def test_kills_and_lost_replies_never_repeat_an_id_and_every_gap_is_explained(az
 
 
 def test_the_seeds_generator_repeats_ids_in_the_same_chaos(azurite, tmp_path):
-    """The same chaos catches the generator as the seed published it, so the test above would notice."""
-    account = run(replace(SLICE, ids=3000, generator="seed"), azurite.connection_string, tmp_path)
+    """The same chaos catches the generator as Twist published it, so the test above would notice."""
+    account = run(replace(SLICE, ids=3000, generator="Twist"), azurite.connection_string, tmp_path)
     assert account.duplicates > 0

@@ -116,7 +116,7 @@ def test_a_new_process_refuses_a_version_that_is_behind_its_log(clock):
 
 
 def test_a_corrupt_blob_gives_no_id(store: OptimisticStore):
-    """What no generator wrote, the seed's bare number for one, is refused and left as it is."""
+    """What no generator wrote, Twist's bare number for one, is refused and left as it is."""
     store.try_write(b"4711", None)
     with pytest.raises(SequenceCorruptError, match="4711"):
         use(store, 1)

@@ -62,7 +62,7 @@ def ours(store: OptimisticStore) -> list[int]:
 
 
 def seeds(*, etag_at_write: bool, adopts_before_write: bool) -> Callable[[OptimisticStore], list[int]]:
-    """Return the program that draws from the seed's generator with these defects."""
+    """Return the program that draws from Twist's generator with these defects."""
 
     def program(store: OptimisticStore) -> list[int]:
         seed_store = SeedStore(store, etag_at_write=etag_at_write)
@@ -121,7 +121,7 @@ def test_three_writers_never_share_an_id_in_any_order_with_any_fault():
     ids=["both", "etag", "adopts"],
 )
 def test_the_seeds_generator_repeats_ids_in_the_same_schedules(etag_at_write: bool, adopts_before_write: bool):  # noqa: FBT001  # parametrised
-    """The same schedules catch the seed's generator as published, and with either one of its two defects."""
+    """The same schedules catch Twist's generator as published, and with either one of its two defects."""
     program = seeds(etag_at_write=etag_at_write, adopts_before_write=adopts_before_write)
     schedules = itertools.product(range(2), repeat=6)
     caught = 0
@@ -133,7 +133,7 @@ def test_the_seeds_generator_repeats_ids_in_the_same_schedules(etag_at_write: bo
 
 
 def test_a_generator_with_neither_defect_passes_the_same_schedules():
-    """The schedules do not catch a generator of the seed's shape without its defects: they look for nothing else."""
+    """The schedules do not catch a generator of Twist's shape without its defects: they look for nothing else."""
     program = seeds(etag_at_write=False, adopts_before_write=False)
     schedules = itertools.product(range(2), repeat=6)
     for schedule, plan in itertools.product(schedules, plans(range(4), list(Fault))):

@@ -1,4 +1,4 @@
-"""The seed's own proof: a table with a primary key, filled by many threads in many processes."""
+"""Twist's own proof: a table with a primary key, filled by many threads in many processes."""
 
 import inspect
 import multiprocessing

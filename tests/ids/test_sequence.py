@@ -87,7 +87,7 @@ def test_a_page_that_no_generator_wrote_is_refused_with_what_is_wrong(change, to
 
 @pytest.mark.parametrize("value", [b"", b"1000", b"null", b"[]", b"\xff\xfe", b"{}", b"[" * 100_000])
 def test_any_other_bytes_are_refused_too(value: bytes):
-    """An empty blob, the seed's bare number and binary rubbish are all corrupt, never zero."""
+    """An empty blob, Twist's bare number and binary rubbish are all corrupt, never zero."""
     with pytest.raises(SequenceCorruptError):
         sequence.parse(value, "ids/x")
 

@@ -13,7 +13,7 @@ from shared.usage.prices import load
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-#: The seed's steps: 10, 50, 100 tasks; four of them a slot.
+#: Mizonov's steps: 10, 50, 100 tasks; four of them a slot.
 FLEET = Fleet(rule=lambda depth: 10 if depth < 100 else 50 if depth < 1_000 else 100, cap=lambda: 100, tasks=4)
 DISPATCHES = st.lists(
     st.builds(
