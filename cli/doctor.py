@@ -17,7 +17,7 @@ from azure.servicebus.exceptions import (
 from shared.answers import is_refused
 from shared.connections import Connections
 from shared.settings import Settings
-from shared.topology import Bus, Topology, topology
+from shared.topology import Bus, Topology, rooms, topology
 
 #: A person waits for the answer: one quick retry, no more.
 RETRIES = 1
@@ -39,7 +39,7 @@ class Finding:
 def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each entity; settings that make no sense raise SettingsError first."""
     parsed = Settings.parse(settings)
-    wanted = topology(parsed.work_queues, parsed.rooms)
+    wanted = topology(parsed.work_queues, [rooms(parsed.rooms)])
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
         yield from _storage(connections, wanted)
         yield from _bus(connections, wanted)

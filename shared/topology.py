@@ -4,11 +4,13 @@ The local broker, the local provisioning, the official emulator's Config.json an
 checked against it. Adding an entity anywhere else alone fails a test.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 #: Service Bus allows 5 seconds to 5 minutes for a lock.
 SHORTEST_LOCK, LONGEST_LOCK = timedelta(seconds=5), timedelta(minutes=5)
@@ -50,6 +52,8 @@ class Delivery:
     dead_letter_expired: bool = False
     #: None: messages live until they are taken.
     time_to_live: timedelta | None = None
+    #: The queue or topic that takes the dead letters; None: they stay beside the messages.
+    forward_dead_letters: str | None = None
 
     def __post_init__(self) -> None:
         if not SHORTEST_LOCK <= self.lock <= LONGEST_LOCK:
@@ -104,6 +108,24 @@ class Topology:
     bus: Bus
 
 
+class Part(NamedTuple):
+    """Entities that one capability needs, so that an installation without it has none of them."""
+
+    name: str
+    #: Storage queues with a trigger; each gets a poison queue.
+    queues: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    bus: Bus = Bus()
+
+    def addresses(self) -> Iterator[str]:
+        """Yield each entity by its kind and name; a queue and a topic of the bus share their names."""
+        for kind, names in (("queue", self.queues), ("container", self.containers), ("table", self.tables)):
+            yield from (f"{kind} {name!r}" for name in names)
+        yield from (f"bus entity {queue.name!r}" for queue in self.bus.queues)
+        yield from (f"bus entity {topic.name!r}" for topic in self.bus.topics)
+
+
 def _kind(kind: str) -> CorrelationFilter:
     return CorrelationFilter(MappingProxyType({"kind": kind}))
 
@@ -151,17 +173,34 @@ def payload_container(room: str = "") -> str:
     return f"{_PAYLOADS}-{room}" if room else _PAYLOADS
 
 
-def topology(work_queues: int = 1, rooms: Sequence[str] = ()) -> Topology:
-    """Return every entity of an installation with this many work queues, and these rooms beside the common one."""
-    if not 1 <= work_queues <= 100:
-        raise ValueError(f"work_queues is {work_queues}, expected 1 to 100")
-    triggered = (submission_queue(), *work_queue_names(work_queues), *map(submission_queue, rooms))
+def rooms(names: Sequence[str]) -> Part:
+    """Return the part of the publishers who have a queue and a container of their own."""
+    return Part("rooms", tuple(map(submission_queue, names)), tuple(map(payload_container, names)))
+
+
+def topology(work_queues: int = 1, parts: Sequence[Part] = ()) -> Topology:
+    """Return every entity of an installation with this many work queues, and these parts beside the base."""
+    whole = (_base(work_queues), *parts)
+    _check_once(whole)
+    triggered = tuple(chain.from_iterable(part.queues for part in whole))
     return Topology(
         queues=(*triggered, *(name + POISON_SUFFIX for name in triggered)),
-        containers=(
-            *(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
-            *map(payload_container, rooms),
+        containers=tuple(chain.from_iterable(part.containers for part in whole)),
+        tables=tuple(chain.from_iterable(part.tables for part in whole)),
+        bus=Bus(
+            queues=tuple(chain.from_iterable(part.bus.queues for part in whole)),
+            topics=tuple(chain.from_iterable(part.bus.topics for part in whole)),
         ),
+    )
+
+
+def _base(work_queues: int) -> Part:
+    if not 1 <= work_queues <= 100:
+        raise ValueError(f"work_queues is {work_queues}, expected 1 to 100")
+    return Part(
+        "base",
+        queues=(submission_queue(), *work_queue_names(work_queues)),
+        containers=(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
         tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
         bus=Bus(
             # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the count
@@ -170,3 +209,12 @@ def topology(work_queues: int = 1, rooms: Sequence[str] = ()) -> Topology:
             topics=(_signals(), _job_events()),
         ),
     )
+
+
+def _check_once(parts: Sequence[Part]) -> None:
+    owners = [(address, part.name) for part in parts for address in part.addresses()]
+    counts = Counter(address for address, _ in owners)
+    for address in counts:
+        if counts[address] > 1:
+            names = [name for found, name in owners if found == address]
+            raise ValueError(f"{address} is in the topology {counts[address]} times, by the parts {', '.join(names)}")

@@ -91,6 +91,9 @@ def delivery_properties(delivery: Delivery) -> dict[str, Any]:
     # Absent: messages live until they are taken.
     if delivery.time_to_live is not None:
         properties["defaultMessageTimeToLive"] = span(delivery.time_to_live)
+    # Absent: dead letters stay where they are.
+    if delivery.forward_dead_letters is not None:
+        properties["forwardDeadLetteredMessagesTo"] = delivery.forward_dead_letters
     return properties
 
 

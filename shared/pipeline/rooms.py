@@ -17,7 +17,7 @@ from shared.clock import Clock
 from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
 from shared.telemetry import events
 from shared.telemetry.event import tell
-from shared.topology import payload_container, submission_queue, topology
+from shared.topology import payload_container, rooms, submission_queue, topology
 
 #: Hour of the day, in UTC, at which all rooms are looked at.
 LOOK_HOUR: Final = 2
@@ -81,7 +81,7 @@ class Rooms:
         """Log the queues that a shorter list of rooms left behind, when it is time."""
         if not self._is_time():
             return
-        known = set(topology(rooms=self.rooms).queues)
+        known = set(topology(parts=[rooms(self.rooms)]).queues)
         with expecting_an_answer("list the queues of submissions"):
             strange = [one.name for one in self.queues.list_queues(f"{submission_queue()}-") if one.name not in known]
         for name in strange:

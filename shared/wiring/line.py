@@ -29,7 +29,7 @@ from shared.pipeline.start import Starter
 from shared.pipeline.sweep import Sweep
 from shared.settings import Settings
 from shared.tick import GATES_TAKE, Tick
-from shared.topology import POISON_SUFFIX, topology
+from shared.topology import POISON_SUFFIX, rooms, topology
 from shared.trying import all_tried
 from shared.wiring.concurrency import foresight, tuning
 from shared.wiring.gates import Gatehouse, gatehouse
@@ -211,7 +211,9 @@ def _drain_poison(connections: Connections, settings: Settings, work: Works, clo
     # By the clock and not by a count: the same for every instance that ticks, however often it was restarted.
     if clock.now().minute % POISON_EVERY:
         return 0
-    queues = [name for name in topology(settings.work_queues, settings.rooms).queues if name.endswith(POISON_SUFFIX)]
+    queues = [
+        name for name in topology(settings.work_queues, [rooms(settings.rooms)]).queues if name.endswith(POISON_SUFFIX)
+    ]
     clients = [connections.queues.get_queue_client(name) for name in queues]
     attempts = Attempts(connections.tables.get_table_client("parked"))
     # One queue that does not answer is told by the tick, and keeps no other from being drained.

@@ -19,7 +19,7 @@ from shared.parked.operator import Selection
 from shared.parked.replay import Pace
 from shared.payload.names import LONGEST_ROOM
 from shared.pending import RETENTION_POINTER
-from shared.topology import PLANS, payload_container, submission_queue, topology
+from shared.topology import PLANS, payload_container, rooms, submission_queue, topology
 from shared.wiring import parked_operator, table_ledger
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import App
@@ -34,7 +34,7 @@ EVERYBODY = ("", *ROOMS)
 def app():
     """An installation with rooms, on storage of its own: the queues have their real names."""
     with Azurite.start() as own:
-        provision(own.connection_string, topology(rooms=ROOMS))
+        provision(own.connection_string, topology(parts=[rooms(ROOMS)]))
         made = App(own.connection_string, settings=replace(SETTINGS, rooms=ROOMS))
         made.storage = own.connection_string
         with made.metered, made.others:

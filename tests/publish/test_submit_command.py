@@ -15,7 +15,7 @@ from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
 from shared.connections import Connections
-from shared.topology import topology
+from shared.topology import rooms, topology
 from shared.wiring import gatehouse
 
 SLUICE = Path(sys.executable).parent / "sluice"
@@ -127,7 +127,7 @@ def test_a_wrong_call_is_one_clear_message(storage, queue, tmp_path, call):
 
 def test_a_room_is_another_queue_and_container(storage, queue, usage, tmp_path):
     """What is dropped into a room is nowhere else, and the job is shown by the id that it has inside."""
-    provision(storage, topology(rooms=["team-a"]))
+    provision(storage, topology(parts=[rooms(["team-a"])]))
     done = sluice(storage, usage, "--job", "nightly", "--room", "team-a", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["job"] == "team-a~nightly"
     with (

@@ -8,7 +8,7 @@ from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import ROOMS, Project, both_ways, with_rooms
 from local.infra.resource import Resource
-from shared.topology import Topology
+from shared.topology import Topology, rooms
 
 #: The names that the parameter workQueues decides over are looked at for one queue and for several.
 WORK_QUEUES: Final = (1, 3)
@@ -23,7 +23,7 @@ def check(project: Project) -> Iterator[Finding]:
         yield Finding("infra/entities.json", "is not what the topology and the settings make: run `make docs`")
     for count in WORK_QUEUES:
         yield from _compare(project.topology(count), project.deployed(workQueues=count))
-    yield from _compare(project.topology(1, ROOMS), project.deployed(rooms=with_rooms()))
+    yield from _compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
 
 
 def _compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:

@@ -1,0 +1,60 @@
+"""The topology in parts: what an installation does not have is not in it, and what it has stands there once."""
+
+from datetime import timedelta
+
+import pytest
+
+from local.infra import entities
+from shared.topology import Bus, BusQueue, Delivery, Part, Subscription, Topic, rooms, topology
+
+#: Of each kind one, as a capability beside the base would bring it.
+ORDERS = Part(
+    "orders",
+    queues=("orders",),
+    containers=("homes",),
+    tables=("views",),
+    bus=Bus((BusQueue("agenda", Delivery(sessions=True)),), (Topic("shipped", (Subscription("all"),)),)),
+)
+
+
+def test_a_part_stands_behind_the_base_and_its_queues_have_poison_queues():
+    """Bicep names some entities by their place, so what is there keeps it."""
+    base, whole = topology(2), topology(2, [rooms(["a"]), ORDERS])
+    assert whole.queues == (
+        *("submissions", "work-00", "work-01", "submissions-a", "orders"),
+        *("submissions-poison", "work-00-poison", "work-01-poison", "submissions-a-poison", "orders-poison"),
+    )
+    assert whole.containers == (*base.containers, "payloads-a", "homes")
+    assert whole.tables == (*base.tables, "views")
+    assert whole.bus.queues == (*base.bus.queues, *ORDERS.bus.queues)
+    assert whole.bus.topics == (*base.bus.topics, *ORDERS.bus.topics)
+
+
+def test_rooms_of_nobody_add_nothing():
+    """An installation without rooms is one without the part."""
+    assert topology(1, [rooms([])]) == topology(1)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (rooms(["a", "a"]), "queue 'submissions-a' is in the topology 2 times, by the parts rooms, rooms"),
+        (Part("new", containers=("plans",)), "container 'plans' is in the topology 2 times, by the parts base, new"),
+        (Part("new", tables=("jobs",)), "table 'jobs' is in the topology 2 times, by the parts base, new"),
+        (Part("new", bus=Bus((BusQueue("signals"),))), "bus entity 'signals' is in the topology 2 times"),
+        (Part("new", bus=Bus(topics=(Topic("results", ()),))), "bus entity 'results' is in the topology 2 times"),
+    ],
+)
+def test_an_entity_of_two_parts_is_refused(part, said):
+    """Two capabilities that took the same name would take each other's messages; a topic cannot have a queue's name."""
+    with pytest.raises(ValueError, match=said):
+        topology(1, [part])
+
+
+def test_dead_letters_are_forwarded_where_a_delivery_says_so_and_are_not_mentioned_elsewhere():
+    """Off, the property is absent, so that what was deployed before stays as it is."""
+    off = entities.delivery_properties(Delivery(lock=timedelta(minutes=1)))
+    on = entities.delivery_properties(Delivery(lock=timedelta(minutes=1), forward_dead_letters="parked"))
+    assert "forwardDeadLetteredMessagesTo" not in off
+    assert on == {**off, "forwardDeadLetteredMessagesTo": "parked"}
+    assert "forwardDeadLetteredMessagesTo" not in entities.text()
