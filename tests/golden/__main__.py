@@ -11,7 +11,12 @@ HERE = Path(__file__).parent
 def made():
     """Return every document by its name."""
     stored = {name: shelves.written(name, shelf.values) for name, shelf in shelves.SHELVES.items()}
-    return stored | {"messages": messages.bodies(), "bus": messages.on_the_bus(), "words": messages.words()}
+    return stored | {
+        "messages": messages.bodies(),
+        "bus": messages.on_the_bus(),
+        "words": messages.words(),
+        "errors": messages.errors(),
+    }
 
 
 def text_of(document):

@@ -81,8 +81,24 @@ def words():
         "note": p.submission_note("submissions", v.ENTRY_BODY, "m1"),
         "accounts": [p.account_key(account) for account in ("", "alice", "Bob / 7 %", "ä", "x" * 500)],
         "places": [p.DOOR, p.NO_JOB],
+        "pointers": [
+            p.DISPATCH_POINTER,
+            p.FINISH_POINTER,
+            p.GATE_POINTER,
+            p.JOB_POINTER,
+            p.ORPHANS_POINTER,
+            p.OUTBOX_POINTER,
+            p.RETENTION_POINTER,
+            p.ROOM_POINTER,
+        ],
     }
     return {name: sorted(str(one.value) for one in kind) for name, kind in kinds.items()} | {"keys": keys}
+
+
+def errors():
+    """Return the names of the errors: a reason in a parked row is `failed:` and one of them."""
+    own = vars(p.errors).items()
+    return sorted(name for name, one in own if isinstance(one, type) and one.__module__ == p.errors.__name__)
 
 
 def on_the_bus():

@@ -3,6 +3,7 @@
 # ruff: noqa: F401
 from msgspec import Raw, structs
 
+from shared import errors
 from shared.audit import AuditTable, Command
 from shared.concurrency.decide import Decision
 from shared.concurrency.fleet import Fleet, RulesInForce, Worker
@@ -42,7 +43,18 @@ from shared.payload.submission import (
     read_submission,
     write_submission,
 )
-from shared.pending import PendingTable, Pointer
+from shared.pending import (
+    DISPATCH_POINTER,
+    FINISH_POINTER,
+    GATE_POINTER,
+    JOB_POINTER,
+    ORPHANS_POINTER,
+    OUTBOX_POINTER,
+    RETENTION_POINTER,
+    ROOM_POINTER,
+    PendingTable,
+    Pointer,
+)
 from shared.pipeline.chunk_result import ResultStore, read_partial, read_result
 from shared.pipeline.manifest import manifest_of
 from shared.pipeline.merge import Merger

@@ -48,6 +48,12 @@ def test_words_and_keys_are_those_of_before():
     assert text_of(messages.words()) == file_of("words").read_text(encoding="utf-8")
 
 
+def test_no_error_is_renamed():
+    """Nor does their module move: both stand in parked rows. One that comes is no change."""
+    assert p.errors.__name__ == "shared.errors"
+    assert set(golden("errors")) <= set(messages.errors())
+
+
 @pytest.mark.parametrize("name", v.MESSAGES)
 def test_messages_of_before_are_read(name):
     """And sent again as they were."""
