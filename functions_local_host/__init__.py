@@ -1,1 +1,1 @@
-"""A stand-in for the Azure Functions host: it runs this app, unmodified, as the real host would."""
+"""A stand-in for the Azure Functions host: it runs an unmodified app in Python as the real host does."""
