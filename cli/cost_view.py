@@ -21,11 +21,11 @@ MILLION = 1_000_000
 def print_job(bill: JobBill, console: Console) -> None:
     """Print the bill of a job beside what came of it."""
     job, table = bill.job, Table("why", "billed as", "requests", "amount", title=f"What job {bill.job.job} cost")
-    for part, title in ((bill.metered, ""), (bill.taken, " (calculated)")):
-        for charge, number, amount in part.lines:
-            table.add_row(f"{charge.cause}{title}", charge.meter, f"{number:,}", money(amount))
-    if bill.metered.unpriced:
-        table.add_row("noted before its meters were", "unknown", f"{bill.metered.unpriced:,}", "not priced")
+    for part in bill.parts:
+        for charge, number, amount in part.bill.lines:
+            table.add_row(f"{charge.cause}{part.mark}", charge.meter, f"{number:,}", money(amount))
+    if bill.unpriced:
+        table.add_row("noted before its meters were", "unknown", f"{bill.unpriced:,}", "not priced")
     table.add_section()
     table.add_row("in all", "", f"{bill.requests:,}", money(bill.total))
     console.print(table)
@@ -55,9 +55,8 @@ def job_document(bill: JobBill) -> dict[str, object]:
         "job": job.job,
         "state": job.state.value,
         "items": job.items,
-        "metered": _lines(bill.metered),
-        "calculated": _lines(bill.taken),
-        "unpriced": bill.metered.unpriced,
+        **{part.name: _lines(part.bill) for part in bill.parts},
+        "unpriced": bill.unpriced,
         "requests": bill.requests,
         "requests_a_transaction": float(round(bill.each, 6)),
         "amount": str(bill.total),

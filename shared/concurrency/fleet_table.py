@@ -52,12 +52,12 @@ class FleetTable:
         with expecting_an_answer("read the decision about concurrency"):
             return rows.fleet_of(list(self._table.query_entities(query, parameters=names)), known)
 
-    def tell(self, worker: Worker) -> None:
+    def report(self, worker: Worker) -> None:
         """Write what a process tells of itself, over what it told before."""
         with expecting_an_answer("tell what this process works on"):
             self._table.upsert_entity(rows.worker_row(worker), mode=UpdateMode.REPLACE)
 
-    def slow(self, governors: Mapping[str, Governor]) -> None:
+    def report_slow(self, governors: Mapping[str, Governor]) -> None:
         """Tell the others that a resource pushed back.
 
         Of two that tell the same moment the last one stays: either says that it pushed back, and both are newer than

@@ -12,7 +12,7 @@ from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.gauge import Gauge
 from shared.concurrency.governor import Governor
 from shared.concurrency.observation import Observation
-from shared.concurrency.pushback import USED_BY_WORK, Pushback, used_by_work
+from shared.concurrency.pushback import USED_BY_WORK, Pushback, governors_of_work
 from shared.errors import StorageUnavailableError
 from shared.telemetry import events
 from shared.telemetry.event import tell
@@ -46,8 +46,8 @@ class Following:
         self._later = later
         self._name, self._started_at = secrets.token_hex(8), clock.now()
         self._fleet, self._looked_at, self._looking = Fleet(), float("-inf"), Lock()
-        self._told: dict[str, Governor] = {}
-        self._told_done = 0
+        self._reported: dict[str, Governor] = {}
+        self._reported_done = 0
 
     def look(self) -> None:
         """Read the decision and tell what this process does, if that was not done lately.
@@ -60,7 +60,7 @@ class Following:
         try:
             self._looked_at = self._clock.monotonic()
             # What is done until then is told then, also when nothing else comes and nobody looks any more.
-            self._later(self._every, self._tell_rest)
+            self._later(self._every, self._report_rest)
             with because(Cause.SWEEP):
                 self._look()
         except StorageUnavailableError as error:
@@ -68,8 +68,8 @@ class Following:
         finally:
             self._looking.release()
 
-    def _tell_rest(self) -> None:
-        if self.gauge.done == self._told_done:
+    def _report_rest(self) -> None:
+        if self.gauge.done == self._reported_done:
             return
         try:
             self.look()
@@ -80,22 +80,22 @@ class Following:
         news = {
             resource: governor
             for resource, governor in self.pushback.governors().items()
-            if governor.slowed_at and self._told.get(resource, Governor()).times < governor.times
+            if governor.slowed_at and self._reported.get(resource, Governor()).times < governor.times
         }
         self._fleet = self._table.read(self._fleet.in_force)
         self.pushback.learn(self._fleet.governors)
-        if self.gauge.in_flight or self.gauge.done != self._told_done:
-            self._table.tell(self._worker())
+        if self.gauge.in_flight or self.gauge.done != self._reported_done:
+            self._table.report(self._worker())
         # What others were told later, they have told already.
         own = self.pushback.governors()
-        self._table.slow(
+        self._table.report_slow(
             {name: governor for name, governor in news.items() if own[name].slowed_at == governor.slowed_at}
         )
-        self._told = own
+        self._reported = own
 
     def _worker(self) -> Worker:
         counted = self.gauge.read()
-        self._told_done = counted.done
+        self._reported_done = counted.done
         return Worker(
             name=self._name,
             at=self._clock.now(),
@@ -104,7 +104,7 @@ class Following:
             done=counted.done,
             busy=counted.busy,
             cpu=counted.cpu,
-            share=min((one.share for one in used_by_work(self.pushback.governors()).values()), default=1.0),
+            share=min((one.share for one in governors_of_work(self.pushback.governors()).values()), default=1.0),
         )
 
     def here(self, full: int) -> int:

@@ -73,7 +73,7 @@ class Pushback:
             return full
         with self._lock:
             return min(
-                (self._allow(name, full, used) for name in _with_wholes(resource) if name in self._governors),
+                (self._allow(name, full, used) for name in _names_around(resource) if name in self._governors),
                 default=full,
             )
 
@@ -88,13 +88,13 @@ class Pushback:
         return governor.limit(full)
 
 
-def used_by_work(governors: Mapping[str, Governor]) -> dict[str, Governor]:
+def governors_of_work(governors: Mapping[str, Governor]) -> dict[str, Governor]:
     """Return the governors of the resources that a task of the work queues uses."""
-    names = {name for resource in USED_BY_WORK for name in _with_wholes(resource)}
+    names = {name for resource in USED_BY_WORK for name in _names_around(resource)}
     return {name: governor for name, governor in governors.items() if name in names}
 
 
-def _with_wholes(resource: str) -> list[str]:
+def _names_around(resource: str) -> list[str]:
     parts = resource.split("/")
     return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
 

@@ -12,7 +12,7 @@ from shared.concurrency.fleet_table import Change, FleetTable
 from shared.concurrency.governor import Governor
 from shared.concurrency.observation import Metric, Observation
 from shared.concurrency.observe import Depths, Look, Seen, look, observe
-from shared.concurrency.pushback import Pushback, used_by_work
+from shared.concurrency.pushback import Pushback, governors_of_work
 from shared.concurrency.rules import Rules
 from shared.concurrency.rules_blob import RulesBlob, Unchanged
 from shared.concurrency.rules_text import lint
@@ -77,7 +77,7 @@ class Tuning:
         decision = decide(
             rules,
             seen.observation,
-            used_by_work(governors),
+            governors_of_work(governors),
             self.budget(now, fleet.decision.tasks if fleet.decision else 0),
             fleet.decision,
             now,
@@ -100,7 +100,7 @@ class Tuning:
         governors = {name: one.after(self.pushback.governors().get(name, one)) for name, one in fleet.governors.items()}
         # What the day has cost is the tick's to ask: it did within the last minute.
         budget = last.terms.get(BUDGET) if last else None
-        decision = decide(fleet.rules, seen, used_by_work(governors), budget, last, now)
+        decision = decide(fleet.rules, seen, governors_of_work(governors), budget, last, now)
         self._write(fleet, decision, {}, Change())
         return decision
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.ledger.records import Job
 from shared.usage.bill import Bill, Charge, Usage, price, useful
@@ -21,25 +21,36 @@ BUS_OPERATIONS_OF_A_RESULT: Final = 3
 INSTANCE_GB: Final = 2
 
 
+class BillPart(NamedTuple):
+    """Costs of one origin: their name in JSON, their mark beside each line of the table, and their lines."""
+
+    name: str
+    mark: str
+    bill: Bill
+
+
 @dataclass(frozen=True, slots=True)
 class JobBill:
-    """What a job cost: what its stages counted, and what the host did for it, which nobody but Azure counts."""
+    """The cost of a job, part by part: all that is shown of it is made from this list."""
 
     job: Job
     prices: Prices
-    metered: Bill
-    #: Taking its messages off the queues, and its results over the bus: from their number, not counted.
-    taken: Bill
+    parts: tuple[BillPart, ...]
 
     @property
     def total(self) -> Decimal:
         """The price of all requests."""
-        return self.metered.total + self.taken.total
+        return sum((part.bill.total for part in self.parts), Decimal())
 
     @property
     def requests(self) -> int:
-        """Every request, counted or calculated."""
-        return self.metered.requests + self.taken.requests
+        """The number of requests, counted or calculated."""
+        return sum(part.bill.requests for part in self.parts)
+
+    @property
+    def unpriced(self) -> int:
+        """The number of requests that are in no amount."""
+        return sum(part.bill.unpriced for part in self.parts)
 
     @property
     def each(self) -> Decimal:
@@ -60,7 +71,12 @@ class JobBill:
 
 def bill_of(job: Job, prices: Prices) -> JobBill:
     """Return the bill of a job as its row stands."""
-    return JobBill(job, prices, price(metered(job), prices), price(taken(job.done + job.parked_chunks), prices))
+    parts = (
+        BillPart("metered", "", price(metered(job), prices)),
+        # The host's requests for its messages and results, which only Azure counts: from their number.
+        BillPart("calculated", " (calculated)", price(taken(job.done + job.parked_chunks), prices)),
+    )
+    return JobBill(job, prices, parts)
 
 
 def metered(job: Job) -> Usage:

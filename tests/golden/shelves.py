@@ -166,7 +166,7 @@ class Fleet(Shelf):
         assert fleet.commit(p.Fleet(), p.Change(decision=v.FIRST_DECISION, in_force=in_force))
         assert fleet.commit(fleet.read(), p.Change(decision=decision, governors=governors))
         for worker in workers:
-            fleet.tell(worker)
+            fleet.report(worker)
 
     def read(self, connections):
         fleet = p.FleetTable(_table(connections, "decisions"))

@@ -29,9 +29,11 @@ def job(**fields):
 def test_a_job_is_billed_for_what_it_counted_and_for_taking_its_messages():
     """73 requests that its stages made; 20 chunks and 2 more messages taken and deleted; three bus operations each."""
     bill = bill_of(job(), PRICES)
-    assert bill.metered.requests == 73
-    assert {charge.meter: number for charge, number, _ in bill.taken.lines} == {"queue": 22 + 4, "bus": 60}
-    assert bill.total == bill.metered.total + bill.taken.total
+    metered, calculated = bill.parts
+    assert (metered.name, metered.bill.requests) == ("metered", 73)
+    assert {charge.meter: number for charge, number, _ in calculated.bill.lines} == {"queue": 22 + 4, "bus": 60}
+    assert bill.total == metered.bill.total + calculated.bill.total
+    assert bill.requests == 73 + 22 + 4 + 60
     assert bill.one_by_one.requests == 60_000
     assert bill.total < bill.one_by_one.total
 
