@@ -16,6 +16,18 @@ from typing import Any, Final, TypeAlias
 SHORTEST_LOCK: Final = timedelta(seconds=5)
 LONGEST_LOCK: Final = timedelta(minutes=5)
 MOST_DELIVERIES: Final = 2000
+#: The properties of a queue or a subscription that the broker has.
+_PROPERTIES: Final = frozenset(
+    {
+        "lockDuration",
+        "maxDeliveryCount",
+        "requiresSession",
+        "deadLetteringOnMessageExpiration",
+        "defaultMessageTimeToLive",
+        "requiresDuplicateDetection",
+        "duplicateDetectionHistoryTimeWindow",
+    }
+)
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 
 
@@ -138,6 +150,8 @@ def _filter(properties: Mapping[str, Any]) -> Filter:
 
 
 def _delivery(properties: Mapping[str, Any]) -> DeliveryRules:
+    if strange := sorted(set(properties) - _PROPERTIES):
+        raise ValueError(f"the broker does not do {strange[0]!r}: leave it out, or test it on the service")
     life = properties.get("defaultMessageTimeToLive")
     return DeliveryRules(
         lock=duration(properties["lockDuration"]),

@@ -40,6 +40,15 @@ def test_any_other_duration_is_refused(text):
         duration(text)
 
 
+@pytest.mark.parametrize("kind", ["queues", "subscriptions"])
+def test_a_property_that_the_broker_does_not_do_is_refused_by_name(kind):
+    """Its messages would stay where Azure forwards them."""
+    given = copy.deepcopy(document(bus())["bus"])
+    given[kind][0]["properties"]["forwardDeadLetteredMessagesTo"] = "parked"
+    with pytest.raises(ValueError, match="does not do 'forwardDeadLetteredMessagesTo'"):
+        parse(given)
+
+
 def test_a_kind_of_filter_that_nobody_knows_is_refused():
     """It would pass everything."""
     given = copy.deepcopy(document(bus())["bus"])
