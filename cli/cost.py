@@ -17,6 +17,7 @@ from cli.options import JsonOption, SettingsOption, connected
 from planning.comparison import InlineOrBlob, PushOrPoll, Work
 from planning.example import IdlePolling
 from planning.wake_prices import Dispatch, wakings
+from shared.app import Stores
 from shared.concurrency.observation import Observation
 from shared.concurrency.rules import Rules
 from shared.concurrency.trace import Stretch
@@ -32,7 +33,6 @@ from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, mo
 from shared.usage.idle import Installation, idle_day
 from shared.usage.job_bill import bill_of
 from shared.usage.prices import BUILT_IN, load
-from shared.wiring import fleet_table, table_ledger
 
 #: Jobs that a forecast looks back at: each is a request.
 MOST_JOBS = 500
@@ -64,7 +64,7 @@ def job_bill(
     """Bill one job, beside what one message for each transaction costs."""
     table = load(prices)
     with connected(settings) as connections:
-        bill = bill_of(find_job(table_ledger(connections), job), table)
+        bill = bill_of(find_job(Stores(connections).ledger, job), table)
     if as_json:
         typer.echo(json.dumps(view.job_document(bill)))
     else:
@@ -107,7 +107,7 @@ def day(
     """Add up what all processes have noted of a day: by queue, container and table, and why."""
     wanted, table = (when or datetime.now(UTC)).date(), load(prices)
     with connected(settings) as connections:
-        counts = noted_on(connections.tables.get_table_client("usage"), wanted)
+        counts = noted_on(Stores(connections).usage, wanted)
     if as_json:
         typer.echo(json.dumps(view.day_document(wanted, counts, table)))
     else:
@@ -162,9 +162,10 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
         work, span = _work_of_trace(trace)
     else:
         with connected(settings) as connections:
-            jobs = _since(table_ledger(connections), datetime.now(UTC) - timedelta(days=days))
-            woken = wakings(_dispatches(jobs), _fleet(fleet_table(connections).read().rules, tasks))
-            stored = stored or median_stored(PlanStore(connections.blobs.get_container_client), jobs)
+            stores = Stores(connections)
+            jobs = _since(stores.ledger, datetime.now(UTC) - timedelta(days=days))
+            woken = wakings(_dispatches(jobs), _fleet(stores.fleet.read().rules, tasks))
+            stored = stored or median_stored(stores.plans, jobs)
         work, span = _work_of_jobs(jobs)
     found = comparison.Comparison(
         PushOrPoll(interval, permits, tasks, table),
@@ -236,7 +237,7 @@ def _trace(path: Path) -> list[Stretch]:
 
 def _jobs(settings: Path | None, days: int) -> list[Job]:
     with connected(settings) as connections:
-        return _since(table_ledger(connections), datetime.now(UTC) - timedelta(days=days))
+        return _since(Stores(connections).ledger, datetime.now(UTC) - timedelta(days=days))
 
 
 def _since(ledger: Ledger, since: datetime) -> list[Job]:

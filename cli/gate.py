@@ -9,13 +9,13 @@ from rich.console import Console
 
 from cli import gate_view as view
 from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, moment
+from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate.held import HeldSummary
 from shared.gate.operator import Outcome
 from shared.gate.overview import Overview
 from shared.gate.release import Release
 from shared.gate.state import checked_name
-from shared.wiring import Gatehouse, gatehouse
 
 #: What `wait` ends with when the gate was not opened in time; 0, 1 and 2 are what they are for every command.
 NOT_OPENED = 3
@@ -54,22 +54,22 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
 ) -> None:
     """Open a gate, now or at a time: everything held behind it starts, which cannot be undone."""
     with connected(settings) as connections:
-        house = gatehouse(connections)
+        stores = Stores(connections)
         if not yes:
-            typer.confirm(_question(house, name, at), abort=True, err=True)
+            typer.confirm(_question(stores, name, at), abort=True, err=True)
         try:
             if at is None:
-                outcome = house.operator.open(name, by=by, why=why, once=once)
+                outcome = stores.gate_operator.open(name, by=by, why=why, once=once)
             else:
-                outcome = house.operator.schedule(name, at, by=by, why=why, once=once)
+                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once)
         except ScheduleRefusedError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error
-        _report(name, outcome, house.held.summary(name), as_json=as_json)
+        _report(name, outcome, stores.held.summary(name), as_json=as_json)
 
 
-def _question(house: Gatehouse, name: str, at: datetime | None) -> str:
-    held, state = house.held.summary(name), house.gates.read(name)
+def _question(stores: Stores, name: str, at: datetime | None) -> str:
+    held, state = stores.held.summary(name), stores.gates.read(name)
     when = f"At {view.moment(at)} UTC this starts" if at else "This starts"
     doubt = "" if held.count or state.changes else f" (nobody ever used gate {name}: is it spelt like this?)"
     return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
@@ -86,9 +86,9 @@ def close_gate(
 ) -> None:
     """Close a gate: what comes from now on waits, and a planned opening is taken back."""
     with connected(settings) as connections:
-        house = gatehouse(connections)
-        outcome = house.operator.close(name, by=by, why=why)
-        _report(name, outcome, house.held.summary(name), as_json=as_json)
+        stores = Stores(connections)
+        outcome = stores.gate_operator.close(name, by=by, why=why)
+        _report(name, outcome, stores.held.summary(name), as_json=as_json)
 
 
 def _report(name: str, outcome: Outcome, held: HeldSummary, *, as_json: bool) -> None:
@@ -111,10 +111,10 @@ def _report(name: str, outcome: Outcome, held: HeldSummary, *, as_json: bool) ->
 def status(name: GateArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show a gate: its state and history, what waits behind it, who saw the last opening and how late."""
     with connected(settings) as connections:
-        house = gatehouse(connections)
-        state = house.gates.read(name)
-        receipts = house.receipts.of_epochs(name, max(0, state.epoch - 1))
-        shown = view.Status(Overview(name, state, house.held.summary(name)), receipts)
+        stores = Stores(connections)
+        state = stores.gates.read(name)
+        receipts = stores.receipts.of_epochs(name, max(0, state.epoch - 1))
+        shown = view.Status(Overview(name, state, stores.held.summary(name)), receipts)
     if as_json:
         typer.echo(json.dumps(view.status_document(shown)))
     else:
@@ -125,7 +125,7 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
 def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show every gate, also those that were never opened, with what waits behind them and for how long."""
     with connected(settings) as connections:
-        rows = gatehouse(connections).overview()
+        rows = Stores(connections).gates_overview()
     if as_json:
         typer.echo(json.dumps(view.overview_document(rows)))
     else:

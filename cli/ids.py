@@ -10,7 +10,8 @@ from rich.table import Table
 
 from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
 from cli.screen import clean
-from shared.ids import BlobStore, Event, Explanation, RangeGenerator, explain_in, read_sequence
+from shared.app import Stores
+from shared.ids import Event, Explanation, RangeGenerator, explain_in, read_sequence
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -30,7 +31,7 @@ def next_ids(
 ) -> None:
     """Draw numbers; they are used up, whatever becomes of them."""
     with connected(settings) as connections:
-        store = BlobStore(connections.blobs.get_container_client("ids"), sequence)
+        store = Stores(connections).sequence(sequence)
         # Exactly what is asked for: a prefetched range would be a gap as soon as this command ends.
         with RangeGenerator(store, prefetch=False) as ids:
             block = ids.next_ids(count)
@@ -50,7 +51,7 @@ def explain(
 ) -> None:
     """Tell who held a number, when, and why it may be missing."""
     with connected(settings) as connections:
-        told = explain_in(BlobStore(connections.blobs.get_container_client("ids"), sequence), number)
+        told = explain_in(Stores(connections).sequence(sequence), number)
     typer.echo(json.dumps(_story(sequence, told)) if as_json else str(told))
 
 
@@ -58,7 +59,7 @@ def explain(
 def status(sequence: SequenceArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show the next free number of a sequence and who reserved last."""
     with connected(settings) as connections:
-        page = read_sequence(BlobStore(connections.blobs.get_container_client("ids"), sequence))
+        page = read_sequence(Stores(connections).sequence(sequence))
     if page is None:
         _say_that_it_was_never_used(sequence, as_json=as_json)
         raise typer.Exit(PROBLEM_FOUND)

@@ -11,11 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from cli import job_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
-from shared.audit import AuditTable, Command
-from shared.clock import SystemClock
+from shared.app import Stores
+from shared.audit import Command
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
-from shared.wiring import resume, table_ledger
 
 #: Seconds between two looks of `watch`: each is a request that somebody pays for.
 LOOK_EVERY = 1.0
@@ -42,7 +41,7 @@ def list_jobs(
 ) -> None:
     """List the jobs that were accepted last."""
     with connected(settings) as connections:
-        ledger = table_ledger(connections)
+        ledger = Stores(connections).ledger
         rows = [(listed, ledger.read(listed.job)) for listed in ledger.newest(most)]
     if as_json:
         now = datetime.now(UTC)
@@ -55,7 +54,7 @@ def list_jobs(
 def show(job: JobArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show everything about one job."""
     with connected(settings) as connections:
-        found = find_job(table_ledger(connections), job)
+        found = find_job(Stores(connections).ledger, job)
     now = datetime.now(UTC)
     if as_json:
         typer.echo(json.dumps(view.job_document(found, now)))
@@ -73,7 +72,7 @@ def watch(
 ) -> None:
     """Watch one job until it has ended; a job that was not accepted yet is waited for."""
     with connected(settings) as connections:
-        found = _watched(table_ledger(connections), job, timeout, is_shown=not as_json)
+        found = _watched(Stores(connections).ledger, job, timeout, is_shown=not as_json)
     if found is None:
         typer.echo(f"sluice: no job {job!r} was accepted within {timeout:g} s: check the id", err=True)
         raise typer.Exit(PROBLEM_FOUND)
@@ -97,13 +96,13 @@ def resume_job(
 ) -> None:
     """Let a paused job go on: what is parked so far does not pause it again."""
     with connected(settings) as connections:
-        found = find_job(table_ledger(connections), job)
+        stores = Stores(connections)
+        found = find_job(stores.ledger, job)
         if not yes:
             problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
             typer.confirm(f"job {job} is {found.state.value} ({problem}): let it go on?", abort=True)
-        audit = AuditTable(connections.tables.get_table_client("audit"), SystemClock())
-        with audit.recorded(Command(by, "job resume", job, why)) as command:
-            resumed = resume(connections).resume(job)
+        with stores.audit.recorded(Command(by, "job resume", job, why)) as command:
+            resumed = stores.job_operator.resume(job)
             command.result = resumed.state.value
     typer.echo(f"job {job} is {resumed.state.value}: `sluice jobs watch {job}`")
 

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,15 +14,12 @@ from rich.console import Console
 
 from cli import parked_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
-from shared.clock import SystemClock
+from shared.app import Stores
 from shared.parked.entry import Entry
 from shared.parked.grouping import grouped, waves
 from shared.parked.operator import ParkedOperator, Selection, told
 from shared.parked.replay import Fate, Pace, Wave, chosen
 from shared.pipeline.messages import Permit
-from shared.pipeline.send_result import BusResults
-from shared.signals import BusPermits
-from shared.wiring import parked_operator, parked_table
 
 app = typer.Typer(
     help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
@@ -43,11 +41,10 @@ WAVES_SHOWN = 8
 
 @contextmanager
 def _operator(settings: Path | None) -> Iterator[ParkedOperator]:
-    with connected(settings) as connections, BusResults(connections) as send, BusPermits(connections) as permits:
+    with connected(settings) as connections, Stores(connections) as stores:
         # The app may run by triggers, which need no waking: then it is a signal that nobody hears.
-        yield parked_operator(
-            connections, send, SystemClock(), time.sleep, wake=lambda: permits([Permit(slot=0, depth=1, tasks=1)])
-        )
+        wake = partial(stores.send_permits, [Permit(slot=0, depth=1, tasks=1)])
+        yield stores.parked_operator(time.sleep, wake=wake)
 
 
 @app.command("list")
@@ -95,7 +92,7 @@ def show(
 ) -> None:
     """Show everything about one entry."""
     with connected(settings) as connections:
-        table = parked_table(connections)
+        table = Stores(connections).parked_table
         entry = table.about(job, key)
         if body:
             sys.stdout.buffer.write(table.body(entry))

@@ -13,17 +13,15 @@ from rich.table import Table
 from cli.cost import PricesOption
 from cli.cost_view import money
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from shared.app import Stores
 from shared.audit import AuditTable, Command
-from shared.clock import SystemClock
 from shared.connection_settings import Login
-from shared.connections import Connections
 from shared.ledger.ledger import Ledger
 from shared.scaling.carry_out import prepare, send
 from shared.scaling.plan import Held, Plan, Wanted, chunk_seconds, plan
 from shared.scaling.resource_manager import PUBLIC, ResourceManager
 from shared.scaling.words import Site, az_commands, bicep_parameters
 from shared.usage.prices import load
-from shared.wiring import gatehouse, table_ledger
 
 #: Finished jobs that tell how long a chunk takes.
 LOOKED_AT = 5
@@ -63,7 +61,8 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
     if apply and not all((subscription, group, name)):
         raise typer.BadParameter("say which app: --subscription, --resource-group and --app", param_hint="--apply")
     with connected(settings) as connections:
-        held, measured = _held(connections, gate), _chunk_seconds(table_ledger(connections))
+        stores = Stores(connections)
+        held, measured = _held(stores, gate), _chunk_seconds(stores.ledger)
         wanted = Wanted(
             within=timedelta(minutes=minutes),
             lead=timedelta(minutes=lead),
@@ -78,16 +77,14 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
         else:
             _print(gate, held, wanted, found, site)
         if apply:
-            audit = AuditTable(connections.tables.get_table_client("audit"), SystemClock())
             command = Command(by, "scale apply", site.path, why, {"gate": gate})
             with _manager(endpoint) as manager:
-                _apply(found, manager, audit, command, is_sure=yes)
+                _apply(found, manager, stores.audit, command, is_sure=yes)
 
 
-def _held(connections: Connections, gate: str) -> Held:
-    house, ledger = gatehouse(connections), table_ledger(connections)
-    entries = [entry for page in house.held.pages(gate) for entry in page]
-    jobs = [job for entry in entries if (job := ledger.read(entry.id)) is not None]
+def _held(stores: Stores, gate: str) -> Held:
+    entries = [entry for page in stores.held.pages(gate) for entry in page]
+    jobs = [job for entry in entries if (job := stores.ledger.read(entry.id)) is not None]
     return Held(jobs=len(jobs), chunks=sum(job.chunks for job in jobs), others=len(entries) - len(jobs))
 
 

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.options import JsonOption, SettingsOption, connected, moment
+from shared.app import Stores
 from shared.gate.state import GateState
 from shared.payload.names import is_room, room_job
 from shared.payload.submission import DEFAULT_WORKLOAD
 from shared.publish import Publisher, Sent, read_file
 from shared.topology import payload_container, submission_queue
-from shared.wiring import gatehouse
 
 #: How much of a file's hash is in the job id that is made of it.
 _HASH_SHOWN: Final = 12
@@ -63,7 +63,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
 ) -> None:
     """Publish a file of transactions as one job; the same file again is the same job and counts once."""
     with connected(settings) as connections:
-        if gate and gatehouse(connections).gates.read(gate) == GateState():
+        if gate and Stores(connections).gates.read(gate) == GateState():
             typer.echo(
                 f"sluice: nobody has ever opened or closed a gate {gate!r}: the job waits until "
                 f"`sluice gate open {gate}` (check the spelling)",

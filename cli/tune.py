@@ -17,14 +17,13 @@ from planning.capacity import Load, plans
 from planning.simulated_push import Push
 from planning.simulator import Outcome, Simulation
 from planning.synthetic import SEED, bursty_day
-from shared.audit import AuditTable, Command
-from shared.clock import SystemClock
+from shared.app import Stores
+from shared.audit import Command
 from shared.concurrency.rules import BUILT_IN
 from shared.concurrency.rules_text import lint, parse
 from shared.concurrency.trace import Trace, read, write
 from shared.errors import TraceRefusedError
 from shared.usage.prices import load
-from shared.wiring import fleet_table, recorder, rules_blob
 
 app = typer.Typer(
     help="Concurrency: how many tasks may run, why, and what other rules would have done.\n\nStatus: 0 done, 1 what was "
@@ -42,7 +41,7 @@ FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metav
 def show(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show what is decided now, every term of it, the rules in force and who works."""
     with connected(settings) as connections:
-        fleet = fleet_table(connections).read()
+        fleet = Stores(connections).fleet.read()
     now = datetime.now(UTC)
     if as_json:
         typer.echo(json.dumps(view.fleet_document(fleet, now)))
@@ -59,7 +58,7 @@ def explain(
 ) -> None:
     """List the last decisions, each with its reason."""
     with connected(settings) as connections:
-        found = fleet_table(connections).history(most)
+        found = Stores(connections).fleet.history(most)
     if as_json:
         typer.echo(json.dumps({"decisions": [view.decision_document(one) for one in found]}))
     else:
@@ -126,7 +125,7 @@ def get_trace(
     except ValueError as error:
         raise typer.BadParameter(f"{day!r} is no day, for instance 2026-11-20") from error
     with connected(settings) as connections:
-        found = recorder(connections).read(wanted)
+        found = Stores(connections).traces.read(wanted)
     if found is None:
         typer.echo(f"sluice: nothing was recorded on {wanted:%Y-%m-%d}: no job was open", err=True)
         raise typer.Exit(PROBLEM_FOUND)
@@ -140,7 +139,7 @@ def get_rules(
 ) -> None:
     """Print the rules in force, or those of a version."""
     with connected(settings) as connections:
-        text = rules_blob(connections).text(version)
+        text = Stores(connections).rules.text(version)
     if text is None:
         typer.echo("sluice: there are no such rules: the built-in ones apply (docs/concurrency.md)", err=True)
         raise typer.Exit(PROBLEM_FOUND)
@@ -164,9 +163,9 @@ def put_rules(file: FileArgument, by: ByOption, why: WhyOption = "", settings: S
     text = file.read_text(encoding="utf-8")
     wanted = parse(text)
     with connected(settings) as connections:
-        audit = AuditTable(connections.tables.get_table_client("audit"), SystemClock())
-        with audit.recorded(Command(by, "rules put", f"version {wanted.version}", why)) as command:
-            rules_blob(connections).put(text)
+        stores = Stores(connections)
+        with stores.audit.recorded(Command(by, "rules put", f"version {wanted.version}", why)) as command:
+            stores.rules.put(text)
             command.result = "in force"
     typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")
 

@@ -2,22 +2,21 @@
 
 import azure.functions as func
 
+from shared.app import App
 from shared.pipeline.messages import Delivery
-from shared.settings import Settings
 from shared.telemetry.failure import discreet
 from shared.topology import submission_queue
-from shared.wiring import Line
 
 
-def blueprint(settings: Settings, line: Line) -> func.Blueprint:
+def blueprint(app: App) -> func.Blueprint:
     """Return the blueprint that registers `accept_submission`, and one more function per room."""
     functions = func.Blueprint()
-    for room in ("", *settings.rooms):
-        _register(functions, room, line)
+    for room in ("", *app.settings.rooms):
+        _register(functions, room, app)
     return functions
 
 
-def _register(functions: func.Blueprint, room: str, line: Line) -> None:
+def _register(functions: func.Blueprint, room: str, app: App) -> None:
     queue = submission_queue(room)
 
     # A room has no underscore, so no two of them have functions of the same name.
@@ -32,4 +31,4 @@ def _register(functions: func.Blueprint, room: str, line: Line) -> None:
         count = message.dequeue_count or 1
         body, name = message.get_body(), message.id or ""
         with discreet():
-            line.arrivals.handle(Delivery(queue=queue, message_id=name, body=body, count=count))
+            app.accept(Delivery(queue=queue, message_id=name, body=body, count=count))

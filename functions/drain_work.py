@@ -2,13 +2,15 @@
 
 import azure.functions as func
 
-from shared.dequeue.drain import Drain
+from shared.app import App
 from shared.telemetry.failure import discreet
 
 
-def blueprint(drain: Drain) -> func.Blueprint:
-    """Return the blueprint that registers `drain_work`."""
+def blueprint(app: App) -> func.Blueprint:
+    """Return the blueprint that registers `drain_work`, and nothing where triggers take the work."""
     functions = func.Blueprint()
+    if not app.is_pushed:
+        return functions
 
     @functions.service_bus_topic_trigger(
         arg_name="signal",
@@ -20,6 +22,6 @@ def blueprint(drain: Drain) -> func.Blueprint:
     def drain_work(signal: func.ServiceBusMessage) -> None:
         # Not `async`: it waits for tasks of its own threads.
         with discreet():
-            drain.on_signal(signal.get_body())
+            app.drain(signal.get_body())
 
     return functions

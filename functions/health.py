@@ -5,16 +5,16 @@ import json
 import azure.functions as func
 
 from shared import __version__
-from shared.settings import Settings
+from shared.app import App
 
 
-def blueprint(settings: Settings) -> func.Blueprint:
+def blueprint(app: App) -> func.Blueprint:
     """Return the blueprint that registers `health`."""
     functions = func.Blueprint()
 
     @functions.route(route="health", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     def health(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 - the host binds it by this name
-        state = {"status": "ok", "version": __version__, "workQueues": settings.work_queues}
+        state = {"status": "ok", "version": __version__, "workQueues": app.settings.work_queues}
         return func.HttpResponse(json.dumps(state), mimetype="application/json")
 
     return functions

@@ -2,12 +2,11 @@
 
 import azure.functions as func
 
-from shared.parked.drain import park_dead_result
+from shared.app import App
 from shared.telemetry.failure import discreet
-from shared.wiring import Works
 
 
-def blueprint(works: Works) -> func.Blueprint:
+def blueprint(app: App) -> func.Blueprint:
     """Return the blueprint that registers `park_dead`."""
     functions = func.Blueprint()
 
@@ -20,6 +19,6 @@ def blueprint(works: Works) -> func.Blueprint:
     def park_dead(letter: func.ServiceBusMessage) -> None:
         why = letter.application_properties.get("DeadLetterReason") or "no reason is given"
         with discreet():
-            park_dead_result(works.parking, letter.get_body(), letter.message_id or "", str(why))
+            app.park(letter.get_body(), letter.message_id or "", str(why))
 
     return functions

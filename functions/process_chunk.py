@@ -2,21 +2,20 @@
 
 import azure.functions as func
 
+from shared.app import App
 from shared.pipeline.messages import Delivery
-from shared.settings import Settings
 from shared.telemetry.failure import discreet
-from shared.wiring import Works
 
 
-def blueprint(settings: Settings, works: Works) -> func.Blueprint:
+def blueprint(app: App) -> func.Blueprint:
     """Return the blueprint that registers `process_chunk`, and `process_chunk_01` and so on for further queues."""
     functions = func.Blueprint()
-    for number in range(settings.work_queues):
-        _register(functions, number, works)
+    for number in range(0 if app.is_pushed else app.settings.work_queues):
+        _register(functions, number, app)
     return functions
 
 
-def _register(functions: func.Blueprint, number: int, works: Works) -> None:
+def _register(functions: func.Blueprint, number: int, app: App) -> None:
     queue = f"work-{number:02}"
 
     # Adding queues must not rename the function of the first one: settings of the host name it.
@@ -27,4 +26,4 @@ def _register(functions: func.Blueprint, number: int, works: Works) -> None:
         count = message.dequeue_count or 1
         body, name = message.get_body(), message.id or ""
         with discreet():
-            works.handle_in_turn(Delivery(queue=queue, message_id=name, body=body, count=count))
+            app.process(Delivery(queue=queue, message_id=name, body=body, count=count))

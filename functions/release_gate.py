@@ -2,12 +2,12 @@
 
 import azure.functions as func
 
+from shared.app import App
 from shared.signals import Hint
 from shared.telemetry.failure import discreet
-from shared.wiring import Line
 
 
-def blueprint(line: Line) -> func.Blueprint:
+def blueprint(app: App) -> func.Blueprint:
     """Return the blueprint that registers `release_gate`."""
     functions = func.Blueprint()
 
@@ -20,6 +20,6 @@ def blueprint(line: Line) -> func.Blueprint:
     )
     def release_gate(signal: func.ServiceBusMessage) -> None:
         with discreet():
-            line.releaser.on_signal(Hint.of(signal.subject, signal.application_properties))
+            app.release(Hint.of(signal.subject, signal.application_properties))
 
     return functions

@@ -4,12 +4,12 @@ from typing import List
 
 import azure.functions as func
 
+from shared.app import App
 from shared.pipeline.received import Received
 from shared.telemetry.failure import discreet
-from shared.wiring import Line
 
 
-def blueprint(line: Line) -> func.Blueprint:
+def blueprint(app: App) -> func.Blueprint:
     """Return the blueprint that registers `settle_results`."""
     functions = func.Blueprint()
 
@@ -23,6 +23,6 @@ def blueprint(line: Line) -> func.Blueprint:
     def settle_results(results: List[func.ServiceBusMessage]) -> None:
         received = [Received(one.get_body(), one.message_id or "", one.delivery_count or 1) for one in results]
         with discreet():
-            line.settler.settle(received)
+            app.settle(received)
 
     return functions

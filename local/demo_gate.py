@@ -5,10 +5,10 @@ import time
 
 from local.errors import StackError
 from local.stack import Stack
+from shared.app import Stores
 from shared.connections import Connections
 from shared.gate.receipts import Receipt
 from shared.gate.release import Release
-from shared.wiring import gatehouse
 
 GATE, QUEUE = "demo", "demo-released"
 ENTRIES = 50
@@ -19,14 +19,14 @@ SOON = 90.0
 def held_work_is_released(stack: Stack) -> str:
     """Hold some work behind a gate, open it, and see the app put everything on its queue."""
     with Connections.parse(stack.settings) as connections:
-        house = gatehouse(connections)
+        house = Stores(connections)
         connections.queues.create_queue(QUEUE).close()
         for number in range(ENTRIES):
-            house.work.hold(GATE, f"job-{number:02}", QUEUE, f'{{"job": {number}}}')
+            house.held_work.hold(GATE, f"job-{number:02}", QUEUE, f'{{"job": {number}}}')
         began = time.monotonic()
         with Release(connections, GATE) as worker:
             heard = _Heard(worker)
-            house.operator.open(GATE, by="demo", why="to show it", once=True)
+            house.gate_operator.open(GATE, by="demo", why="to show it", once=True)
             count = _released(connections)
             receipt = heard()
         took = time.monotonic() - began

@@ -12,13 +12,13 @@ from rich.table import Table
 
 from local.errors import StackError
 from local.stack import Stack
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
 from shared.publish import Publisher
 from shared.usage.job_bill import REQUESTS_OF_A_MESSAGE, bill_of
 from shared.usage.prices import load
-from shared.wiring import gatehouse, table_ledger
 
 GATE = "nightly"
 JOBS = ("demo-north", "demo-south", "demo-west")
@@ -32,14 +32,14 @@ FIRST_LINES = 3
 def run(stack: Stack, console: Console) -> None:
     """Run the main job and print what became of it."""
     with Connections.parse(stack.settings) as connections:
-        ledger, began = table_ledger(connections), time.monotonic()
+        ledger, began = Stores(connections).ledger, time.monotonic()
         _publish(connections)
         _wait_until(ledger, JobState.HELD)
         console.print(
             f"[green]✓[/green] {len(JOBS)} jobs of {ITEMS:,} billing transactions each dropped, planned and held behind "
             f"gate {GATE!r} ({time.monotonic() - began:.1f} s)"
         )
-        gatehouse(connections).operator.open(GATE, by="demo", why="to show a release")
+        Stores(connections).gate_operator.open(GATE, by="demo", why="to show a release")
         _watch(ledger, console)
         _report(connections, [_read(ledger, job) for job in JOBS], console)
 
@@ -115,7 +115,7 @@ def _report(connections: Connections, jobs: list[Job], console: Console) -> None
 
 
 def _lag(connections: Connections, job: Job) -> timedelta | None:
-    opened = gatehouse(connections).gates.read(GATE).at
+    opened = Stores(connections).gates.read(GATE).at
     return None if opened is None or job.started_at is None else job.started_at - opened
 
 

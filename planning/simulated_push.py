@@ -1,7 +1,7 @@
 """What Sluice itself does with a trace in push mode, for the simulator: its decisions, its permits, and every request.
 
 The decisions are made by `decide` itself. What a dispatch, a permit, a drain and a tick ask of storage and of the bus
-is counted as the code in `shared/dequeue` and `shared/tick.py` asks it.
+is counted as the code in `shared/dequeue` and `shared/app/tick.py` asks it.
 """
 
 from dataclasses import dataclass, field

@@ -112,7 +112,8 @@ class Following:
         return min(self._bearable(full, self.gauge.in_flight), share_here(self._fleet, self._clock.now(), full))
 
     def puts(self, full: int) -> int:
-        """Return how many requests whoever is busy with storage may have under way, of `full`; free."""
+        """Return how many concurrent storage requests are allowed, at most `full`; looks first."""
+        self.look()
         return self._bearable(full, full)
 
     def learn(self, decision: Decision) -> None:

@@ -121,7 +121,7 @@ class _Process:
     """What all releases of this process over the same connections share."""
 
     def __init__(self, connections: Connections) -> None:
-        # Built here and not in `wiring`: a worker that only waits should not import the whole app.
+        # Built here and not in `shared.app`: a worker that only waits should not import the whole app.
         container = connections.blobs.get_container_client("gates")
         self.listener, self.clock = Listener(connections), SystemClock()
         self._gates = Gates(lambda name: BlobStore(container, name))

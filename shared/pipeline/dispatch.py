@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -38,6 +38,15 @@ from shared.telemetry.telemetry import SILENT, Telemetry
 CURSOR_EVERY: Final = 100
 
 
+#: Entered around a put of so many messages on the work queues, the first of so many in the same dispatch.
+Waking: TypeAlias = Callable[[int, int], AbstractContextManager[None]]
+
+
+def wake_nobody(_messages: int, _coming: int) -> AbstractContextManager[None]:
+    """Let the put be found by polling."""
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
     """What dispatching needs; one for each process."""
@@ -55,8 +64,7 @@ class Dispatcher:
     patience: timedelta = TAKES_FOR
     #: Puts that may be in flight at most, now.
     most_puts: Callable[[], int] = lambda: MOST
-    #: Entered around a put of so many chunks, the first of so many that are coming.
-    waking: Callable[[int, int], AbstractContextManager[None]] = lambda _messages, _coming: nullcontext()
+    waking: Waking = wake_nobody
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 

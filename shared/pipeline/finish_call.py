@@ -8,6 +8,7 @@ from typing import Final
 from shared.clock import Clock
 from shared.ledger.records import Job, JobState
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
+from shared.pipeline.dispatch import Waking, wake_nobody
 from shared.pipeline.messages import Finish, encode
 
 QUEUE: Final = "work-00"
@@ -16,10 +17,12 @@ GRACE: Final = timedelta(minutes=3)
 
 
 class FinishCall:
-    """Sends finish messages; `send` takes the name of a queue and a message."""
+    """Sends finish messages; `send` takes the name of a queue and a message, `waking` is entered around it."""
 
-    def __init__(self, send: Callable[[str, str], None], pending: Pending, clock: Clock) -> None:
-        self._send, self._pending, self._clock = send, pending, clock
+    def __init__(
+        self, send: Callable[[str, str], None], pending: Pending, clock: Clock, waking: Waking = wake_nobody
+    ) -> None:
+        self._send, self._pending, self._clock, self._waking = send, pending, clock, waking
 
     def point(self, job: str, revision: int) -> Pointer:
         """Leave a pointer; before the state that it points to, since whoever writes that may end right after."""
@@ -30,7 +33,8 @@ class FinishCall:
 
     def send(self, job: str, revision: int) -> None:
         """Send the message; a second one finds the work of the first."""
-        self._send(QUEUE, encode(Finish(job=job, revision=revision)).decode())
+        with self._waking(1, 1):
+            self._send(QUEUE, encode(Finish(job=job, revision=revision)).decode())
 
     def made(self, pointer: Pointer) -> None:
         """Forget the pointer of a call whose message is on its queue."""

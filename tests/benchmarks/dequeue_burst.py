@@ -18,6 +18,8 @@ from local.azurite.launcher import Azurite
 from local.provision import provision
 from local.stack import settings_for
 from servicebus_local.launcher import Broker
+from shared.app import Stores
+from shared.app.tasks import Tasks
 from shared.clock import SystemClock
 from shared.concurrency.decide import Decision
 from shared.concurrency.observe import Depths
@@ -30,8 +32,6 @@ from shared.errors import SluiceError
 from shared.pipeline.messages import Permit, decode_permit
 from shared.settings import Settings
 from shared.topology import topology
-from shared.wiring import fleet_table, push, tuning, works
-from shared.workloads.registry import Workloads
 from tests.dequeue.memory_queue import MemoryQueue
 
 MESSAGES = 5_000
@@ -61,15 +61,14 @@ def by_push() -> Burst:
     """A fleet of instances that are woken: each permit is followed in a thread of its own, as on an instance."""
     with _stage() as (connections, settings):
         parsed = Settings.parse(settings)
-        work = works(connections, Workloads.load(settings["SLUICE_WORKLOADS"], settings))
-        woken, burst, handled = push(connections, parsed, work), Burst(), _Handled()
+        tasks, burst, handled = Tasks(Stores(connections), parsed), Burst(), _Handled()
         queue = MemoryQueue(SystemClock())
-        drain = replace(woken.drain, sources=[queue], handle=handled)
-        tick = _tuning(connections, parsed, queue, woken.top_up.run)
+        drain = replace(tasks.drain(handled), sources=[queue])
+        tick = _tuning(connections, parsed, queue, tasks.top_up.run)
         with _watched(burst), _instances(connections, drain.run, burst) as running:
             tick()
             burst.before = _tasks()
-            with woken.notifier(MESSAGES, MESSAGES):
+            with tasks.notifier(MESSAGES, MESSAGES):
                 queue.put(*_messages())
             began = time.monotonic()
             with _ticking(tick):
@@ -106,7 +105,7 @@ def by_pull() -> Burst:
 def _ended(burst: Burst, connections: Connections, queue: MemoryQueue, handled: "_Handled") -> Burst:
     burst.handled, burst.receives = handled.count, len(queue.receives)
     burst.empties = queue.receives.count(0)
-    burst.decisions = fleet_table(connections).history(100)
+    burst.decisions = Stores(connections).fleet.history(100)
     return burst
 
 
@@ -120,7 +119,7 @@ def _tuning(
     def depths(*, with_age: bool) -> Depths:
         return Depths(queue.depth(), 0.0 if with_age else None)
 
-    return replace(tuning(connections, settings, top_up=top_up), depths=depths).run
+    return replace(Tasks(Stores(connections), settings).tuning, depths=depths, top_up=top_up).run
 
 
 class _Handled:

@@ -13,7 +13,8 @@ from pathlib import Path
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from local.stack import StackOptions, running
-from shared.clock import SystemClock
+from shared.app import Stores
+from shared.app.tasks import Tasks
 from shared.connections import Connections
 from shared.dequeue.backoff import BackOff
 from shared.dequeue.listener import QueueListener
@@ -22,8 +23,6 @@ from shared.payload.compression import Codec, compress
 from shared.pipeline.messages import Chunk, Delivery, encode
 from shared.settings import Settings
 from shared.topology import topology
-from shared.wiring import push, queue_sender, work_sources, works
-from shared.workloads.registry import Workloads
 
 #: Messages by push and by a worker's polling; queues that the host's triggers poll, each for one message.
 MESSAGES, QUEUES = 100, 32
@@ -37,9 +36,8 @@ _HOST_SETTING = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
 def by_push() -> list[float]:
     """Measure an app that is woken by a signal, under the local host."""
     with _app({"SLUICE_DEQUEUE": "push"}) as (connections, settings, stamps):
-        work = works(connections, Workloads.load(settings["SLUICE_WORKLOADS"], settings))
-        woken = push(connections, Settings.parse(settings), work)
-        return _one_by_one(connections, stamps, woken.notifier)
+        tasks = Tasks(Stores(connections), Settings.parse(settings))
+        return _one_by_one(connections, stamps, tasks.notifier)
 
 
 def by_trigger() -> list[float]:
@@ -49,7 +47,7 @@ def by_trigger() -> list[float]:
         time.sleep(UNTIL_IDLE)
         dice, put = random.Random(5), {}
         plan = sorted((dice.uniform(0, HOST_LONGEST), number) for number in range(QUEUES))
-        began, send = time.time(), queue_sender(connections)
+        began, send = time.time(), Stores(connections).put
         for at, number in plan:
             time.sleep(max(0.0, began + at - time.time()))
             put[number] = time.time()
@@ -73,8 +71,8 @@ def by_polling(interval: float = 1.0) -> list[float]:
     with Azurite.start() as azurite:
         provision(azurite.connection_string, topology())
         with Connections(azurite.connection_string) as connections:
-            send = queue_sender(connections)
-            with QueueListener(work_sources(connections, 1, SystemClock()), handle, listening) as listener:
+            send = Stores(connections).put
+            with QueueListener(Stores(connections).work_queues(1), handle, listening) as listener:
                 listener.start(1)
                 for number in range(MESSAGES):
                     time.sleep(dice.uniform(0.1, 1.1) * interval)
@@ -99,7 +97,7 @@ def _app(changed: Mapping[str, str]) -> Iterator[tuple[Connections, dict[str, st
 def _one_by_one(
     connections: Connections, stamps: Path, waking: Callable[[int, int], AbstractContextManager[None]]
 ) -> list[float]:
-    dice, put, send = random.Random(7), {}, queue_sender(connections)
+    dice, put, send = random.Random(7), {}, Stores(connections).put
     for number in range(-1, MESSAGES):
         time.sleep(dice.uniform(0.1, 0.5))
         put[number] = time.time()

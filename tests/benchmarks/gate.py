@@ -16,11 +16,11 @@ from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
 from servicebus_local.launcher import Broker
+from shared.app import Stores
 from shared.connections import Connections
 from shared.gate.receipts import percentile
 from shared.gate.release import POLL_SECONDS
 from shared.topology import topology
-from shared.wiring import Gatehouse, gatehouse
 from tests.benchmarks.document import write
 from tests.benchmarks.gate_worker import Shift
 
@@ -91,10 +91,10 @@ def run(scenario: Scenario) -> Report:
         if not scenario.has_bus:
             broker.kill()
         with Connections(azurite.connection_string, broker.connection_string) as connections:
-            return _run(scenario, gatehouse(connections), azurite.connection_string, broker.connection_string)
+            return _run(scenario, Stores(connections), azurite.connection_string, broker.connection_string)
 
 
-def _run(scenario: Scenario, house: Gatehouse, storage: str, bus: str) -> Report:
+def _run(scenario: Scenario, stores: Stores, storage: str, bus: str) -> Report:
     first = time.time() + scenario.warm_up
     planned = [first + number * scenario.period for number in range(scenario.rounds)]
     openings = [at for at in planned for _ in range(2 if scenario.pulses else 1)]
@@ -107,9 +107,9 @@ def _run(scenario: Scenario, house: Gatehouse, storage: str, bus: str) -> Report
     report = Report(scenario)
     for at in planned:
         time.sleep(max(0.0, at - time.time()))
-        _open(scenario, house, report)
+        _open(scenario, stores, report)
         time.sleep(max(0.0, at + scenario.period - scenario.spread - 1 - time.time()))
-        house.operator.close("bench", by="benchmark")
+        stores.gate_operator.close("bench", by="benchmark")
     for process in processes:
         said, _ = process.communicate(timeout=120)
         for line in said.splitlines():
@@ -124,12 +124,12 @@ def _shifts(scenario: Scenario, storage: str, bus: str, openings: list[float]) -
     ]
 
 
-def _open(scenario: Scenario, house: Gatehouse, report: Report) -> None:
+def _open(scenario: Scenario, stores: Stores, report: Report) -> None:
     for is_again in range(2 if scenario.pulses else 1):
         if is_again:
-            house.operator.close("bench", by="benchmark")
+            stores.gate_operator.close("bench", by="benchmark")
         began = datetime.now(UTC).timestamp()
-        report.opened[house.operator.open("bench", by="benchmark").after.epoch] = began
+        report.opened[stores.gate_operator.open("bench", by="benchmark").after.epoch] = began
 
 
 SCENARIOS = (

@@ -14,10 +14,10 @@ from itertools import pairwise
 from functions_local_host.launcher import Host
 from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import FINISHED, Job
 from shared.settings import BILLING
-from shared.wiring import table_ledger
 from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, main_thread_cpu_of, peak_of
 
 #: Peers ask as often; at the sample's two seconds most of the time of a short run would be waiting.
@@ -68,7 +68,7 @@ class Sluice:
     """A running stack that jobs are given to, one after the other."""
 
     def __init__(self, stack: Stack, connections: Connections, chunk_items: int) -> None:
-        self._stack, self._ledger, self._chunk_items = stack, table_ledger(connections), chunk_items
+        self._stack, self._ledger, self._chunk_items = stack, Stores(connections).ledger, chunk_items
         assert isinstance(stack.host, Host), "only the project's own host counts its requests"
         self._host, self._jobs = stack.host, 0
         self._looks = connections.meter.tally

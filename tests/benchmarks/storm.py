@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from shared.wiring import fleet_table
+from shared.app import Stores
 from tests.benchmarks import document
 from tests.chaos.invariants import breaches
 from tests.chaos.jobs import submit, wait_finished
@@ -55,7 +55,7 @@ class Feeder:
 def main(_arguments: Sequence[str] = ()) -> int:
     """Raise the storm, print the table, write it into the page; 1 when something was parked or did not come back."""
     with tempfile.TemporaryDirectory(prefix="sluice-storm-") as folder, running(folder, instances=2) as stack:
-        table = fleet_table(stack.connections)
+        table = Stores(stack.connections).fleet
         with Feeder(stack.connections) as feeder:
             wait_until(lambda: table.read().workers, PATIENCE, lambda: "nobody works")
             before = _rate(table)

@@ -3,11 +3,11 @@
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
+from shared.app import App, Stores
 from shared.clock import SystemClock
 from shared.ledger.records import JobState, Totals
 from shared.pending import JOB_POINTER, RETENTION_POINTER
 from shared.settings import Settings
-from shared.wiring import gatehouse, line, parked_table, table_ledger, works
 from shared.workloads.billing import Billing
 from shared.workloads.registry import Workloads
 from tests.chaos.stack import FRAME_ITEMS
@@ -32,18 +32,15 @@ class Later(SystemClock):
 def tick_later(stack, ahead):
     """Run the app's tick beside the app, as if it were later."""
     connections, clock = stack.connections, Later(ahead)
-    work = works(connections, Workloads([Billing()]), clock=clock)
-    settings = Settings.parse(stack.settings)
-    try:
-        line(connections, settings, gatehouse(connections, clock=clock), work, clock=clock).tick.run()
-    finally:
-        work.send.close()
+    settings, stores = Settings.parse(stack.settings), Stores(connections, clock=clock)
+    with App(connections, settings, Workloads([Billing()]), stores=stores) as app:
+        app.tick()
 
 
 def breaches(stack, expected, *, parked=0, others=()):
     """Yield what is wrong with the jobs, and with what is left over; `others` are jobs that end in other ways."""
     connections = stack.connections
-    ledger = table_ledger(connections)
+    ledger = Stores(connections).ledger
     jobs = {one.job: ledger.read(one.job) for one in expected}
     for one in expected:
         if jobs[one.job] is None:
@@ -53,7 +50,7 @@ def breaches(stack, expected, *, parked=0, others=()):
             storage = stack.azurite.connection_string
             yield from checker.check(storage, one.job, one.lines(), first_id=jobs[one.job].id_base)
     yield from checker.overlaps([(job.id_base, job.items, job.job) for job in jobs.values() if job])
-    entries = list(parked_table(connections).entries(closed=True))
+    entries = list(Stores(connections).parked_table.entries(closed=True))
     if len(entries) != parked:
         reasons = Counter((entry.stage.value, entry.reason) for entry in entries)
         yield f"{len(entries)} things are parked, expected {parked}: {dict(reasons)}"
@@ -87,7 +84,7 @@ def computed_again(stack, expected):
         if words[0] == "run":
             runs.setdefault(int(words[1]), []).append(float(words[2]))
     again, results = [], stack.connections.blobs.get_container_client("results")
-    ledger, computed = table_ledger(stack.connections), 0
+    ledger, computed = Stores(stack.connections).ledger, 0
     for one in expected:
         job = ledger.read(one.job)
         for row in ledger.rows(one.job):

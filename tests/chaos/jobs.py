@@ -4,10 +4,10 @@ import json
 import random
 from dataclasses import dataclass
 
+from shared.app import Stores
 from shared.ledger.records import FINISHED
 from shared.payload import Limits
 from shared.publish import Publisher
-from shared.wiring import table_ledger
 from tests.chaos.stack import FRAME_ITEMS, wait_until
 
 #: One in so many names a plan that does not exist.
@@ -54,7 +54,7 @@ def submit(connections, job, seed, items, gate=None):
 
 def wait_finished(connections, expected, seconds):
     """Wait until every job is finished."""
-    ledger, left = table_ledger(connections), {one.job for one in expected}
+    ledger, left = Stores(connections).ledger, {one.job for one in expected}
 
     def is_done():
         left.difference_update(

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 
-from shared.wiring import parked_table, table_ledger
+from shared.app import Stores
 from tests.chaos.invariants import breaches, computed_again, tick_later
 from tests.chaos.jobs import publisher, submit, usages, wait_finished
 from tests.chaos.stack import Killer, running, wait_until
@@ -89,7 +89,7 @@ def losses(stack, *, jobs=4, items=10_000, hurries=False):
 def _lost(  # noqa: PLR0917 - one caller each, by place
     stack, name, jobs, items, hurries, lose
 ):
-    ledger = table_ledger(stack.connections)
+    ledger = Stores(stack.connections).ledger
     expected = [submit(stack.connections, f"{name}-{number}", number, items) for number in range(jobs)]
     wait_until(lambda: all(ledger.read(one.job) for one in expected), PATIENCE, lambda: "not accepted")
     wait_until(
@@ -172,7 +172,7 @@ def _timed(stack, name, items):
 def _through(  # noqa: PLR0917 - one caller each, by place
     stack, name, items, seconds, hurries, trouble
 ):
-    ledger = table_ledger(stack.connections)
+    ledger = Stores(stack.connections).ledger
     expected = submit(stack.connections, name, 2, items)
     wait_until(lambda: (job := ledger.read(name)) and job.done, PATIENCE, lambda: f"{name} did not begin")
     with trouble(stack):
@@ -185,14 +185,16 @@ def _through(  # noqa: PLR0917 - one caller each, by place
 
 def collisions(stack, *, drops=50, items=2_000):
     """Drop one submission many times at once, and then the same job id with other content."""
-    connections, ledger = stack.connections, table_ledger(stack.connections)
+    connections, ledger = stack.connections, Stores(stack.connections).ledger
     with ThreadPoolExecutor(drops) as pool:
         expected = next(iter(pool.map(lambda _: submit(connections, "dropped", 1, items), range(drops))))
     wait_finished(connections, [expected], PATIENCE)
     first = ledger.read("dropped")
     publisher(connections).submit(job="dropped", workload="billing", transactions=usages(2, items))
-    wait_until(lambda: list(parked_table(connections).entries()), PATIENCE, lambda: "the other content is not parked")
-    (entry,) = parked_table(connections).entries()
+    wait_until(
+        lambda: list(Stores(connections).parked_table.entries()), PATIENCE, lambda: "the other content is not parked"
+    )
+    (entry,) = Stores(connections).parked_table.entries()
     found = [] if entry.reason == "conflict" else [f"parked as {entry.reason}"]
     named = first.content_hash in entry.found and len(_hashes(entry.found)) == 2
     found += [] if named else [f"it does not name both hashes: {entry.found}"]
@@ -211,7 +213,7 @@ def _hashes(text):
 
 def hostile(stack, cases, *, good=3, items=1_000):
     """Drop hostile submissions among good ones."""
-    connections, table = stack.connections, parked_table(stack.connections)
+    connections, table = stack.connections, Stores(stack.connections).parked_table
     known = {entry.message_id for entry in table.entries(closed=True)}
     wanted, expected, strange = {}, [], []
     payloads, queue = (

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from cli.cost import median_stored
 from cli.main import app
 from local.paths import ROOT
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
 from shared.pipeline.plan import Plan, PlannedChunk, Source
@@ -20,7 +21,6 @@ from shared.usage.prices import BUILT_IN
 from shared.usage.requests import Kind
 from shared.usage.tally import Cause
 from shared.usage.tally import Tally as RequestTally
-from shared.wiring import table_ledger
 from tests.faults.world import ManualClock
 
 
@@ -42,7 +42,7 @@ def billed(stack_settings):
     name, now = "cli-cost-job", datetime.now(UTC)
     requests = {"queue useful": 3, "table sweep": 5, "blob-write useful": 2, "useful": 7}
     with Connections.parse(stack_settings) as connections:
-        table_ledger(connections).insert(
+        Stores(connections).ledger.insert(
             Job(
                 job=name,
                 content_hash="0" * 64,

@@ -8,10 +8,10 @@ from decimal import Decimal
 
 import pytest
 
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
 from shared.pending import PendingTable
-from shared.wiring import table_ledger
 
 _numbers = itertools.count(1)
 
@@ -20,7 +20,7 @@ _numbers = itertools.count(1)
 def job_in(stack_settings):
     """Write a job of its own into the ledger, in some state, and return its id."""
     with Connections.parse(stack_settings) as connections:
-        ledger = table_ledger(connections)
+        ledger = Stores(connections).ledger
 
         def make(state, **fields):
             name = f"cli-job-{next(_numbers)}"

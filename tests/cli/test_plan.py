@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 import cli.plan
 from cli.main import app
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob
 from shared.scaling.resource_manager import ResourceManager
-from shared.wiring import gatehouse, table_ledger
 from tests.scaling.resource_manager_server import CONFIGURATION, running
 from tests.scaling.test_carry_out import Operator
 
@@ -36,9 +36,9 @@ def gate(stack_settings):
             gate=name,
             plan=PlanBlob("p", "e"),
         )
-        table_ledger(connections).insert(job)
+        Stores(connections).ledger.insert(job)
         for entry in (job.job, "no-job"):
-            gatehouse(connections).work.hold(name, entry, "submissions", "{}")
+            Stores(connections).held_work.hold(name, entry, "submissions", "{}")
     return name
 
 

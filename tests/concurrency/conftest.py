@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from shared.app import Stores
 from shared.concurrency.depths import QueueDepths
 from shared.concurrency.following import Following
 from shared.concurrency.gauge import Gauge
 from shared.concurrency.pushback import Pushback
 from shared.concurrency.tuning import Tuning
 from shared.connections import Connections
-from shared.wiring import fleet_table, recorder, rules_blob
 from tests.gate.conftest import ManualClock
 
 _numbers = itertools.count(1)
@@ -24,7 +24,8 @@ class Fleet:
     def __init__(self, connections, queue):
         self.connections, self.queue = connections, queue
         self.clock = ManualClock(NOON)
-        self.table, self.rules = fleet_table(connections), rules_blob(connections)
+        stores = Stores(connections)
+        self.table, self.rules = stores.fleet, stores.rules
         self.recorded, self.later = [], []
 
     def process(self, **options):
@@ -73,4 +74,4 @@ def fleet(provisioned):
 @pytest.fixture
 def recording(fleet):
     """The recorder of the fleet's installation."""
-    return recorder(fleet.connections)
+    return Stores(fleet.connections).traces

@@ -4,9 +4,9 @@ from contextlib import suppress
 
 import pytest
 
+from shared.app import Stores
 from shared.connections import Connections
 from shared.errors import SluiceError
-from shared.wiring import fleet_table, recorder, rules_blob
 from tests.faults.plan import UNTOLD, KilledError, Plan
 
 RULES = "version: 1\nrules:\n- {name: ten, tasks: 10}\n"
@@ -54,8 +54,8 @@ def test_a_look_that_ends_anywhere_is_made_good_by_the_next(fleet, provisioned):
 
         def run(connections):
             tuning = fleet.tuning()
-            tuning.fleet, tuning.rules = fleet_table(connections), rules_blob(connections)
-            tuning.record = recorder(connections).record
+            stores = Stores(connections)
+            tuning.fleet, tuning.rules, tuning.record = stores.fleet, stores.rules, stores.traces.record
             fleet.clock.advance(minutes=1)
             tuning.run()
             fleet.clock.advance(minutes=1)
@@ -79,7 +79,7 @@ def test_rules_whose_putting_ends_anywhere_are_put_by_the_next_attempt(fleet, pr
         settings = fleet.connections.blobs.get_container_client("settings")
         for name in list(settings.list_blob_names()):
             settings.delete_blob(name)
-        broken(provisioned, plan, lambda connections: rules_blob(connections).put(RULES))
+        broken(provisioned, plan, lambda connections: Stores(connections).rules.put(RULES))
         assert fleet.rules.text() in {None, RULES}
         fleet.rules.put(RULES)
         assert (fleet.rules.text(), fleet.rules.text(1)) == (RULES, RULES)

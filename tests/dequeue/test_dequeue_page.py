@@ -11,12 +11,12 @@ from local.paths import ROOT
 from local.provision import provision
 from local.stack import settings_for
 from servicebus_local.launcher import Broker
+from shared.app import App
 from shared.connections import Connections
 from shared.pipeline.messages import Delivery, Permit, decode_permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.topology import topology
-from shared.wiring import gatehouse, line, works
 from shared.workloads.registry import Workloads
 from tests.e2e.test_pipeline import usages
 
@@ -43,14 +43,13 @@ def test_the_signal_in_the_formats_is_a_permit():
 
 def dispatch(settings, connections):
     """Put the chunks of a job on the work queue, as the app does."""
-    work = works(connections, Workloads.load(settings["SLUICE_WORKLOADS"], settings))
-    stages = line(connections, Settings.parse(settings), gatehouse(connections), work)
+    app = App(connections, Settings.parse(settings), Workloads.load(settings["SLUICE_WORKLOADS"], settings))
     submissions = connections.queues.get_queue_client("submissions")
     publisher = Publisher(submissions, connections.blobs.get_container_client("payloads"))
     publisher.submit(job="paged", workload="billing", transactions=usages(CHUNKS * 1000))
     while (message := submissions.receive_message()) is not None:
         body = message.content.encode()
-        stages.arrivals.handle(Delivery(queue="submissions", message_id=message.id, body=body, count=1))
+        app.accept(Delivery(queue="submissions", message_id=message.id, body=body, count=1))
         submissions.delete_message(message)
 
 

@@ -1,19 +1,18 @@
 """Push under the host, on the real bus and storage: jobs complete, whatever becomes of the permits."""
 
 import time
-from dataclasses import replace
 
 import pytest
 from azure.servicebus import ServiceBusMessage
 
 from local.stack import StackOptions, running
+from shared.app import App, Stores
 from shared.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from shared.pipeline.messages import Delivery, Permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.signals import BusPermits
-from shared.wiring import gatehouse, line, push, works
 from shared.workloads.registry import Workloads
 from tests.e2e.test_pipeline import usages, wait_for
 
@@ -93,15 +92,14 @@ def test_the_tick_finds_work_for_which_every_signal_was_lost(stack, connections)
     """The dispatch woke nobody: the next tick does."""
     lost = []
     settings = Settings.parse(stack.settings)
-    work = works(connections, Workloads.load(settings.workloads, stack.settings))
-    woken = push(connections, settings, work)
-    mute = replace(woken, notifier=replace(woken.notifier, send=lambda permits: lost.extend(permits) or 0))
-    stages = line(connections, settings, gatehouse(connections), work, mute)
+    stores = Stores(connections)
+    stores.send_permits = lambda permits: lost.extend(permits) or 0
+    app = App(connections, settings, Workloads.load(settings.workloads, stack.settings), stores=stores)
     # On no queue, so that this process accepts and dispatches it and not the app.
     desk = Desk()
     publisher = Publisher(desk, connections.blobs.get_container_client("payloads"))
     publisher.submit(job="lost", workload="billing", transactions=usages(2_000))
-    stages.arrivals.handle(Delivery(queue="submissions", message_id="m", body=desk.message, count=1))
+    app.accept(Delivery(queue="submissions", message_id="m", body=desk.message, count=1))
     began = time.monotonic()
     job = wait_for(connections, "lost", FINISHED)
     assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 2_000)

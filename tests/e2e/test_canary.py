@@ -11,10 +11,10 @@ import pytest
 
 from local.paths import ROOT
 from local.stack import StackOptions, running
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import FINISHED
 from shared.publish import Publisher
-from shared.wiring import parked_table, table_ledger
 
 #: In every transaction, good or bad; no other word of the run has it.
 PAYLOAD = "canary-payload-5c0ffee"
@@ -75,7 +75,8 @@ def written():
         Connections.parse(stack.settings) as connections,
     ):
         drop_everything(connections)
-        ledger, parked = table_ledger(connections), parked_table(connections)
+        stores = Stores(connections)
+        ledger, parked = stores.ledger, stores.parked_table
         until(lambda: (job := ledger.read("good")) and job.state in FINISHED, "the end of the good job")
         until(lambda: len(list(parked.entries())) >= 5, "what is refused")
         until(lambda: all(failure in stack.host.log.read_text() for failure in FAILURES), "what fails")

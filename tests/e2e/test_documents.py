@@ -12,12 +12,10 @@ import pytest
 
 from local.paths import ROOT
 from local.stack import StackOptions, running
+from shared.app import Stores
 from shared.connections import Connections
 from shared.errors import RefusedError
 from shared.parked.door import at_the_door
-from shared.settings import Settings
-from shared.wiring import works
-from shared.workloads.registry import Workloads
 
 SLUICE = Path(sys.executable).parent
 DEADLINE = 150
@@ -71,10 +69,8 @@ def parked(stack_settings):
         usage = {"account": "a", "plan": "basic", "quantity": "1"}
         job = f"gave-up-{time.monotonic_ns()}"
         body = json.dumps({"sluice": {"job": job, "items": [usage]}})
-        settings = Settings.parse(stack_settings)
-        parking = works(connections, Workloads.load(settings.workloads, stack_settings)).parking
         why = RefusedError("delivered_too_often", "the host gave up", "replay it")
-        entry = parking.park(at_the_door("submissions", body.encode(), "m-1", job), why)
+        entry = Stores(connections).parking.park(at_the_door("submissions", body.encode(), "m-1", job), why)
     return {"JOB": entry.about, "KEY": entry.key, "FINGERPRINT": entry.fingerprint}
 
 

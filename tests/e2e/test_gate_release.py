@@ -11,10 +11,10 @@ from local.azurite.launcher import Azurite
 from local.provision import provision
 from local.stack import StackOptions, settings_for, start_host
 from servicebus_local.launcher import Broker
+from shared.app import Stores
 from shared.connections import Connections
 from shared.gate.receipts import SeenBy
 from shared.topology import topology
-from shared.wiring import gatehouse
 
 #: Never within a test: the timer is fired by hand, as an administrator can.
 NEVER = "0 0 0 1 1 *"
@@ -67,10 +67,10 @@ def fire_tick(host):
 def test_held_work_is_released_by_the_signal(world):
     """An opening is served by `release_gate` at once, without any tick, and leaves a receipt by push."""
     _host, _broker, connections = world
-    house = gatehouse(connections)
+    house = Stores(connections)
     for name in ("a", "b", "c"):
-        house.work.hold("by-signal", name, "dest", name)
-    assert house.operator.open("by-signal", by="ann").unsignalled == ""
+        house.held_work.hold("by-signal", name, "dest", name)
+    assert house.gate_operator.open("by-signal", by="ann").unsignalled == ""
     assert taken(connections, 3) == ["a", "b", "c"]
     end = time.monotonic() + SOON
     while not (receipts := house.receipts.of_epochs("by-signal", 1)):
@@ -83,27 +83,27 @@ def test_held_work_is_released_by_the_signal(world):
 def test_a_forged_signal_starts_nothing(world):
     """A signal for a closed gate is served by reading the flag: nothing comes, and the app goes on."""
     _host, _broker, connections = world
-    house = gatehouse(connections)
-    house.work.hold("forged", "x", "dest", "x")
-    house.operator._signals.send("forged", 7)
-    house.work.hold("after-it", "y", "dest", "y")
-    house.operator.open("after-it", by="ann")
+    house = Stores(connections)
+    house.held_work.hold("forged", "x", "dest", "x")
+    house.gate_operator._signals.send("forged", 7)
+    house.held_work.hold("after-it", "y", "dest", "y")
+    house.gate_operator.open("after-it", by="ann")
     assert taken(connections, 1) == ["y"]
     assert list(house.held.gates()) == ["forged"]
-    house.operator.open("forged", by="ann")
+    house.gate_operator.open("forged", by="ann")
     assert taken(connections, 1) == ["x"]
 
 
 def test_with_the_broker_down_the_tick_serves_an_opening_and_a_pulse(world):
     """Nobody hears anything, and everything that an opening released starts at the next tick; what came later waits."""
     host, broker, connections = world
-    house = gatehouse(connections)
+    house = Stores(connections)
     broker.kill()
     for gate in ("no-bus", "pulse"):
-        house.work.hold(gate, gate, "dest", gate)
-        assert "found by the next poll" in house.operator.open(gate, by="ann").unsignalled
-    house.operator.close("pulse", by="ann")
-    house.work.hold("pulse", "later", "dest", "later")
+        house.held_work.hold(gate, gate, "dest", gate)
+        assert "found by the next poll" in house.gate_operator.open(gate, by="ann").unsignalled
+    house.gate_operator.close("pulse", by="ann")
+    house.held_work.hold("pulse", "later", "dest", "later")
     fire_tick(host)
     assert taken(connections, 2) == ["no-bus", "pulse"]
     assert [entry.id for page in house.held.pages("pulse") for entry in page] == ["later"]

@@ -8,10 +8,10 @@ from decimal import Decimal
 import pytest
 import zstandard
 
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from shared.publish import Publisher
-from shared.wiring import gatehouse, parked_table, table_ledger
 
 DEADLINE = 90
 
@@ -42,7 +42,7 @@ def usages(count, seed=1, bad_every=0):
 
 def wait_for(connections, job, states):
     """Wait until the ledger has the job in one of the states, and return it."""
-    ledger, end = table_ledger(connections), time.monotonic() + DEADLINE
+    ledger, end = Stores(connections).ledger, time.monotonic() + DEADLINE
     while time.monotonic() < end:
         found = ledger.read(job)
         if found and found.state in states:
@@ -108,14 +108,14 @@ def test_a_job_behind_a_gate_waits_and_is_released(publisher, connections):
     publisher.submit(job="e2e-held", workload="billing", gate="e2e", transactions=usages(2_500))
     held = wait_for(connections, "e2e-held", {JobState.HELD})
     assert (held.chunks, held.dispatch_cursor) == (3, 0)
-    gatehouse(connections).operator.open("e2e", by="test", why="to see it run")
+    Stores(connections).gate_operator.open("e2e", by="test", why="to see it run")
     assert wait_for(connections, "e2e-held", FINISHED).totals.accepted.items == 2_500
 
 
 def test_a_submission_that_cannot_be_accepted_is_parked_with_its_reason(app_host, connections):
     """Nothing disappears: what is refused is kept with why, and others are not held up."""
     message = connections.queues.get_queue_client("submissions").send_message('{"sluice": {"v": 99, "items": [1]}}')
-    end, table = time.monotonic() + DEADLINE, parked_table(connections)
+    end, table = time.monotonic() + DEADLINE, Stores(connections).parked_table
     while time.monotonic() < end:
         found = [entry for entry in table.entries() if entry.message_id == message.id]
         if found:

@@ -7,9 +7,9 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 
 from local.stack import StackOptions, running
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import FINISHED, JobState
-from shared.wiring import table_ledger
 from tests.e2e.test_pipeline import wait_for
 from tests.outside.people import Publisher
 
@@ -91,7 +91,7 @@ def test_what_a_room_says_of_others_ends_with_its_reason(connections, rooms):
     assert wait_for(connections, "team-a~last", FINISHED).state is JobState.COMPLETE
     reasons = _parked(connections, 4)
     assert sorted(reasons) == ["bad_blob_name", "bad_job", "payload_missing", "unknown_kind"]
-    ledger = table_ledger(connections)
+    ledger = Stores(connections).ledger
     assert [ledger.read(name) for name in ("team-a~thief", "team-a~climber", "thief", "climber")] == [None] * 4
     assert ledger.read("b~nightly").totals.accepted.items == 90
 

@@ -6,7 +6,6 @@ from contextlib import suppress
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.parked.drain import park_dead_result
 from shared.pipeline.messages import Delivery
 from shared.pipeline.received import Received
 from shared.signals import Hint
@@ -70,7 +69,8 @@ class Host:
 
     def _handle(self, name, queue, message):
         body = message.content.encode()
-        handle = self._app.line.arrivals.handle if name == "submissions" else self._app.work.processor.handle
+        # Of the processor: following the fleet's decision is no part of these runs.
+        handle = self._app.app.accept if name == "submissions" else self._app.app.stages.processor.handle
         self._plan.stage = STAGES[name] if b'"kind":"finish"' not in body else "finish"
         try:
             handle(Delivery(queue=name, message_id=message.id, body=body, count=message.dequeue_count))
@@ -114,7 +114,7 @@ class Host:
         self._plan.stage = "settle"
         received = [Received(one.body.encode(), one.id, one.deliveries) for one in letters]
         try:
-            settled = self._app.line.settler.settle(received)
+            settled = self._app.app.settle(received)
         except Exception as error:  # noqa: BLE001 - same reason
             self._world.journal.note("raised", "settle", type(error).__name__)
             return True
@@ -130,7 +130,7 @@ class Host:
         self._plan.stage = "release"
         for letter in letters:
             if letter.kind == "release":
-                self._app.line.releaser.on_signal(Hint.of(letter.subject, json.loads(letter.body)["sluice"]))
+                self._app.app.release(Hint.of(letter.subject, json.loads(letter.body)["sluice"]))
         self._complete(letters)
         return True
 
@@ -142,4 +142,4 @@ class Host:
 
 def bury_dead_letter(app, body):
     """Park one message from the dead letters of the bus, as `park_dead` does."""
-    park_dead_result(app.work.parking, body, "dead", "MaxDeliveryCountExceeded")
+    app.app.park(body, "dead", "MaxDeliveryCountExceeded")

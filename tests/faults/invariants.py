@@ -9,16 +9,16 @@ from itertools import pairwise
 
 import zstandard
 
+from shared.app import Stores
 from shared.ledger.records import ChunkState, JobState, Totals
 from shared.parked.entry import EntryState
 from shared.pipeline.totals import FENCE_KEY
-from shared.wiring import parked_table, table_ledger
 
 
 def breaches(world, scenario) -> Iterator[str]:
     """Yield everything that is wrong."""
     connections = world.observer()
-    ledger = table_ledger(connections)
+    ledger = Stores(connections).ledger
     for name in world.published:
         yield from _job(ledger, name, scenario, world)
     rows = connections.tables.get_table_client("jobs").query_entities("RowKey eq 'job'")
@@ -137,7 +137,7 @@ def _ids(world, ledger):
 
 
 def _parked(connections, scenario):
-    table, wanted = parked_table(connections), Counter(scenario.parked)
+    table, wanted = Stores(connections).parked_table, Counter(scenario.parked)
     for entry in table.entries(closed=True):
         if hashlib.sha256(table.body(entry)).hexdigest() != entry.sha256:
             yield f"the bytes of parked {entry.key} are not those that were parked"

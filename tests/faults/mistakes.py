@@ -52,14 +52,10 @@ def in_two_writes(self, job, rows=(), messages=()):
     return written if written is None or not rows else _commit(self, written, rows)
 
 
-def expiring_sender(connections):
-    """Send with the library's own time to live."""
-
-    def send(queue, message):
-        with expecting_an_answer("put"):
-            connections.queues.get_queue_client(queue).send_message(message)
-
-    return send
+def put_to_expire(self, queue, message):
+    """Put with the library's own time to live."""
+    with expecting_an_answer("put"):
+        self.connections.queues.get_queue_client(queue).send_message(message)
 
 
 def throw_away(queue, parking, send, attempts):

@@ -4,6 +4,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from shared.app import Stores
 from shared.gate.gate_tick import GateTick
 from shared.gate.held_work import HeldWork
 from shared.ledger import decisions, table_ledger
@@ -38,7 +39,7 @@ class Mutant:
     guard: tuple = ()
 
 
-LINE = "shared.wiring.line"
+TICK_STEPS = "shared.app.tick"
 ACCEPT, RELEASE, SETTLE = "accept, gate open", "accept, gate closed, release", "settle and finish"
 LOST_AFTER_SETTLING = "settle and finish, then all is lost"
 LOST_AFTER_ACCEPTING = "accept, then even the submission is lost"
@@ -97,10 +98,10 @@ MUTANTS = {
     "a pointer is removed before the next one is written": Mutant(
         Sweep, "_look_at", mistakes.remove_before_pointing, LOST_AFTER_TICK, "kill_after", ("tick", POINTER)
     ),
-    "messages have the default time to live": Mutant(LINE, "queue_sender", mistakes.expiring_sender, ACCEPT),
-    "poison is deleted without a record": Mutant(LINE, "drain_poison", mistakes.throw_away, "drain a submission"),
+    "messages have the default time to live": Mutant(Stores, "put", mistakes.put_to_expire, ACCEPT),
+    "poison is deleted without a record": Mutant(TICK_STEPS, "drain_poison", mistakes.throw_away, "drain a submission"),
     "a drain deletes before it parks": Mutant(
-        LINE,
+        TICK_STEPS,
         "drain_poison",
         mistakes.delete_before_parking,
         "drain a submission",

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from shared.app import Stores
 from shared.errors import SluiceError
 from shared.parked.operator import Selection
 from shared.parked.replay import Pace
 from shared.pipeline.messages import Chunk, Completed, Delivery, Dispatch, Finish, Result, encode
-from shared.wiring import queue_sender, table_ledger
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
@@ -116,8 +116,8 @@ def forge(world, app):
         Finish(job=A, revision=1),
         Completed(job=A, revision=1, workload="sales", state="complete"),
     ):
-        queue_sender(app.connections)("submissions", encode(message).decode())
-    app.gates.signals.send_job(A)
+        Stores(app.connections).put("submissions", encode(message).decode())
+    app.stores.signals.send_job(A)
 
 
 def hold_and_release_among_forged(world, app):
@@ -244,7 +244,7 @@ def quarter(world):
 
 def submit_unplanned(world, app):
     """Publish once more what the ledger has no plan of: nobody but its publisher knows it any more."""
-    job = table_ledger(world.observer()).read(A)
+    job = Stores(world.observer()).ledger.read(A)
     if job is None or job.plan is None:
         submitted(world, app)
 
@@ -341,7 +341,7 @@ def killing(world, app):
     body = message.content.encode()
     for count in (1, 2, 3):
         with suppress(KilledError), world.app(Plan.of(4, "kill_after")) as worker:
-            worker.line.arrivals.handle(Delivery(queue="submissions", message_id=name, body=body, count=count))
+            worker.app.accept(Delivery(queue="submissions", message_id=name, body=body, count=count))
     queues.get_queue_client("submissions-poison").send_message(message.content)
     queues.get_queue_client("submissions").delete_message(message)
 

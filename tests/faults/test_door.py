@@ -10,13 +10,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from shared.app import Stores
 from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.parked.entry import EntryState, Stage, chunk_key
 from shared.parked.operator import Selection
 from shared.parked.replay import Fate, Pace
 from shared.pipeline.messages import Delivery
-from shared.wiring import parked_table, table_ledger
 from tests.faults.host import bury_dead_letter
 from tests.faults.journal import Journal
 from tests.faults.plan import KilledError, Plan
@@ -34,8 +34,8 @@ class Doorstep:
     """A world, and what stands in front of its door."""
 
     def __init__(self, world):
-        self.world, self.ledger = world, table_ledger(world.observer())
-        self.parked = parked_table(world.observer())
+        self.world, self.ledger = world, Stores(world.observer()).ledger
+        self.parked = Stores(world.observer()).parked_table
 
     def drop(self, body, queue="submissions"):
         """Put a message on a queue as anybody who may, and return its id."""
@@ -52,7 +52,7 @@ class Doorstep:
         for count in (1, 2, 3):
             plan = Plan.of(at, "kill_after")
             with suppress(KilledError), self.world.app(plan) as app:
-                app.line.arrivals.handle(Delivery(queue="submissions", message_id=name, body=body, count=count))
+                app.app.accept(Delivery(queue="submissions", message_id=name, body=body, count=count))
             assert plan.fired
         self.world.observer().queues.get_queue_client("submissions").clear_messages()
         self.drop(body.decode(), "submissions-poison")
@@ -176,7 +176,7 @@ def test_a_chunk_that_comes_twice_is_not_taken_for_the_message_that_claimed_to_b
         queue = app.connections.queues.get_queue_client("work-00")
         for message in list(queue.receive_messages(max_messages=32, visibility_timeout=1)):
             body = message.content.encode()
-            app.work.handle_in_turn(Delivery(queue="work-00", message_id=message.id, body=body, count=2))
+            app.app.process(Delivery(queue="work-00", message_id=message.id, body=body, count=2))
             queue.delete_message(message)
         come_to_rest(door.world, app)
     assert door.jobs() == complete("victim")

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from azure.data.tables import UpdateMode
 
+from shared.app import Stores
 from shared.ledger.entities import chunk_key
 from shared.pending import PendingTable, Pointer
-from shared.wiring import table_ledger
 from tests.faults import crash_points
 from tests.faults.campaign import BY_NAME
 from tests.faults.invariants import breaches
@@ -31,7 +31,7 @@ def world():
 
 def counted_twice(world):
     """Add one chunk's totals again."""
-    ledger = table_ledger(world.observer())
+    ledger = Stores(world.observer()).ledger
     job = ledger.read(A)
     ledger.commit(replace(job, totals=job.totals + next(ledger.rows(A)).totals))
 

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from shared.app import App, Stores
 from shared.connection_settings import BUS, STORAGE
 from shared.ids import BlobStore, RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, PendingTable
 from shared.publish.publisher import Publisher
 from shared.settings import Settings
-from shared.wiring import gatehouse, line, parked_operator, works
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.host import HIDDEN, Host
@@ -66,7 +66,7 @@ class World:
 
     def app(self, plan=None):
         """Return a process of the app."""
-        return App(self, plan or Plan(note=self.journal.note))
+        return Process(self, plan or Plan(note=self.journal.note))
 
     def depths(self, queues=QUEUES):
         """Return how many messages each queue has, hidden ones included."""
@@ -143,7 +143,7 @@ class World:
         self.journal.close()
 
 
-class App:
+class Process:
     """One process of the app, with everything that its functions call."""
 
     def __init__(self, world, plan):
@@ -152,9 +152,8 @@ class App:
         self.connections = BusConnections(
             storage.connection_string, world.bus, plan, transport=lambda: storage.transport(plan)
         )
-        self.gates = gatehouse(self.connections, clock=world.clock, parallel=1)
-        self.work = works(self.connections, world.workloads, clock=world.clock)
-        self.line = line(self.connections, SETTINGS, self.gates, self.work, clock=world.clock)
+        self.stores = Stores(self.connections, clock=world.clock, parallel=1)
+        self.app = App(self.connections, SETTINGS, world.workloads, stores=self.stores)
 
     def host(self, **options):
         """Return the host of this process."""
@@ -176,17 +175,17 @@ class App:
         """Open the gate as an operator does, again if it was not said to be open."""
         self.plan.stage = "release"
         self.world.journal.note("opening")
-        self.gates.operator.open(GATE, by="ann")
+        self.stores.gate_operator.open(GATE, by="ann")
 
     def tick(self):
         """Run the timer once."""
         self.plan.stage = "tick"
-        self.line.tick.run()
+        self.app.tick()
 
     def operator(self, pause=None):
         """Return what a person replays with; while they wait, the host of this process works."""
         self.plan.stage = "replay"
-        return parked_operator(self.connections, self.work.send, self.world.clock, pause or self.let_work)
+        return self.stores.parked_operator(pause or self.let_work)
 
     def let_work(self, _seconds=1):
         """Let the host work for as long as somebody waits."""
@@ -198,7 +197,7 @@ class App:
     def close(self):
         """Let what hung take effect at last, then close."""
         self.plan.catch_up()
-        self.work.send.close()
+        self.app.close()
         self.connections.close()
 
     def __enter__(self):

@@ -6,9 +6,11 @@ from functools import partial
 
 import pytest
 
+from shared.app import Stores
 from shared.connections import Connections
 from shared.errors import SignalNotSentError
-from shared.wiring import gatehouse
+from shared.gate.gate_tick import GateTick
+from shared.gate.releaser import Releaser
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _names = itertools.count(1)
@@ -69,14 +71,14 @@ class House:
     """Everything about gates, with whoever starts what is held there."""
 
     def __init__(self, connections, jobs=None, **options):
-        self._house = gatehouse(connections, **options)
+        self._stores = stores = Stores(connections, **options)
         self._jobs = jobs or NoJobs()
-        self.releaser = self._house.releaser(self._jobs)
-        self.tick = self._house.tick(self.releaser)
-        self.release = partial(self._house.work.release, jobs=self._jobs)
+        self.releaser = Releaser(stores.held_work, self._jobs, stores.receipts, stores.signals, clock=stores.clock)
+        self.tick = GateTick(stores.gates, self.releaser, stores.pending, stores.signals, stores.clock)
+        self.release = partial(stores.held_work.release, jobs=self._jobs)
 
     def __getattr__(self, name):
-        return getattr(self._house, name)
+        return getattr(self._stores, name)
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_open_and_close_say_what_they_did(sluice, house, gate):
 
 def test_an_opening_is_confirmed(sluice, house, gate):
     """Without --yes the command says how much starts, and anything but yes leaves the gate closed."""
-    house.work.hold(gate, "a", "work-00", "{}")
+    house.held_work.hold(gate, "a", "work-00", "{}")
     refused = sluice("open", gate, typed="n\n")
     assert (refused.exit_code, house.gates.read(gate).epoch) == (1, 0)
     assert f"This starts the 1 entries held behind {gate} and cannot be undone" in refused.stderr
@@ -116,7 +116,7 @@ def test_a_call_that_makes_no_sense_has_status_2(sluice, arguments, reason):
 
 def test_list_names_what_waits_in_silence(sluice, house, gate):
     """A gate without a blob that holds work is listed, with how much and how long, and what to type."""
-    house.work.hold(gate, "a", "work-00", "{}")
+    house.held_work.hold(gate, "a", "work-00", "{}")
     rows = {row["gate"]: row for row in json.loads(sluice("list", "--json").stdout)["gates"]}
     assert rows[gate]["never_opened"]
     assert rows[gate]["held"]["count"] == 1
@@ -127,7 +127,7 @@ def test_list_names_what_waits_in_silence(sluice, house, gate):
 
 def test_list_shows_the_other_gates_beside_a_broken_one(sluice, house, gate, connections):
     """Whoever looks for the gate that is broken finds it in the list, with what to do."""
-    house.operator.open(f"{gate}-z", by="ann")
+    house.gate_operator.open(f"{gate}-z", by="ann")
     blob = connections.blobs.get_blob_client("gates", gate)
     blob.upload_blob(b"Set")
     listed, rows = sluice("list"), json.loads(sluice("list", "--json").stdout)["gates"]
@@ -139,7 +139,7 @@ def test_list_shows_the_other_gates_beside_a_broken_one(sluice, house, gate, con
 
 def test_status_shows_receipts_and_stragglers(sluice, house, gate):
     """p50 and p99 by push and by poll, who is late, who is missing, and the history."""
-    house.operator.open(gate, by="ann", why="x")
+    house.gate_operator.open(gate, by="ann", why="x")
     for node, how, lag in (("n1", SeenBy.PUSH, 0.1), ("n2", SeenBy.PUSH, 0.3), ("n3", SeenBy.POLL, 9)):
         house.receipts.write(
             Receipt(
@@ -168,7 +168,7 @@ def test_wait_ends_when_the_gate_opens(sluice, house, gate, stack_settings, tmp_
         text=True,
     )
     time.sleep(0.5)
-    house.operator.open(gate, by="ann")
+    house.gate_operator.open(gate, by="ann")
     said, _ = waiting.communicate(timeout=60)
     assert (waiting.returncode, json.loads(said)["epoch"]) == (0, 1)
 
@@ -176,7 +176,7 @@ def test_wait_ends_when_the_gate_opens(sluice, house, gate, stack_settings, tmp_
 def test_everything_but_the_push_works_without_a_bus(sluice, house, gate, queue, stack_settings):
     """With the bus down a gate is opened all the same, and the command says that nobody was told."""
     nowhere = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true;"
-    house.work.hold(gate, "a", queue.queue_name, "m")
+    house.held_work.hold(gate, "a", queue.queue_name, "m")
     done = sluice("open", gate, "--yes", settings={**stack_settings, "SluiceBus": nowhere})
     assert done.exit_code == 0
     assert "found by the next poll" in done.stderr

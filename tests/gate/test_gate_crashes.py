@@ -23,7 +23,7 @@ class World:
 
     def hold(self, house, name):
         """Hold one entry."""
-        return house.work.hold(self.gate, name, self.queue.queue_name, name)
+        return house.held_work.hold(self.gate, name, self.queue.queue_name, name)
 
     def taken(self):
         """Return which entries are on the queue, and take them."""
@@ -34,9 +34,9 @@ def opening(world):
     """Open a gate that holds two entries."""
     for name in ("a", "b"):
         world.hold(world.house, name)
-    yield lambda: world.faulty.operator.open(world.gate, by="ann")
+    yield lambda: world.faulty.gate_operator.open(world.gate, by="ann")
     assert world.house.gates.read(world.gate).epoch in {0, 1}
-    world.house.operator.open(world.gate, by="ann")
+    world.house.gate_operator.open(world.gate, by="ann")
     world.house.tick.run()
     assert world.taken() == {"a", "b"}
     assert world.house.gates.read(world.gate).reading == Reading(1, is_open=True)
@@ -45,11 +45,11 @@ def opening(world):
 def opening_once(world):
     """Open for once: the gate ends closed, and nothing points to it any more."""
     world.hold(world.house, "a")
-    yield lambda: world.faulty.operator.open(world.gate, by="ann", once=True)
+    yield lambda: world.faulty.gate_operator.open(world.gate, by="ann", once=True)
     world.house.tick.run()
     if world.house.gates.read(world.gate).epoch == 0:
         assert world.taken() == set()
-        world.house.operator.open(world.gate, by="ann", once=True)
+        world.house.gate_operator.open(world.gate, by="ann", once=True)
         world.house.tick.run()
     assert world.taken() == {"a"}
     assert world.house.gates.read(world.gate).reading == Reading(1, is_open=False)
@@ -59,10 +59,10 @@ def scheduling(world):
     """Plan an opening: it happens at its time or, if the plan was not made, when it is made anew."""
     world.hold(world.house, "a")
     at = world.clock.now() + timedelta(hours=1)
-    yield lambda: world.faulty.operator.schedule(world.gate, at, by="ann")
+    yield lambda: world.faulty.gate_operator.schedule(world.gate, at, by="ann")
     world.house.tick.run()
     assert world.taken() == set()
-    world.house.operator.schedule(world.gate, at, by="ann")
+    world.house.gate_operator.schedule(world.gate, at, by="ann")
     world.clock.advance(hours=1)
     world.house.tick.run()
     assert world.taken() == {"a"}
@@ -71,10 +71,10 @@ def scheduling(world):
 
 def closing(world):
     """Close an open gate with a plan: afterwards it is closed, whatever is held waits, the plan is gone."""
-    world.house.operator.open(world.gate, by="ann")
-    world.house.operator.schedule(world.gate, world.clock.now() + timedelta(hours=1), by="ann")
-    yield lambda: world.faulty.operator.close(world.gate, by="bob")
-    world.house.operator.close(world.gate, by="bob")
+    world.house.gate_operator.open(world.gate, by="ann")
+    world.house.gate_operator.schedule(world.gate, world.clock.now() + timedelta(hours=1), by="ann")
+    yield lambda: world.faulty.gate_operator.close(world.gate, by="bob")
+    world.house.gate_operator.close(world.gate, by="bob")
     world.hold(world.house, "a")
     world.clock.advance(hours=2)
     world.house.tick.run()
@@ -88,7 +88,7 @@ def holding(world):
     world.house.tick.run()
     assert world.taken() == set()
     world.hold(world.house, "a")
-    world.house.operator.open(world.gate, by="ann")
+    world.house.gate_operator.open(world.gate, by="ann")
     world.house.tick.run()
     assert world.taken() == {"a"}
 
@@ -98,8 +98,8 @@ def holding_in_the_moment_of_opening(world):
     insert = world.faulty.held.insert
 
     def pulse_first(entry):
-        world.house.operator.open(world.gate, by="ann")
-        world.house.operator.close(world.gate, by="ann")
+        world.house.gate_operator.open(world.gate, by="ann")
+        world.house.gate_operator.close(world.gate, by="ann")
         return insert(entry)
 
     def hold():
@@ -117,8 +117,8 @@ def dispatching(world):
     """Release three entries: each is put at least once, and a tick leaves no row."""
     for name in ("a", "b", "c"):
         world.hold(world.house, name)
-    world.house.operator.open(world.gate, by="ann")
-    world.house.operator.close(world.gate, by="ann")
+    world.house.gate_operator.open(world.gate, by="ann")
+    world.house.gate_operator.close(world.gate, by="ann")
     world.hold(world.house, "next")
     yield lambda: world.faulty.release(world.gate)
     world.house.tick.run()
@@ -129,7 +129,7 @@ def dispatching(world):
 def ticking(world):
     """A tick that opens as planned, dispatches, closes after once and drops its pointer, broken anywhere."""
     world.hold(world.house, "a")
-    world.house.operator.schedule(world.gate, world.clock.now() + timedelta(hours=1), by="ann", once=True)
+    world.house.gate_operator.schedule(world.gate, world.clock.now() + timedelta(hours=1), by="ann", once=True)
     world.clock.advance(hours=1)
     yield world.faulty.tick.run
     world.house.tick.run()

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from azure.storage.queue import QueueClient
 
+from shared.app import Stores
 from shared.errors import (
     DispatchIncompleteError,
     GateCorruptError,
@@ -19,7 +20,6 @@ from shared.gate.held import MOST_BYTES
 from shared.gate.held_work import Dispatched, Holding
 from shared.signals import Hint, NoSignals
 from shared.telemetry import events
-from shared.wiring import gatehouse
 from tests.faults.plan import Plan
 from tests.gate.conftest import NOON, House, RecordedSignals, bodies
 
@@ -32,10 +32,10 @@ def test_a_gate_that_nobody_opened_is_closed(house, gate):
 
 def test_work_behind_a_closed_gate_waits_and_an_opening_releases_it(house, gate, queue, signals):
     """Held work is put on its queue after the opening, once, and its row is gone."""
-    assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
+    assert house.held_work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
     assert house.release(gate) == Dispatched()
     assert bodies(queue) == []
-    house.operator.open(gate, by="ann", why="the batch is due")
+    house.gate_operator.open(gate, by="ann", why="the batch is due")
     assert house.release(gate) == Dispatched(put=1)
     assert house.release(gate) == Dispatched()
     assert (bodies(queue), signals.sent) == (["one"], [(gate, 1)])
@@ -43,20 +43,20 @@ def test_work_behind_a_closed_gate_waits_and_an_opening_releases_it(house, gate,
 
 def test_an_open_gate_lets_work_pass(house, gate, queue):
     """Work that comes to an open gate is on its queue at once, without a row."""
-    house.operator.open(gate, by="ann")
-    assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.PASSED
+    house.gate_operator.open(gate, by="ann")
+    assert house.held_work.hold(gate, "a", queue.queue_name, "one") is Holding.PASSED
     assert (bodies(queue), list(house.held.gates())) == (["one"], [])
 
 
 def test_a_pulse_between_two_ticks_is_served(house, gate, queue):
     """Work held before an opening starts even if the gate is closed again when the tick comes."""
-    house.work.hold(gate, "a", queue.queue_name, "before")
-    house.operator.open(gate, by="ann")
-    house.operator.close(gate, by="ann")
-    house.work.hold(gate, "b", queue.queue_name, "after")
+    house.held_work.hold(gate, "a", queue.queue_name, "before")
+    house.gate_operator.open(gate, by="ann")
+    house.gate_operator.close(gate, by="ann")
+    house.held_work.hold(gate, "b", queue.queue_name, "after")
     assert house.tick.run() == {gate: Dispatched(put=1)}
     assert bodies(queue) == ["before"]
-    house.operator.open(gate, by="ann")
+    house.gate_operator.open(gate, by="ann")
     house.tick.run()
     assert bodies(queue) == ["after"]
 
@@ -67,30 +67,30 @@ def test_work_held_in_the_very_moment_of_opening_is_dispatched_by_its_keeper(hou
     class PulseBeforeTheRow(Plan):
         def take(self, site, **_details):
             if site == "POST held":
-                house.operator.open(gate, by="ann")
-                house.operator.close(gate, by="ann")
+                house.gate_operator.open(gate, by="ann")
+                house.gate_operator.close(gate, by="ann")
             return ""
 
     keeper = house_under(PulseBeforeTheRow())
-    assert keeper.work.hold(gate, "a", queue.queue_name, "one") is Holding.RELEASED
+    assert keeper.held_work.hold(gate, "a", queue.queue_name, "one") is Holding.RELEASED
     assert (bodies(queue), list(house.held.gates())) == (["one"], [])
 
 
 def test_once_closes_after_the_held_work_of_its_epoch(house, gate, queue):
     """Tomorrow's batch waits again, and a second tick has nothing left to do."""
-    house.work.hold(gate, "a", queue.queue_name, "today")
-    house.operator.open(gate, by="ann", once=True)
+    house.held_work.hold(gate, "a", queue.queue_name, "today")
+    house.gate_operator.open(gate, by="ann", once=True)
     assert house.gates.read(gate).is_open
     house.tick.run()
-    assert house.work.hold(gate, "b", queue.queue_name, "tomorrow") is Holding.HELD
+    assert house.held_work.hold(gate, "b", queue.queue_name, "tomorrow") is Holding.HELD
     house.tick.run()
     assert (bodies(queue), list(house.pending.due(NOON))) == (["today"], [])
 
 
 def test_once_stays_open_while_some_of_its_work_cannot_be_put(house, gate, queue, connections):
     """Work that failed is tried again before the gate closes; nothing is forgotten."""
-    house.work.hold(gate, "a", "no-such-queue", "one")
-    house.operator.open(gate, by="ann", once=True)
+    house.held_work.hold(gate, "a", "no-such-queue", "one")
+    house.gate_operator.open(gate, by="ann", once=True)
     with pytest.raises(DispatchIncompleteError, match=f"gate '{gate}': 1 of 1 could not be put"):
         house.tick.run()
     assert house.gates.read(gate).is_open
@@ -102,8 +102,8 @@ def test_once_stays_open_while_some_of_its_work_cannot_be_put(house, gate, queue
 
 def test_a_scheduled_opening_happens_at_its_time_and_tells_everybody(house, gate, queue, clock, signals):
     """The tick opens in the planner's name, dispatches, signals, and forgets the pointer."""
-    house.work.hold(gate, "a", queue.queue_name, "one")
-    house.operator.schedule(gate, NOON + timedelta(hours=1), by="ann", why="nightly", once=True)
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
+    house.gate_operator.schedule(gate, NOON + timedelta(hours=1), by="ann", why="nightly", once=True)
     house.tick.run()
     assert (bodies(queue), signals.sent) == ([], [])
     clock.advance(hours=1)
@@ -115,7 +115,7 @@ def test_a_scheduled_opening_happens_at_its_time_and_tells_everybody(house, gate
 
 def test_a_schedule_with_fractions_of_a_second_is_kept(house, gate, clock):
     """Pointer and plan agree to the second, so that none is dropped before its time."""
-    house.operator.schedule(gate, NOON + timedelta(seconds=60, microseconds=700_000), by="ann")
+    house.gate_operator.schedule(gate, NOON + timedelta(seconds=60, microseconds=700_000), by="ann")
     clock.advance(seconds=60)
     house.tick.run()
     assert house.gates.read(gate).is_open
@@ -124,14 +124,14 @@ def test_a_schedule_with_fractions_of_a_second_is_kept(house, gate, clock):
 @pytest.mark.parametrize("taken_back_by", ["open", "close", "schedule"])
 def test_the_last_command_stands(house, gate, clock, taken_back_by):
     """A plan that was replaced opens nothing, and its pointer is dropped when it comes due."""
-    house.operator.schedule(gate, NOON + timedelta(hours=1), by="ann")
+    house.gate_operator.schedule(gate, NOON + timedelta(hours=1), by="ann")
     if taken_back_by == "open":
-        house.operator.open(gate, by="bob")
-        house.operator.close(gate, by="bob")
+        house.gate_operator.open(gate, by="bob")
+        house.gate_operator.close(gate, by="bob")
     elif taken_back_by == "close":
-        house.operator.close(gate, by="bob")
+        house.gate_operator.close(gate, by="bob")
     else:
-        house.operator.schedule(gate, NOON + timedelta(hours=2), by="bob")
+        house.gate_operator.schedule(gate, NOON + timedelta(hours=2), by="bob")
     epoch = house.gates.read(gate).epoch
     clock.advance(hours=1)
     house.tick.run()
@@ -143,7 +143,7 @@ def test_the_last_command_stands(house, gate, clock, taken_back_by):
 def test_a_time_that_makes_no_sense_is_refused(house, gate, ahead, reason):
     """Nothing is written for a plan in the past or in the wrong year."""
     with pytest.raises(ScheduleRefusedError, match=reason):
-        house.operator.schedule(gate, NOON + ahead, by="ann")
+        house.gate_operator.schedule(gate, NOON + ahead, by="ann")
     assert house.gates.read(gate).changes == ()
 
 
@@ -157,7 +157,7 @@ def test_an_idle_tick_makes_exactly_two_requests(connections, house_under):
 def test_a_tick_does_not_read_what_waits_behind_closed_gates(house, gate, house_under):
     """A gate that holds much costs as many requests a tick as one that holds one entry."""
     for number in range(5):
-        house.work.hold(gate, f"job-{number}", "nowhere", "{}")
+        house.held_work.hold(gate, f"job-{number}", "nowhere", "{}")
     plan = Plan()
     house_under(plan).tick.run()
     # Nothing due; this gate; no gate after it; its flag, which was never opened.
@@ -166,8 +166,8 @@ def test_a_tick_does_not_read_what_waits_behind_closed_gates(house, gate, house_
 
 def test_held_messages_never_expire(house, gate, queue, connections):
     """A dispatched message has no time to live, and a row has none anyway."""
-    house.work.hold(gate, "a", queue.queue_name, "one")
-    house.operator.open(gate, by="ann")
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
+    house.gate_operator.open(gate, by="ann")
     house.release(gate)
     assert queue.receive_message().expires_on.year == 9999
 
@@ -175,24 +175,24 @@ def test_held_messages_never_expire(house, gate, queue, connections):
 def test_holding_again_after_a_failure_keeps_one_row(house, gate, queue):
     """A redelivered submission finds its row and its first epoch."""
     for _ in range(2):
-        assert house.work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
-    house.operator.open(gate, by="ann")
+        assert house.held_work.hold(gate, "a", queue.queue_name, "one") is Holding.HELD
+    house.gate_operator.open(gate, by="ann")
     assert house.release(gate) == Dispatched(put=1)
     assert bodies(queue) == ["one"]
 
 
 def test_the_same_id_with_another_message_is_refused(house, gate, queue):
     """Neither of two messages with one id is lost in silence."""
-    house.work.hold(gate, "a", queue.queue_name, "one")
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
     with pytest.raises(HeldConflictError, match="is held under that id"):
-        house.work.hold(gate, "a", queue.queue_name, "two")
+        house.held_work.hold(gate, "a", queue.queue_name, "two")
 
 
 def test_a_message_as_large_as_a_queue_takes_goes_through(house, gate, queue):
     """64 KiB of characters that need escapes in XML come out as they went in."""
     message = "<é&>" * (MOST_BYTES // 5)
-    house.work.hold(gate, "a", queue.queue_name, message)
-    house.operator.open(gate, by="ann")
+    house.held_work.hold(gate, "a", queue.queue_name, message)
+    house.gate_operator.open(gate, by="ann")
     assert house.release(gate) == Dispatched(put=1)
     assert bodies(queue) == [message]
 
@@ -201,7 +201,7 @@ def test_a_message_as_large_as_a_queue_takes_goes_through(house, gate, queue):
 def test_a_message_that_no_queue_carries_is_refused_before_it_is_held(house, gate, message, reason):
     """What could never be dispatched is not taken."""
     with pytest.raises(MessageRefusedError, match=reason):
-        house.work.hold(gate, "a", "work-00", message)
+        house.held_work.hold(gate, "a", "work-00", message)
     assert list(house.held.gates()) == []
 
 
@@ -210,8 +210,8 @@ def test_names_are_checked_before_storage_is_asked(house):
     for act in (
         lambda: house.gates.read("../secret"),
         lambda: house.release("a/b"),
-        lambda: house.operator.open("", by="ann"),
-        lambda: house.work.hold("g", "a/b", "q", "m"),
+        lambda: house.gate_operator.open("", by="ann"),
+        lambda: house.held_work.hold("g", "a/b", "q", "m"),
     ):
         with pytest.raises(NameRefusedError):
             act()
@@ -219,11 +219,11 @@ def test_names_are_checked_before_storage_is_asked(house):
 
 def test_one_entry_that_cannot_be_put_keeps_nothing_else_waiting(house, gate, queue):
     """The others of its gate and other gates are served; the failure is reported."""
-    house.work.hold(gate, "a", "no-such-queue", "bad")
-    house.work.hold(gate, "b", queue.queue_name, "good")
-    house.work.hold(f"{gate}-z", "c", queue.queue_name, "other")
+    house.held_work.hold(gate, "a", "no-such-queue", "bad")
+    house.held_work.hold(gate, "b", queue.queue_name, "good")
+    house.held_work.hold(f"{gate}-z", "c", queue.queue_name, "other")
     for name in (gate, f"{gate}-z"):
-        house.operator.open(name, by="ann")
+        house.gate_operator.open(name, by="ann")
     with pytest.raises(DispatchIncompleteError):
         house.tick.run()
     assert bodies(queue) == ["good", "other"]
@@ -235,12 +235,12 @@ def test_a_corrupt_gate_opens_nothing_and_keeps_no_other_waiting(house, gate, qu
     blob = connections.blobs.get_blob_client("gates", gate)
     blob.upload_blob(b"Set")
     with pytest.raises(GateCorruptError, match=gate):
-        house.work.hold(gate, "a", queue.queue_name, "m")
+        house.held_work.hold(gate, "a", queue.queue_name, "m")
     blob.delete_blob()
-    house.work.hold(gate, "a", queue.queue_name, "m")
+    house.held_work.hold(gate, "a", queue.queue_name, "m")
     blob.upload_blob(b"Set")
-    house.work.hold(f"{gate}-z", "c", queue.queue_name, "other")
-    house.operator.open(f"{gate}-z", by="ann")
+    house.held_work.hold(f"{gate}-z", "c", queue.queue_name, "other")
+    house.gate_operator.open(f"{gate}-z", by="ann")
     with pytest.raises(DispatchIncompleteError, match=f"the blob of gate '{gate}' is not a gate"):
         house.tick.run()
     assert bodies(queue) == ["other"]
@@ -250,25 +250,25 @@ def test_a_corrupt_gate_opens_nothing_and_keeps_no_other_waiting(house, gate, qu
 def test_a_gate_whose_blob_was_deleted_and_opened_anew_releases_its_old_rows(house, gate, queue, connections):
     """Rows of high epochs do not wait for epochs that take years to come back."""
     for _ in range(3):
-        house.operator.open(gate, by="ann")
-        house.operator.close(gate, by="ann")
-    house.work.hold(gate, "a", queue.queue_name, "one")
+        house.gate_operator.open(gate, by="ann")
+        house.gate_operator.close(gate, by="ann")
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
     connections.blobs.get_blob_client("gates", gate).delete_blob()
     assert house.tick.run() == {gate: Dispatched()}
-    house.operator.open(gate, by="ann")
+    house.gate_operator.open(gate, by="ann")
     assert house.tick.run() == {gate: Dispatched(put=1)}
 
 
 def test_a_row_that_is_newer_than_the_reading_is_not_believed_open(house, gate, queue, house_under):
     """A releaser that read "open" before the gate closed does not start work that met the closed gate."""
-    house.operator.open(gate, by="ann")
+    house.gate_operator.open(gate, by="ann")
 
     class CloseBeforeTheRowsAreRead(Plan):
         def take(self, site, **_details):
             if " held" in site and not self.fired:
                 self.fired.add(site)
-                house.operator.close(gate, by="ann")
-                house.work.hold(gate, "late", queue.queue_name, "late")
+                house.gate_operator.close(gate, by="ann")
+                house.held_work.hold(gate, "late", queue.queue_name, "late")
             return ""
 
     assert house_under(CloseBeforeTheRowsAreRead()).release(gate) == Dispatched()
@@ -277,16 +277,16 @@ def test_a_row_that_is_newer_than_the_reading_is_not_believed_open(house, gate, 
 
 def test_a_row_that_was_written_again_survives_the_end_of_an_older_dispatch(house, gate, queue, house_under):
     """Work that is held again under its id, after another releaser dispatched it, waits for its own opening."""
-    house.work.hold(gate, "a", queue.queue_name, "m")
-    house.operator.open(gate, by="ann")
+    house.held_work.hold(gate, "a", queue.queue_name, "m")
+    house.gate_operator.open(gate, by="ann")
 
     class ServedAndHeldAgainBeforeTheDelete(Plan):
         def take(self, site, **_details):
             if site.startswith("DELETE") and not self.fired:
                 self.fired.add(site)
                 house.release(gate)
-                house.operator.close(gate, by="ann")
-                assert house.work.hold(gate, "a", queue.queue_name, "m") is Holding.HELD
+                house.gate_operator.close(gate, by="ann")
+                assert house.held_work.hold(gate, "a", queue.queue_name, "m") is Holding.HELD
             return ""
 
     house_under(ServedAndHeldAgainBeforeTheDelete()).release(gate)
@@ -305,7 +305,7 @@ def test_a_tick_between_pointer_and_plan_loses_no_plan(house, gate, clock, house
                 assert list(house.pending.due(clock.now())) == []
             return ""
 
-    house_under(TickBeforeTheState()).operator.schedule(gate, NOON + timedelta(hours=1), by="ann")
+    house_under(TickBeforeTheState()).gate_operator.schedule(gate, NOON + timedelta(hours=1), by="ann")
     assert not house.gates.read(gate).is_open
     house.tick.run()
     assert house.gates.read(gate).is_open
@@ -313,14 +313,14 @@ def test_a_tick_between_pointer_and_plan_loses_no_plan(house, gate, clock, house
 
 def test_a_pointer_that_was_written_again_survives_the_tick_that_drops_it(house, gate, house_under):
     """A gate that is opened for once while a tick drops its old pointer is closed by the next tick."""
-    house.operator.open(gate, by="ann", once=True)
-    house.operator.close(gate, by="ann")
+    house.gate_operator.open(gate, by="ann", once=True)
+    house.gate_operator.close(gate, by="ann")
 
     class OpenBeforeThePointerGoes(Plan):
         def take(self, site, **_details):
             if site.startswith("DELETE pending") and not self.fired:
                 self.fired.add(site)
-                house.operator.open(gate, by="ann", once=True)
+                house.gate_operator.open(gate, by="ann", once=True)
             return ""
 
     house_under(OpenBeforeThePointerGoes()).tick.run()
@@ -338,10 +338,10 @@ def test_a_write_whose_reply_was_lost_is_known_after_somebody_else_has_written(h
                 self.fired.add(site)
                 return "reset_after"
             if self.fired and site.startswith("PUT"):
-                house.operator.close(gate, by="bob")
+                house.gate_operator.close(gate, by="bob")
             return ""
 
-    outcome = house_under(CloseBehindALostReply()).operator.open(gate, by="ann")
+    outcome = house_under(CloseBehindALostReply()).gate_operator.open(gate, by="ann")
     assert (outcome.is_changed, outcome.after.epoch) == (True, 1)
     assert [line.what.value for line in house.gates.read(gate).changes] == ["close", "open"]
 
@@ -349,7 +349,7 @@ def test_a_write_whose_reply_was_lost_is_known_after_somebody_else_has_written(h
 def test_many_openers_at_once_make_one_epoch(house, gate, signals):
     """Eight people who open the same gate open it once, and one signal goes out."""
     with ThreadPoolExecutor(8) as pool:
-        outcomes = list(pool.map(lambda n: house.operator.open(gate, by=f"person {n}"), range(8)))
+        outcomes = list(pool.map(lambda n: house.gate_operator.open(gate, by=f"person {n}"), range(8)))
     assert house.gates.read(gate).epoch == 1
     assert [outcome.is_changed for outcome in outcomes].count(True) == 1
     assert signals.sent == [(gate, 1)]
@@ -359,8 +359,8 @@ def test_many_releasers_at_once_lose_nothing_and_leave_nothing(house, gate, queu
     """Each row is put at least once and removed once, however many release it."""
     ids = [f"job-{number:02}" for number in range(12)]
     for name in ids:
-        house.work.hold(gate, name, queue.queue_name, name)
-    house.operator.open(gate, by="ann")
+        house.held_work.hold(gate, name, queue.queue_name, name)
+    house.gate_operator.open(gate, by="ann")
     start = threading.Barrier(4)
 
     def release(_):
@@ -392,20 +392,20 @@ def test_more_than_one_page_is_released(house, gate, queue, connections):
 
 def test_a_bus_that_is_down_fails_no_opening(connections, clock, gate):
     """The flag counts; the outcome says that nobody was told."""
-    house = gatehouse(connections, clock=clock, signals=RecordedSignals(is_down=True))
-    outcome = house.operator.open(gate, by="ann")
+    house = Stores(connections, clock=clock, signals=RecordedSignals(is_down=True))
+    outcome = house.gate_operator.open(gate, by="ann")
     assert (outcome.after.is_open, outcome.unsignalled) == (True, "down")
     assert (
         "no bus"
-        in gatehouse(connections, clock=clock, signals=NoSignals()).operator.open(gate + "b", by="a").unsignalled
+        in Stores(connections, clock=clock, signals=NoSignals()).gate_operator.open(gate + "b", by="a").unsignalled
     )
 
 
 def test_every_command_is_audited_before_its_effect(house, gate, connections, house_under):
     """Who, what, why and result are on record, and without the record nothing is done."""
-    house.operator.open(gate, by="ann", why="due", once=True)
-    house.operator.close(gate, by="bob")
-    house.operator.close(gate, by="bob")
+    house.gate_operator.open(gate, by="ann", why="due", once=True)
+    house.gate_operator.close(gate, by="bob")
+    house.gate_operator.close(gate, by="bob")
     audit = connections.tables.get_table_client("audit")
     rows = list(audit.query_entities("target eq @gate", parameters={"gate": gate}))
     assert sorted((row["who"], row["what"], row["why"], row["result"]) for row in rows) == [
@@ -414,14 +414,14 @@ def test_every_command_is_audited_before_its_effect(house, gate, connections, ho
         ("bob", "gate close", "", "nothing to do: epoch 1, closed"),
     ]
     first = Plan()
-    house_under(first).operator.open(gate, by="ann")
+    house_under(first).gate_operator.open(gate, by="ann")
     assert first.kinds[0] == "PUT audit"
 
 
 def test_the_history_keeps_the_last_changes(house, gate):
     """Who did what is in the gate itself, the newest first."""
-    house.operator.open(gate, by="ann", why="x")
-    house.operator.close(gate, by="bob", why="y")
+    house.gate_operator.open(gate, by="ann", why="x")
+    house.gate_operator.close(gate, by="bob", why="y")
     lines = house.gates.read(gate).changes
     assert [(line.what.value, line.epoch, line.by, line.why) for line in lines] == [
         ("close", 1, "bob", "y"),
@@ -431,8 +431,8 @@ def test_the_history_keeps_the_last_changes(house, gate):
 
 def test_what_was_held_arrives_byte_for_byte(provisioned, house, gate, queue):
     """Any language reads what was held: there is no encoding of ours around it."""
-    house.work.hold(gate, "a", queue.queue_name, '{"sluice": {"items": [{}]}}')
-    house.operator.open(gate, by="ann")
+    house.held_work.hold(gate, "a", queue.queue_name, '{"sluice": {"items": [{}]}}')
+    house.gate_operator.open(gate, by="ann")
     house.release(gate)
     with QueueClient.from_connection_string(provisioned.connection_string, queue.queue_name) as plain:
         assert plain.receive_message().content == '{"sluice": {"items": [{}]}}'
@@ -440,12 +440,12 @@ def test_what_was_held_arrives_byte_for_byte(provisioned, house, gate, queue):
 
 def test_a_gate_that_holds_work_is_told_of_every_quarter_of_an_hour(house, gate, queue, clock, told):
     """With how long at least; not in the first hour, not at other ticks, and not when the work was released."""
-    house.work.hold(gate, "a", queue.queue_name, "one")
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
     for minutes in (15, 26 * 60, 1):
         clock.advance(minutes=minutes)
         house.tick.run()
     assert told(events.GATE_HOLDING) == [{"gate": gate, "hours": 26}]
-    house.operator.open(gate, by="ann")
+    house.gate_operator.open(gate, by="ann")
     clock.advance(minutes=14)
     house.tick.run()
     assert len(told(events.GATE_HOLDING)) == 1
@@ -458,8 +458,8 @@ def test_a_row_of_another_hand_keeps_nobody_else_from_being_served(house, gate, 
     table = connections.tables.get_table_client("held")
     table.create_entity({"PartitionKey": gate, "RowKey": "0", "held_at": "yesterday"})
     table.create_entity({"PartitionKey": f"{gate}-odd", "RowKey": "0", "epoch": 0})
-    house.work.hold(gate, "a", queue.queue_name, "one")
-    house.operator.open(gate, by="ann")
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
+    house.gate_operator.open(gate, by="ann")
     assert house.tick.run()[gate] == Dispatched(put=1)
     assert bodies(queue) == ["one"]
     assert told(events.HELD_UNREADABLE) == [{"gate": gate, "entry": "0"}]
@@ -489,8 +489,8 @@ def test_what_a_release_has_no_time_for_is_anothers_from_where_it_stood(connecti
     jobs = Slow(clock, 2)
     house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
     for name in "abcde":
-        house.work.keep(gate, name, "submissions", "m", 0)
-    house.operator.open(gate, by="ann")
+        house.held_work.keep(gate, name, "submissions", "m", 0)
+    house.gate_operator.open(gate, by="ann")
     assert house.releaser.on_signal(Hint(gate)) == Dispatched(put=2, left="c")
     assert signals.sent[-1] == (gate, 1, "c")
     jobs.left = 2
@@ -505,8 +505,8 @@ def test_a_gate_that_is_open_for_once_stays_open_until_all_of_it_is_on_its_way(c
     jobs = Slow(clock, 1)
     house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
     for name in "ab":
-        house.work.keep(gate, name, "submissions", "m", 0)
-    house.operator.open(gate, by="ann", once=True)
+        house.held_work.keep(gate, name, "submissions", "m", 0)
+    house.gate_operator.open(gate, by="ann", once=True)
     house.tick.run(until=clock.monotonic() + 20)
     assert house.gates.read(gate).is_open
     house.tick.run()

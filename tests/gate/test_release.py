@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared.app import Stores
 from shared.clock import SystemClock
 from shared.connections import Connections
 from shared.errors import GateCorruptError, ReleaseExpiredError, StorageUnavailableError
@@ -18,7 +19,6 @@ from shared.gate.release import BOTH, LISTENING, POLLING, ListeningRelease, Poll
 from shared.gate.state import Reading
 from shared.gate.waiting import Waiting
 from shared.gate.watch import Watch
-from shared.wiring import gatehouse
 from tests.gate.conftest import NOON, ManualClock
 
 #: Far longer than anything here takes.
@@ -158,7 +158,7 @@ def both(stack_settings, monkeypatch):
 @pytest.fixture
 def real(both):
     """Gates with the real clock and the real bus."""
-    return gatehouse(both)
+    return Stores(both)
 
 
 def until(condition):
@@ -193,7 +193,7 @@ def test_a_push_releases_long_before_the_next_poll(both, real, gate):
     with Release(both, gate, interval=NEVER) as release:
         until(lambda: release.mode == BOTH)
         thread, receipts = waited_in_thread(release)
-        assert real.operator.open(gate, by="ann").unsignalled == ""
+        assert real.gate_operator.open(gate, by="ann").unsignalled == ""
         thread.join()
     assert receipts[0].how is SeenBy.PUSH
     assert [(one.epoch, one.how) for one in real.receipts.of_epochs(gate, 1)] == [(1, SeenBy.PUSH)]
@@ -207,11 +207,11 @@ def test_a_forged_signal_releases_nobody(both, real, gate):
         looks = []
         real_look = release._waiting._watch.flag.look
         release._waiting._watch.flag.look = lambda: looks.append(1) or real_look()
-        signals = gatehouse(both).operator._signals
+        signals = Stores(both).gate_operator._signals
         signals.send(gate, 99)
         until(lambda: looks)
         assert receipts == []
-        real.operator.open(gate, by="ann")
+        real.gate_operator.open(gate, by="ann")
         thread.join()
     assert receipts[0].epoch == 1
 
@@ -221,7 +221,7 @@ def test_one_signal_wakes_everybody_who_waits_in_a_process(both, real, gate):
     with Release(both, gate, interval=NEVER) as one, Release(both, gate, interval=NEVER) as other:
         until(lambda: one.mode == BOTH)
         waits = [waited_in_thread(release) for release in (one, other, one)]
-        real.operator.open(gate, by="ann")
+        real.gate_operator.open(gate, by="ann")
         for thread, _ in waits:
             thread.join()
     assert [receipts[0].how for _, receipts in waits] == [SeenBy.PUSH] * 3
@@ -232,7 +232,7 @@ async def test_listening_alone_hears_a_push_and_is_not_late_for_an_open_gate(bot
     async with ListeningRelease(both, gate) as release:
         await asyncio.to_thread(until, lambda: release.mode == LISTENING)
         wait = asyncio.create_task(release.wait_async(SOON))
-        await asyncio.to_thread(real.operator.open, gate, by="ann")
+        await asyncio.to_thread(real.gate_operator.open, gate, by="ann")
         assert (await wait).how in {SeenBy.PUSH, SeenBy.START_UP}
     async with ListeningRelease(both, gate) as late:
         assert (await late.wait_async(SOON)).how is SeenBy.START_UP
@@ -243,7 +243,7 @@ def test_without_a_bus_it_polls_and_says_so(provisioned, gate, connections):
     with Connections(provisioned.connection_string) as no_bus, Release(no_bus, gate, interval=0.05) as release:
         assert (release.mode, release.problem) == (POLLING, "there is no bus")
         thread, receipts = waited_in_thread(release)
-        gatehouse(no_bus).operator.open(gate, by="ann")
+        Stores(no_bus).gate_operator.open(gate, by="ann")
         thread.join()
     assert receipts[0].how is SeenBy.POLL
 
@@ -254,7 +254,7 @@ def test_a_dead_bus_leaves_polling(provisioned, gate, caplog):
     with Connections(provisioned.connection_string, nowhere) as dead, Release(dead, gate, interval=0.05) as release:
         until(lambda: "does not answer" in release.problem)
         assert release.mode == POLLING
-        gatehouse(dead, clock=SystemClock()).operator.open(gate, by="ann")
+        Stores(dead, clock=SystemClock()).gate_operator.open(gate, by="ann")
         assert release.wait(SOON).epoch == 1
     assert "sluice.listener.polling" in caplog.text
 
@@ -316,8 +316,8 @@ def test_polling_a_gate_misses_no_pulse(house, gate):
         with pytest.raises(ReleaseExpiredError):
             release.wait(0)
         thread, receipts = waited_in_thread(release)
-        house.operator.open(gate, by="ann")
-        house.operator.close(gate, by="ann")
+        house.gate_operator.open(gate, by="ann")
+        house.gate_operator.close(gate, by="ann")
         thread.join()
     assert receipts[0].epoch == 1
 

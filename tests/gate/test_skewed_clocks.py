@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shared.app import App, Stores
 from shared.clock import SystemClock
 from shared.settings import Settings
-from shared.wiring import gatehouse, line, works
 from shared.workloads.registry import Workloads
 
 MINUTE = timedelta(minutes=1)
@@ -30,8 +30,8 @@ def tick(connections, stack_settings):
     def run(by, overdue):
         settings = Settings.parse({**stack_settings, "SLUICE_CHUNK_OVERDUE_SECONDS": str(overdue)})
         clock = Skewed(by)
-        work = works(connections, Workloads.load(settings.workloads, stack_settings), clock=clock)
-        line(connections, settings, gatehouse(connections, clock=clock), work, clock=clock).tick.run()
+        workloads = Workloads.load(settings.workloads, stack_settings)
+        App(connections, settings, workloads, stores=Stores(connections, clock=clock)).tick()
 
     return run
 
@@ -41,7 +41,7 @@ def plan(connections, gate):
     """Plan the opening of a gate, that far from now; whoever plans one that is past was early."""
 
     def do(away):
-        early = gatehouse(connections, clock=Skewed(-60 * MINUTE)).operator
+        early = Stores(connections, clock=Skewed(-60 * MINUTE)).gate_operator
         early.schedule(gate, datetime.now(UTC) + away, by="ann")
 
     return do
@@ -56,7 +56,7 @@ def test_a_planned_gate_opens_at_its_time_and_not_at_that_of_who_ticks(
     """Ten minutes ahead it stays closed until then; ten minutes behind it is opened all the same."""
     plan(away)
     tick(by, overdue)
-    state = gatehouse(connections).gates.read(gate)
+    state = Stores(connections).gates.read(gate)
     assert state.is_open == opens
     if opens:
         assert abs(state.at - datetime.now(UTC)) < MINUTE

@@ -4,16 +4,16 @@ import pytest
 
 from shared.connection_settings import STORAGE, STORAGE_SERVICES, find
 from shared.ledger.records import JobState
-from tests.pipeline.whole_app import App
+from tests.pipeline.whole_app import WholeApp
 
 
 @pytest.mark.usefixtures("trusting")
 def test_a_job_runs_to_its_end_without_a_key(settings, identity):
     """Accepted, dispatched, processed, settled, finished, and a tick; storage has heard of one identity only."""
-    app = App(find(STORAGE, STORAGE_SERVICES, settings).connection)
+    app = WholeApp(find(STORAGE, STORAGE_SERVICES, settings).connection)
     with app.metered, app.others:
         job, requests = app.run("by-login", 6)
-        app.line.tick.run()
+        app.app.tick()
     assert (job.state, job.chunks) == (JobState.COMPLETE, 6)
     assert requests > 50
     assert {one["client_id"] for one in identity.asked} == {"the-apps-own"}

@@ -80,7 +80,7 @@ def test_the_package_is_indexed_in_an_empty_environment(uploaded, empty_python):
 def test_every_module_of_the_package_can_be_imported(uploaded, empty_python):
     """Also what is imported late, at the first message of a kind, finds what it needs."""
     names = told(empty_python, uploaded, IMPORT_EVERYTHING)
-    assert {"shared.wiring.line", "functions.tick", "shared.workloads.billing"} <= set(names)
+    assert {"shared.app.stages", "functions.tick", "shared.workloads.billing"} <= set(names)
 
 
 def test_nothing_secret_and_nothing_local_is_uploaded(tmp_path):

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app as command
+from shared.app import Stores
 from shared.connections import Connections
 from shared.ledger.records import JobState
-from shared.wiring import parked_table, table_ledger
 from tests.waiting import until
 
 #: More than fits into a message, so that the payload is a blob.
@@ -39,7 +39,8 @@ def test_a_damaged_chunk_is_parked_and_counted_after_its_repair(sluice, provisio
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     job = sluice("submit", str(file), "--gate", "repair", "--sum", "quantity")["job"]
     with Connections(provisioned.connection_string) as connections:
-        ledger, parked = table_ledger(connections), parked_table(connections)
+        stores = Stores(connections)
+        ledger, parked = stores.ledger, stores.parked_table
         until(lambda: (found := ledger.read(job)) and found.state is JobState.HELD)
         # Beside it lies the job's plan, which is small.
         blobs = connections.blobs.get_container_client("payloads").list_blobs(name_starts_with=f"{job}/")

@@ -7,15 +7,15 @@ import pytest
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
+from shared.app import Stores
 from shared.ledger.ledger import commit, counting
 from shared.ledger.records import Job, JobState
 from shared.topology import topology
 from shared.usage.meter import Cause, because
 from shared.usage.requests import BUS, TABLE, Kind
-from shared.wiring import resume, table_ledger
 from tests.faults.world import NOON, SETTINGS
 from tests.ledger.memory_ledger import MemoryLedger
-from tests.pipeline.whole_app import App
+from tests.pipeline.whole_app import WholeApp
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def app():
     """An app on an Azurite of its own: the queues have their real names."""
     with Azurite.start() as own:
         provision(own.connection_string, topology())
-        made = App(own.connection_string)
+        made = WholeApp(own.connection_string)
         with made.metered, made.others:
             yield made
 
@@ -51,8 +51,8 @@ def test_a_chunk_costs_three_storage_requests(app):
 def test_a_resume_is_counted_in_the_job_that_it_resumes(app):
     """The read and the write that an operator asked for are requests of the job like any other."""
     job, _ = app.run("small", 3)
-    table_ledger(app.others).commit(replace(job, state=JobState.PAUSED, problem="why"))
-    resumed = resume(app.metered, clock=app.clock).resume("small")
+    Stores(app.others).ledger.commit(replace(job, state=JobState.PAUSED, problem="why"))
+    resumed = app.stores.job_operator.resume("small")
     assert resumed.state is JobState.FINISHING
     assert Counter(resumed.requests) - Counter(job.requests) == {"table useful": 2}
 
@@ -63,8 +63,8 @@ def test_a_burial_is_counted_and_the_tombstone_keeps_what_the_job_cost(app):
     for _ in range(2):
         # The first tick finds the job finished and begins its retention, the second one is when that is over.
         app.clock.advance(days=SETTINGS.retention.days)
-        app.line.tick.run()
-    tombstone = table_ledger(app.others).read("small")
+        app.app.tick()
+    tombstone = Stores(app.others).ledger.read("small")
     assert tombstone.state is JobState.BURIED
     assert Counter(tombstone.requests) - Counter(job.requests) == {"table sweep": 3}
 

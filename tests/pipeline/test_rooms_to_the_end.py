@@ -13,6 +13,7 @@ import pytest
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
+from shared.app import Stores
 from shared.ledger.records import JobState
 from shared.parked.entry import DOOR
 from shared.parked.operator import Selection
@@ -20,9 +21,8 @@ from shared.parked.replay import Pace
 from shared.payload.names import LONGEST_ROOM
 from shared.pending import RETENTION_POINTER
 from shared.topology import PLANS, payload_container, rooms, submission_queue, topology
-from shared.wiring import parked_operator, table_ledger
 from tests.faults.world import SETTINGS
-from tests.pipeline.whole_app import App
+from tests.pipeline.whole_app import WholeApp
 
 SLUICE = Path(sys.executable).parent / "sluice"
 LONGEST_JOB = "j" * 100
@@ -35,7 +35,7 @@ def app():
     """An installation with rooms, on storage of its own: the queues have their real names."""
     with Azurite.start() as own:
         provision(own.connection_string, topology(parts=[rooms(ROOMS)]))
-        made = App(own.connection_string, settings=replace(SETTINGS, rooms=ROOMS))
+        made = WholeApp(own.connection_string, settings=replace(SETTINGS, rooms=ROOMS))
         made.storage = own.connection_string
         with made.metered, made.others:
             yield made
@@ -66,7 +66,7 @@ def test_the_same_id_in_every_room_is_a_job_of_each(app):
     for items, room in enumerate(EVERYBODY, 2):
         app.submit(LONGEST_JOB, items, room)
     app.work_off()
-    ledger = table_ledger(app.others)
+    ledger = Stores(app.others).ledger
     for items, room in enumerate(EVERYBODY, 2):
         job = ledger.read(inside(room, LONGEST_JOB))
         assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 2 * items)
@@ -95,11 +95,11 @@ def test_a_gate_holds_jobs_of_rooms_and_starts_them_all(app):
     for room in EVERYBODY:
         app.submit("held", 2, room, gate="nightly")
     app.work_off()
-    ledger = table_ledger(app.others)
+    ledger = Stores(app.others).ledger
     assert {ledger.read(inside(room, "held")).state for room in EVERYBODY} == {JobState.HELD}
-    assert app.gates.held.summary("nightly").count == len(EVERYBODY)
-    app.gates.operator.open("nightly", by="ann")
-    app.line.tick.run()
+    assert app.stores.held.summary("nightly").count == len(EVERYBODY)
+    app.stores.gate_operator.open("nightly", by="ann")
+    app.app.tick()
     app.work_off()
     assert {ledger.read(inside(room, "held")).state for room in EVERYBODY} == {JobState.COMPLETE}
 
@@ -110,15 +110,15 @@ def test_what_the_host_gave_up_is_parked_for_its_room_and_replayed_into_it(app):
     for room in EVERYBODY:
         app.others.queues.get_queue_client(f"{submission_queue(room)}-poison").send_message(body)
     # Poison queues are drained each quarter of an hour.
-    app.line.tick.run()
-    operator = parked_operator(app.metered, app.work.send, app.clock, lambda _seconds: app.work_off())
+    app.app.tick()
+    operator = app.stores.parked_operator(lambda _seconds: app.work_off())
     for room in EVERYBODY:
         (entry,) = operator.selected(Selection(job=inside(room, "given-up")))
         assert (entry.job, entry.queue) == (DOOR, submission_queue(room))
     listed = sluice(app, "parked", "list", "--job", "team-a~given-up", "--json")
     assert [group["entries"] for group in json.loads(listed.stdout)["groups"]] == [1]
     list(operator.replay(Selection(job="team-a~given-up"), Pace(), by="ann"))
-    ledger = table_ledger(app.others)
+    ledger = Stores(app.others).ledger
     assert ledger.read("team-a~given-up").state is JobState.COMPLETE
     assert [ledger.read(inside(room, "given-up")) for room in ("", "b")] == [None, None]
 
@@ -132,10 +132,10 @@ def test_a_chunk_of_a_room_fails_is_repaired_and_replayed(app):
     content = container.download_blob(name).readall()
     container.upload_blob(name, b"x" * len(content), overwrite=True)
     app.work_off()
-    ledger = table_ledger(app.others)
+    ledger = Stores(app.others).ledger
     assert ledger.read("b~spoilt").parked_chunks > 0
     container.upload_blob(name, content, overwrite=True)
-    operator = parked_operator(app.metered, app.work.send, app.clock, lambda _seconds: app.work_off())
+    operator = app.stores.parked_operator(lambda _seconds: app.work_off())
     list(operator.replay(Selection(job="b~spoilt"), Pace(), by="ann"))
     app.work_off()
     job = ledger.read("b~spoilt")
@@ -146,15 +146,15 @@ def test_a_submission_that_nobody_can_name_is_named_within_its_room(app):
     """As its publisher calls the job, or as it is called inside; never as a job of another room."""
     body = json.dumps({"sluice": {"workload": "sales", "items": [{"shop": "a", "amount": "1"}]}})
     app.others.queues.get_queue_client(f"{submission_queue('b')}-poison").send_message(body)
-    app.line.tick.run()
-    operator = parked_operator(app.metered, app.work.send, app.clock, lambda _seconds: app.work_off())
+    app.app.tick()
+    operator = app.stores.parked_operator(lambda _seconds: app.work_off())
     (entry,) = operator.selected(Selection(reason="unnamed"))
     for other in ("team-a~found", "b~b~found", "Found"):
         with pytest.raises(ValueError, match="no job of queue 'submissions-b'"):
             operator.name(entry, other, by="ann")
     assert operator.name(entry, "b~found", by="ann").claimed == "b~found"
     list(operator.replay(Selection(job="b~found"), Pace(), by="ann"))
-    assert table_ledger(app.others).read("b~found").state is JobState.COMPLETE
+    assert Stores(app.others).ledger.read("b~found").state is JobState.COMPLETE
 
 
 def test_a_job_of_a_room_is_buried_with_what_is_its_own(app):
@@ -164,15 +164,15 @@ def test_a_job_of_a_room_is_buried_with_what_is_its_own(app):
     app.work_off()
     containers = {room: app.others.blobs.get_container_client(payload_container(room)) for room in ("team-a", "b")}
     containers["b"].upload_blob("old/notes.txt", b"somebody's file")
-    ledger = table_ledger(app.others)
+    ledger = Stores(app.others).ledger
     # The first tick after their end leaves the pointers to their burial; of the other room's job nothing is due then.
     app.clock.advance(days=1)
-    app.line.tick.run()
-    for pointer in app.gates.pending.due(app.clock.now() + SETTINGS.retention + timedelta(days=1)):
+    app.app.tick()
+    for pointer in app.stores.pending.due(app.clock.now() + SETTINGS.retention + timedelta(days=1)):
         if pointer.kind == RETENTION_POINTER and pointer.id == "team-a~old":
-            app.gates.pending.remove(pointer)
+            app.stores.pending.remove(pointer)
     app.clock.advance(days=SETTINGS.retention.days, seconds=60)
-    app.line.tick.run()
+    app.app.tick()
     assert ledger.read("b~old").state is JobState.BURIED
     assert ledger.read("team-a~old").state is JobState.COMPLETE
     assert [*containers["b"].list_blob_names(name_starts_with="old/")] == ["old/notes.txt"]

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shared.app import App, Stores
+from shared.app.tick import Tick
 from shared.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.pending import OUTBOX_POINTER, Followers, Pointer, Range
 from shared.settings import Settings
 from shared.telemetry import events
-from shared.tick import Tick
-from shared.wiring import gatehouse, line, outbox, works
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
 from tests.gate.conftest import ManualClock
@@ -31,9 +31,8 @@ def tick_at(stack_settings, provisioned):
         plan = Plan()
         with Connections(provisioned.connection_string, transport=plan.transport) as connections:
             settings, clock = Settings.parse(stack_settings), ManualClock(now)
-            gates = gatehouse(connections, clock=clock)
-            work = works(connections, Workloads.load(settings.workloads, stack_settings), clock=clock)
-            line(connections, settings, gates, work, clock=clock).tick.run()
+            workloads = Workloads.load(settings.workloads, stack_settings)
+            App(connections, settings, workloads, stores=Stores(connections, clock=clock)).tick()
         return plan.kinds
 
     return run
@@ -116,7 +115,7 @@ def test_a_step_that_fails_does_not_keep_the_others_from_running(told):
 def test_an_announcement_that_is_late_is_told_with_how_late(provisioned, told):
     """The follower of its pointer sends it, and says since when it was due."""
     with Connections(provisioned.connection_string) as connections:
-        outbox(connections, ManualClock(QUARTER)).follow(
+        Stores(connections, clock=ManualClock(QUARTER)).outbox.follow(
             Pointer(OUTBOX_POINTER, QUARTER - timedelta(minutes=12), "nightly", "*")
         )
     assert told(events.OUTBOX_LATE) == [{"job": "nightly", "late_seconds": 720}]

@@ -1,5 +1,6 @@
 """The whole app in one process, driven to the end of a job; what it requests is counted apart from what others do."""
 
+from shared.app import App, Stores
 from shared.payload.names import room_job
 from shared.pipeline.messages import Delivery
 from shared.pipeline.received import Received
@@ -7,7 +8,6 @@ from shared.publish import Publisher
 from shared.telemetry.telemetry import SILENT
 from shared.topology import payload_container, submission_queue
 from shared.usage.requests import BUS
-from shared.wiring import gatehouse, line, table_ledger, works
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
@@ -16,7 +16,7 @@ from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
 
 
-class App:
+class WholeApp:
     """The app on storage of its own; the host's and the publisher's requests are other clients'."""
 
     def __init__(self, connection_string, telemetry=SILENT, settings=SETTINGS):
@@ -25,12 +25,11 @@ class App:
             BusConnections(connection_string, self.bus, Plan(), transport=None) for _ in range(2)
         )
         self.metered.telemetry = self.others.telemetry = telemetry
-        gates = gatehouse(self.metered, clock=clock)
-        work = works(self.metered, Workloads([Sales()]), clock=clock)
-        self.line = line(self.metered, settings, gates, work, clock=clock)
-        self.gates, self.work, self.clock = gates, work, clock
-        self.handlers = {submission_queue(room): self.line.arrivals.handle for room in ("", *settings.rooms)}
-        self.handlers["work-00"] = work.processor.handle
+        self.clock, self.stores = clock, Stores(self.metered, clock=clock)
+        self.app = App(self.metered, settings, Workloads([Sales()]), stores=self.stores)
+        self.handlers = {submission_queue(room): self.app.accept for room in ("", *settings.rooms)}
+        # Of the processor: what is counted is the job's requests, without those of following the fleet's decision.
+        self.handlers["work-00"] = self.app.stages.processor.handle
 
     def run(self, job, items, room=""):
         """Run a job to its end, and return it with how many requests the app made meanwhile."""
@@ -42,7 +41,7 @@ class App:
 
     def read(self, job, room=""):
         """Return a job of a room."""
-        return table_ledger(self.others).read(room_job(room, job))
+        return Stores(self.others).ledger.read(room_job(room, job))
 
     def submit(self, job, items, room="", **fields):
         """Drop a submission into a room, as its publisher does."""
@@ -69,7 +68,7 @@ class App:
     def _settle(self):
         letters = self.bus.waiting("results")
         if letters:
-            self.line.settler.settle([Received(one.body.encode(), one.id) for one in letters])
+            self.app.settle([Received(one.body.encode(), one.id) for one in letters])
             self.bus.complete(letters)
         return letters
 

@@ -17,7 +17,7 @@ from azure.storage.queue import QueueServiceClient
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
-from shared.clock import SystemClock
+from shared.app import App
 from shared.concurrency.limiter import MOST_HERE
 from shared.connection_settings import BUS, STORAGE
 from shared.ledger.records import FINISHED, JobState
@@ -25,7 +25,6 @@ from shared.pipeline.messages import Delivery
 from shared.pipeline.received import Received
 from shared.settings import Settings
 from shared.topology import topology
-from shared.wiring import gatehouse, line, table_ledger, works
 from shared.workloads.billing import Billing
 from shared.workloads.registry import Workloads
 from tests import memory
@@ -42,11 +41,9 @@ class Instance:
     """One process of the app: its handlers, and a thread for each message that it works on at a time."""
 
     def __init__(self, connections, bus):
-        clock = SystemClock()
-        gates, work = gatehouse(connections, clock=clock), works(connections, Workloads([Billing()]), clock=clock)
-        self._stages, self._bus = line(connections, SETTINGS, gates, work, clock=clock), bus
-        self._handlers = {"submissions": self._stages.arrivals.handle, "work-00": work.handle_in_turn}
-        self._queues, self._ledger = connections.queues, table_ledger(connections)
+        self._app, self._bus = App(connections, SETTINGS, Workloads([Billing()])), bus
+        self._handlers = {"submissions": self._app.accept, "work-00": self._app.process}
+        self._queues, self._ledger = connections.queues, self._app.stores.ledger
         self.done, self.failures = threading.Event(), []
 
     def work(self):
@@ -59,7 +56,7 @@ class Instance:
         """Settle what was told, and return the state of every job."""
         letters = self._bus.waiting("results")
         if letters:
-            self._stages.settler.settle([Received(one.body.encode(), one.id) for one in letters])
+            self._app.settle([Received(one.body.encode(), one.id) for one in letters])
             self._bus.complete(letters)
         rows = {name: self._ledger.read(name) for name in jobs}
         return {name: None if row is None else row.state for name, row in rows.items()}

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
+from shared.app import Stores
 from shared.connections import Connections
 from shared.parked.entry import NO_JOB
 from shared.pipeline.messages import encode
-from shared.wiring import parked_table
 from tests.process.world import World
 from tests.waiting import until
 
@@ -22,7 +22,7 @@ def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
         body = encode(msgspec.structs.replace(world.message, workload="billing"))
         queue.send_message(body.decode(), time_to_live=-1)
         stored = until(lambda: world.stored)
-        table = parked_table(connections)
+        table = Stores(connections).parked_table
         entry = until(lambda: next((one for one in table.entries(NO_JOB) if table.body(one) == rubbish), None))
     assert stored.result.accepted.items == 100
     assert stored.result.accepted.sums == {"quantity": "5050"}

@@ -146,7 +146,7 @@ def test_a_dead_letter_is_delivered_to_its_function(bus, send):
         with client.get_queue_receiver("results", max_wait_time=10) as receiver:
             (message,) = receiver.receive_messages(1)
             receiver.dead_letter_message(message, reason="TestReason", error_description="for a test")
-        blueprint = park_dead.blueprint(works=None)
+        blueprint = park_dead.blueprint(app=None)
         (function,) = blueprint._function_builders
         queue = function._function.get_trigger().queue_name
         with client.get_queue_receiver(queue, max_wait_time=10) as receiver:

@@ -14,9 +14,9 @@ from azure.storage.queue import QueueClient
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
+from shared.app import Stores
 from shared.connections import Connections
 from shared.topology import rooms, topology
-from shared.wiring import gatehouse
 
 SLUICE = Path(sys.executable).parent / "sluice"
 LINES = [json.dumps({"id": number, "amount": "0.25"}) for number in range(3000)]
@@ -87,7 +87,7 @@ def test_a_gate_never_heard_of_is_pointed_out(storage, queue, usage, tmp_path):
     assert done.returncode == 0
     assert "nobody has ever opened or closed a gate 'nigthly'" in done.stderr
     with Connections(storage) as connections:
-        gatehouse(connections).operator.open("nightly", by="test")
+        Stores(connections).gate_operator.open("nightly", by="test")
     known = sluice(storage, usage, "--gate", "nightly", "--job", "b", cwd=tmp_path)
     assert (known.returncode, known.stderr) == (0, "")
     assert [json.loads(one.content)["sluice"]["gate"] for one in queue.peek_messages(32)] == ["nigthly", "nightly"]

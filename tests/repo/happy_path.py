@@ -8,7 +8,7 @@ from pathlib import Path
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from shared.topology import topology
-from tests.pipeline.whole_app import App
+from tests.pipeline.whole_app import WholeApp
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,7 @@ def happy_path():
     """
     with Azurite.start() as own:
         provision(own.connection_string, topology())
-        app = App(own.connection_string)
+        app = WholeApp(own.connection_string)
         with app.metered, app.others:
             app.submit("small", 1)
             with entered() as files:

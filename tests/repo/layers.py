@@ -69,7 +69,6 @@ BELONGS = {
     "usage.meter": "azure",
     "usage.requests": "azure",
     "usage.tally": "azure",
-    "wiring": "app",
 }
 UNITS = [unit for layer in ORDER for unit in layer]
 

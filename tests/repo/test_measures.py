@@ -17,8 +17,8 @@ CEILINGS = {
     "participles": 133,
     "lines of the longest module": 250,
     "modules that one module imports": 26,
-    HAPPY_PATH: 95,
-    DELIVERIES: 89,
+    HAPPY_PATH: 91,
+    DELIVERIES: 85,
 }
 
 

@@ -4,6 +4,7 @@ import inspect
 import re
 
 import pytest
+from shared.tick import GATES_TAKE
 
 from local.paths import ROOT
 from shared.concurrency import decide, governor, limiter
@@ -23,7 +24,6 @@ from shared.pipeline import merge, orphans
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.settings import SETTINGS
-from shared.tick import GATES_TAKE
 from shared.usage.prices import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
 from shared.workloads.registry import MOST_SUMS

@@ -23,7 +23,7 @@ from shared.telemetry.otel import OtelTelemetry
 from shared.telemetry.spans import PIECES, Piece
 from shared.telemetry.telemetry import SILENT, context_of
 from shared.topology import topology
-from tests.pipeline.whole_app import App
+from tests.pipeline.whole_app import WholeApp
 
 CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -62,7 +62,7 @@ def traced():
     seen = Seen()
     with Azurite.start() as own:
         provision(own.connection_string, topology())
-        app = App(own.connection_string, seen.telemetry)
+        app = WholeApp(own.connection_string, seen.telemetry)
         with app.metered, app.others:
             job, _ = app.run("traced", 6)
     return seen, job
@@ -167,7 +167,7 @@ def test_off_loads_no_library():
         "import sys; sys.modules['opentelemetry'] = None\n"
         "from shared.telemetry.choice import Wanted, telemetry, TelemetryMissingError\n"
         "telemetry(Wanted.OFF)\n"
-        "import shared.wiring\n"
+        "import shared.app\n"
         "try: telemetry(Wanted.OTEL)\n"
         "except TelemetryMissingError as error: print(error)\n"
     )

@@ -8,6 +8,7 @@ import pytest
 from azure.core.exceptions import ServiceResponseError
 
 from local.stack import sample_values
+from shared.app import Stores
 from shared.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.settings import Settings
@@ -18,7 +19,6 @@ from shared.usage.prices import load
 from shared.usage.requests import Kind
 from shared.usage.spending import DayBudget
 from shared.usage.tally import Cause, Counted, Tally
-from shared.wiring import day_budget
 from tests.faults.world import ManualClock
 
 PUT = Kind("account", "queue", "work-00", "PutMessage")
@@ -190,7 +190,7 @@ def test_the_app_holds_its_budget_against_the_diary(provisioned, clock, tally):
     """By its setting, its table and its prices; the term of a decision is what comes of it."""
     settings = Settings.parse({**sample_values(), "SLUICE_BUDGET_PER_DAY": "0.01"})
     with Connections(provisioned.connection_string) as connections:
-        term = day_budget(connections, settings)
+        term = Stores(connections).day_budget(settings.budget_per_day)
         assert term(clock.now(), 5) is None
         diary = Diary(connections.tables.get_table_client("usage"), tally, clock)
         tally.add(WRITE, Cause.USEFUL, 10_000)

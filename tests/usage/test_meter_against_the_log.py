@@ -10,7 +10,7 @@ from shared.ledger.records import JobState
 from shared.topology import topology
 from shared.usage.requests import BUS, TABLE
 from tests.benchmarks.request_log import between_marks, kinds, mark
-from tests.pipeline.whole_app import App
+from tests.pipeline.whole_app import WholeApp
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def logging_azurite():
 def test_what_the_meter_counts_is_what_the_emulator_was_asked(logging_azurite):
     """Equal in every kind of request. The one thing that the log does not say is which table a batch was for."""
     mark(logging_azurite.connection_string, "begin-here")
-    app = App(logging_azurite.connection_string)
+    app = WholeApp(logging_azurite.connection_string)
     with app.metered, app.others:
         job, _ = app.run("metered", 20)
-        app.line.tick.run()
+        app.app.tick()
         counted = _as_logged(app.metered.meter.tally.counts()) + _as_logged(app.others.meter.tally.counts())
     mark(logging_azurite.connection_string, "end-here")
     logged = kinds(between_marks(logging_azurite.log, "begin-here", "end-here"))

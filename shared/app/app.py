@@ -1,0 +1,78 @@
+"""One process of the app: one verb for each kind of message, and for the timer."""
+
+from collections.abc import Sequence
+
+from shared.app.stages import Stages
+from shared.app.stores import Stores
+from shared.app.tick import build_tick
+from shared.closing import Closing
+from shared.connections import Connections
+from shared.parked.drain import park_dead_result
+from shared.pipeline.messages import Delivery
+from shared.pipeline.received import Received
+from shared.pipeline.settle import Settled
+from shared.settings import Dequeue, Settings
+from shared.signals import Hint
+from shared.workloads.registry import Workloads
+
+
+class App(Closing):
+    """The stages of one process over the stores of its installation; each verb is safe to call from several threads.
+
+    A further part, such as registration, is built in `shared/app` from `stores` and gets a verb here.
+    """
+
+    def __init__(
+        self, connections: Connections, settings: Settings, workloads: Workloads, *, stores: Stores | None = None
+    ) -> None:
+        """Build every stage; nothing is requested yet. `stores`: made over these connections before."""
+        self.settings, self.stores = settings, stores or Stores(connections)
+        #: Whether signals start the work on the work queues, instead of one trigger for each queue.
+        self.is_pushed = settings.dequeue is Dequeue.PUSH
+        self.stages = stages = Stages(self.stores, settings, workloads)
+        self.following, self._slots = stages.tasks.following, stages.tasks.slots
+        # Built here, and not by whichever thread comes first.
+        self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
+        self._releaser, self._tick = stages.releaser, build_tick(stages)
+        self._drain = stages.tasks.drain(self.process_now) if self.is_pushed else None
+
+    def accept(self, delivery: Delivery) -> None:
+        """Accept a submission and dispatch its chunks."""
+        self._acceptance.handle(delivery)
+
+    def process(self, delivery: Delivery) -> None:
+        """Process a chunk or finish a job, as a trigger delivered it, once this process has a slot for it."""
+        self.following.look()
+        with self._slots.slot(), self.following.gauge.working():
+            self._processor.handle(delivery)
+
+    def process_now(self, delivery: Delivery) -> None:
+        """Process what a task of this process received: the task is the slot."""
+        self.following.look()
+        with self.following.gauge.working():
+            self._processor.handle(delivery)
+
+    def drain(self, signal: bytes) -> None:
+        """Follow the permit in a signal: run tasks until the work queues are empty. Push mode only."""
+        if self._drain is not None:
+            self._drain.on_signal(signal)
+
+    def settle(self, received: Sequence[Received]) -> Settled:
+        """Credit results to their jobs; request the finish of a job whose last chunk has ended. Return the counts."""
+        return self._settler.settle(received)
+
+    def release(self, hint: Hint) -> None:
+        """Start what is held behind a gate that was opened, or continue a dispatch; the flag decides, not the hint."""
+        self._releaser.on_signal(hint)
+
+    def park(self, body: bytes, message_id: str, why: str) -> None:
+        """Park a dead letter of the queue `results`."""
+        park_dead_result(self.stores.parking, body, message_id, why)
+
+    def tick(self) -> None:
+        """Do everything that is due, whichever messages were lost."""
+        self._tick.run()
+
+    def close(self) -> None:
+        """Close what was opened here; the connections are their maker's."""
+        self.stores.close()

@@ -1,0 +1,210 @@
+"""Builds each stage of a process, once, from stores and settings."""
+
+from functools import cached_property, partial
+
+from shared.app.stores import Stores
+from shared.app.tasks import Tasks
+from shared.gate.releaser import Releaser
+from shared.memory import Memory
+from shared.parked.policy import Deliveries
+from shared.payload import Limits, PayloadStores
+from shared.pipeline.accept import Acceptance
+from shared.pipeline.arrivals import Arrivals
+from shared.pipeline.chunk_reader import PayloadReader
+from shared.pipeline.dispatch import Dispatcher
+from shared.pipeline.enclosing import Enclosing
+from shared.pipeline.finish import Finisher, FinishTools
+from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.orphans import Orphans
+from shared.pipeline.process import Processor, Tools
+from shared.pipeline.retention import Retention
+from shared.pipeline.rooms import Rooms, point_at
+from shared.pipeline.settle import Settler
+from shared.pipeline.start import Starter
+from shared.pipeline.sweep import Sweep
+from shared.pipeline.throttle import MOST
+from shared.pipeline.weights import WORK
+from shared.settings import Settings
+from shared.workloads.registry import Workloads
+
+
+class Stages:
+    """The stages of one process, each made at its first use; making one requests nothing."""
+
+    def __init__(self, stores: Stores, settings: Settings, workloads: Workloads) -> None:
+        self.stores, self.settings, self.workloads = stores, settings, workloads
+        self.clock, self.telemetry = stores.clock, stores.connections.telemetry
+        #: Lent to chunks and submissions alike: one bound for the process.
+        self.memory, self.limits = Memory(WORK), Limits()
+        self.deliveries = Deliveries(stores.attempts, settings.poison)
+        self.tasks = Tasks(stores, settings)
+
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        """Accepts submissions."""
+        stores = self.stores
+        acceptance = Acceptance(
+            ledger=stores.ledger,
+            stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
+            plans=stores.plans,
+            ids=stores.ids,
+            gates=stores.held_work,
+            start=self.starter.start,
+            pending=stores.pending,
+            clock=self.clock,
+            sums={name: self.workloads.named(name).sums for name in self.workloads},
+            limits=self.limits,
+            chunk_items=self.settings.chunk_items,
+            overdue=self.settings.chunk_overdue,
+            memory=self.memory,
+            telemetry=self.telemetry,
+        )
+        return Arrivals(acceptance, stores.parking, self.deliveries)
+
+    @cached_property
+    def starter(self) -> Starter:
+        """Dispatches jobs that may start and holds the others."""
+        stores = self.stores
+        return Starter(
+            ledger=stores.ledger,
+            gates=stores.held_work,
+            dispatcher=self.dispatcher,
+            hints=stores.signals,
+            pending=stores.pending,
+            clock=self.clock,
+        )
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Puts chunks on the work queues."""
+        stores, finish = self.stores, self.finish_call
+        return Dispatcher(
+            ledger=stores.ledger,
+            plans=stores.plans,
+            enclose=Enclosing(PayloadStores(stores.container, self.limits), self.limits),
+            send=stores.put,
+            finish=lambda job: finish.send(job.job, job.revision),
+            clock=self.clock,
+            work_queues=self.settings.work_queues,
+            most_puts=partial(self.tasks.following.puts, MOST),
+            waking=self.tasks.waking,
+            memory=self.memory,
+            telemetry=self.telemetry,
+        )
+
+    @cached_property
+    def finish_call(self) -> FinishCall:
+        """Requests the finish of jobs."""
+        return FinishCall(self.stores.put, self.stores.pending, self.clock, self.tasks.waking)
+
+    @cached_property
+    def processor(self) -> Processor:
+        """Processes chunks and finishes jobs."""
+        stores = self.stores
+        return Processor(
+            Tools(
+                workloads=self.workloads,
+                read=PayloadReader(PayloadStores(stores.container), self.memory),
+                results=stores.results,
+                send=stores.send_result,
+                parking=stores.parking,
+                deliveries=self.deliveries,
+                finishing=self.finisher,
+                clock=self.clock,
+                telemetry=self.telemetry,
+            )
+        )
+
+    @cached_property
+    def finisher(self) -> Finisher:
+        """Finishes jobs."""
+        stores = self.stores
+        return Finisher(
+            FinishTools(
+                ledger=stores.ledger,
+                results=stores.container("results"),
+                outputs=stores.container("outputs"),
+                totals=stores.totals,
+                workloads=self.workloads,
+                outbox=stores.outbox,
+                clock=self.clock,
+                merged_most=self.settings.merged_most,
+                telemetry=self.telemetry,
+            )
+        )
+
+    @cached_property
+    def settler(self) -> Settler:
+        """Credits results to jobs."""
+        stores = self.stores
+        return Settler(
+            stores.ledger,
+            self.finish_call,
+            stores.parked_table,
+            self.clock,
+            policy=self.settings.poison,
+            telemetry=self.telemetry,
+        )
+
+    @cached_property
+    def releaser(self) -> Releaser:
+        """Starts what is held behind gates."""
+        stores = self.stores
+        return Releaser(
+            stores.held_work,
+            self.starter,
+            stores.receipts,
+            stores.signals,
+            clock=self.clock,
+            telemetry=self.telemetry,
+        )
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        """Follows the pointers to jobs."""
+        stores = self.stores
+        return Sweep(
+            ledger=stores.ledger,
+            pending=stores.pending,
+            starter=self.starter,
+            dispatcher=self.dispatcher,
+            finish=self.finish_call,
+            retention=Retention(
+                ledger=stores.ledger,
+                parked=stores.parked_table,
+                pending=stores.pending,
+                plans=stores.plans,
+                container=stores.container,
+                clock=self.clock,
+                period=self.settings.retention,
+            ),
+            clock=self.clock,
+            overdue=self.settings.chunk_overdue,
+        )
+
+    @cached_property
+    def orphans(self) -> Orphans:
+        """Sweeps payloads without a submission."""
+        stores = self.stores
+        return Orphans(
+            ledger=stores.ledger,
+            parked=stores.parked_table,
+            pending=stores.pending,
+            container=stores.container,
+            queue=stores.connections.queues.get_queue_client,
+            rooms=self.settings.rooms,
+            clock=self.clock,
+            retention=self.settings.retention,
+        )
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """Looks after containers and queues of rooms."""
+        stores = self.stores
+        return Rooms(
+            rooms=self.settings.rooms,
+            blobs=stores.connections.blobs,
+            queues=stores.connections.queues,
+            pending=stores.pending,
+            clock=self.clock,
+        )

@@ -1,0 +1,156 @@
+"""Every table, container, queue and topic of an installation, each made once; and a person's operations on them."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cached_property, partial
+from typing import Final
+
+from shared.answers import expecting_an_answer
+from shared.audit import AuditTable
+from shared.clock import Clock, SystemClock
+from shared.closing import Closing
+from shared.concurrency.fleet_table import FleetTable
+from shared.concurrency.recorder import Recorder
+from shared.concurrency.rules_blob import RulesBlob
+from shared.connections import Connections
+from shared.dequeue.slots import CONTAINER, BlobSlots
+from shared.dequeue.work_queue import WorkQueue
+from shared.gate.gates import Gates
+from shared.gate.held import HeldTable
+from shared.gate.held_work import NEVER_EXPIRES, PARALLEL, HeldWork
+from shared.gate.operator import Operator
+from shared.gate.overview import Overview, overview
+from shared.gate.receipts import ReceiptTable
+from shared.ids import BlobStore, RangeGenerator
+from shared.ledger.table_ledger import TableLedger
+from shared.outbox import BusAnnouncements, Outbox
+from shared.parked.effects import LedgerEffects
+from shared.parked.operator import ParkedOperator
+from shared.parked.parked_table import ParkedTable
+from shared.parked.parking import Parking
+from shared.parked.policy import Attempts
+from shared.parked.put_back import QueuesPutBack, nobody
+from shared.parked.replay import Replayer
+from shared.pending import OUTBOX_POINTER, PendingTable
+from shared.pipeline.chunk_result import ResultStore
+from shared.pipeline.finish import is_finishing
+from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.resume import Resume
+from shared.pipeline.send_result import BusResults
+from shared.pipeline.totals import TotalsTable
+from shared.signals import BusPermits, BusSignals, NoSignals, Signals
+from shared.topology import work_queue_names
+from shared.usage.diary import Diary, noted_on
+from shared.usage.prices import load
+from shared.usage.spending import DayBudget
+
+#: Seconds for which a received message is hidden, and a failed one before it is tried again: as host.json has it.
+VISIBILITY: Final = 30
+#: The sequence that transactions of all jobs are numbered by.
+TRANSACTION_IDS: Final = "transactions"
+
+
+class Stores(Closing):
+    """The stores of one installation, to be closed when done; making them requests nothing."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        clock: Clock | None = None,
+        signals: Signals | None = None,
+        parallel: int = PARALLEL,
+    ) -> None:
+        self.connections, self.clock = connections, clock or SystemClock()
+        table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
+        self.ledger = TableLedger(table("jobs"), table("jobindex"))
+        self.pending = PendingTable(table("pending"))
+        self.plans = PlanStore(self.container)
+        self.results = ResultStore(self.container("results"))
+        self.totals = TotalsTable(table("totals"))
+        self.audit = AuditTable(table("audit"), self.clock)
+
+        self.gates = Gates(lambda name: BlobStore(self.container("gates"), name))
+        self.held = HeldTable(table("held"))
+        self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock, parallel)
+        self.receipts = ReceiptTable(table("receipts"))
+        self.signals = signals or (BusSignals(connections) if connections.has_bus else NoSignals())
+
+        self.parked_table = ParkedTable(table("parked"), self.container("parked"))
+        self.attempts = Attempts(table("parked"))
+        self.parking = Parking(self.parked_table, self.clock)
+
+        self.fleet = FleetTable(table("decisions"))
+        self.rules = RulesBlob(self.container("settings"))
+        self.traces = Recorder(self.container("settings"))
+        self.slots = BlobSlots(self.container(CONTAINER), self.clock)
+        self.usage = table("usage")
+
+        # Each opens its connection to the bus when it sends first.
+        self.send_result = BusResults(connections)
+        self.send_permits = BusPermits(connections)
+        self.outbox = Outbox(
+            self.ledger,
+            self.pending,
+            BusAnnouncements(connections),
+            self.clock,
+            kind=OUTBOX_POINTER,
+            awaits=partial(is_finishing, self.ledger),
+        )
+
+    def sequence(self, name: str) -> BlobStore:
+        """Build the store of a sequence of ids."""
+        return BlobStore(self.container("ids"), name)
+
+    @cached_property
+    def ids(self) -> RangeGenerator:
+        """The ids of transactions; a job takes one block, as large as it is, so there is nothing to fetch ahead."""
+        return RangeGenerator(self.sequence(TRANSACTION_IDS), prefetch=False)
+
+    @cached_property
+    def diary(self) -> Diary:
+        """The notes of this process on its requests."""
+        return Diary(self.usage, self.connections.meter.tally, self.clock)
+
+    @property
+    def gate_operator(self) -> Operator:
+        """Opens, closes and plans gates for a person."""
+        return Operator(self.gates, self.pending, self.audit, self.signals, self.clock)
+
+    @property
+    def job_operator(self) -> Resume:
+        """Lets paused jobs go on for a person."""
+        finish = FinishCall(self.put, self.pending, self.clock)
+        return Resume(ledger=self.ledger, finish=finish, pending=self.pending, hints=self.signals, clock=self.clock)
+
+    def parked_operator(
+        self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody
+    ) -> ParkedOperator:
+        """Build the operator that replays and discards for a person; `wake` is called for work that was put back."""
+        put_back = QueuesPutBack(self.connections.queues, self.send_result, wake)
+        replayer = Replayer(self.parked_table, put_back, LedgerEffects(self.ledger), self.clock, pause)
+        return ParkedOperator(self.parked_table, replayer, self.audit)
+
+    def put(self, queue: str, message: str) -> None:
+        """Put a message on a storage queue, where it stays until it is taken."""
+        with expecting_an_answer(f"put a message on queue {queue!r}"):
+            self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
+
+    def work_queues(self, number: int) -> list[WorkQueue]:
+        """Build the work queues as a listener takes them."""
+        clients = (self.connections.queues.get_queue_client(name) for name in work_queue_names(number))
+        return [WorkQueue(client, self.clock, VISIBILITY) for client in clients]
+
+    def day_budget(self, budget: Decimal | None) -> DayBudget:
+        """Build the budget of the day; it costs a request a decision, and none where there is no budget."""
+        return DayBudget(budget=budget, prices=load(), noted_on=lambda day: noted_on(self.usage, day))
+
+    def gates_overview(self) -> list[Overview]:
+        """Read every gate that has a blob or holds something, by name."""
+        return overview(self.container("gates"), self.gates, self.held)
+
+    def close(self) -> None:
+        """Close the connections to the bus that were opened here."""
+        self.send_result.close()
+        self.send_permits.close()
