@@ -1,4 +1,4 @@
-"""`sluice cost`: what jobs, months and choices cost, by prices that are data. Reads the ledger; the app may be down."""
+"""`sluice cost`: the price of jobs, months and choices, from a table. Reads the ledger, so the app may be down."""
 
 import json
 from contextlib import suppress
@@ -61,7 +61,7 @@ PollingOption = Annotated[int, typer.Option(min=1, max=3600, help="Seconds betwe
 def job_bill(
     job: JobArgument, prices: PricesOption = None, settings: SettingsOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Bill one job, beside what one message for each transaction costs."""
+    """Bill one job, beside the price of one message per transaction."""
     table = load(prices)
     with connected(settings) as connections:
         bill = bill_of(find_job(Stores(connections).ledger, job), table)
@@ -77,13 +77,13 @@ def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
     prices: PricesOption = None,
     settings: SettingsOption = None,
     *,
-    days: Annotated[int, typer.Option(min=1, max=365, help="How far back to look for jobs.")] = 30,
+    days: Annotated[int, typer.Option(min=1, max=365, help="How many days of jobs to read.")] = 30,
     push: PushOption = False,
     instances: InstancesOption = 1,
     polling: PollingOption = 60,
     as_json: JsonOption = False,
 ) -> None:
-    """Forecast a month: the work as it was, idleness by everybody who asks, and the fixed charges."""
+    """Forecast a month: work like the last days, polling when idle, and the fixed charges."""
     demand = _demand(trace, settings, days)
     found = month(
         demand, Installation(is_push=push, instances=instances, polling_seconds=polling), table := load(prices)
@@ -104,7 +104,7 @@ def day(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Add up what all processes have noted of a day: by queue, container and table, and why."""
+    """Add up the requests that all processes noted on a day: by queue, container, table and cause."""
     wanted, table = (when or datetime.now(UTC)).date(), load(prices)
     with connected(settings) as connections:
         counts = noted_on(Stores(connections).usage, wanted)
@@ -123,7 +123,7 @@ def idle(
     rooms: Annotated[int, typer.Option(min=0, max=MOST_ROOMS, help="Rooms beside the common one.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """List who asks for what on a day without work."""
+    """List the requests of a day without work, by their sender."""
     askers = idle_day(Installation(is_push=push, rooms=rooms, instances=instances, polling_seconds=polling))
     if as_json:
         typer.echo(json.dumps(view.idle_document(askers)))
@@ -150,7 +150,7 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
     interval: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between polls.")] = 1.0,
     permits: Annotated[int, typer.Option(min=1, help="Permits of one awakening.")] = 1,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks that a permit starts.")] = 4,
-    days: Annotated[int, typer.Option(min=1, max=365, help="How far back to look for jobs.")] = 30,
+    days: Annotated[int, typer.Option(min=1, max=365, help="How many days of jobs to read.")] = 30,
     stored: Annotated[
         int | None, typer.Option(min=1, help="Stored bytes of a payload; else the median of the last jobs.")
     ] = None,
@@ -212,7 +212,7 @@ def _fleet(rules: Rules, tasks: int) -> Fleet:
 
 
 def median_stored(plans: PlanStore, jobs: list[Job]) -> int | None:
-    """Return the median of what the payloads of the newest jobs take; None when no plan is left."""
+    """Return the median stored size of the newest jobs' payloads, or None if no plan is left."""
     sizes = []
     for job in jobs[:MOST_PLANS]:
         # The plans of old jobs are swept with their payloads.

@@ -1,4 +1,4 @@
-"""How `sluice cost compare` shows choices: where they cross, and on which side what was measured is."""
+"""Output of `sluice cost compare`: crossing points, and the side of the measured work."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,12 +21,12 @@ class Comparison:
     work: tuple[Work, ...]
     span: timedelta
     wakings: tuple[Waking, ...] = ()
-    #: Stored bytes of a payload, measured or as somebody said.
+    #: Stored bytes of a payload, measured or given.
     stored: int | None = None
 
     @property
     def wakes_a_day(self) -> Decimal:
-        """How often a day work came when there was none."""
+        """How often per day work came to empty queues."""
         return a_day(wakes(self.work), self.span)
 
     @property

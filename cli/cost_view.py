@@ -1,4 +1,4 @@
-"""How `sluice cost` shows amounts: tables for people, one JSON shape a command for programs."""
+"""How `sluice cost` shows amounts: tables for people, one JSON shape per command for programs."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -19,7 +19,7 @@ MILLION = 1_000_000
 
 
 def print_job(bill: JobBill, console: Console) -> None:
-    """Print the bill of a job beside what came of it."""
+    """Print the bill of a job beside its result."""
     job, table = bill.job, Table("why", "billed as", "requests", "amount", title=f"What job {bill.job.job} cost")
     for part in bill.parts:
         for charge, number, amount in part.bill.lines:
@@ -32,7 +32,7 @@ def print_job(bill: JobBill, console: Console) -> None:
     console.print(
         f"{job.job} is {job.state.value}: {job.totals.accepted.items:,} of {job.items:,} transactions accepted, "
         f"{job.totals.rejected.items:,} rejected, {job.totals.parked.items:,} parked. "
-        f"{bill.each:.4f} requests a transaction, {money(_million(bill.total, job.items))} a million transactions."
+        f"{bill.each:.4f} requests per transaction, {money(_million(bill.total, job.items))} per million transactions."
     )
     console.print(
         f"One message for each transaction: {bill.one_by_one.requests:,} requests, {money(bill.one_by_one.total)}; "
@@ -42,7 +42,7 @@ def print_job(bill: JobBill, console: Console) -> None:
 
 
 def by_the_batch(items: int, prices: Prices) -> str:
-    """Return what the same messages cost when they are taken 32 at a time."""
+    """Return the price of the same messages if 32 are received at a time."""
     requests = 2 * items + -(-items // TAKEN_AT_ONCE)
     amount = price(useful(queue=requests), prices).total
     return f"taken {TAKEN_AT_ONCE} at a time {requests:,}, {money(amount)}"
@@ -81,8 +81,8 @@ def print_month(found: Month, prices: Prices, console: Console) -> None:
         assumed = "" if item.is_proven else " [dim](assumed)[/dim]"
         table.add_row(f"{item.what}{assumed}", f"{item.requests:,}" if item.requests else "", money(item.amount))
     table.add_section()
-    table.add_row("what is known", "", money(found.total()))
-    table.add_row("with what is assumed", "", money(found.total(with_assumed=True)))
+    table.add_row("known items", "", money(found.total()))
+    table.add_row("with assumed items", "", money(found.total(with_assumed=True)))
     console.print(table)
     console.print(f"Not in it: stored bytes, log ingestion, traffic, executions. Prices: {prices}")
 
@@ -105,7 +105,7 @@ def month_document(found: Month, prices: Prices) -> dict[str, object]:
 
 
 def print_day(when: date, counts: Mapping[Counted, int], prices: Prices, console: Console) -> None:
-    """Print what was noted of a day."""
+    """Print the requests noted on a day."""
     table = Table("service", "entity", "operation", "why", "requests", prices.currency, title=f"Noted on {when} (UTC)")
     for (kind, cause), number in sorted(counts.items()):
         amount = price(usage_of_counts({Counted(kind, cause): number}), prices).total
@@ -118,7 +118,7 @@ def print_day(when: date, counts: Mapping[Counted, int], prices: Prices, console
 
 
 def day_document(when: date, counts: Mapping[Counted, int], prices: Prices) -> dict[str, object]:
-    """Return what was noted of a day as JSON has it."""
+    """Return the requests noted on a day as JSON."""
     rows = [{**kind._asdict(), "cause": cause.value, "requests": number} for (kind, cause), number in counts.items()]
     return {
         "day": when.isoformat(),
@@ -131,7 +131,7 @@ def day_document(when: date, counts: Mapping[Counted, int], prices: Prices) -> d
 
 
 def idle_table(askers: list[Asker]) -> Table:
-    """Return who asks for what on a day without work."""
+    """Return the requests of a day without work, by their sender."""
     table = Table("who", "what", "requests a day", title="A day without work")
     for one in askers:
         table.add_row(one.who, one.what, f"{one.a_day:,}{'' if one.is_proven else ' (assumed)'}")
@@ -154,7 +154,7 @@ def print_example(example: IdlePolling, prices: Prices, console: Console) -> Non
     table.add_row("as published", "", f"{PRINTED}")
     minute = IdlePolling(seconds=Decimal(60))
     table.add_row("one thread, once a minute", f"{minute.a_day:,}", f"{minute.month_each.normalize()}")
-    table.add_row("push: the listener asks for nothing", "0", "0")
+    table.add_row("push: the listener makes no request", "0", "0")
     for is_push in (False, True):
         askers = [one for one in idle_day(Installation(is_push=is_push)) if one.is_proven]
         here = sum(one.a_day for one in askers)

@@ -1,4 +1,4 @@
-"""Looks whether everything that Sluice needs is there and answers, one finding for each entity of the topology."""
+"""Checks that every entity of the topology exists and responds, with one finding per entity."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ REFUSED = "refuses your login: run `az login`, and have an owner give you the ro
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: `problem` is empty where it is as it should be."""
+    """One checked entity, with an empty `problem` if it is right."""
 
     kind: str
     name: str
@@ -37,7 +37,7 @@ class Finding:
 
 
 def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding for each entity; settings that make no sense raise SettingsError first."""
+    """Yield a finding per entity. Raise SettingsError first if the settings are wrong."""
     parsed = Settings.parse(settings)
     wanted = topology(parsed.work_queues, [rooms(parsed.rooms)])
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
@@ -60,7 +60,7 @@ def _bus(connections: Connections, wanted: Topology) -> Iterator[Finding]:
         found = _look(*first)
         yield found
         if found.problem.startswith(NO_ANSWER):
-            # It says it for all: each further attempt would wait as long again.
+            # One answer stands for all: each further attempt would wait as long again.
             yield from (Finding(kind, name, found.problem) for kind, name, _ in rest)
             return
         with ThreadPoolExecutor(BUS_LOOKS_AT_ONCE) as pool:

@@ -1,4 +1,4 @@
-"""`sluice gate`: open and close gates, look at them, wait for them. It needs storage only; the app may be down."""
+"""`sluice gate`: opens, closes and shows gates, and waits for them. Needs storage only, not the app."""
 
 import json
 from datetime import UTC, datetime
@@ -71,7 +71,7 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
 def _question(stores: Stores, name: str, at: datetime | None) -> str:
     held, state = stores.held.summary(name), stores.gates.read(name)
     when = f"At {view.moment(at)} UTC this starts" if at else "This starts"
-    doubt = "" if held.count or state.changes else f" (nobody ever used gate {name}: is it spelt like this?)"
+    doubt = "" if held.count or state.changes else f" (gate {name} was never used: is it spelt like this?)"
     return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
 
 
@@ -84,7 +84,7 @@ def close_gate(
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Close a gate: what comes from now on waits, and a planned opening is taken back."""
+    """Close a gate: work from now on waits, and a planned opening is cancelled."""
     with connected(settings) as connections:
         stores = Stores(connections)
         outcome = stores.gate_operator.close(name, by=by, why=why)
@@ -109,7 +109,7 @@ def _report(name: str, outcome: Outcome, held: HeldSummary, *, as_json: bool) ->
 
 @app.command()
 def status(name: GateArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
-    """Show a gate: its state and history, what waits behind it, who saw the last opening and how late."""
+    """Show a gate: state, history, held work, and who saw the last opening how late."""
     with connected(settings) as connections:
         stores = Stores(connections)
         state = stores.gates.read(name)
@@ -123,7 +123,7 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
 
 @app.command("list")
 def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
-    """Show every gate, also those that were never opened, with what waits behind them and for how long."""
+    """Show every gate, also those never opened, with the held work and its age."""
     with connected(settings) as connections:
         rows = Stores(connections).gates_overview()
     if as_json:
@@ -140,7 +140,7 @@ def wait(
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait until a gate is open, then end with status 0; so a script can begin with it."""
+    """Wait until a gate is open, then end with status 0, so that a script can begin with it."""
     with connected(settings) as connections, Release(connections, name) as release:
         try:
             receipt = release.wait(timeout)

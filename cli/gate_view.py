@@ -35,7 +35,7 @@ def gate_document(gate: str, state: GateState, held: HeldSummary) -> dict[str, o
 
 
 def outcome_document(gate: str, outcome: Outcome, held: HeldSummary) -> dict[str, object]:
-    """Return what a command did as JSON has it."""
+    """Return the effect of a command as JSON."""
     document = gate_document(gate, outcome.after, held)
     return {**document, "changed": outcome.is_changed, "unsignalled": outcome.unsignalled}
 
@@ -50,14 +50,14 @@ class Status:
 
     @property
     def spreads(self) -> dict[SeenBy, Spread]:
-        """How late the nodes were for the last epoch, by how they saw it."""
+        """The lags of the nodes for the last epoch, by the way they saw it."""
         here = [receipt for receipt in self.receipts if receipt.epoch == self.row.state.epoch]
         found = {how: spread(receipt for receipt in here if receipt.how is how) for how in SeenBy}
         return {how: one for how, one in found.items() if one}
 
     @property
     def stragglers(self) -> dict[str, str]:
-        """Who is late or missing for the last epoch, and why it counts as that."""
+        """Nodes that are late or missing for the last epoch, with the reason."""
         return stragglers(self.receipts, self.row.state.epoch)
 
 
@@ -86,7 +86,7 @@ def _spread_fields(found: Spread) -> dict[str, object]:
 
 
 def show_overview(console: Console, rows: list[Overview], now: datetime) -> None:
-    """Print all gates, and name those behind which work waits in silence."""
+    """Print all gates, and name those that hold work but were never opened."""
     table = Table("gate", "state", "epoch", "opens at (UTC)", "held", "the oldest waits", title="Gates")
     for row in rows:
         waits = age(row.held.oldest, now)
@@ -98,7 +98,7 @@ def show_overview(console: Console, rows: list[Overview], now: datetime) -> None
             console.print(clean(row.problem))
         if row.holds_in_silence:
             console.print(
-                f"{row.held.count} held behind {row.gate} for {age(row.held.oldest, now)}, and nobody ever opened it: "
+                f"{row.held.count} held behind {row.gate} for {age(row.held.oldest, now)}, and it was never opened: "
                 f"check its spelling, or type: sluice gate open {row.gate}",
                 markup=False,
             )
@@ -134,14 +134,14 @@ def _history(state: GateState) -> Table:
 
 
 def state_words(state: GateState) -> str:
-    """Return the state as a person says it."""
+    """Return the state in words."""
     if not state.is_open:
         return "closed" if state.epoch else "closed, never opened"
     return "open, once" if state.once else "open"
 
 
 def plan_words(state: GateState) -> str:
-    """Return when it is going to be opened, or a dash."""
+    """Return the planned opening, or a dash."""
     if state.scheduled is None:
         return "-"
     return moment(state.scheduled.at) + (" once" if state.scheduled.once else "")

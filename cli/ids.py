@@ -1,4 +1,4 @@
-"""`sluice ids`: draw numbers, tell the story of one, and look at a sequence."""
+"""`sluice ids`: draws numbers, explains one, and shows a sequence."""
 
 import json
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from shared.ids import Event, Explanation, RangeGenerator, explain_in, read_sequ
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
 
-app = typer.Typer(help="Unique ids: draw numbers, tell who held one, look at a sequence.", no_args_is_help=True)
+app = typer.Typer(help="Unique ids: draw numbers, explain one, show a sequence.", no_args_is_help=True)
 
 SequenceArgument = Annotated[str, typer.Argument(help="The sequence, for instance ordernumber.", metavar="SEQUENCE")]
 
@@ -29,10 +29,10 @@ def next_ids(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw numbers; they are used up, whatever becomes of them."""
+    """Draw numbers. Drawn numbers are used up."""
     with connected(settings) as connections:
         store = Stores(connections).sequence(sequence)
-        # Exactly what is asked for: a prefetched range would be a gap as soon as this command ends.
+        # Draws no more than `count`: a prefetched range would be a gap as soon as this command ends.
         with RangeGenerator(store, prefetch=False) as ids:
             block = ids.next_ids(count)
     if as_json:
@@ -44,12 +44,12 @@ def next_ids(
 @app.command()
 def explain(
     sequence: SequenceArgument,
-    number: Annotated[int, typer.Argument(help="The number whose story is asked for.")],
+    number: Annotated[int, typer.Argument(help="The number to explain.")],
     settings: SettingsOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell who held a number, when, and why it may be missing."""
+    """Explain a number: its holder, the time, and why it may be missing."""
     with connected(settings) as connections:
         told = explain_in(Stores(connections).sequence(sequence), number)
     typer.echo(json.dumps(_story(sequence, told)) if as_json else str(told))
@@ -57,7 +57,7 @@ def explain(
 
 @app.command()
 def status(sequence: SequenceArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
-    """Show the next free number of a sequence and who reserved last."""
+    """Show the next free number of a sequence and the last reservation."""
     with connected(settings) as connections:
         page = read_sequence(Stores(connections).sequence(sequence))
     if page is None:

@@ -91,7 +91,7 @@ def _words(tally: Tally) -> str:
 
 
 def on_its_way(job: Job, now: datetime) -> str:
-    """Return where a job is that somebody watches, when it will end, and whether that is too late."""
+    """Return the progress of a watched job, its predicted end, and whether that is too late."""
     predicted = None if job.finished_at else progress(job, now).predicted
     end = f"ends about {predicted.astimezone(UTC):%H:%M:%S} UTC" if predicted else ""
     return ", ".join(words for words in (f"{job.job} {job.state.value}", end, _risk(job, now)) if words)

@@ -1,4 +1,4 @@
-"""`sluice jobs`: what was accepted, how far it is, and what came of it. Reads the ledger; the app may be down."""
+"""`sluice jobs`: accepted jobs, their progress and results. Reads the ledger, so the app may be down."""
 
 import json
 import time
@@ -16,9 +16,9 @@ from shared.audit import Command
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import FINISHED, Job, JobState
 
-#: Seconds between two looks of `watch`: each is a request that somebody pays for.
+#: Seconds between two reads of `watch`: each read is a billed request.
 LOOK_EVERY = 1.0
-#: `watch` ends here: what comes next is a person's to do.
+#: `watch` ends in these states: the next step is a person's.
 STOPS = FINISHED | {JobState.PAUSED, JobState.BURIED}
 GOOD = frozenset({JobState.COMPLETE})
 
@@ -70,7 +70,7 @@ def watch(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch one job until it has ended; a job that was not accepted yet is waited for."""
+    """Watch one job until it ends. Waits for a job that was not accepted yet."""
     with connected(settings) as connections:
         found = _watched(Stores(connections).ledger, job, timeout, is_shown=not as_json)
     if found is None:
@@ -94,7 +94,7 @@ def resume_job(
     *,
     yes: YesOption = False,
 ) -> None:
-    """Let a paused job go on: what is parked so far does not pause it again."""
+    """Let a paused job go on: chunks parked so far do not pause it again."""
     with connected(settings) as connections:
         stores = Stores(connections)
         found = find_job(stores.ledger, job)
@@ -127,7 +127,7 @@ def _show_progress(bar: Progress, task: TaskID, job: Job | None) -> None:
 
 
 def find_job(ledger: Ledger, job: str) -> Job:
-    """Return the job, or end with what to do when there is none."""
+    """Return the job, or end with a remedy if it does not exist."""
     found = ledger.read(job)
     if found is None:
         typer.echo(f"sluice: there is no job {job!r}: `sluice jobs list` shows the last ones", err=True)

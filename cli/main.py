@@ -1,4 +1,4 @@
-"""The `sluice` command: its options, its output, its exit status. What it does is in the module of each command."""
+"""The `sluice` command: its options, its output, its exit status. Each command has a module of its own."""
 
 import json
 import logging
@@ -55,7 +55,7 @@ def root(
 
 @app.command()
 def doctor(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
-    """Look whether every queue, container, table and bus entity is there and answers."""
+    """Check that every queue, container, table and bus entity exists and responds."""
     findings = list(examination.examine(load(settings)))
     problems = [finding for finding in findings if finding.problem]
     if as_json:
@@ -75,8 +75,8 @@ def _table(findings: list[examination.Finding]) -> Table:
 
 
 def main() -> None:
-    """Run the command; what is wrong with the call or the settings is one line."""
-    # What the library logs on its way to an error, the error says again, and once is enough for a person.
+    """Run the command. A fault of the call or the settings is one line."""
+    # The error repeats the library's log lines, and a person needs them once.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         app()

@@ -1,4 +1,4 @@
-"""What every command shares: its common options, its exit statuses, its connections."""
+"""Common options, exit statuses and connections of all commands."""
 
 import getpass
 import socket
@@ -17,7 +17,7 @@ from shared.connections import Connections
 PROBLEM_FOUND, WRONG_CALL = 1, 2
 
 SettingsOption = Annotated[
-    Path | None, typer.Option("--settings", help="A settings file to read instead of the ones looked for.")
+    Path | None, typer.Option("--settings", help="The settings file to read instead of the default ones.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
 
@@ -29,16 +29,16 @@ def _user() -> str:
 WhyOption = Annotated[
     str, typer.Option(help="Kept in the audit, and in the history where there is one.", metavar="TEXT")
 ]
-ByOption = Annotated[str, typer.Option(help="Who does it, for the audit.", default_factory=_user)]
+ByOption = Annotated[str, typer.Option(help="The operator's name, for the audit.", default_factory=_user)]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def moment(text: str) -> datetime:
-    """Return a time that somebody typed, in UTC."""
+    """Return a typed time in UTC."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no time: write for instance 2026-11-21T09:00Z") from error
+        raise typer.BadParameter(f"{text!r} is not a valid time: use the form 2026-11-21T09:00Z") from error
     if at.tzinfo is None:
         raise typer.BadParameter(f"{text!r} has no time zone: write {text}Z for UTC")
     return at.astimezone(UTC)
@@ -46,6 +46,6 @@ def moment(text: str) -> datetime:
 
 @contextmanager
 def connected(settings: Path | None) -> Iterator[Connections]:
-    """Yield connections to the installation that the settings name, with a person's own login where they hold no key."""
+    """Yield connections to the installation of the settings, with the person's own login if they hold no key."""
     with Connections.parse(load(settings), is_person=True) as connections:
         yield connections

@@ -1,4 +1,4 @@
-"""`sluice parked`: look at what failed for good, replay it, discard it. It reads storage; replaying needs the app running."""
+"""`sluice parked`: shows, replays and discards messages that failed for good. Only a replay needs the app."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ WAVES_SHOWN = 8
 @contextmanager
 def _operator(settings: Path | None) -> Iterator[ParkedOperator]:
     with connected(settings) as connections, Stores(connections) as stores:
-        # The app may run by triggers, which need no waking: then it is a signal that nobody hears.
+        # An app with triggers needs no waking; then no function receives this signal.
         wake = partial(stores.send_permits, [Permit(slot=0, depth=1, tasks=1)])
         yield stores.parked_operator(time.sleep, wake=wake)
 
@@ -53,11 +53,11 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     *,
     job: JobOption = None,
     reason: ReasonOption = None,
-    closed: Annotated[bool, typer.Option("--all", help="Also what is done or discarded.")] = False,
+    closed: Annotated[bool, typer.Option("--all", help="Also entries that are done or discarded.")] = False,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what is parked by cause, the most frequent first; the entries of one cause when it is named."""
+    """List parked entries by cause, the most frequent first. With a cause, list its entries."""
     with _operator(settings) as operator:
         entries = operator.selected(Selection(fingerprint=fingerprint, job=job, reason=reason), closed=closed)
     if fingerprint is not None:
@@ -111,9 +111,9 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     reason: ReasonOption = None,
     key: KeyOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many, the oldest.")] = None,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="Messages a second at most.")] = None,
-    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for what becomes of a wave.")] = 120.0,
-    again: Annotated[bool, typer.Option("--again", help="Also what was replayed and not heard of.")] = False,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many messages per second.")] = None,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for the effects of a wave.")] = 120.0,
+    again: Annotated[bool, typer.Option("--again", help="Also entries that were replayed without an effect yet.")] = False,
     as_job: Annotated[
         str | None, typer.Option("--as", help="The job that an `unnamed` submission is; one entry only.", metavar="JOB")
     ] = None,
@@ -123,7 +123,7 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put entries back on their queues in growing waves; stop when one comes back for the same cause."""
+    """Put entries back on their queues in growing waves. Stop when one comes back for the same cause."""
     selection = _selection(fingerprint, job, reason, key)
     pace = Pace(limit=limit, rate=rate, patience=patience, again=again)
     with _operator(settings) as operator:
@@ -147,7 +147,7 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
 @app.command()
 def discard(  # noqa: PLR0913 - each option of the command is an argument
     by: ByOption,
-    why: Annotated[str, typer.Option(help="Why nobody needs it; kept with each entry.", metavar="TEXT")],
+    why: Annotated[str, typer.Option(help="Why it is not needed; kept with each entry.", metavar="TEXT")],
     fingerprint: FingerprintArgument = None,
     *,
     job: JobOption = None,
@@ -157,9 +157,9 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Close entries for good, with a reason; their transactions stay uncounted."""
+    """Close entries for good, with a reason. Their transactions stay uncounted."""
     if not why.strip():
-        raise typer.BadParameter("say why nobody needs it", param_hint="--why")
+        raise typer.BadParameter("say why it is not needed", param_hint="--why")
     selection = _selection(fingerprint, job, reason, key)
     with _operator(settings) as operator:
         count = len(operator.selected(selection))

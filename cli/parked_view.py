@@ -1,4 +1,4 @@
-"""What `sluice parked` shows: for people as tables, for programs as documents."""
+"""Output of `sluice parked`: tables for people, documents for programs."""
 
 from dataclasses import asdict
 from typing import Any
@@ -77,5 +77,5 @@ def group_document(group: Group) -> dict[str, Any]:
 
 
 def wave_document(wave: Wave) -> dict[str, int]:
-    """Return what became of a wave, for a program."""
+    """Return the effects of a wave, for a program."""
     return {"entries": len(wave.entries), **{fate.name.lower(): wave.count(fate) for fate in Fate}}

@@ -1,4 +1,4 @@
-"""`sluice tune plan`: instances that are there before a gate opens, with their price; and carrying it out, if asked to."""
+"""`sluice tune plan`: plans always-ready instances for a gate, prices them, and sets them with `--apply`."""
 
 import json
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ from shared.usage.prices import load
 
 #: Finished jobs that tell how long a chunk takes.
 LOOKED_AT = 5
-#: Stand in commands for what was not said.
+#: Placeholders in the printed commands for options that were not given.
 UNSAID = {"subscription": "SUBSCRIPTION", "group": "GROUP", "name": "APP"}
 
-GateArgument = Annotated[str, typer.Argument(help="The gate whose held work is planned for.", metavar="GATE")]
+GateArgument = Annotated[str, typer.Argument(help="The gate that holds the work.", metavar="GATE")]
 
 
 def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or one wish
@@ -52,11 +52,11 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
     ] = "",
     name: Annotated[str, typer.Option("--app", help="The app's name.")] = "",
     endpoint: Annotated[str, typer.Option(help="Resource Manager of another cloud.")] = PUBLIC,
-    apply: Annotated[bool, typer.Option("--apply", help="Carry it out; without it nothing is asked of Azure.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Carry it out. Without it no request goes to Azure.")] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan the instances for what a gate holds: the settings, their price, the commands; carried out with --apply."""
+    """Plan the instances for a gate's held work: settings, price, commands. With --apply, set them."""
     site = Site(subscription, group, name)
     if apply and not all((subscription, group, name)):
         raise typer.BadParameter("say which app: --subscription, --resource-group and --app", param_hint="--apply")
@@ -138,7 +138,7 @@ def _print(gate: str, held: Held, wanted: Wanted, found: Plan, site: Site) -> No
     )
     group, name = site.group or UNSAID["group"], site.name or UNSAID["name"]
     commands = "\n".join(az_commands(found, group, name))
-    # As they are, so that they can be copied: no wrapping, no markup.
+    # No wrapping and no markup, so that they can be copied.
     typer.echo(f"\nAzure CLI, the last one takes it back:\n{commands}\n\nBicep:\n{bicep_parameters(found)}")
 
 

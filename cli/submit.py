@@ -1,4 +1,4 @@
-"""`sluice submit`: drops a file of transactions as a job, and says what to type next."""
+"""`sluice submit`: drops a file of transactions as a job, and prints the next commands."""
 
 import hashlib
 import json
@@ -26,7 +26,9 @@ _LONGEST_STEM: Final = 60
 
 def _room(text: str) -> str:
     if text and not is_room(text):
-        raise typer.BadParameter(f"{text!r} is no room: small letters, digits and single hyphens, such as team-a")
+        raise typer.BadParameter(
+            f"{text!r} is not a room: use small letters, digits and single hyphens, such as team-a"
+        )
     return text
 
 
@@ -43,7 +45,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     ],
     *,
     job: Annotated[
-        str | None, typer.Option(help="The job's id; made of the file's name and content when it is not given.")
+        str | None, typer.Option(help="The job's id; by default made from the file's name and content.")
     ] = None,
     room: Annotated[
         str, typer.Option(help="The room to drop it into; without it the common one.", callback=_room)
@@ -61,11 +63,11 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish a file of transactions as one job; the same file again is the same job and counts once."""
+    """Publish a file of transactions as one job. The same file again is the same job and counts once."""
     with connected(settings) as connections:
         if gate and Stores(connections).gates.read(gate) == GateState():
             typer.echo(
-                f"sluice: nobody has ever opened or closed a gate {gate!r}: the job waits until "
+                f"sluice: gate {gate!r} was never opened or closed: the job waits until "
                 f"`sluice gate open {gate}` (check the spelling)",
                 err=True,
             )

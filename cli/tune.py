@@ -1,4 +1,4 @@
-"""`sluice tune`: how many tasks may run and why, what other rules would have done, and what a volume takes."""
+"""`sluice tune`: the allowed tasks with their reasons, other rules on a trace, and the capacity for a volume."""
 
 import json
 from dataclasses import asdict
@@ -26,8 +26,8 @@ from shared.errors import TraceRefusedError
 from shared.usage.prices import load
 
 app = typer.Typer(
-    help="Concurrency: how many tasks may run, why, and what other rules would have done.\n\nStatus: 0 done, 1 what was "
-    "asked for is not there or the rules are wrong, 2 the call makes no sense.",
+    help="Concurrency: how many tasks may run, why, and what other rules would have done.\n\nStatus: 0 done, 1 a version or day "
+    "does not exist or the rules are wrong, 2 the call makes no sense.",
     no_args_is_help=True,
 )
 rules = typer.Typer(help="The rules of an operator: look at them, check them, put them in force.", no_args_is_help=True)
@@ -39,7 +39,7 @@ FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metav
 
 @app.command()
 def show(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
-    """Show what is decided now, every term of it, the rules in force and who works."""
+    """Show the present decision with every term, the rules in force, and the working processes."""
     with connected(settings) as connections:
         fleet = Stores(connections).fleet.read()
     now = datetime.now(UTC)
@@ -75,7 +75,7 @@ def dry_run(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what these rules would have done with a trace, beside the built-in ones: delay, requests, price."""
+    """Replay a trace with these rules and the built-in ones: delay, requests, price."""
     wanted, replayed = parse(file.read_text(encoding="utf-8")), _read(trace)
     table = load(prices)
     outcomes = [
@@ -99,7 +99,7 @@ def capacity(  # noqa: PLR0913 - each is an option
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what an hourly volume takes: tasks, instances, queues, requests a second, price."""
+    """Print the needs of an hourly volume: tasks, instances, queues, requests per second, price."""
     volume, table = Load(transactions, chunk, seconds, tasks), load(prices)
     rows = plans(volume, table)
     if as_json:
@@ -123,7 +123,7 @@ def get_trace(
     try:
         wanted = datetime.fromisoformat(day) if day else datetime.now(UTC)
     except ValueError as error:
-        raise typer.BadParameter(f"{day!r} is no day, for instance 2026-11-20") from error
+        raise typer.BadParameter(f"{day!r} is not a day: use the form 2026-11-20") from error
     with connected(settings) as connections:
         found = Stores(connections).traces.read(wanted)
     if found is None:
@@ -148,7 +148,7 @@ def get_rules(
 
 @rules.command("check")
 def check_rules(file: FileArgument) -> None:
-    """Say what is wrong with rules, line by line; needs no installation."""
+    """Check rules and print faults line by line. Needs no installation."""
     found = lint(file.read_text(encoding="utf-8"))
     for problem in [*found.problems, *found.notes]:
         typer.echo(f"{file}: {problem}", err=bool(found.problems))
@@ -159,7 +159,7 @@ def check_rules(file: FileArgument) -> None:
 
 @rules.command("put")
 def put_rules(file: FileArgument, by: ByOption, why: WhyOption = "", settings: SettingsOption = None) -> None:
-    """Put rules in force; the next tick with an open job follows them."""
+    """Put rules in force. The next tick with an open job follows them."""
     text = file.read_text(encoding="utf-8")
     wanted = parse(text)
     with connected(settings) as connections:

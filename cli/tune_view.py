@@ -29,7 +29,7 @@ def decision_document(decision: Decision) -> dict[str, object]:
 
 
 def fleet_document(fleet: Fleet, now: datetime) -> dict[str, object]:
-    """Return what the fleet shares as JSON has it."""
+    """Return the fleet's shared state as JSON."""
     return {
         "decision": decision_document(fleet.decision) if fleet.decision else None,
         "rules_version": fleet.rules.version,
@@ -48,7 +48,7 @@ def fleet_document(fleet: Fleet, now: datetime) -> dict[str, object]:
 
 
 def fleet_table(fleet: Fleet, now: datetime) -> Table:
-    """Return what the fleet shares for a person."""
+    """Return the fleet's shared state for a person."""
     table = Table(title="How many tasks may run", show_header=False)
     decision = fleet.decision
     if decision is None:
@@ -84,7 +84,7 @@ def history_table(decisions: Iterable[Decision]) -> Table:
 
 
 def outcome_document(outcome: Outcome, prices: Prices) -> dict[str, object]:
-    """Return what a replay found as JSON has it."""
+    """Return the outcome of a replay as JSON."""
     return {
         "rules": outcome.name,
         "messages": outcome.messages,
@@ -98,7 +98,7 @@ def outcome_document(outcome: Outcome, prices: Prices) -> dict[str, object]:
 
 
 def outcomes_table(trace: Trace, outcomes: Sequence[Outcome], prices: Prices) -> Table:
-    """Return what replays found for a person."""
+    """Return the outcomes of replays for a person."""
     header = trace.header
     what = f"a {header.what} trace{'' if header.seed is None else f' (seed {header.seed})'}, {outcomes[0].messages} messages"
     columns = ("rules", "p50", "p95", "most tasks", "storage requests", "bus operations", "price")
@@ -137,10 +137,10 @@ def capacity_table(load: Load, plans: Iterable[Plan], prices: Prices) -> Table:
 
 
 def remark(plan: Plan) -> str:
-    """Say what is wrong with a row, if anything is."""
+    """Name the faults of a row."""
     if not plan.is_in_time:
         return "not done within the hour"
-    return "" if plan.is_within_limits else "more than half of what one account or namespace bears"
+    return "" if plan.is_within_limits else "more than half of the limit of one account or namespace"
 
 
 def _each(busy: float, done: int) -> float | None:

@@ -85,7 +85,7 @@ def test_a_gate_never_heard_of_is_pointed_out(storage, queue, usage, tmp_path):
     """A misspelt gate would hold the job for ever: the command warns, and sends it all the same."""
     done = sluice(storage, usage, "--gate", "nigthly", "--job", "a", cwd=tmp_path)
     assert done.returncode == 0
-    assert "nobody has ever opened or closed a gate 'nigthly'" in done.stderr
+    assert "gate 'nigthly' was never opened or closed" in done.stderr
     with Connections(storage) as connections:
         Stores(connections).gate_operator.open("nightly", by="test")
     known = sluice(storage, usage, "--gate", "nightly", "--job", "b", cwd=tmp_path)
@@ -151,4 +151,4 @@ def test_what_is_no_room_is_refused_before_anything_is_sent(room, storage, queue
     """The name and what a room is called."""
     done = sluice(storage, usage, "--room", room, cwd=tmp_path)
     assert (done.returncode, queue.peek_messages(32)) == (2, [])
-    assert "is no room" in done.stderr
+    assert "is not a room" in done.stderr
