@@ -113,7 +113,9 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many, the oldest.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many messages per second.")] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for the effects of a wave.")] = 120.0,
-    again: Annotated[bool, typer.Option("--again", help="Also entries that were replayed without an effect yet.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also entries that were replayed without an effect yet.")
+    ] = False,
     as_job: Annotated[
         str | None, typer.Option("--as", help="The job that an `unnamed` submission is; one entry only.", metavar="JOB")
     ] = None,
