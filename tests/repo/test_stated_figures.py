@@ -4,9 +4,9 @@ import inspect
 import re
 
 import pytest
-from shared.tick import GATES_TAKE
 
 from local.paths import ROOT
+from shared.app.tick import GATES_TAKE
 from shared.concurrency import decide, governor, limiter
 from shared.concurrency.fleet import LOOK_EVERY
 from shared.dequeue import drain, sizing, slots
