@@ -15,7 +15,7 @@ from cli.options import JsonOption, SettingsOption, connected, moment
 from shared.app import Stores
 from shared.gate.state import GateState
 from shared.payload.names import is_room, room_job
-from shared.payload.submission import DEFAULT_WORKLOAD
+from shared.payload.submission import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import Publisher, Sent, read_file
 from shared.topology import payload_container, submission_queue
 
@@ -30,6 +30,12 @@ def _room(text: str) -> str:
             f"{text!r} is not a room: use small letters, digits and single hyphens, such as team-a"
         )
     return text
+
+
+def _help(name: str) -> str:
+    """Return the text of an option as the docs have it, as a sentence."""
+    text = next(option.help for option in OPTIONS if option.name == name).replace("`", "")
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def submit(  # noqa: PLR0913 - each option of the command is an argument
@@ -50,11 +56,11 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     room: Annotated[
         str, typer.Option(help="The room to drop it into; without it the common one.", callback=_room)
     ] = "",
-    workload: Annotated[str, typer.Option(help="What to do with the transactions.")] = DEFAULT_WORKLOAD,
-    gate: Annotated[str | None, typer.Option(help="The gate to wait for; without it the job starts at once.")] = None,
+    workload: Annotated[str, typer.Option(help=_help("workload"))] = DEFAULT_WORKLOAD,
+    gate: Annotated[str | None, typer.Option(help=_help("gate"))] = None,
     deadline: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="When it should be finished, for instance 2026-11-21T06:00Z."),
+        typer.Option(parser=moment, metavar="TIME", help=_help("deadline")),
     ] = None,
     sums: Annotated[
         list[str] | None,

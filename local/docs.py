@@ -24,6 +24,7 @@ from local.why_table import why
 from shared.parked.policy import DEFAULT_POLICY
 from shared.payload.limits import MIB, Limits
 from shared.payload.reasons import Reason
+from shared.payload.submission import OPTIONS
 from shared.pipeline import weights
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, Delivery, Subscription, topology
@@ -228,6 +229,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "bus": _bus,
     "reasons": _reasons,
     "limits": _limits,
+    "options": lambda: markdown(("option", "meaning"), [(f"`{one.name}`", one.help) for one in OPTIONS]),
     "memory": _memory,
     "poison": _poison,
     "prices": _prices,

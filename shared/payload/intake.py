@@ -12,6 +12,7 @@ import msgspec
 
 from shared.errors import RefusedError
 from shared.payload.compression import Codec, expand_file, sniff
+from shared.payload.form import Content, FileBlob, FramedBlob, Inline, Items
 from shared.payload.frames import FrameIndex, parse_index
 from shared.payload.framing import Framing, spool_for, write_frames
 from shared.payload.limits import Limits
@@ -20,7 +21,7 @@ from shared.payload.names import payload_name, room_job
 from shared.payload.reasons import Reason, refuse
 from shared.payload.store import StoredBlob
 from shared.payload.stores import PayloadStores
-from shared.payload.submission import Content, FileBlob, FramedBlob, Inline, Items, Submission, check_count
+from shared.payload.submission import Submission, check_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,21 @@
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import PurePosixPath
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
 from shared.payload.compression import Codec
 from shared.payload.decimals import read_sum
 from shared.payload.envelope import SUBMISSION, Envelope, Header, seal
-from shared.payload.form import base64_bytes
-from shared.payload.frames import Frame, FrameIndex, check_index
+from shared.payload.form import Content, FileBlob, FramedBlob, Inline, Items, PayloadFields, base64_bytes
+from shared.payload.frames import FrameIndex, check_index
 from shared.payload.limits import Limits
 from shared.payload.names import SHA256, check_blob, check_job, check_name
 from shared.payload.reasons import Reason, refuse
@@ -25,6 +26,7 @@ from shared.telemetry.telemetry import context_of
 #: The workload of a submission that names none.
 DEFAULT_WORKLOAD: Final = "billing"
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+
 _SUFFIXES: Final = {".gz": Codec.GZIP, ".zst": Codec.ZSTD, ".zstd": Codec.ZSTD}
 
 
@@ -33,16 +35,6 @@ class DeclaredFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
     items: int | None = None
     sums: dict[str, str] = {}
-
-
-class PayloadFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where the transactions are."""
-
-    blob: str | None = None
-    inline: str | None = None
-    codec: str | None = None
-    index: str | None = None
-    frames: tuple[Frame, ...] | None = None
 
 
 class SubmissionFields(Header, frozen=True):
@@ -59,49 +51,20 @@ class SubmissionFields(Header, frozen=True):
     items: tuple[msgspec.Raw, ...] | None = None
 
 
+class SubmissionOptions(TypedDict, total=False):
+    """The options of a publisher, each a field of its submission."""
+
+    workload: str
+    gate: str | None
+    deadline: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """What the publisher says it sent: the number of transactions, and exact sums over fields of them."""
 
     items: int | None = None
     sums: Mapping[str, Decimal] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """Transactions in the message itself, one line each."""
-
-    lines: tuple[bytes, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Inline:
-    """Stored bytes in the message itself; without an index they are a small file."""
-
-    stored: bytes
-    codec: Codec | None
-    index: FrameIndex | None
-
-
-@dataclass(frozen=True, slots=True)
-class FramedBlob:
-    """A blob with an index; an index that is not in the message is a blob of its own."""
-
-    name: str
-    codec: Codec
-    index_sha256: str
-    index: FrameIndex | None
-
-
-@dataclass(frozen=True, slots=True)
-class FileBlob:
-    """A blob that any tool wrote: lines of JSON, perhaps compressed."""
-
-    name: str
-    codec: Codec | None
-
-
-Content: TypeAlias = Items | Inline | FramedBlob | FileBlob
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +89,10 @@ def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Subm
         raise refuse(Reason.UNKNOWN_KIND, f"its kind is {envelope.kind[:50]!r}")
     said = envelope.read(SubmissionFields)
     job = check_job(said.job if said.job is not None else message_id.lower())
-    gate = None if said.gate is None else check_name("gate", said.gate)
-    content = _content(said, job, limits)
+    options = {option.name: option.read(getattr(said, option.name)) for option in OPTIONS}
+    content = _content(said.payload, said.items, job, limits)
     declared = Declared(said.declared.items, {name: _sum(name, text) for name, text in said.declared.sums.items()})
-    workload, deadline = check_name("workload", said.workload), _deadline(said.deadline)
-    return Submission(job, workload, gate, declared, content, deadline, context_of(said.trace))
+    return Submission(job=job, declared=declared, content=content, **options)
 
 
 def write_submission(submission: SubmissionFields) -> bytes:
@@ -144,13 +106,13 @@ def check_count(declared: Declared, index: FrameIndex) -> None:
         raise refuse(Reason.COUNT_MISMATCH, f"declared are {declared.items}, its index has {index.items}")
 
 
-def _content(said: SubmissionFields, job: str, limits: Limits) -> Content:
-    payload = said.payload or PayloadFields()
-    forms = [form for form in (said.items, payload.inline, payload.blob) if form is not None]
+def _content(said: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None, job: str, limits: Limits) -> Content:
+    payload = said or PayloadFields()
+    forms = [form for form in (items, payload.inline, payload.blob) if form is not None]
     if len(forms) != 1:
         raise refuse(Reason.PAYLOAD_FORM, f"it has {len(forms)} of items, payload.inline and payload.blob")
-    if said.items is not None:
-        return _items(said.items, is_alone=said.payload is None)
+    if items is not None:
+        return _items(items, is_alone=said is None)
     codec = None if payload.codec is None else _codec(payload.codec)
     if payload.inline is not None:
         return _inline(payload.inline, payload, codec, limits)
@@ -217,9 +179,7 @@ def _codec(name: str) -> Codec:
         raise refuse(Reason.UNKNOWN_CODEC, f"the codec is {name[:50]!r}") from error
 
 
-def _deadline(text: str | None) -> datetime | None:
-    if text is None:
-        return None
+def _deadline(text: str) -> datetime:
     try:
         if _MOMENT.fullmatch(text):
             return datetime.fromisoformat(text).astimezone(UTC)
@@ -233,3 +193,34 @@ def _sum(name: str, text: str) -> Decimal:
         return read_sum(text)
     except ValueError as error:
         raise refuse(Reason.BAD_SUM, f"the sum of {name[:50]!r}: {error}") from error
+
+
+class SubmissionOption(NamedTuple):
+    """One option: the publisher's library, the command and docs/formats.md take it from here."""
+
+    name: str
+    #: Returns the value of the text in a message, or refuses it.
+    check: Callable[[str], Any]
+    help: str
+
+    def read(self, text: str | None) -> Any:
+        """Return the value, or None where the message has none."""
+        return None if text is None else self.check(text)
+
+
+OPTIONS: Final = (
+    SubmissionOption(
+        "workload", partial(check_name, "workload"), "the workload that does the work; the default is `billing`"
+    ),
+    SubmissionOption("gate", partial(check_name, "gate"), "the gate to wait for; without it the job starts at once"),
+    SubmissionOption(
+        "deadline",
+        _deadline,
+        "when the job should be finished, a time with its zone like `2026-11-21T06:00:00Z`; it warns, and stops nothing",
+    ),
+    SubmissionOption(
+        "trace",
+        context_of,
+        "a W3C trace context (`traceparent`), for a publisher that traces; any other text is ignored",
+    ),
+)

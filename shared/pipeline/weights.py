@@ -5,8 +5,8 @@ Measured with the built-in workloads; what a workload keeps beside its partial i
 
 from typing import Final
 
+from shared.payload.form import Content, FileBlob, FramedBlob, Inline
 from shared.payload.limits import KIB, MIB, Limits
-from shared.payload.submission import Content, FileBlob, FramedBlob, Inline
 
 #: What chunks and submissions may take together in a process, and beside them the finishing of jobs, small and large.
 WORK, SMALL_FINISHES, LARGE_FINISHES = 224 * MIB, 48 * MIB, 160 * MIB

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Unpack
 
 from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient
@@ -15,18 +15,12 @@ from msgspec import structs
 
 from shared.errors import StorageUnavailableError
 from shared.payload.compression import Codec
-from shared.payload.form import Form, choose
+from shared.payload.form import Form, PayloadFields, choose
 from shared.payload.framing import Framed, Framing, spool_for, write_frames
 from shared.payload.limits import Limits
-from shared.payload.names import check_job, check_name
+from shared.payload.names import check_job
 from shared.payload.store import PayloadStore
-from shared.payload.submission import (
-    DEFAULT_WORKLOAD,
-    DeclaredFields,
-    PayloadFields,
-    SubmissionFields,
-    write_submission,
-)
+from shared.payload.submission import OPTIONS, DeclaredFields, SubmissionFields, SubmissionOptions, write_submission
 from shared.publish.source import encode_all
 from shared.telemetry.spans import Piece
 from shared.telemetry.telemetry import SILENT, Telemetry
@@ -69,38 +63,23 @@ class Publisher:
         self._queue, self._codec, self._limits, self._telemetry = queue, codec, limits or Limits(), telemetry
         self._store = PayloadStore(payloads, self._limits)
 
-    def submit(  # noqa: PLR0913 - each is a field of the submission
-        self,
-        *,
-        job: str,
-        transactions: Iterable[Any],
-        workload: str = DEFAULT_WORKLOAD,
-        gate: str | None = None,
-        deadline: datetime | None = None,
-        sums: Iterable[str] = (),
+    def submit(
+        self, *, job: str, transactions: Iterable[Any], sums: Iterable[str] = (), **options: Unpack[SubmissionOptions]
     ) -> Sent:
         """Send the transactions as one job, and their number and the exact sums of the named fields with them."""
-        lines = encode_all(transactions)
-        return self.submit_lines(job=job, lines=lines, workload=workload, gate=gate, deadline=deadline, sums=sums)
+        return self.submit_lines(job=job, lines=encode_all(transactions), sums=sums, **options)
 
-    def submit_lines(  # noqa: PLR0913 - each is a field of the submission
+    def submit_lines(
         self,
         *,
         job: str,
         lines: Iterable[tuple[int, bytes]],
-        workload: str = DEFAULT_WORKLOAD,
-        gate: str | None = None,
-        deadline: datetime | None = None,
         sums: Iterable[str] = (),
+        **options: Unpack[SubmissionOptions],
     ) -> Sent:
         """Send numbered lines of JSON as one job; a line that nobody could read is refused by its number."""
-        about = SubmissionFields(
-            job=check_job(job),
-            workload=check_name("workload", workload),
-            gate=gate and check_name("gate", gate),
-            deadline=None if deadline is None else _moment(deadline),
-        )
-        with self._telemetry.span(Piece.PUBLISH, job=job, workload=workload, gate=gate):
+        about = SubmissionFields(job=check_job(job), **_texts(options))
+        with self._telemetry.span(Piece.PUBLISH, job=job, workload=about.workload, gate=about.gate):
             return self._send(structs.replace(about, trace=self._telemetry.current()), lines, sums)
 
     def _send(self, about: SubmissionFields, lines: Iterable[tuple[int, bytes]], sums: Iterable[str]) -> Sent:
@@ -147,6 +126,15 @@ class Publisher:
                 "send it again, under the same job id it counts once"
             ) from error
         return str(sent.id)
+
+
+def _texts(options: SubmissionOptions) -> dict[str, Any]:
+    """Return the options as a message has them, each checked as its reader will."""
+    given: Mapping[str, Any] = {name: value for name, value in options.items() if value is not None}
+    texts = {name: _moment(value) if isinstance(value, datetime) else value for name, value in given.items()}
+    for option in OPTIONS:
+        option.read(texts.get(option.name))
+    return texts
 
 
 def _moment(deadline: datetime) -> str:

@@ -14,10 +14,11 @@ from shared.parked.door import at_the_door, claimed_job
 from shared.parked.entry import DOOR
 from shared.payload import Limits, open_envelope, read_submission, strict_json
 from shared.payload.compression import Codec, compress, expand_file
+from shared.payload.form import Items
 from shared.payload.frames import Chunk, parse_index
 from shared.payload.framing import Framing, spool_for, write_frames
 from shared.payload.lines import split_lines
-from shared.payload.submission import DEFAULT_WORKLOAD, Items
+from shared.payload.submission import DEFAULT_WORKLOAD
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY, PLANS, Billing
 from shared.workloads.run import run
 from tests.fuzz.grammar import damaged, encoded, mutated, spelt

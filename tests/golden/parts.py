@@ -35,10 +35,10 @@ from shared.parked.policy import Attempts, Mark, submission_note
 from shared.parked.replay import Fate
 from shared.payload import Limits
 from shared.payload.envelope import open_envelope
+from shared.payload.form import PayloadFields
 from shared.payload.reasons import Reason
 from shared.payload.submission import (
     DeclaredFields,
-    PayloadFields,
     SubmissionFields,
     read_submission,
     write_submission,

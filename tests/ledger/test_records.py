@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 from shared.ledger.columns import select_fields
 from shared.ledger.decisions import buried
 from shared.ledger.records import Job, JobState
-from shared.payload.submission import Declared, Items, Submission
+from shared.payload.form import Items
+from shared.payload.submission import Declared, Submission
 from tests.ledger.golden import FULL_JOB, moment
 
 #: Fields of a submission that a job has in another form: only its sums, its items by its plan, its own trace.

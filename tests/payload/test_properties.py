@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shared.errors import RefusedError
 from shared.payload import Codec, Limits, Reason, open_envelope, read_submission
 from shared.payload.compression import compress, expand_file, expand_frame
+from shared.payload.form import Items
 from shared.payload.framing import Framing, write_frames
 from shared.payload.lines import split_lines
 from shared.payload.reasons import BY_CODE
-from shared.payload.submission import Items
 from tests.payload.fetching import read_frames
 from tests.payload.hostile import MESSAGE_ID
 
