@@ -37,7 +37,7 @@ def entries_table(entries: list[Entry]) -> Table:
         table.add_row(
             clean(entry.about),
             entry.key,
-            entry.stage.value,
+            clean(entry.stage),
             clean(entry.reason),
             entry.state.value,
             *counts,
@@ -59,7 +59,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     """Return an entry for a program."""
     known = {name: value for name, value in asdict(entry).items() if name not in {"scheme", "nonce", "etag"}}
     moments = {"first_at": entry.first_at.isoformat(), "last_at": entry.last_at.isoformat()}
-    return {**known, **moments, "stage": entry.stage.value, "state": entry.state.value}
+    return {**known, **moments, "state": entry.state.value}
 
 
 def group_document(group: Group) -> dict[str, Any]:

@@ -20,6 +20,7 @@ POISON_SUFFIX = "-poison"
 PLANS = "plans"
 #: What a room adds to is the common room's: its own queue, which says who sent a message, and its own container.
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
+_WORK = "work-"
 #: How many processes can listen for a release by push at the same time; one more polls only.
 WAITER_SUBSCRIPTIONS = 16
 
@@ -155,7 +156,12 @@ def _job_events() -> Topic:
 
 def work_queue_names(number: int) -> list[str]:
     """Return the names of so many work queues."""
-    return [f"work-{n:02}" for n in range(number)]
+    return [f"{_WORK}{n:02}" for n in range(number)]
+
+
+def is_work_queue(queue: str) -> bool:
+    """Whether chunks and finish messages travel on this queue."""
+    return queue.startswith(_WORK)
 
 
 def submission_queue(room: str = "") -> str:

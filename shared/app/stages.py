@@ -140,7 +140,7 @@ class Stages:
         return Settler(
             stores.ledger,
             self.finish_call,
-            stores.parked_table,
+            stores.parking,
             self.clock,
             policy=self.settings.poison,
             telemetry=self.telemetry,

@@ -24,18 +24,19 @@ from shared.gate.receipts import ReceiptTable
 from shared.ids import BlobStore, RangeGenerator
 from shared.ledger.table_ledger import TableLedger
 from shared.outbox import BusAnnouncements, Outbox
-from shared.parked.effects import LedgerEffects
 from shared.parked.operator import ParkedOperator
 from shared.parked.parked_table import ParkedTable
-from shared.parked.parking import Parking
+from shared.parked.parking import Parking, QueuesPut, Stages
 from shared.parked.policy import Attempts
-from shared.parked.put_back import QueuesPutBack, nobody
-from shared.parked.replay import Replayer
+from shared.parked.replay import Replayer, nobody
 from shared.pending import OUTBOX_POINTER, PendingTable
+from shared.pipeline.arrivals import accept_stage
 from shared.pipeline.chunk_result import ResultStore
 from shared.pipeline.finish import is_finishing
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.process import work_stages
+from shared.pipeline.received import settle_stage
 from shared.pipeline.resume import Resume
 from shared.pipeline.send_result import BusResults
 from shared.pipeline.totals import TotalsTable
@@ -79,7 +80,6 @@ class Stores(Closing):
 
         self.parked_table = ParkedTable(table("parked"), self.container("parked"))
         self.attempts = Attempts(table("parked"))
-        self.parking = Parking(self.parked_table, self.clock)
 
         self.fleet = FleetTable(table("decisions"))
         self.rules = RulesBlob(self.container("settings"))
@@ -90,6 +90,15 @@ class Stores(Closing):
         # Each opens its connection to the bus when it sends first.
         self.send_result = BusResults(connections)
         self.send_permits = BusPermits(connections)
+
+        # Every stage that parks; another one is registered here.
+        put_back = QueuesPut(connections.queues)
+        parking_stages = Stages(
+            accept_stage(self.ledger, put_back),
+            *work_stages(self.ledger, put_back, self.send_result),
+            settle_stage(self.ledger, self.send_result),
+        )
+        self.parking = Parking(self.parked_table, self.clock, parking_stages)
         self.outbox = Outbox(
             self.ledger,
             self.pending,
@@ -128,8 +137,7 @@ class Stores(Closing):
         self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody
     ) -> ParkedOperator:
         """Build the operator that replays and discards for a person; `wake` is called for work that was put back."""
-        put_back = QueuesPutBack(self.connections.queues, self.send_result, wake)
-        replayer = Replayer(self.parked_table, put_back, LedgerEffects(self.ledger), self.clock, pause)
+        replayer = Replayer(self.parked_table, self.parking.stages, self.clock, pause, wake)
         return ParkedOperator(self.parked_table, replayer, self.audit)
 
     def put(self, queue: str, message: str) -> None:

@@ -84,5 +84,5 @@ def drain_poison_queues(stages: Stages) -> int:
     names = topology(settings.work_queues, [rooms(settings.rooms)]).queues
     clients = [stores.connections.queues.get_queue_client(name) for name in names if name.endswith(POISON_SUFFIX)]
     # A queue that does not answer keeps no other from being drained; the tick logs its error.
-    drains = (partial(drain_poison, one, stores.parking, stores.send_result, stores.attempts) for one in clients)
+    drains = (partial(drain_poison, one, stores.parking, stores.attempts) for one in clients)
     return sum(all_tried(drains, lambda _error: None))

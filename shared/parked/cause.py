@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Mapping
 from pathlib import PurePath
 from types import FrameType, MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.errors import RefusedError, UnknownWorkloadError
+from shared.parked.entry import INSTEAD
 from shared.parked.policy import KillerError
 
 #: The way in which `fingerprint_of` makes fingerprints: those of two schemes cannot be compared.
@@ -23,6 +24,23 @@ _INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 _REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
     {UnknownWorkloadError: "unknown_workload", KillerError: "killed_its_worker"}
 )
+
+
+class FailureCause(NamedTuple):
+    """Why a message is parked: the code, the facts, the remedy, and the fingerprint of all that failed for the same."""
+
+    reason: str
+    found: str
+    instead: str
+    fingerprint: str
+
+
+def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
+    """Return the cause that an error gives; `remedy`: of its stage, where neither the error nor its reason has one."""
+    reason, fingerprint = reason_of(error), fingerprint_of(error, stage)
+    if isinstance(error, RefusedError):
+        return FailureCause(reason, error.found, error.instead, fingerprint)
+    return FailureCause(reason, f"{type(error).__name__}: {error}", INSTEAD.get(reason, remedy), fingerprint)
 
 
 def reason_of(error: BaseException) -> str:

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from shared.errors import RefusedError
-from shared.parked.entry import DOOR, NO_JOB, Stage, content_key
-from shared.parked.parking import FailedMessage
+from shared.parked.entry import ACCEPT, DOOR, NO_JOB, content_key
+from shared.parked.parking import Claim
 from shared.payload import strict_json
 from shared.payload.envelope import SUBMISSION, WRAPPER
 from shared.payload.limits import Limits
@@ -59,25 +59,15 @@ def door_key(queue: str, body: bytes, job: str) -> str:
     The same bytes in another room are another message: its replay goes to another queue.
     """
     room = room_of_queue(queue)
-    return content_key(Stage.ACCEPT, (f"{room}|".encode() if room else b"") + named(body, job))
+    return content_key(ACCEPT, (f"{room}|".encode() if room else b"") + named(body, job))
 
 
-def at_the_door(queue: str, body: bytes, message_id: str, claimed: str, deliveries: int = 1) -> FailedMessage:
-    """Return a message of a queue of submissions as it is parked."""
+def at_the_door(queue: str, body: bytes, message_id: str, claimed: str) -> Claim:
+    """Return the claim of a message of a queue of submissions: it lies at the door, and only lists the job."""
     is_unnamed = claimed == NO_JOB and is_nameless(body)
-    return FailedMessage(
-        stage=Stage.ACCEPT,
-        queue=queue,
-        # Two that nobody can name may be two jobs of one content: each is an entry.
-        key=content_key(Stage.ACCEPT, body + b"|" + message_id.encode())
-        if is_unnamed
-        else door_key(queue, body, claimed),
-        body=body,
-        message_id=message_id,
-        deliveries=deliveries,
-        job=DOOR,
-        claimed=claimed,
-    )
+    # Two that nobody can name may be two jobs of one content: each is an entry.
+    unnamed_key = content_key(ACCEPT, body + b"|" + message_id.encode())
+    return Claim(key=unnamed_key if is_unnamed else door_key(queue, body, claimed), job=claimed, partition=DOOR)
 
 
 def _nameless(body: bytes) -> dict[str, msgspec.Raw] | None:

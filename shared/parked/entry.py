@@ -11,17 +11,10 @@ from typing import Final
 NO_JOB: Final = "~none"
 #: The partition of what was refused at the door, whatever job it claims: only what the app itself sent lies under a job.
 DOOR: Final = "~door"
+#: The stage at the door; its entries are believed in nothing. Each other stage says its own name.
+ACCEPT: Final = "accept"
 #: The partition beside the entries in which deliveries are noted; no job can be called so either.
 NOT_ENTRIES: Final = "~attempts"
-
-
-class Stage(StrEnum):
-    """Where it failed."""
-
-    ACCEPT = "accept"
-    PROCESS = "process"
-    SETTLE = "settle"
-    FINISH = "finish"
 
 
 class EntryState(StrEnum):
@@ -51,7 +44,8 @@ class Entry:
 
     job: str
     key: str
-    stage: Stage
+    #: The name of the stage that it failed in.
+    stage: str
     #: Where a replay puts it.
     queue: str
     #: The code of the reason, what was found, and what to send instead.
@@ -99,7 +93,7 @@ class Entry:
 
     def again(self, later: "Entry") -> "Entry":
         """Return the entry after the same message failed once more."""
-        if self.stage is Stage.ACCEPT and later.stage is not Stage.ACCEPT:
+        if self.stage == ACCEPT and later.stage != ACCEPT:
             # The version before believed a publisher's message that claimed to be this chunk: the place is the chunk's.
             return later
         noted = replace(self, last_at=later.last_at, message_id=later.message_id)
@@ -140,7 +134,7 @@ def finish_key(revision: int) -> str:
     return f"finish-{revision}"
 
 
-def content_key(stage: Stage, body: bytes) -> str:
+def content_key(stage: str, body: bytes) -> str:
     """Return the key of a message that is known by nothing but its bytes."""
     return f"{stage}-{hashlib.sha256(body).hexdigest()[:32]}"
 
@@ -157,5 +151,3 @@ INSTEAD: Final = MappingProxyType(
     }
 )
 OTHERWISE: Final = "correct the workload or what it depends on, deploy, then replay"
-#: A job whose outputs cannot be made is paused, and a paused job is not finished by a message.
-RESUME: Final = "correct the workload or what it depends on, deploy, resume the job, then replay"

@@ -76,4 +76,4 @@ def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Ent
 
 def _group(entries: Sequence[Entry]) -> Group:
     newest = max(entries, key=lambda entry: entry.last_at)
-    return Group(newest.fingerprint, newest.reason, newest.stage.value, newest.instead, tuple(entries))
+    return Group(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))

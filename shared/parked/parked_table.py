@@ -19,7 +19,7 @@ from azure.storage.blob import ContainerClient
 
 from shared.answers import expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError
-from shared.parked.entry import DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, Stage, content_key
+from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, content_key
 from shared.parked.policy import Nature, nature_of
 from shared.telemetry import events
 from shared.telemetry.event import tell
@@ -166,7 +166,7 @@ def _not_parked(job: str, key: str) -> NotParkedError:
 
 
 def _by_bytes(entry: Entry, body: bytes) -> Entry:
-    job = DOOR if entry.stage is Stage.ACCEPT else NO_JOB
+    job = DOOR if entry.stage == ACCEPT else NO_JOB
     key = content_key(entry.stage, body)
     return replace(entry, job=job, key=key, chunk=None, revision=None, claimed="", message_id="", attempts=1)
 
@@ -174,7 +174,7 @@ def _by_bytes(entry: Entry, body: bytes) -> Entry:
 def _row(entry: Entry) -> dict[str, Any]:
     columns = {name: value for name, value in asdict(entry).items() if name not in {"job", "key", "etag"}}
     columns |= {name: _text(columns[name]) for name in ("reason", "found", "instead", "note", "message_id")}
-    columns |= {"stage": entry.stage.value, "state": entry.state.value}
+    columns |= {"state": entry.state.value}
     known = {name: value for name, value in columns.items() if value is not None}
     return {"PartitionKey": entry.job, "RowKey": entry.key, **known}
 
@@ -192,7 +192,6 @@ def _entry(row: Mapping[str, Any]) -> Entry:
             **{name: int(row[name]) for name in _NUMBERS if row.get(name) is not None},
             "job": row["PartitionKey"],
             "key": row["RowKey"],
-            "stage": Stage(row["stage"]),
             "state": EntryState(row["state"]),
             "etag": row.metadata["etag"],  # type: ignore[attr-defined]  # the library's own mapping has it
         }
@@ -200,6 +199,7 @@ def _entry(row: Mapping[str, Any]) -> Entry:
 
 
 _COLUMNS: Final = (
+    "stage",
     "queue",
     "reason",
     "found",

@@ -1,89 +1,189 @@
-"""Parks a failed message: the one way into the store, whatever stage it failed in."""
+"""The one way into the store, and the registry of the stages that park: each says how its messages are known.
 
+A stage says what a message claims to be, how an entry goes back, and when it has had its effect. So a new stage is
+registered, and nothing here changes.
+"""
+
+import base64
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Protocol
 
+import msgspec
+from azure.storage.queue import QueueServiceClient
+
+from shared.answers import expecting_an_answer
 from shared.clock import Clock
-from shared.errors import RefusedError
-from shared.parked.cause import FINGERPRINT_SCHEME, fingerprint_of, reason_of
-from shared.parked.entry import INSTEAD, NO_JOB, OTHERWISE, RESUME, Entry, Stage
+from shared.errors import NotParkedError
+from shared.parked.cause import FINGERPRINT_SCHEME, FailureCause, cause_of
+from shared.parked.entry import NO_JOB, OTHERWISE, Entry, chunk_key, content_key, finish_key, result_key
 from shared.parked.parked_table import ParkedTable
-from shared.pipeline.messages import Chunk, Outcome, Result
+from shared.payload.names import is_job
+from shared.pipeline.messages import Chunk, Delivery, Finish, Internal, Result, decode, unwrap
 from shared.telemetry import events
 from shared.telemetry.event import tell
 
-#: A result message has one kibibyte.
-LONGEST_REASON: Final = 200
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedMessage:
-    """A message that is not tried again, as it was delivered."""
+class Claim:
+    """The place of a message among the entries, by the job and the key that it claims."""
 
-    stage: Stage
-    #: Where a replay puts it.
-    queue: str
     key: str
-    body: bytes
-    message_id: str
-    deliveries: int
     job: str = NO_JOB
     chunk: int | None = None
     revision: int | None = None
-    #: Of what was refused at the door, the job that it claims.
-    claimed: str = ""
+    #: The partition of what is not believed; the job is then only a column that lists it. None: it lies under the job.
+    partition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A stage that parks; its name is stored, so it is permanent."""
+
+    name: str
+    #: Whether it reads this queue.
+    reads: Callable[[str], bool]
+    #: None: the message belongs to another stage of the queue. The earlier one registered is asked first.
+    identify: Callable[[Delivery], Claim | None]
+    #: Sends the bytes of an entry again; twice has the effect of once. Raises NotParkedError where that cannot be.
+    put_back: Callable[[Entry, bytes], object]
+    #: Whether the effect of an entry is there for good.
+    has_landed: Callable[[Entry], bool]
+    #: Said of an entry whose reason has no remedy of its own.
+    remedy: str = OTHERWISE
+    #: Sends the message about an entry, after its row and before its note goes; may be repeated.
+    on_parked: Callable[[Entry, Claim, bytes], object] | None = None
+    #: Whether a worker is to be woken for what was put back.
+    wakes: bool = False
+
+
+class Stages:
+    """The stages of one installation, by name and by queue."""
+
+    def __init__(self, *stages: Stage) -> None:
+        self._stages: dict[str, Stage] = {}
+        for stage in stages:
+            self.register(stage)
+
+    def register(self, stage: Stage) -> None:
+        """Add a stage; its name must be new."""
+        if stage.name in self._stages:
+            raise ValueError(f"stage {stage.name!r} is registered already: a name is stored with its entries")
+        self._stages[stage.name] = stage
+
+    def named(self, name: str) -> Stage:
+        """Return the stage, or raise NotParkedError."""
+        if name not in self._stages:
+            raise NotParkedError(
+                f"no stage of this version is called {name!r}: deploy the version that has it, or discard the entry"
+            )
+        return self._stages[name]
+
+    def identify(self, delivery: Delivery) -> tuple[Stage, Claim]:
+        """Return the stage that reads a message and the claim of the message."""
+        return next(self._claims(delivery))
+
+    def _claims(self, delivery: Delivery) -> Iterator[tuple[Stage, Claim]]:
+        for stage in self._stages.values():
+            if stage.reads(delivery.queue) and (claim := stage.identify(delivery)) is not None:
+                yield stage, claim
+        raise NotParkedError(f"no stage reads queue {delivery.queue!r}: register one, or leave its messages there")
 
 
 class Parking:
     """Writes entries; safe to repeat."""
 
-    def __init__(self, table: ParkedTable, clock: Clock) -> None:
-        self.table, self._clock = table, clock
+    def __init__(self, table: ParkedTable, clock: Clock, stages: Stages) -> None:
+        self.table, self.stages, self._clock = table, stages, clock
 
-    def park(self, failed: FailedMessage, error: BaseException) -> Entry:
-        """Keep the message with the reason that the error gives."""
-        parked = self.table.park(self._entry(failed, error), failed.body)
+    def park(self, name: str, delivery: Delivery, error: BaseException, claim: Claim | None = None) -> Entry:
+        """Keep a message that failed in this stage, then send the stage's message about it; None: identify it first."""
+        stage = self.stages.named(name)
+        claim = claim or stage.identify(delivery) or Claim(key=content_key(name, delivery.body))
+        parked = self.keep(name, delivery, cause_of(error, name, stage.remedy), claim)
         tell(
             events.MESSAGE_PARKED,
-            job=failed.claimed or failed.job,
-            key=failed.key,
-            stage=failed.stage.value,
+            job=claim.job,
+            key=claim.key,
+            stage=name,
             reason=parked.reason,
             fingerprint=parked.fingerprint,
         )
+        if stage.on_parked is not None:
+            stage.on_parked(parked, claim, delivery.body)
         return parked
 
-    def _entry(self, failed: FailedMessage, error: BaseException) -> Entry:
-        reason, now = reason_of(error), self._clock.now()
-        otherwise = RESUME if failed.stage is Stage.FINISH else OTHERWISE
-        found, instead = f"{type(error).__name__}: {error}", INSTEAD.get(reason, otherwise)
-        if isinstance(error, RefusedError):
-            found, instead = error.found, error.instead
-        return Entry(
-            job=failed.job,
-            key=failed.key,
-            stage=failed.stage,
-            queue=failed.queue,
-            reason=reason,
-            found=found,
-            instead=instead,
-            fingerprint=fingerprint_of(error, failed.stage),
+    def keep(self, name: str, delivery: Delivery, cause: FailureCause, claim: Claim) -> Entry:
+        """Keep a message whose stage tells of it by itself: the bytes, then the row."""
+        now = self._clock.now()
+        entry = Entry(
+            job=claim.partition or claim.job,
+            key=claim.key,
+            stage=name,
+            queue=delivery.queue,
+            **cause._asdict(),
             scheme=FINGERPRINT_SCHEME,
-            attempts=failed.deliveries,
+            attempts=delivery.count,
             first_at=now,
             last_at=now,
-            message_id=failed.message_id,
-            sha256=sha256(failed.body).hexdigest(),
-            size=len(failed.body),
-            chunk=failed.chunk,
-            revision=failed.revision,
-            claimed=failed.claimed,
+            message_id=delivery.message_id,
+            sha256=sha256(delivery.body).hexdigest(),
+            size=len(delivery.body),
+            chunk=claim.chunk,
+            revision=claim.revision,
+            claimed=claim.job if claim.partition else "",
         )
+        return self.table.park(entry, delivery.body)
 
 
-def parked_result(chunk: Chunk, entry: Entry) -> Result:
-    """Return what the ledger is told of a chunk that is parked; its lines may be unreadable, and so its sums."""
-    lost = Outcome(items=sum(frame[2] for frame in chunk.frames), sums=None)
-    reason = entry.reason[:LONGEST_REASON]
-    return Result(job=chunk.job, chunk=chunk.chunk, revision=chunk.revision, parked=lost, reason=reason)
+class PutOnQueue(Protocol):
+    """Puts a message on the queue that an entry names."""
+
+    def __call__(self, entry: Entry, message: bytes, /) -> None:
+        """Put it."""
+        ...
+
+
+class QueuesPut:
+    """PutOnQueue by the storage queues."""
+
+    def __init__(self, queues: QueueServiceClient) -> None:
+        self._queues = queues
+
+    def __call__(self, entry: Entry, message: bytes, /) -> None:
+        """Put it, to stay until it is taken."""
+        tried = f"put parked {entry.key!r} of job {entry.job!r} back on queue {entry.queue!r}"
+        # Not closed: it shares the connections of the service's client.
+        queue = self._queues.get_queue_client(entry.queue)
+        with expecting_an_answer(tried):
+            queue.send_message(_text(message), time_to_live=-1)
+
+
+def read_message(body: bytes) -> Internal | None:
+    """Return a message of the app's own about a possible job; None for any other body."""
+    try:
+        message = decode(unwrap(body))
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    return message if is_job(message.job) else None
+
+
+def identify_message(stage: str, body: bytes) -> Claim:
+    """Return the claim of a message of the app's own; what is none is known by its bytes."""
+    match read_message(body):
+        case Chunk(job=job, chunk=chunk, revision=revision):
+            return Claim(key=chunk_key(chunk, revision), job=job, chunk=chunk, revision=revision)
+        case Result(job=job, chunk=chunk, revision=revision):
+            return Claim(key=result_key(chunk, revision), job=job, chunk=chunk, revision=revision)
+        case Finish(job=job, revision=revision):
+            return Claim(key=finish_key(revision), job=job, revision=revision)
+    return Claim(key=content_key(stage, body))
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        # A queue takes text only; each reader of work and submissions recognises Base64.
+        return base64.b64encode(body).decode()

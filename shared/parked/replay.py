@@ -9,14 +9,17 @@ from typing import Final
 from shared.clock import Clock
 from shared.errors import NotParkedError, ParkedTamperedError
 from shared.parked.door import door_key, is_nameless
-from shared.parked.effects import Effects
-from shared.parked.entry import DOOR, NO_JOB, Entry, EntryState, Stage
+from shared.parked.entry import ACCEPT, DOOR, NO_JOB, Entry, EntryState
 from shared.parked.grouping import replayable, waves
 from shared.parked.parked_table import ParkedTable
-from shared.parked.put_back import PutBack
+from shared.parked.parking import Stages
 
 #: Seconds between two looks at what became of a wave.
 LOOK: Final = 1.0
+
+
+def nobody() -> None:
+    """Wake nobody."""
 
 
 class Fate(StrEnum):
@@ -76,9 +79,14 @@ class Replayer:
     """Puts entries back; safe to repeat, at the same time as others, and to be killed anywhere."""
 
     def __init__(
-        self, table: ParkedTable, put_back: PutBack, effects: Effects, clock: Clock, pause: Callable[[float], object]
+        self,
+        table: ParkedTable,
+        stages: Stages,
+        clock: Clock,
+        pause: Callable[[float], object],
+        wake: Callable[[], object] = nobody,
     ) -> None:
-        self._table, self._put_back, self._effects = table, put_back, effects
+        self._table, self._stages, self._wake = table, stages, wake
         self._clock, self._pause = clock, pause
 
     def replay(self, entries: Sequence[Entry], pace: Pace) -> Iterator[Wave]:
@@ -108,7 +116,7 @@ class Replayer:
             body = self._table.body(entry)
         except ParkedTamperedError:
             return Fate.REFUSED
-        if entry.stage is Stage.ACCEPT:
+        if entry.stage == ACCEPT:
             if entry.about == NO_JOB and is_nameless(body):
                 return Fate.UNNAMED
             filed = refiled(self._table, entry, body)
@@ -121,9 +129,12 @@ class Replayer:
         if marked is None:
             return Fate.SKIPPED
         try:
-            self._put_back(marked, body)
+            stage = self._stages.named(marked.stage)
+            stage.put_back(marked, body)
         except NotParkedError:
             return Fate.REFUSED
+        if stage.wakes:
+            self._wake()
         # It may have come back already; then its row says so, and that stays.
         return self._table.change(marked, replace(marked, state=EntryState.REPLAYED)) or marked
 
@@ -141,7 +152,7 @@ class Replayer:
         if now.returns > entry.returns:
             wave.fates[entry.job, entry.key] = Fate.SAME_AGAIN if now.is_same_cause(entry) else Fate.OTHER_CAUSE
             return True
-        if not self._effects.landed(now):
+        if not self._stages.named(now.stage).has_landed(now):
             return False
         # Kept until here: had the message been lost on its way, the entry would still be there to be replayed.
         self._table.change(now, replace(now, state=EntryState.DONE))

@@ -1,14 +1,21 @@
 """What arrives on `submissions`: submissions, and what publishers send that is none. Nothing of the app's own comes here."""
 
-from shared.parked.door import at_the_door, claimed_job
-from shared.parked.parking import Parking
+from typing import Final
+
+from shared.errors import NotParkedError
+from shared.ledger.ledger import Ledger
+from shared.parked.door import at_the_door, claimed_job, named
+from shared.parked.entry import ACCEPT, NO_JOB, Entry
+from shared.parked.parking import Claim, Parking, PutOnQueue, Stage
 from shared.parked.policy import Deliveries, submission_note
-from shared.payload import open_envelope
+from shared.payload import Limits, Reason, open_envelope
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.messages import Delivery
 from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
-from shared.topology import room_of_queue
+from shared.topology import room_of_queue, submission_queue
+
+_REFUSALS: Final = frozenset(map(str, Reason))
 
 
 class Arrivals:
@@ -33,6 +40,40 @@ class Arrivals:
         tell(events.SUBMISSION_ACCEPTED, message_id=delivery.message_id, outcome=outcome.value)
 
     def _park(self, delivery: Delivery, error: Exception) -> None:
-        queue, body, message_id = delivery.queue, delivery.body, delivery.message_id
-        claimed = claimed_job(queue, body, message_id)
-        self._parking.park(at_the_door(queue, body, message_id, claimed, delivery.count), error)
+        self._parking.park(ACCEPT, delivery, error)
+
+
+def accept_stage(ledger: Ledger, put: PutOnQueue) -> Stage:
+    """Return the stage of the queues of submissions."""
+    return Stage(
+        name=ACCEPT,
+        reads=lambda queue: queue == submission_queue(room_of_queue(queue)),
+        identify=_identify,
+        put_back=lambda entry, body: put(entry, _named(entry, body)),
+        has_landed=lambda entry: _has_landed(ledger, entry),
+    )
+
+
+def _identify(delivery: Delivery) -> Claim:
+    queue, body, message_id = delivery.queue, delivery.body, delivery.message_id
+    return at_the_door(queue, body, message_id, claimed_job(queue, body, message_id))
+
+
+def _named(entry: Entry, body: bytes) -> bytes:
+    """Return a submission that says its job's id from now on, so that no replay of it makes a second job."""
+    message, most = named(body, entry.about), Limits().message_bytes
+    if len(message) > max(most, len(body)):
+        raise NotParkedError(
+            f"parked {entry.key!r} of job {entry.about!r} has {len(message)} bytes with its job id in it, {most} may "
+            "be: publish it again under that job id, its transactions in a blob, and discard it"
+        )
+    return message
+
+
+def _has_landed(ledger: Ledger, entry: Entry) -> bool:
+    job = None if entry.about == NO_JOB else ledger.read(entry.about)
+    if job is None:
+        return False
+    # A refused message made no job: one that was there before is another submission's. A message that killed its
+    # worker, or was given up, may have begun its own before that.
+    return job.accepted_at >= entry.last_at or (entry.reason not in _REFUSALS and job.plan is not None)

@@ -24,7 +24,7 @@ from shared.clock import Clock
 from shared.errors import ParkedTamperedError
 from shared.ledger.ledger import Ledger
 from shared.ledger.records import JobState
-from shared.parked.entry import Entry, Stage
+from shared.parked.entry import ACCEPT, Entry
 from shared.payload.names import BLOB, owner_of, room_job
 from shared.pending import ORPHANS_POINTER, PendingTable, Pointer
 from shared.pipeline.messages import unwrap
@@ -169,7 +169,7 @@ class _References:
 
     def __init__(self, parked: Parked) -> None:
         self._parked = parked
-        self._submissions = [entry for entry in parked.entries() if entry.stage is Stage.ACCEPT]
+        self._submissions = [entry for entry in parked.entries() if entry.stage == ACCEPT]
 
     @property
     def jobs(self) -> set[str]:

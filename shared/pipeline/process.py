@@ -5,31 +5,41 @@ entry before the message about it, and both before the host deletes the work mes
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from shared.clock import Clock
 from shared.errors import RefusedError
-from shared.parked.entry import INSTEAD, SETTLED, Entry, Stage, chunk_key, content_key, finish_key
-from shared.parked.parking import FailedMessage, Parking, parked_result
+from shared.ledger.ledger import Ledger
+from shared.ledger.records import FINISHED
+from shared.parked.entry import ACCEPT, INSTEAD, NO_JOB, SETTLED, Entry, chunk_key, content_key, finish_key
+from shared.parked.parking import Claim, Parking, PutOnQueue, Stage, identify_message, read_message
 from shared.parked.policy import Deliveries
 from shared.payload.limits import Limits
 from shared.payload.names import is_job
 from shared.pipeline.chunk_reader import ReadChunk
 from shared.pipeline.chunk_result import ResultStore, StoredResult
-from shared.pipeline.messages import VERSION, Chunk, Delivery, Finish, Internal, Result, decode, unwrap
+from shared.pipeline.messages import VERSION, Chunk, Delivery, Finish, Internal, Outcome, Result, decode, unwrap
 from shared.pipeline.parts import run_in_parts
-from shared.pipeline.send_result import SendResult
+from shared.pipeline.received import is_chunk_done
+from shared.pipeline.send_result import QUEUE, SendResult
 from shared.telemetry import metrics
 from shared.telemetry.spans import Piece
 from shared.telemetry.telemetry import SILENT, Telemetry
+from shared.topology import is_work_queue
 from shared.usage.bill import charges
 from shared.usage.meter import tallied
 from shared.workloads.registry import Workloads
 
 Work: TypeAlias = Chunk | Finish
+
+#: The names of the stages; they are stored.
+PROCESS: Final = "process"
+FINISH: Final = "finish"
+#: A result message has one kibibyte.
+LONGEST_REASON: Final = 200
 
 
 class Finishing(Protocol):
@@ -69,7 +79,9 @@ class Processor:
         try:
             work = _read(delivery)
         except RefusedError as error:
-            self._tools.parking.park(_unreadable(delivery), error)
+            # Nothing of it is believed: it is known by its bytes.
+            claim = Claim(key=content_key(PROCESS, delivery.body))
+            self._tools.parking.park(PROCESS, delivery, error, claim)
             return
         if not self._is_settled(work, delivery):
             self._attempt(work, delivery)
@@ -83,9 +95,11 @@ class Processor:
             return True
         parked = self._tools.parking.table.find(work.job, _key(work))
         # One that was replayed since is this delivery's to run.
-        if parked is None or parked.stage is Stage.ACCEPT or parked.state not in SETTLED:
+        if parked is None or parked.stage == ACCEPT or parked.state not in SETTLED:
             return False
-        self._send_parked(work, parked)
+        if isinstance(work, Chunk):
+            self._tools.send(parked_result(work, parked))
+            self._count_parked(work)
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
@@ -129,8 +143,9 @@ class Processor:
         if isinstance(work, Finish):
             # Or the job would wait for its outputs for ever, and look as if it were about to be finished.
             self._tools.finishing.halt(work, error)
-        parked = self._tools.parking.park(_failed(work, delivery), error)
-        self._send_parked(work, parked)
+        self._tools.parking.park(FINISH if isinstance(work, Finish) else PROCESS, delivery, error)
+        if isinstance(work, Chunk):
+            self._count_parked(work)
 
     def _sent_stored(self, chunk: Chunk) -> bool:
         stored = self._tools.results.find(chunk)
@@ -144,10 +159,55 @@ class Processor:
         result = _done(chunk, stored, milliseconds, requests)
         self._tools.send(structs.replace(result, trace=self._tools.telemetry.current()))
 
-    def _send_parked(self, work: Work, parked: Entry) -> None:
-        if isinstance(work, Chunk):
-            self._tools.send(parked_result(work, parked))
-            self._tools.telemetry.add(metrics.CHUNKS, workload=work.workload, outcome="parked")
+    def _count_parked(self, work: Chunk) -> None:
+        self._tools.telemetry.add(metrics.CHUNKS, workload=work.workload, outcome="parked")
+
+
+def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stage, Stage]:
+    """Return the stages of the work queues: a finish is one, and every other message is taken for a chunk."""
+    finish = Stage(
+        name=FINISH,
+        # The bus may hold one too, by mistake: its entry is that of its job all the same.
+        reads=lambda queue: is_work_queue(queue) or queue == QUEUE,
+        identify=_identify_finish,
+        put_back=put,
+        has_landed=lambda entry: _is_finished(ledger, entry),
+        remedy="correct the workload or what it depends on, deploy, resume the job, then replay",
+        wakes=True,
+    )
+
+    def report(entry: Entry, claim: Claim, body: bytes) -> None:
+        if claim.chunk is not None and isinstance(message := read_message(body), Chunk):
+            # Where its result is stored after all, the ledger takes that one over this.
+            send(parked_result(message, entry))
+
+    process = Stage(
+        name=PROCESS,
+        reads=is_work_queue,
+        identify=lambda delivery: identify_message(PROCESS, delivery.body),
+        put_back=put,
+        has_landed=lambda entry: is_chunk_done(ledger, entry),
+        on_parked=report,
+        wakes=True,
+    )
+    return finish, process
+
+
+def _identify_finish(delivery: Delivery) -> Claim | None:
+    is_finish = isinstance(read_message(delivery.body), Finish)
+    return identify_message(FINISH, delivery.body) if is_finish else None
+
+
+def _is_finished(ledger: Ledger, entry: Entry) -> bool:
+    job = None if entry.job == NO_JOB else ledger.read(entry.job)
+    return job is not None and job.state in FINISHED and job.revision >= (entry.revision or 0)
+
+
+def parked_result(chunk: Chunk, entry: Entry) -> Result:
+    """Return the message to the ledger about a chunk that is parked; its lines may be unreadable, and so its sums."""
+    lost = Outcome(items=sum(frame[2] for frame in chunk.frames), sums=None)
+    reason = entry.reason[:LONGEST_REASON]
+    return Result(job=chunk.job, chunk=chunk.chunk, revision=chunk.revision, parked=lost, reason=reason)
 
 
 def _read(delivery: Delivery) -> Work:
@@ -166,31 +226,6 @@ def _read(delivery: Delivery) -> Work:
 
 def _refused(found: str) -> RefusedError:
     return RefusedError("unreadable", found, INSTEAD["unreadable"])
-
-
-def _unreadable(delivery: Delivery) -> FailedMessage:
-    return FailedMessage(
-        stage=Stage.PROCESS,
-        queue=delivery.queue,
-        key=content_key(Stage.PROCESS, delivery.body),
-        body=delivery.body,
-        message_id=delivery.message_id,
-        deliveries=delivery.count,
-    )
-
-
-def _failed(work: Work, delivery: Delivery) -> FailedMessage:
-    return FailedMessage(
-        stage=Stage.PROCESS if isinstance(work, Chunk) else Stage.FINISH,
-        queue=delivery.queue,
-        key=_key(work),
-        body=delivery.body,
-        message_id=delivery.message_id,
-        deliveries=delivery.count,
-        job=work.job,
-        chunk=work.chunk if isinstance(work, Chunk) else None,
-        revision=work.revision,
-    )
 
 
 def _key(work: Work) -> str:

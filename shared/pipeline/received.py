@@ -2,20 +2,25 @@
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from shared.ledger.ledger import MOST_ROWS
-from shared.parked.cause import FINGERPRINT_SCHEME
-from shared.parked.entry import NO_JOB, Entry, Stage, content_key
+from shared.errors import NotParkedError
+from shared.ledger.ledger import MOST_ROWS, Ledger
+from shared.ledger.records import ChunkState
+from shared.parked.cause import FailureCause
+from shared.parked.entry import Entry, content_key
+from shared.parked.parking import Claim, Stage, identify_message
 from shared.payload.names import is_job
 from shared.pipeline.messages import VERSION, Result, decode, unwrap
-from shared.pipeline.send_result import QUEUE
+from shared.pipeline.send_result import QUEUE, SendResult
 
+#: The name of the stage; it is stored.
+SETTLE: Final = "settle"
 #: What a result may have in all; honest ones have a quarter of that.
 LONGEST_BODY: Final = 4096
 _FOUND_LENGTH: Final = 1000
@@ -107,26 +112,46 @@ def _read(message: Received) -> Arrived | Unsettled:
     return Arrived(message, found)
 
 
-def entry_of(unsettled: Unsettled, now: datetime) -> Entry:
-    """Return what is kept of a message that cannot be credited."""
-    message, result = unsettled.message, unsettled.result
-    digest = hashlib.sha256(message.body).hexdigest()
-    return Entry(
-        job=NO_JOB if result is None else result.job,
-        key=content_key(Stage.SETTLE, message.body),
-        stage=Stage.SETTLE,
-        queue=QUEUE,
-        reason=unsettled.reason.value,
-        found=unsettled.found[:_FOUND_LENGTH],
-        instead=_INSTEAD[unsettled.reason],
-        fingerprint=hashlib.sha256(unsettled.reason.value.encode()).hexdigest()[:12],
-        scheme=FINGERPRINT_SCHEME,
-        attempts=message.deliveries,
-        first_at=now,
-        last_at=now,
-        message_id=message.id,
-        sha256=digest,
-        size=len(message.body),
-        chunk=None if result is None else result.chunk,
-        revision=None if result is None else result.revision,
+def claim_of(unsettled: Unsettled) -> Claim:
+    """Return the claim of a message that cannot be credited: each content is an entry of its job."""
+    key, result = content_key(SETTLE, unsettled.message.body), unsettled.result
+    if result is None:
+        return Claim(key=key)
+    return Claim(key=key, job=result.job, chunk=result.chunk, revision=result.revision)
+
+
+def cause_of(unsettled: Unsettled) -> FailureCause:
+    """Return the cause: all that cannot be credited for one reason are of one."""
+    reason = unsettled.reason.value
+    fingerprint = hashlib.sha256(reason.encode()).hexdigest()[:12]
+    return FailureCause(reason, unsettled.found[:_FOUND_LENGTH], _INSTEAD[unsettled.reason], fingerprint)
+
+
+def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
+    """Return the stage of the bus queue `results`."""
+    return Stage(
+        name=SETTLE,
+        reads=lambda queue: queue == QUEUE,
+        identify=lambda delivery: identify_message(SETTLE, delivery.body),
+        put_back=lambda entry, body: send(_result(entry, body)),
+        has_landed=lambda entry: is_chunk_done(ledger, entry),
+    )
+
+
+def is_chunk_done(ledger: Ledger, entry: Entry) -> bool:
+    """Whether the chunk of an entry is done: the one effect that a replay of it, or of its result, can have."""
+    if entry.chunk is None:
+        return False
+    row = ledger.rows_of(entry.job, [entry.chunk]).get(entry.chunk)
+    return row is not None and row.state is ChunkState.DONE
+
+
+def _result(entry: Entry, body: bytes) -> Result:
+    with suppress(msgspec.DecodeError, RecursionError):
+        message = decode(unwrap(body))
+        if isinstance(message, Result):
+            return message
+    raise NotParkedError(
+        f"parked {entry.key!r} of job {entry.job!r} is no result that can be sent again: discard it, "
+        "its chunk is dispatched again by itself"
     )

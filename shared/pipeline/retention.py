@@ -20,7 +20,7 @@ from shared.errors import PlanLostError
 from shared.ledger.decisions import buried
 from shared.ledger.ledger import Ledger, commit, counting
 from shared.ledger.records import FINISHED, Job, JobState
-from shared.parked.entry import Entry, Stage
+from shared.parked.entry import ACCEPT, Entry
 from shared.payload.names import room_of
 from shared.pending import RETENTION_POINTER, PendingTable, Pointer
 from shared.pipeline.plan_store import PlanStore
@@ -88,7 +88,7 @@ class Retention:
             return True
         # A replay may have begun another revision, and what is parked is replayed from these very bytes.
         # What only claims to be of this job is nobody's reason to keep it, wherever the version before put that.
-        is_needed = any(entry.stage is not Stage.ACCEPT for entry in self.parked.entries(job.job))
+        is_needed = any(entry.stage != ACCEPT for entry in self.parked.entries(job.job))
         if job.state not in FINISHED or is_needed:
             return False
         return commit(self.ledger, buried(job)) is not None

@@ -15,18 +15,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import sleep
-from typing import Final, Protocol
+from typing import Final
 
 from shared.clock import Clock
 from shared.errors import LedgerError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger.ledger import Ledger, commit, counting
 from shared.ledger.records import ChunkRow, Job, JobState
 from shared.ledger.settlement import Settlement, settle
-from shared.parked.entry import Entry
+from shared.parked.parking import Parking
 from shared.parked.policy import DEFAULT_POLICY, Nature, PoisonPolicy, nature_of
 from shared.pending import Pointer
 from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.received import Arrived, Reason, Received, Unsettled, entry_of, sort
+from shared.pipeline.messages import Delivery
+from shared.pipeline.received import SETTLE, Arrived, Reason, Received, Unsettled, cause_of, claim_of, sort
+from shared.pipeline.send_result import QUEUE
 from shared.retry import Retry
 from shared.telemetry import events, metrics
 from shared.telemetry.event import tell
@@ -39,14 +41,6 @@ from shared.trying import all_tried
 TIME_OF_A_BATCH: Final = 120.0
 #: Eight settlers on one job lose a few races each.
 MOST_RACES: Final = 50
-
-
-class ParkStore(Protocol):
-    """Where messages go that can never be credited; parking the same one twice keeps it once."""
-
-    def park(self, entry: Entry, body: bytes) -> object:
-        """Keep the message with its reason."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +85,14 @@ class Settler:
         self,
         ledger: Ledger,
         call: FinishCall,
-        parked: ParkStore,
+        parking: Parking,
         clock: Clock,
         *,
         policy: PoisonPolicy = DEFAULT_POLICY,
         pause: Callable[[float], None] = sleep,
         telemetry: Telemetry = SILENT,
     ) -> None:
-        self._ledger, self._call, self._parked, self._clock = ledger, call, parked, clock
+        self._ledger, self._call, self._parking, self._clock = ledger, call, parking, clock
         self._policy, self._pause, self._telemetry = policy, pause, telemetry
 
     def settle(self, messages: Sequence[Received]) -> Settled:
@@ -224,7 +218,9 @@ class Settler:
     def _keep(self, bad: Unsettled) -> bool:
         job = None if bad.result is None else bad.result.job
         tell(events.RESULT_PARKED, job=job, reason=bad.reason.value, message_id=bad.message.id)
-        self._parked.park(entry_of(bad, self._clock.now()), bad.message.body)
+        message = bad.message
+        delivery = Delivery(queue=QUEUE, message_id=message.id, body=message.body, count=message.deliveries)
+        self._parking.keep(SETTLE, delivery, cause_of(bad), claim_of(bad))
         return True
 
 

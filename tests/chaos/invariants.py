@@ -52,7 +52,7 @@ def breaches(stack, expected, *, parked=0, others=()):
     yield from checker.overlaps([(job.id_base, job.items, job.job) for job in jobs.values() if job])
     entries = list(Stores(connections).parked_table.entries(closed=True))
     if len(entries) != parked:
-        reasons = Counter((entry.stage.value, entry.reason) for entry in entries)
+        reasons = Counter((entry.stage, entry.reason) for entry in entries)
         yield f"{len(entries)} things are parked, expected {parked}: {dict(reasons)}"
     yield from _left_over(stack, set(others))
 

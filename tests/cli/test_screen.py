@@ -13,7 +13,7 @@ from shared.gate.held import HeldSummary
 from shared.gate.overview import Overview
 from shared.gate.state import GateState
 from shared.ledger.records import Job, JobState
-from shared.parked.entry import Entry, Stage
+from shared.parked.entry import Entry
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 #: A closing tag that fits nothing, a link, a colour, a new title for the window, text that runs backwards.
@@ -30,7 +30,7 @@ def job():
 def entry():
     """Something parked, with what was found in it."""
     fields = {"reason": EVIL, "found": EVIL, "instead": EVIL, "fingerprint": "f", "attempts": 1, "message_id": EVIL}
-    known = {"job": "j", "key": "k", "stage": Stage.ACCEPT, "queue": "q", "sha256": "0", "size": 1}
+    known = {"job": "j", "key": "k", "stage": "accept", "queue": "q", "sha256": "0", "size": 1}
     return parked_view.entry_table(Entry(**known, **fields, first_at=NOW, last_at=NOW))
 
 

@@ -15,7 +15,8 @@ from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.connections import Connections
 from shared.errors import RefusedError
-from shared.parked.door import at_the_door
+from shared.parked.entry import ACCEPT
+from shared.pipeline.messages import Delivery
 
 SLUICE = Path(sys.executable).parent
 DEADLINE = 150
@@ -70,7 +71,8 @@ def parked(stack_settings):
         job = f"gave-up-{time.monotonic_ns()}"
         body = json.dumps({"sluice": {"job": job, "items": [usage]}})
         why = RefusedError("delivered_too_often", "the host gave up", "replay it")
-        entry = Stores(connections).parking.park(at_the_door("submissions", body.encode(), "m-1", job), why)
+        delivery = Delivery(queue="submissions", message_id="m-1", body=body.encode(), count=1)
+        entry = Stores(connections).parking.park(ACCEPT, delivery, why)
     return {"JOB": entry.about, "KEY": entry.key, "FINGERPRINT": entry.fingerprint}
 
 

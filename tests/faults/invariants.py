@@ -143,9 +143,9 @@ def _parked(connections, scenario):
             yield f"the bytes of parked {entry.key} are not those that were parked"
         if entry.state is EntryState.DONE:
             continue
-        if not wanted[entry.stage.value, entry.reason]:
+        if not wanted[entry.stage, entry.reason]:
             yield f"wrongly parked: {entry.job} {entry.key} ({entry.reason}, {entry.state})"
-        wanted[entry.stage.value, entry.reason] -= 1
+        wanted[entry.stage, entry.reason] -= 1
     for (stage, reason), count in wanted.items():
         if count > 0:
             yield f"lost: nothing is parked in {stage} for {reason}"

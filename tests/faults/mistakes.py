@@ -13,9 +13,11 @@ from shared.ledger.index import index_entity
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
 from shared.parked.door import at_the_door
+from shared.parked.entry import ACCEPT
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
+from shared.pipeline.messages import Delivery
 from shared.pipeline.settle import Settler
 from shared.pipeline.sweep import _WAITING, Sweep
 
@@ -58,7 +60,7 @@ def put_to_expire(self, queue, message):
         self.connections.queues.get_queue_client(queue).send_message(message)
 
 
-def throw_away(queue, parking, send, attempts):
+def throw_away(queue, parking, attempts):
     """Delete what is on a poison queue."""
     drained = 0
     for message in queue.receive_messages(max_messages=32):
@@ -67,14 +69,17 @@ def throw_away(queue, parking, send, attempts):
     return drained
 
 
-def delete_before_parking(queue, parking, send, attempts):
+def delete_before_parking(queue, parking, attempts):
     """Delete what is on a poison queue, then park it."""
     drained = 0
     with expecting_an_answer("drain"):
         for message in queue.receive_messages(max_messages=32, visibility_timeout=60):
             queue.delete_message(message)
             source = queue.queue_name.removesuffix("-poison")
-            parking.park(at_the_door(source, message.content.encode(), message.id, "job-a"), SluiceError("poison"))
+            body = message.content.encode()
+            delivery = Delivery(queue=source, message_id=message.id, body=body, count=1)
+            claim = at_the_door(source, body, message.id, "job-a")
+            parking.park(ACCEPT, delivery, SluiceError("poison"), claim)
             drained += 1
     return drained
 

@@ -118,8 +118,8 @@ def _read_submission(body):
     # Whatever it is, it can be parked under a key: the same one at each delivery.
     claimed = claimed_job("submissions", body, MESSAGE_ID)
     parked = at_the_door("submissions", body, MESSAGE_ID, claimed)
-    assert (parked.job, parked.chunk, parked.revision) == (DOOR, None, None)
-    assert parked.key == at_the_door("submissions", body, MESSAGE_ID, claimed, 2).key
+    assert (parked.partition, parked.chunk, parked.revision) == (DOOR, None, None)
+    assert parked.key == at_the_door("submissions", body, MESSAGE_ID, claimed).key
     read = read_submission(open_envelope(body, LIMITS), MESSAGE_ID, LIMITS)
     if isinstance(read.content, Items):
         # What came in through this door is a line that the other one takes as well.

@@ -3,7 +3,6 @@
 import base64
 import json
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import msgspec
 
@@ -15,7 +14,6 @@ from shared.gate import state
 from shared.ledger.entities import guarded, job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
 from shared.memory import Memory
-from shared.parked.drain import described
 from shared.payload.compression import Codec
 from shared.pipeline import received
 from shared.pipeline.chunk_reader import PayloadReader
@@ -29,6 +27,7 @@ from tests.fuzz.at_the_door import lines_of, rows_of, stored_frame
 from tests.fuzz.grammar import encoded, mutated, spelt
 from tests.fuzz.target import ACCEPTED, Target
 from tests.ledger import builders
+from tests.parked.stages import stages
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BILLING = Billing()
@@ -47,19 +46,17 @@ def _settle_result(body):
     message = received.Received(body, "message-1")
     sorted_ = received.sort([message])
     for bad in sorted_.unreadable:
-        _check_entry(received.entry_of(bad, NOW))
+        _check_claim(received.claim_of(bad))
         return str(bad.reason)
     [[arrived]] = sorted_.groups
     job = builders.job(chunks=4)
     if arrived.result.job != job.job:
-        _check_entry(
-            received.entry_of(received.Unsettled(message, received.Reason.UNKNOWN_JOB, "", arrived.result), NOW)
-        )
+        _check_claim(received.claim_of(received.Unsettled(message, received.Reason.UNKNOWN_JOB, "", arrived.result)))
         return str(received.Reason.UNKNOWN_JOB)
     made = settle(job, {}, [arrived.result], NOW)
     for refused in made.refused:
-        _check_entry(
-            received.entry_of(received.Unsettled(message, received.Reason.REFUSED, refused.reason, refused.result), NOW)
+        _check_claim(
+            received.claim_of(received.Unsettled(message, received.Reason.REFUSED, refused.reason, refused.result))
         )
         return str(received.Reason.REFUSED)
     assert made.job.done + made.job.parked_chunks == 1
@@ -69,13 +66,13 @@ def _settle_result(body):
     return ACCEPTED
 
 
-def _check_entry(entry):
-    """Hold an entry against what a table takes: a number that fits its column, a key without what no key may have."""
-    for name in ("chunk", "revision", "size", "attempts"):
-        number = getattr(entry, name)
+def _check_claim(claim):
+    """Hold the claim of an entry against what a table takes: a number that fits its column, a key without what no key may have."""
+    for name in ("chunk", "revision"):
+        number = getattr(claim, name)
         assert number is None or -(2**31) <= number < 2**31, f"{name} is what no column takes: {number}"
-    assert not set(entry.job + entry.key) & set("/\\#?\t\n\r"), f"no key can be {entry.job!r}, {entry.key!r}"
-    assert len(entry.key) <= 512
+    assert not set(claim.job + claim.key) & set("/\\#?\t\n\r"), f"no key can be {claim.job!r}, {claim.key!r}"
+    assert len(claim.key) <= 512
 
 
 def _stored(entity):
@@ -103,8 +100,8 @@ def _work_case(rng):
 def _do_work(body):
     """Read a work message as `process_chunk` does and run what it holds; it can be parked whatever it is."""
     for queue in ("work-00", "results"):
-        failed = described(queue, body, "message-1")
-        _check_entry(SimpleNamespace(attempts=failed.deliveries, size=len(body), **_fields(failed)))
+        delivery = Delivery(queue=queue, message_id="message-1", body=body, count=1)
+        _check_claim(stages().identify(delivery)[1])
     work = read_work(Delivery(queue="work-00", message_id="message-1", body=body, count=1))
     if isinstance(work, Chunk):
         assert 0 <= work.chunk < 2**31
@@ -112,10 +109,6 @@ def _do_work(body):
             with PayloadReader(None, Memory(WORK))(work) as parts:
                 assert all(run(BILLING, lines, work.first_id).accepted.items <= len(lines) for lines in parts)
     return ACCEPTED
-
-
-def _fields(failed):
-    return {name: getattr(failed, name) for name in ("job", "key", "chunk", "revision")}
 
 
 def _permit_case(rng):

@@ -58,7 +58,6 @@ def bodies():
 def words():
     """Return the words that rows, logs and documents have from enumerations, and the keys of rows."""
     kinds = {
-        "stage": p.Stage,
         "entry": p.EntryState,
         "job": p.JobState,
         "chunk": p.ChunkState,
@@ -75,7 +74,7 @@ def words():
         "chunk": p.chunk_key(7, 2),
         "result": p.result_key(7, 2),
         "finish": p.finish_key(2),
-        "content": p.content_key(p.Stage.SETTLE, v.ENTRY_BODY),
+        "content": p.content_key(p.SETTLE, v.ENTRY_BODY),
         "door": p.door_key("submissions", v.ENTRY_BODY, "nightly"),
         "door of a room": p.door_key("submissions-team-a", v.ENTRY_BODY, "team-a~nightly"),
         "note": p.submission_note("submissions", v.ENTRY_BODY, "m1"),
@@ -92,7 +91,9 @@ def words():
             p.ROOM_POINTER,
         ],
     }
-    return {name: sorted(str(one.value) for one in kind) for name, kind in kinds.items()} | {"keys": keys}
+    stages = sorted([p.ACCEPT, p.PROCESS, p.FINISH, p.SETTLE])
+    named = {name: sorted(str(one.value) for one in kind) for name, kind in kinds.items()}
+    return {"stage": stages} | named | {"keys": keys}
 
 
 def errors():

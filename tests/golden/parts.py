@@ -29,7 +29,7 @@ from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob,
 from shared.ledger.table_ledger import TableLedger
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.parked.door import door_key
-from shared.parked.entry import DOOR, NO_JOB, Entry, EntryState, Stage, chunk_key, content_key, finish_key, result_key
+from shared.parked.entry import ACCEPT, DOOR, NO_JOB, Entry, EntryState, chunk_key, content_key, finish_key, result_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.policy import Attempts, Mark, submission_note
 from shared.parked.replay import Fate
@@ -75,6 +75,8 @@ from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.parts import Ran
 from shared.pipeline.plan import Plan, PlannedChunk, Source
 from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.process import FINISH, PROCESS
+from shared.pipeline.received import SETTLE
 from shared.pipeline.received import Reason as ResultReason
 from shared.pipeline.send_result import BusResults
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key

@@ -126,7 +126,7 @@ ENTRIES = [
     p.Entry(
         job="nightly",
         key=p.chunk_key(7, 2),
-        stage=p.Stage.PROCESS,
+        stage=p.PROCESS,
         queue="work-00",
         reason="failed:ZeroDivisionError",
         found="ZeroDivisionError: division by zero",
@@ -149,7 +149,7 @@ ENTRIES = [
     p.Entry(
         job=p.DOOR,
         key=p.door_key("submissions", ENTRY_BODY, "nightly"),
-        stage=p.Stage.ACCEPT,
+        stage=p.ACCEPT,
         queue="submissions",
         reason="not_json",
         found="it ends at byte 7",

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
+from shared.parked.parking import Parking, Stages
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.messages import encode
 from shared.pipeline.received import Received
@@ -77,8 +78,9 @@ class Stage:
     def __init__(self, ledger, **options):
         self.ledger, self.clock = ledger, ManualClock()
         self.pending, self.parked, self.sent = MemoryPending(), MemoryParked(), []
+        self.parking = Parking(self.parked, self.clock, Stages())
         call = FinishCall(lambda queue, message: self.sent.append((queue, message)), self.pending, self.clock)
-        self.settler = Settler(ledger, call, self.parked, self.clock, pause=self.clock.pause, **options)
+        self.settler = Settler(ledger, call, self.parking, self.clock, pause=self.clock.pause, **options)
 
     def settle(self, *results, deliveries=1):
         """Deliver these results as one batch."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shared.errors import ContentionError, LedgerCorruptError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger import ChunkState, JobState, PlanBlob, Totals
 from shared.ledger.decisions import buried
+from shared.parked.parking import Parking, Stages
 from shared.pending import FINISH_POINTER, Pointer
 from shared.pipeline.finish_call import FinishCall
 from shared.pipeline.messages import Finish, decode, encode
@@ -221,7 +222,7 @@ def test_a_settler_that_ends_between_its_write_and_its_call_leaves_a_pointer(led
     def ends(queue, message):
         raise EndedError
 
-    dying = Settler(ledger, FinishCall(ends, stage.pending, stage.clock), stage.parked, stage.clock)
+    dying = Settler(ledger, FinishCall(ends, stage.pending, stage.clock), stage.parking, stage.clock)
     with pytest.raises(EndedError):
         dying.settle([delivered(result(n)) for n in range(3)])
     assert stage.pending.of(FINISH_POINTER) == ["nightly:1"]
@@ -263,7 +264,9 @@ def test_eight_settlers_on_one_job_stay_within_a_bounded_number_of_races(table_l
 
     def settle(first):
         call = FinishCall(lambda queue, message: sent.append(message), MemoryPending(), ManualClock())
-        settler = Settler(table_ledger, call, MemoryParked(), ManualClock(), pause=time.sleep)
+        settler = Settler(
+            table_ledger, call, Parking(MemoryParked(), ManualClock(), Stages()), ManualClock(), pause=time.sleep
+        )
         for batch in range(batches):
             start = first + batch * settlers * size
             # The last result of each batch is delivered to the next settler as well.

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from shared.ledger import JobState
-from shared.parked.entry import EntryState, Stage
+from shared.parked.entry import EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.payload import Limits
 from shared.pipeline.chunk_result import ResultStore
@@ -97,7 +97,7 @@ def test_a_bad_message_is_parked_where_operators_look(world):
         for _ in range(2):
             assert world.settle(processed(world, 0), b"{not json").parked == 1
         (entry,) = world.parked.entries()
-        assert (entry.stage, entry.reason, entry.queue) == (Stage.SETTLE, "result_unreadable", "results")
+        assert (entry.stage, entry.reason, entry.queue) == ("settle", "result_unreadable", "results")
         assert entry.state is EntryState.OPEN
         assert world.parked.body(entry) == b"{not json"
     assert world.job().done == 1

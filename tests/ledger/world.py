@@ -16,6 +16,7 @@ from azure.storage.blob import BlobServiceClient, LinearRetry
 from shared.ledger import ChunkState, JobState, TableLedger, Totals
 from shared.ledger.results import result_blob
 from shared.outbox import Outbox
+from shared.parked.parking import Parking, Stages
 from shared.payload import Limits
 from shared.pending import OUTBOX_POINTER, PendingTable
 from shared.pipeline.chunk_result import ChunkResult, write_result
@@ -182,7 +183,9 @@ class World:
     def settler(self):
         """Return a new settler."""
         call = FinishCall(self._send, self.pending, self.clock)
-        return Settler(self.ledger, call, self.parked, self.clock, pause=self.clock.pause)
+        return Settler(
+            self.ledger, call, Parking(self.parked, self.clock, Stages()), self.clock, pause=self.clock.pause
+        )
 
     def finisher(self):
         """Return a new finisher."""

@@ -1,6 +1,7 @@
 """Chunks that are parked, on the run's Azurite, with a worker that a test lets work."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from azure.storage.queue import QueueClient
@@ -10,11 +11,12 @@ from cli.main import app
 from shared.audit import AuditTable
 from shared.errors import SluiceError
 from shared.parked.operator import ParkedOperator
+from shared.parked.parking import QueuesPut, Stages
 from shared.parked.policy import DEFAULT_POLICY
-from shared.parked.put_back import QueuesPutBack
 from shared.parked.replay import Replayer
 from shared.pipeline.messages import Delivery, decode
 from tests.faults.plan import Plan
+from tests.parked.stages import stages
 from tests.process.world import World
 
 _numbers = itertools.count(1)
@@ -89,9 +91,10 @@ class Ward:
 
     def operator(self, process, pause=None):
         """Return the operator whose requests are those of this process."""
-        put_back = QueuesPutBack(process.connections.queues, lambda _result: None, self.wake)
+        given = stages(put=QueuesPut(process.connections.queues)).named("process")
+        own = Stages(replace(given, has_landed=self.landed))
         audit = AuditTable(process.connections.tables.get_table_client("audit"), self.clock)
-        replayer = Replayer(process.parked, put_back, self, self.clock, pause or self.pause)
+        replayer = Replayer(process.parked, own, self.clock, pause or self.pause, self.wake)
         return ParkedOperator(process.parked, replayer, audit)
 
     def process(self, plan=None):

@@ -7,8 +7,10 @@ import pytest
 
 from shared.errors import NotParkedError, RefusedError
 from shared.parked.door import at_the_door, door_key
-from shared.parked.entry import NO_JOB, EntryState
+from shared.parked.entry import ACCEPT, NO_JOB, EntryState
 from shared.parked.parking import Parking
+from shared.pipeline.messages import Delivery
+from tests.parked.stages import stages
 
 
 @pytest.fixture
@@ -105,10 +107,10 @@ def unnamed(ward):
     entries = []
     with ward.process() as process:
         for claimed, body in ((NO_JOB, b'{"sluice":{"items":[]}}'), ("claimed-job", b"what is this")):
-            failed = at_the_door("submissions", body, ward.worlds[0].job, claimed)
-            entries.append(
-                Parking(process.parked, ward.clock).park(failed, RefusedError("unnamed", "a copy", "say it"))
-            )
+            delivery = Delivery(queue="submissions", message_id=ward.worlds[0].job, body=body, count=1)
+            claim, why = at_the_door("submissions", body, delivery.message_id, claimed), "a copy"
+            parking = Parking(process.parked, ward.clock, stages())
+            entries.append(parking.park(ACCEPT, delivery, RefusedError("unnamed", why, "say it"), claim))
         yield entries
         for entry in entries:
             process.connections.tables.get_table_client("parked").delete_entity(entry.job, entry.key)

@@ -10,15 +10,15 @@ from shared.errors import NotParkedError, ParkedTamperedError, RefusedError, Sto
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
 from shared.parked.door import at_the_door, claimed_job, door_key, named
 from shared.parked.drain import drain_poison, park_dead_result
-from shared.parked.effects import LedgerEffects
-from shared.parked.entry import NO_JOB, EntryState, Stage, chunk_key
+from shared.parked.entry import ACCEPT, NO_JOB, EntryState, chunk_key
 from shared.parked.grouping import WAVES, grouped, waves
-from shared.parked.parking import FailedMessage, Parking
+from shared.parked.parking import Claim, Parking
 from shared.parked.policy import Mark
-from shared.pipeline.messages import Finish, Outcome, Result, encode
+from shared.pipeline.messages import Delivery, Finish, Outcome, Result, encode
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of
 from tests.ledger.memory_ledger import MemoryLedger
+from tests.parked.stages import stages
 from tests.process.world import NOON, World
 
 
@@ -38,13 +38,14 @@ def process(world):
 @pytest.fixture
 def parking(process, world):
     """The way in."""
-    return Parking(process.parked, world.clock)
+    return Parking(process.parked, world.clock, stages())
 
 
-def failed(world, **changes):
-    """Return the world's chunk as a failed message."""
-    known = {"stage": Stage.PROCESS, "queue": "work-00", "key": chunk_key(0, 1), "body": world.body, "job": world.job}
-    return FailedMessage(**{**known, "message_id": "m1", "deliveries": 5, "chunk": 0, "revision": 1, **changes})
+def park(parking, world, error, *, stage="process", deliveries=5, **changes):
+    """Park the world's chunk as it was delivered."""
+    delivery = Delivery(queue="work-00", message_id="m1", body=world.body, count=deliveries)
+    claim = Claim(**{"key": chunk_key(0, 1), "job": world.job, "chunk": 0, "revision": 1, **changes})
+    return parking.park(stage, delivery, error, claim)
 
 
 WRONG = RefusedError("hash_mismatch", "it is another one", "upload it again")
@@ -52,10 +53,10 @@ WRONG = RefusedError("hash_mismatch", "it is another one", "upload it again")
 
 def test_everything_about_a_failure_is_kept(world, parking, process):
     """Reason, what to do, where it came from, when, how often, and the very bytes."""
-    parking.park(failed(world), WRONG)
+    park(parking, world, WRONG)
     entry = process.parked.get(world.job, chunk_key(0, 1))
     assert (entry.reason, entry.found, entry.instead) == ("hash_mismatch", "it is another one", "upload it again")
-    assert (entry.stage, entry.queue, entry.message_id, entry.attempts) == (Stage.PROCESS, "work-00", "m1", 5)
+    assert (entry.stage, entry.queue, entry.message_id, entry.attempts) == ("process", "work-00", "m1", 5)
     assert (entry.chunk, entry.revision, entry.first_at, entry.last_at) == (0, 1, NOON, NOON)
     assert (entry.sha256, entry.size) == (sha256(world.body).hexdigest(), len(world.body))
     assert process.parked.body(entry) == world.body
@@ -63,9 +64,9 @@ def test_everything_about_a_failure_is_kept(world, parking, process):
 
 def test_parking_twice_keeps_one_entry(world, parking, process):
     """A delivery that comes late is the same failure, seen again."""
-    parking.park(failed(world), WRONG)
+    park(parking, world, WRONG)
     world.clock.advance(60)
-    parking.park(failed(world, deliveries=6), WRONG)
+    park(parking, world, WRONG, deliveries=6)
     (entry,) = process.parked.entries(world.job)
     assert (entry.attempts, entry.returns) == (6, 0)
     assert (entry.last_at - entry.first_at).total_seconds() == 60
@@ -73,16 +74,16 @@ def test_parking_twice_keeps_one_entry(world, parking, process):
 
 def test_what_fails_after_it_was_discarded_is_open_again(world, parking, process):
     """The same submission dropped once more is not hidden by what somebody said of the first."""
-    entry = parking.park(failed(world), WRONG)
+    entry = park(parking, world, WRONG)
     process.parked.change(entry, replace(entry, state=EntryState.DISCARDED))
     assert list(process.parked.entries(world.job)) == []
-    parking.park(failed(world), WRONG)
+    park(parking, world, WRONG)
     assert [one.state for one in process.parked.entries(world.job)] == [EntryState.OPEN]
 
 
 def test_only_one_of_two_changes_takes_effect(world, parking, process):
     """Who changes an entry that somebody else changed since it was read is told so."""
-    entry = parking.park(failed(world), WRONG)
+    entry = park(parking, world, WRONG)
     assert process.parked.change(entry, replace(entry, state=EntryState.REPLAYING)) is not None
     assert process.parked.change(entry, replace(entry, state=EntryState.DISCARDED)) is None
     assert process.parked.get(world.job, entry.key).state is EntryState.REPLAYING
@@ -90,13 +91,13 @@ def test_only_one_of_two_changes_takes_effect(world, parking, process):
 
 def test_text_that_no_row_can_hold_is_parked_all_the_same(world, parking, process):
     """Half a character in an exception, or a megabyte of it, must not keep a message from being parked."""
-    parking.park(failed(world), ValueError("\ud800" + "x" * 100_000))
+    park(parking, world, ValueError("\ud800" + "x" * 100_000))
     assert process.parked.get(world.job, chunk_key(0, 1)).found.startswith("ValueError: ?xxx")
 
 
 def test_missing_bytes_are_said_to_be_missing(world, parking, process):
     """Nothing is replayed in their place."""
-    entry = parking.park(failed(world), WRONG)
+    entry = park(parking, world, WRONG)
     process.connections.blobs.get_container_client("parked").delete_blob(entry.bytes_name)
     with pytest.raises(ParkedTamperedError, match="are gone"):
         process.parked.body(entry)
@@ -110,7 +111,7 @@ def test_asking_for_what_is_not_parked_says_so(process):
 
 def test_the_list_has_no_notes_of_deliveries(world, parking, process):
     """They lie in the same table."""
-    parking.park(failed(world), WRONG)
+    park(parking, world, WRONG)
     process.attempts.note(f"{world.job}|x", 3, Mark.BEGUN)
     jobs = [entry.job for entry in process.parked.entries(closed=True)]
     assert world.job in jobs
@@ -128,8 +129,8 @@ def test_failures_of_one_cause_are_one_group_over_lines_and_values(world, parkin
     for number in range(3):
         with pytest.raises(KeyError) as error:
             broken(number)
-        parking.park(failed(world, key=f"k{number}"), error.value)
-    parking.park(failed(world, key="other"), WRONG)
+        park(parking, world, error.value, key=f"k{number}")
+    park(parking, world, WRONG, key="other")
     groups = grouped(process.parked.entries(world.job))
     assert [(group.reason, len(group.entries), group.jobs) for group in groups] == [
         ("failed:KeyError", 3, 1),
@@ -139,7 +140,7 @@ def test_failures_of_one_cause_are_one_group_over_lines_and_values(world, parkin
 
 def test_waves_grow_and_lose_nothing(world, parking):
     """Every entry is in one wave, in order, and no wave is larger than the next size allows."""
-    entry = parking.park(failed(world), WRONG)
+    entry = park(parking, world, WRONG)
     entries = [replace(entry, key=str(number)) for number in range(150)]
     sizes = [len(wave) for wave in waves(entries)]
     assert [one for wave in waves(entries) for one in wave] == entries
@@ -154,8 +155,9 @@ def test_a_poison_queue_is_drained_into_the_same_place(world, parking, process, 
     for body in (world.body.decode(), "not json", encode(Finish(job=world.job, revision=2)).decode()):
         queue.send_message(body)
     sent = []
-    assert drain_poison(queue, parking, sent.append, process.attempts) == 3
-    assert drain_poison(queue, parking, sent.append, process.attempts) == 0
+    telling = Parking(process.parked, world.clock, stages(send=sent.append))
+    assert drain_poison(queue, telling, process.attempts) == 3
+    assert drain_poison(queue, telling, process.attempts) == 0
     assert told(events.POISON_DRAINED) == [{"queue": queue.queue_name, "messages": 3}]
     assert {entry.key for entry in process.parked.entries(world.job)} == {chunk_key(0, 1), "finish-2"}
     assert {entry.reason for entry in process.parked.entries(world.job)} == {"delivered_too_often"}
@@ -167,9 +169,9 @@ def test_an_empty_poison_queue_costs_one_request(world):
     """It is looked at every quarter of an hour, for ever."""
     plan = Plan()
     with world.process(plan) as process:
-        queue = process.connections.queues.create_queue(f"empty-{world.job[-8:]}-poison")
+        queue = process.connections.queues.create_queue(f"work-empty-{world.job[-8:]}-poison")
         plan.sites.clear()
-        drain_poison(queue, Parking(process.parked, world.clock), lambda _result: None, process.attempts)
+        drain_poison(queue, Parking(process.parked, world.clock, stages()), process.attempts)
     assert len(plan.sites) == 1
 
 
@@ -179,10 +181,10 @@ def test_a_message_that_cannot_be_parked_stays_on_the_poison_queue(world, proces
     def down(_result):
         raise StorageUnavailableError("down")
 
-    queue = process.connections.queues.create_queue(f"kept-{world.job[-8:]}-poison")
+    queue = process.connections.queues.create_queue(f"work-kept-{world.job[-8:]}-poison")
     queue.send_message(world.body.decode())
     with pytest.raises(StorageUnavailableError):
-        drain_poison(queue, Parking(process.parked, world.clock), down, process.attempts)
+        drain_poison(queue, Parking(process.parked, world.clock, stages(send=down)), process.attempts)
     assert queue.get_queue_properties().approximate_message_count == 1
 
 
@@ -191,7 +193,7 @@ def test_a_dead_result_is_parked_beside_its_chunk(world, parking, process):
     body = encode(Result(job=world.job, chunk=0, revision=1, blob=f"{world.job}/1/0", hash="0" * 64))
     park_dead_result(parking, body, "m7", "MaxDeliveryCountExceeded")
     (entry,) = process.parked.entries(world.job)
-    assert (entry.stage, entry.reason, entry.chunk) == (Stage.SETTLE, "dead_lettered", 0)
+    assert (entry.stage, entry.reason, entry.chunk) == ("settle", "dead_lettered", 0)
     assert "MaxDeliveryCountExceeded" in entry.found
 
 
@@ -245,33 +247,32 @@ def test_a_replayed_submission_says_which_job_it_is(body, job, sent):
 )
 def test_a_chunk_has_landed_when_the_ledger_has_it_as_done(world, parking, state, is_landed):
     """Neither a stored result nor a message on its way is enough to forget what was parked."""
-    entry, ledger = parking.park(failed(world), WRONG), MemoryLedger()
+    entry, ledger = park(parking, world, WRONG), MemoryLedger()
     job, _ = ledger.insert(Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON))
     rows = [ChunkRow(job=world.job, chunk=0, state=state, revision=1, settled_at=NOON)] if state else []
     ledger.commit(job, rows)
-    assert LedgerEffects(ledger).landed(entry) is is_landed
+    assert stages(ledger).named(entry.stage).has_landed(entry) is is_landed
 
 
 def test_a_job_that_was_there_before_is_not_what_a_replayed_submission_became(world, parking):
     """The submission was refused because another one has its id: that one's acceptance is not its own."""
-    message = failed(world, stage=Stage.ACCEPT, key="accept-1", chunk=None, revision=None)
-    entry, ledger = parking.park(message, WRONG), MemoryLedger()
-    effects = LedgerEffects(ledger)
-    assert not effects.landed(entry)
+    entry = park(parking, world, WRONG, stage=ACCEPT, key="accept-1", chunk=None, revision=None)
+    ledger = MemoryLedger()
+    has_landed = stages(ledger).named(ACCEPT).has_landed
+    assert not has_landed(entry)
     ledger.insert(Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON))
-    assert effects.landed(entry)
-    assert not effects.landed(replace(entry, last_at=NOON.replace(hour=13)))
+    assert has_landed(entry)
+    assert not has_landed(replace(entry, last_at=NOON.replace(hour=13)))
 
 
 def test_a_finish_has_landed_when_the_job_is_finished(world, parking):
     """At its revision or a later one."""
-    message = failed(world, stage=Stage.FINISH, key="finish-2", chunk=None, revision=2)
-    entry, ledger = parking.park(message, WRONG), MemoryLedger()
+    entry, ledger = park(parking, world, WRONG, stage="finish", key="finish-2", chunk=None, revision=2), MemoryLedger()
     job = Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON, revision=2)
     job, _ = ledger.insert(replace(job, state=JobState.FINISHING))
-    assert not LedgerEffects(ledger).landed(entry)
+    assert not stages(ledger).named(entry.stage).has_landed(entry)
     ledger.commit(replace(job, state=JobState.COMPLETE))
-    assert LedgerEffects(ledger).landed(entry)
+    assert stages(ledger).named(entry.stage).has_landed(entry)
 
 
 def at_site(site, mode):
@@ -293,7 +294,7 @@ def test_an_insert_without_an_answer_is_looked_up_and_not_repeated(world, mode):
     """The row is there although nobody said so: it is known by its nonce, as if the reply had come."""
     plan = at_site("POST parked", mode)
     with world.process(plan) as process:
-        entry = Parking(process.parked, world.clock).park(failed(world), WRONG)
+        entry = park(Parking(process.parked, world.clock, stages()), world, WRONG)
         assert entry.nonce == process.parked.get(world.job, entry.key).nonce
     assert plan.fired
     assert plan.kinds.count("PUT parked") == 1
@@ -302,7 +303,7 @@ def test_an_insert_without_an_answer_is_looked_up_and_not_repeated(world, mode):
 @pytest.mark.parametrize("mode", ["reset_after", "503_after"])
 def test_a_change_without_an_answer_is_known_as_ones_own(world, parking, mode):
     """The library sends it again and is refused, because the first one took effect: that is no lost race."""
-    entry = parking.park(failed(world), WRONG)
+    entry = park(parking, world, WRONG)
     plan = at_site("PUT parked", mode)
     with world.process(plan) as process:
         changed = process.parked.change(entry, replace(entry, state=EntryState.REPLAYING))

@@ -19,7 +19,7 @@ class Parked:
     def __init__(self):
         self.reasons = []
 
-    def park(self, found, error):
+    def park(self, _stage, _delivery, error):
         """Remember it."""
         self.reasons.append(error)
 

@@ -15,19 +15,20 @@ import pytest
 from shared.connections import Connections
 from shared.errors import SluiceError
 from shared.ledger.records import Job, JobState
-from shared.parked.door import at_the_door, claimed_job
-from shared.parked.entry import EntryState
+from shared.parked.entry import ACCEPT, EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload import PayloadStore
 from shared.payload.reasons import Reason, refuse
 from shared.pending import ORPHANS_POINTER, PendingTable
+from shared.pipeline.messages import Delivery
 from shared.pipeline.orphans import MARGIN, Orphans
 from shared.usage.meter import tallied
 from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError
 from tests.faults.plan import Plan as FaultPlan
 from tests.gate.conftest import ManualClock
 from tests.ledger.memory_ledger import MemoryLedger
+from tests.parked.stages import stages
 
 RETENTION = timedelta(days=30)
 #: The night in which what is written now is just older than anybody waits for.
@@ -64,9 +65,8 @@ class Night:
     def park(self, body):
         """Park a submission, as it is refused, and return its entry."""
         error = refuse(Reason.UNKNOWN_WORKLOAD, "nobody deployed it yet")
-        return Parking(self.parked, self.clock).park(
-            at_the_door("submissions", body, "m1", claimed_job("submissions", body, "m1")), error
-        )
+        delivery = Delivery(queue="submissions", message_id="m1", body=body, count=1)
+        return Parking(self.parked, self.clock, stages()).park(ACCEPT, delivery, error)
 
     def sweep(self, **changes):
         """Run what the tick runs, and return what is left."""

@@ -14,6 +14,7 @@ from shared.payload.names import room_job
 from shared.pipeline.accept import Accepted
 from shared.pipeline.messages import Result, encode, unwrap
 from shared.pipeline.received import Received, sort
+from tests.parked.stages import stages
 from tests.pipeline.test_orphans import Night
 from tests.process.world import World as ChunkWorld
 
@@ -66,9 +67,9 @@ def test_it_is_drained(chunk, form):
     """A chunk on a poison queue and a dead result have the entries of their job."""
     with chunk.process() as process:
         queue, sent = process.connections.queues.create_queue(f"work-{chunk.job[-12:]}-poison"), []
-        parking = Parking(process.parked, chunk.clock)
+        parking = Parking(process.parked, chunk.clock, stages(send=sent.append))
         queue.send_message(form(chunk.body).decode())
-        drain_poison(queue, parking, sent.append, process.attempts)
+        drain_poison(queue, parking, process.attempts)
         park_dead_result(parking, form(encode(Result(job=chunk.job, chunk=3, revision=1))), "m-2", "too many")
         keys = {entry.key for entry in process.parked.entries(chunk.job)}
     assert keys == {chunk_key(0, 1), result_key(3, 1)}
@@ -81,7 +82,7 @@ def test_a_drained_submission_is_listed_under_its_job(chunk, form):
         room = chunk.job[-12:]
         queue = process.connections.queues.create_queue(f"submissions-{room}-poison")
         queue.send_message(form(json.dumps({"sluice": {"job": chunk.job, "items": [{}]}}).encode()).decode())
-        drain_poison(queue, Parking(process.parked, chunk.clock), [].append, process.attempts)
+        drain_poison(queue, Parking(process.parked, chunk.clock, stages()), process.attempts)
         assert len(list(process.parked.claiming(room_job(room, chunk.job)))) == 1
 
 

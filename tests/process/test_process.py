@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from shared.errors import ResultNotSentError, StorageUnavailableError
-from shared.parked.entry import NO_JOB, EntryState, Stage
+from shared.parked.entry import NO_JOB, EntryState
 from shared.parked.policy import DEFAULT_POLICY
 from shared.pipeline.chunk_result import read_partial
 from shared.pipeline.messages import Dispatch, Finish, Outcome, encode
@@ -90,7 +90,7 @@ def test_a_damaged_payload_parks_at_once_with_its_reason(world):
     body = encode(msgspec.structs.replace(world.message, frames=frames))
     world.deliver(body=body)
     entry = world.entry
-    assert (entry.reason, entry.stage, entry.attempts) == ("hash_mismatch", Stage.PROCESS, 1)
+    assert (entry.reason, entry.stage, entry.attempts) == ("hash_mismatch", "process", 1)
     assert entry.instead
     (sent,) = world.sent
     assert (sent.reason, sent.parked) == ("hash_mismatch", Outcome(items=10, sums=None))
@@ -213,7 +213,7 @@ def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world):
     assert world.finishing.halted == [(message, ZeroDivisionError)]
     with world.process() as process:
         entry = process.parked.get(world.job, "finish-1")
-    assert (entry.stage, entry.revision, entry.chunk) == (Stage.FINISH, 1, None)
+    assert (entry.stage, entry.revision, entry.chunk) == ("finish", 1, None)
     assert world.sent == []
 
 

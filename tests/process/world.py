@@ -28,6 +28,7 @@ from shared.pipeline.weights import WORK
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
+from tests.parked.stages import stages
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _numbers = itertools.count(1)
@@ -181,7 +182,7 @@ class Process:
                 read=PayloadReader(PayloadStores(blobs.get_container_client), Memory(WORK)),
                 results=self.results,
                 send=self._send,
-                parking=Parking(self.parked, world.clock),
+                parking=Parking(self.parked, world.clock, stages(send=self._send)),
                 deliveries=Deliveries(self.attempts),
                 finishing=world.finishing,
                 clock=world.clock,

@@ -1,0 +1,15 @@
+"""The stages of the pipeline as the app registers them, over whatever a test gives them."""
+
+from shared.parked.parking import Stages
+from shared.pipeline.arrivals import accept_stage
+from shared.pipeline.process import work_stages
+from shared.pipeline.received import settle_stage
+
+
+def ignore(*_):
+    """Send and put nothing."""
+
+
+def stages(ledger=None, put=ignore, send=ignore):
+    """Return the four stages."""
+    return Stages(accept_stage(ledger, put), *work_stages(ledger, put, send), settle_stage(ledger, send))
