@@ -1,4 +1,4 @@
-"""How large, how deep and how dense what somebody sends may be: one value, handed to everything that reads or writes."""
+"""Bounds on the size, depth and density of submissions: one value, passed to every reader and writer."""
 
 from dataclasses import dataclass, fields
 from typing import Final
@@ -9,29 +9,29 @@ MIB: Final = 1024 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The bounds of a submission; the writer keeps well within what the reader takes."""
+    """The bounds of a submission. The writer keeps well within the reader's bounds."""
 
-    #: A storage queue takes no more, counted as it is encoded.
+    #: The limit of a storage queue, counted after encoding.
     message_bytes: int = 64 * KIB
     #: Arrays and objects within each other.
     depth: int = 32
     line_bytes: int = 256 * KIB
-    #: The shortest line is `{}` and its line feed: an index that claims more transactions than that is not believed.
+    #: The shortest line is `{}` and its line feed: an index that claims more transactions is refused.
     line_least: int = 3
     #: Where the writer ends a frame: whichever comes first.
     frame_items: int = 1_000
     frame_bytes: int = 1 * MIB
-    #: What a reader takes for one frame, stored and expanded; 4 MiB of the worst JSON are 100 MiB of objects.
+    #: The reader's limits for one frame, stored and expanded; 4 MiB of the worst JSON are 100 MiB of objects.
     frame_items_most: int = 100_000
     frame_stored_most: int = 4 * MIB
     frame_expanded_most: int = 4 * MIB
-    #: What one ranged read may fetch, and how many frames: expanded they are 64 MiB at most.
+    #: Bytes and frames of one ranged read: expanded they are 64 MiB at most.
     chunk_stored_most: int = 16 * MIB
     chunk_frames_most: int = 16
     #: A chunk is run in parts of so many lines and expanded bytes at most; one frame may be a part of its own.
     part_items: int = 10_000
     part_bytes: int = 4 * MIB
-    #: What is kept of the rejected transactions of a chunk, as text, and what its result may have in all.
+    #: Kept bytes of the text of a chunk's rejected transactions, and the size of its whole result.
     rejected_text_most: int = 4 * MIB
     result_most: int = 32 * MIB
     #: Expanding further than this many times the stored bytes is a bomb, once it is more than `ratio_from` bytes.
@@ -48,7 +48,7 @@ class Limits:
     block_bytes: int = 4 * MIB
     #: An index that is a blob of its own.
     index_bytes: int = 16 * MIB
-    #: Above this a spool is a file; it holds compressed frames, a few dozen bytes a transaction.
+    #: Above this a spool is a file; it holds compressed frames, a few dozen bytes per transaction.
     spool_in_memory: int = 1 * MIB
 
     def __post_init__(self) -> None:
@@ -56,6 +56,6 @@ class Limits:
             if getattr(self, field.name) < 1:
                 raise ValueError(f"{field.name} is {getattr(self, field.name)}, expected 1 or more")
         if self.frame_items > self.frame_items_most or self.frame_bytes > self.frame_expanded_most:
-            raise ValueError("the writer's frames are larger than what the reader takes")
+            raise ValueError("the writer's frames are larger than the reader's limits")
         if self.line_bytes > self.frame_bytes:
             raise ValueError(f"a line of {self.line_bytes} bytes does not fit a frame of {self.frame_bytes}")

@@ -1,4 +1,4 @@
-"""The grammars of names: what they let through cannot leave its container, whatever a client does to paths."""
+"""The grammars of names. An accepted name cannot leave its container, however a client normalises paths."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.payload.reasons import Reason, refuse
 
-#: What a publisher calls a job, and what workloads and gates are called.
+#: A publisher's name for a job, and the names of workloads and gates.
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 #: A segment neither begins nor ends with a dot: `..` never gets through, and Azure drops dots at the end of a path.
 _SEGMENT: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_.=+@,-]*[A-Za-z0-9_=+@,-])?"
@@ -23,36 +23,36 @@ _JOIN: Final = "~"
 
 
 def is_room(text: str) -> bool:
-    """Whether a room may be called so: `submissions-poison` is the host's, and so is every queue of that ending."""
+    """Check a room's name: `submissions-poison` is the host's, and so is every queue of that ending."""
     reserved = text == "poison" or text.endswith("-poison")
     return len(text) <= LONGEST_ROOM and _ROOM.fullmatch(text) is not None and not reserved
 
 
 def room_job(room: str, job: str) -> str:
-    """Return the id, everywhere inside, of what publishers of a room call `job`; the common room is the empty text."""
+    """Return the internal id of the job that a room's publishers call `job`. The common room is the empty text."""
     return f"{room}{_JOIN}{job}" if room else job
 
 
 def room_of(job: str) -> str:
-    """Return the room of a job by its id inside: who sent it, as its queue said; empty for the common room."""
+    """Return the room of a job from its internal id. Its queue gave the room, the common room is empty."""
     return job.rpartition(_JOIN)[0]
 
 
 def is_job(text: str) -> bool:
-    """Whether a job's id inside may read so: a publisher's name for it, behind its room where it has one."""
+    """Check a job's internal id: a publisher's name, after its room if it has one."""
     room, join, job = text.rpartition(_JOIN)
     return NAME.fullmatch(job) is not None and (not join or is_room(room))
 
 
 def bus_name(text: str) -> str:
-    """Return what stands for a job where the bus takes a short text only: two jobs never share it."""
+    """Return a job's short name for the bus, which limits its length. Two jobs never share it."""
     if len(text) <= LONGEST_ON_BUS:
         return text
     return f"{text[: LONGEST_ON_BUS - 65]}~{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def check_job(job: str) -> str:
-    """Return what a publisher calls its job, or refuse it; ids inside are for `is_job`."""
+    """Return a publisher's name for its job, or refuse it. Internal ids are for `is_job`."""
     if not NAME.fullmatch(job):
         raise refuse(Reason.BAD_JOB, f"the job is called {job[:120]!r}")
     return job
@@ -80,11 +80,11 @@ def check_kept(name: str) -> str:
 
 
 def owner_of(name: str) -> str | None:
-    """Return what the job is called that alone may own a blob of this name; None: it may be anybody's."""
+    """Return the only job that may own a blob of this name, or None if any job may."""
     job, _, sha256 = name.partition("/")
     return job if SHA256.fullmatch(sha256) and is_job(job) else None
 
 
 def payload_name(job: str, sha256: str) -> str:
-    """Return what the blob of a job's payload is called: nobody else writes it, and nothing else is ever in it."""
+    """Return the name of the blob of a job's payload. No other job writes it, and it never has other content."""
     return f"{job}/{sha256}"

@@ -31,7 +31,7 @@ NEVER_EXPIRES: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent."""
+    """The submission that was sent."""
 
     job: str
     form: Form
@@ -77,7 +77,7 @@ class Publisher:
         sums: Iterable[str] = (),
         **options: Unpack[SubmissionOptions],
     ) -> Sent:
-        """Send numbered lines of JSON as one job; a line that nobody could read is refused by its number."""
+        """Send numbered lines of JSON as one job. Refuse an unreadable line by its number."""
         about = SubmissionFields(job=check_job(job), **_texts(options))
         with self._telemetry.span(Piece.PUBLISH, job=job, workload=about.workload, gate=about.gate):
             return self._send(structs.replace(about, trace=self._telemetry.current()), lines, sums)
@@ -102,7 +102,7 @@ class Publisher:
         )
 
     def _place(self, empty: SubmissionFields, framed: Framed, spool: IO[bytes]) -> tuple[PayloadFields, Form]:
-        """Return where the payload is, after storing it there."""
+        """Store the payload and return its place."""
         index, job = framed.index, empty.job or ""
         around = len(write_submission(structs.replace(empty, payload=_payload(framed, inline=""))))
         if choose(index.stored, around, self._limits) is Form.INLINE:

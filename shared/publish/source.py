@@ -1,4 +1,4 @@
-"""Where transactions come from: a file of lines from any tool, or objects of the publisher's own program."""
+"""Sources of transactions: a file of lines from any tool, or objects of the publisher's own program."""
 
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, Final
@@ -15,14 +15,14 @@ _HEAD: Final = 4
 
 
 def read_file(file: IO[bytes], limits: Limits | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbered lines of a file of newline-delimited JSON: plain, gzip or zstd, told by its first bytes."""
+    """Yield the numbered lines of a file of newline-delimited JSON: plain, gzip or zstd, recognised by its first bytes."""
     bounds = limits or Limits()
     head = file.read(_HEAD)
     yield from split_lines(expand_file(_pieces(head, file, bounds.spool_in_memory), sniff(head), bounds), bounds)
 
 
 def encode_all(transactions: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbered lines of objects: dictionaries, msgspec structs, dataclasses; bytes are lines already."""
+    """Yield the numbered lines of objects: dictionaries, msgspec structs, dataclasses, or bytes that are lines already."""
     for number, transaction in enumerate(transactions, 1):
         yield number, _encode(number, transaction)
 
@@ -34,7 +34,7 @@ def _encode(number: int, transaction: Any) -> bytes:
         line = _ENCODER.encode(transaction)
     except (TypeError, ValueError, RecursionError) as error:
         raise refuse(Reason.NOT_JSON, f"transaction {number}: {error}") from error
-    # The encoder writes NaN as null, which would change an amount without a word.
+    # The encoder writes NaN as null, which would change an amount silently.
     if b"null" in line and _has_nan(msgspec.to_builtins(transaction)):
         raise refuse(Reason.NOT_A_NUMBER, f"transaction {number} holds NaN or Infinity")
     return line
