@@ -217,7 +217,7 @@ def _on_the_bus(app, where, body, _content):
     for deliveries in range(1, MOST_DELIVERIES + 1):
         received = [Received(body, "message-1", deliveries), Received(other, "message-2", deliveries)]
         with suppress(SluiceError):
-            app.app.line.settler.settle(received)
+            app.app.app.settle(received)
             break
     else:
         raise AssertionError("a result is delivered again and again")
@@ -230,12 +230,12 @@ def _signal(app, _where, body, _content):
     except ValueError:
         hint = None
     if isinstance(hint, dict):
-        app.app.line.releaser.on_signal(Hint.of(str(hint.get("subject", "")), hint))
+        app.app.app.release(Hint.of(str(hint.get("subject", "")), hint))
 
 
 def _gate_blob(app, _where, body, _content):
     app.blob("gates", GATE, body)
-    _beside(app, lambda: app.app.line.releaser.on_signal(Hint(GATE)))
+    _beside(app, lambda: app.app.app.release(Hint(GATE)))
 
 
 def _rules_blob(app, _where, body, _content):

@@ -8,7 +8,7 @@ import msgspec
 
 from shared.concurrency import rules_text
 from shared.concurrency.rules import MOST_TASKS
-from shared.dequeue import permits
+from shared.dequeue.permits import Fleet
 from shared.errors import GateCorruptError, LedgerCorruptError, ResultRefusedError, RulesRefusedError
 from shared.gate import state
 from shared.ledger.entities import guarded, job_entity, job_of, row_entity, row_of_entity
@@ -18,7 +18,7 @@ from shared.payload.compression import Codec
 from shared.pipeline import received
 from shared.pipeline.chunk_reader import PayloadReader
 from shared.pipeline.chunk_result import read_partial, read_result, result_of
-from shared.pipeline.messages import Chunk, Delivery, encode
+from shared.pipeline.messages import MOST_OF_A_FLEET, Chunk, Delivery, decode_permit, encode
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.weights import WORK
 from shared.workloads.billing import Billing
@@ -117,12 +117,12 @@ def _permit_case(rng):
 
 
 def _read_permit(body):
-    permit = permits.decode(body)
+    permit = decode_permit(body)
     if permit is None:
         return "refused"
-    fleet = permits.Fleet(rule=lambda depth: depth, cap=lambda: 100, tasks=4)
+    fleet = Fleet(rule=lambda depth: depth, cap=lambda: 100, tasks=4)
     assert 0 <= fleet.allowance(permit.slot) <= 4
-    assert 0 <= permit.slot <= permits.MOST
+    assert 0 <= permit.slot <= MOST_OF_A_FLEET
     return ACCEPTED
 
 
