@@ -15,12 +15,11 @@ from functions import (
     tick,
 )
 from shared.app import App
-from shared.connections import Connections
+from shared.azure import Connections
 from shared.settings import Settings
-from shared.telemetry.choice import telemetry
-from shared.telemetry.libraries import quiet_libraries
-from shared.usage.keeping import keep
-from shared.workloads.registry import Workloads
+from shared.telemetry import quiet_libraries, telemetry
+from shared.usage import keep
+from shared.workloads import Workloads
 
 quiet_libraries()
 # Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.

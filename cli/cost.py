@@ -18,21 +18,25 @@ from planning.comparison import InlineOrBlob, PushOrPoll, Work
 from planning.example import IdlePolling
 from planning.wake_prices import Dispatch, wakings
 from shared.app import Stores
-from shared.concurrency.observation import Observation
-from shared.concurrency.rules import Rules
-from shared.concurrency.trace import Stretch
-from shared.concurrency.trace import read as read_trace
-from shared.dequeue.permits import Fleet
+from shared.concurrency import Observation, Rules, Stretch
+from shared.concurrency import read as read_trace
+from shared.dequeue import SlotPlan
 from shared.errors import PlanLostError
-from shared.ledger.ledger import Ledger
-from shared.ledger.records import Job
-from shared.pipeline.plan_store import PlanStore
-from shared.rooms import MOST_ROOMS
-from shared.usage.diary import noted_on
-from shared.usage.forecast import Demand, demand_of_arrivals, demand_of_jobs, month
-from shared.usage.idle import Installation, idle_day
-from shared.usage.job_bill import bill_of
-from shared.usage.prices import BUILT_IN, load
+from shared.grammar import MOST_ROOMS
+from shared.ledger import Job, Ledger
+from shared.pipeline import PlanStore
+from shared.usage import (
+    BUILT_IN,
+    Installation,
+    WorkVolume,
+    bill_of,
+    demand_of_arrivals,
+    demand_of_jobs,
+    forecast_month,
+    idle_day,
+    load,
+    read_day,
+)
 
 #: Jobs that a forecast looks back at: each is a request.
 MOST_JOBS = 500
@@ -85,7 +89,7 @@ def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
 ) -> None:
     """Forecast a month: work like the last days, polling when idle, and the fixed charges."""
     demand = _demand(trace, settings, days)
-    found = month(
+    found = forecast_month(
         demand, Installation(is_push=push, instances=instances, polling_seconds=polling), table := load(prices)
     )
     if as_json:
@@ -107,7 +111,7 @@ def day(
     """Add up the requests that all processes noted on a day: by queue, container, table and cause."""
     wanted, table = (when or datetime.now(UTC)).date(), load(prices)
     with connected(settings) as connections:
-        counts = noted_on(Stores(connections).usage, wanted)
+        counts = read_day(Stores(connections).usage, wanted)
     if as_json:
         typer.echo(json.dumps(view.day_document(wanted, counts, table)))
     else:
@@ -188,7 +192,7 @@ def show_prices(prices: PricesOption = None) -> None:
     typer.echo((prices or BUILT_IN).read_text(encoding="utf-8"), nl=False)
 
 
-def _demand(trace: Path | None, settings: Path | None, days: int) -> Demand:
+def _demand(trace: Path | None, settings: Path | None, days: int) -> WorkVolume:
     if trace is None:
         return demand_of_jobs(_jobs(settings, days), datetime.now(UTC))
     arrivals = [(one.at, one.seconds, one.arrived) for one in _trace(trace)]
@@ -207,8 +211,8 @@ def _work_of_trace(trace: Path) -> tuple[list[Work], timedelta]:
     return work, (work[-1].ended or work[-1].began) - work[0].began if work else timedelta()
 
 
-def _fleet(rules: Rules, tasks: int) -> Fleet:
-    return Fleet(rule=lambda depth: rules.ask(Observation(depth=depth)).tasks, cap=lambda: rules.most, tasks=tasks)
+def _fleet(rules: Rules, tasks: int) -> SlotPlan:
+    return SlotPlan(rule=lambda depth: rules.ask(Observation(depth=depth)).tasks, cap=lambda: rules.most, tasks=tasks)
 
 
 def median_stored(plans: PlanStore, jobs: list[Job]) -> int | None:

@@ -8,12 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from planning.example import PRINTED, WHY_IT_DIFFERS, IdlePolling
-from shared.usage.bill import Bill, price, usage_of_counts, useful
-from shared.usage.forecast import Month
-from shared.usage.idle import Asker, Installation, idle_day
-from shared.usage.job_bill import TAKEN_AT_ONCE, JobBill
-from shared.usage.prices import Prices
-from shared.usage.tally import Counted
+from shared.azure import CountedRequest, usage_of_counts
+from shared.usage import TAKEN_AT_ONCE, Asker, Bill, Installation, JobBill, Month, Prices, idle_day, price, useful
 
 MILLION = 1_000_000
 
@@ -104,11 +100,11 @@ def month_document(found: Month, prices: Prices) -> dict[str, object]:
     }
 
 
-def print_day(when: date, counts: Mapping[Counted, int], prices: Prices, console: Console) -> None:
+def print_day(when: date, counts: Mapping[CountedRequest, int], prices: Prices, console: Console) -> None:
     """Print the requests noted on a day."""
     table = Table("service", "entity", "operation", "why", "requests", prices.currency, title=f"Noted on {when} (UTC)")
     for (kind, cause), number in sorted(counts.items()):
-        amount = price(usage_of_counts({Counted(kind, cause): number}), prices).total
+        amount = price(usage_of_counts({CountedRequest(kind, cause): number}), prices).total
         table.add_row(kind.service, kind.entity, kind.operation, cause.value, f"{number:,}", money(amount))
     table.add_section()
     total = price(usage_of_counts(counts), prices).total
@@ -117,7 +113,7 @@ def print_day(when: date, counts: Mapping[Counted, int], prices: Prices, console
     console.print(f"The app's own; the host's are with `sluice cost idle`. Prices: {prices}")
 
 
-def day_document(when: date, counts: Mapping[Counted, int], prices: Prices) -> dict[str, object]:
+def day_document(when: date, counts: Mapping[CountedRequest, int], prices: Prices) -> dict[str, object]:
     """Return the requests noted on a day as JSON."""
     rows = [{**kind._asdict(), "cause": cause.value, "requests": number} for (kind, cause), number in counts.items()]
     return {

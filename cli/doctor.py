@@ -14,10 +14,9 @@ from azure.servicebus.exceptions import (
     ServiceBusAuthorizationError,
 )
 
-from shared.answers import is_refused
-from shared.connections import Connections
+from shared.azure import Connections, is_refused
 from shared.settings import Settings
-from shared.topology import Bus, Topology, rooms, topology
+from shared.topology import BusEntities, Topology, rooms, topology
 
 #: A person waits for the answer: one quick retry, no more.
 RETRIES = 1
@@ -67,7 +66,7 @@ def _bus(connections: Connections, wanted: Topology) -> Iterator[Finding]:
             yield from pool.map(lambda one: _look(*one), rest)
 
 
-def _peeks(bus: ServiceBusClient, wanted: Bus) -> Iterator[tuple[str, str, Callable[[], object]]]:
+def _peeks(bus: ServiceBusClient, wanted: BusEntities) -> Iterator[tuple[str, str, Callable[[], object]]]:
     for queue in wanted.queues:
         yield "bus queue", queue.name, partial(_peek, partial(bus.get_queue_receiver, queue.name))
     for topic in wanted.topics:

@@ -11,11 +11,9 @@ from cli import gate_view as view
 from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, moment
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
-from shared.gate.held import HeldSummary
-from shared.gate.operator import Outcome
-from shared.gate.overview import Overview
-from shared.gate.release import Release
-from shared.gate.state import checked_name
+from shared.gate import HeldSummary, check_name
+from shared.operating import GateActResult, Overview
+from shared.waiting import Release
 
 #: What `wait` ends with when the gate was not opened in time; 0, 1 and 2 are what they are for every command.
 NOT_OPENED = 3
@@ -29,7 +27,7 @@ app = typer.Typer(
 
 def _checked(name: str) -> str:
     try:
-        return checked_name(name)
+        return check_name(name)
     except NameRefusedError as error:
         raise typer.BadParameter(str(error)) from error
 
@@ -91,7 +89,7 @@ def close_gate(
         _report(name, outcome, stores.held.summary(name), as_json=as_json)
 
 
-def _report(name: str, outcome: Outcome, held: HeldSummary, *, as_json: bool) -> None:
+def _report(name: str, outcome: GateActResult, held: HeldSummary, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(view.outcome_document(name, outcome, held)))
         return

@@ -8,11 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.screen import clean
-from shared.gate.held import HeldSummary
-from shared.gate.operator import Outcome
-from shared.gate.overview import Overview
-from shared.gate.receipts import Receipt, SeenBy, Spread, spread, stragglers
-from shared.gate.state import GateState, change_fields, timestamp
+from shared.gate import GateState, HeldSummary, Receipt, SeenBy, Spread, change_fields, spread, stragglers, timestamp
+from shared.operating import GateActResult, Overview
 
 #: A person sees the last changes on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -34,7 +31,7 @@ def gate_document(gate: str, state: GateState, held: HeldSummary) -> dict[str, o
     }
 
 
-def outcome_document(gate: str, outcome: Outcome, held: HeldSummary) -> dict[str, object]:
+def outcome_document(gate: str, outcome: GateActResult, held: HeldSummary) -> dict[str, object]:
     """Return the effect of a command as JSON."""
     document = gate_document(gate, outcome.after, held)
     return {**document, "changed": outcome.is_changed, "unsignalled": outcome.unsignalled}

@@ -11,7 +11,7 @@ from rich.table import Table
 from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
 from cli.screen import clean
 from shared.app import Stores
-from shared.ids import Event, Explanation, RangeGenerator, explain_in, read_sequence
+from shared.ids import Explanation, RangeGenerator, SequenceWrite, explain_in, read_sequence
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -78,7 +78,7 @@ def _say_that_it_was_never_used(sequence: str, *, as_json: bool) -> None:
         typer.echo(f"no number was ever drawn from {sequence}: check its spelling", err=True)
 
 
-def _table(sequence: str, events: tuple[Event, ...]) -> Table:
+def _table(sequence: str, events: tuple[SequenceWrite, ...]) -> Table:
     table = Table("when (UTC)", "what", "numbers", "node", title=f"Last changes of {sequence}")
     for event in events:
         numbers = f"{event.start} to {event.stop - 1}" if event.numbers else "-"
@@ -86,7 +86,7 @@ def _table(sequence: str, events: tuple[Event, ...]) -> Table:
     return table
 
 
-def _event(event: Event) -> dict[str, object]:
+def _event(event: SequenceWrite) -> dict[str, object]:
     at = event.by.at.isoformat()
     return {"kind": event.kind.value, "start": event.start, "stop": event.stop, "node": event.by.node, "at": at}
 

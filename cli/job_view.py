@@ -7,15 +7,13 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from cli.screen import clean
-from shared.ledger.forecast import progress
-from shared.ledger.ledger import Listed
-from shared.ledger.records import Job, Tally
-from shared.usage.bill import Charge
+from shared.azure import Charge
+from shared.ledger import Job, Listed, Portion, read_progress
 
 
 def job_document(job: Job, now: datetime) -> dict[str, object]:
     """Return the job as JSON has it, the same in every command."""
-    how_far = progress(job, now)
+    how_far = read_progress(job, now)
     return {
         "job": job.job,
         "state": job.state.value,
@@ -58,7 +56,7 @@ def job_table(job: Job, now: datetime) -> Table:
         "accepted at": _moment(job.accepted_at),
         "finished at": _moment(job.finished_at),
         "deadline": _deadline(job, now) or "none",
-        "predicted end": _moment(progress(job, now).predicted),
+        "predicted end": _moment(read_progress(job, now).predicted),
         "storage requests": _requests(job),
         "outputs": f"container outputs, {job.job}/{job.revision}/",
     }
@@ -80,11 +78,11 @@ def list_table(rows: list[tuple[Listed, Job | None]], now: datetime) -> Table:
     return table
 
 
-def _tally(tally: Tally) -> dict[str, object]:
+def _tally(tally: Portion) -> dict[str, object]:
     return {"items": tally.items, "sums": {name: str(amount) for name, amount in tally.sums.items()}}
 
 
-def _words(tally: Tally) -> str:
+def _words(tally: Portion) -> str:
     sums = ", ".join(f"{name} {amount}" for name, amount in sorted(tally.sums.items()))
     unknown = f"; the sums of {tally.unknown} chunks cannot be known" if tally.unknown else ""
     return f"{tally.items:,}{f' ({sums})' if sums else ''}{unknown}"
@@ -92,13 +90,13 @@ def _words(tally: Tally) -> str:
 
 def on_its_way(job: Job, now: datetime) -> str:
     """Return the progress of a watched job, its predicted end, and whether that is too late."""
-    predicted = None if job.finished_at else progress(job, now).predicted
+    predicted = None if job.finished_at else read_progress(job, now).predicted
     end = f"ends about {predicted.astimezone(UTC):%H:%M:%S} UTC" if predicted else ""
     return ", ".join(words for words in (f"{job.job} {job.state.value}", end, _risk(job, now)) if words)
 
 
 def _risk(job: Job, now: datetime) -> str:
-    risk = progress(job, now).risk
+    risk = read_progress(job, now).risk
     return risk.value.replace("_", " ") if risk else ""
 
 

@@ -12,9 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from cli import job_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from shared.app import Stores
-from shared.audit import Command
-from shared.ledger.ledger import Ledger
-from shared.ledger.records import FINISHED, Job, JobState
+from shared.ledger import FINISHED, Job, JobState, Ledger
+from shared.operating import AuditedAct
 
 #: Seconds between two reads of `watch`: each read is a billed request.
 LOOK_EVERY = 1.0
@@ -101,7 +100,7 @@ def resume_job(
         if not yes:
             problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
             typer.confirm(f"job {job} is {found.state.value} ({problem}): let it go on?", abort=True)
-        with stores.audit.recorded(Command(by, "job resume", job, why)) as command:
+        with stores.audit.record(AuditedAct(by, "job resume", job, why)) as command:
             resumed = stores.job_operator.resume(job)
             command.result = resumed.state.value
     typer.echo(f"job {job} is {resumed.state.value}: `sluice jobs watch {job}`")

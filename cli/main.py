@@ -17,8 +17,7 @@ from cli.screen import clean
 from cli.settings_file import NoSettingsError, load
 from cli.submit import submit
 from shared import __version__
-from shared.errors import SluiceError
-from shared.settings import SettingsError
+from shared.errors import SettingsError, SluiceError
 
 app = typer.Typer(
     help="Operate Sluice. It reads the app's own settings: the environment, else local.settings.json, else those of a "

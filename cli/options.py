@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cli.settings_file import load
-from shared.connections import Connections
+from shared.azure import Connections
 
 #: Exit statuses: 0 all is well, 1 something was found or failed, 2 the call or the settings make no sense.
 PROBLEM_FOUND, WRONG_CALL = 1, 2

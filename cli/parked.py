@@ -15,11 +15,19 @@ from rich.console import Console
 from cli import parked_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
 from shared.app import Stores
-from shared.parked.entry import Entry
-from shared.parked.grouping import grouped, waves
-from shared.parked.operator import ParkedOperator, Selection, told
-from shared.parked.replay import Fate, Pace, Wave, chosen
-from shared.pipeline.messages import Permit
+from shared.messages import Permit
+from shared.operating import (
+    ParkedOperator,
+    ReplayFate,
+    ReplayPace,
+    Selection,
+    Wave,
+    choose,
+    describe_fault,
+    summarize_causes,
+    waves,
+)
+from shared.parked import Entry
 
 app = typer.Typer(
     help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
@@ -44,7 +52,7 @@ def _operator(settings: Path | None) -> Iterator[ParkedOperator]:
     with connected(settings) as connections, Stores(connections) as stores:
         # An app with triggers needs no waking; then no function receives this signal.
         wake = partial(stores.send_permits, [Permit(slot=0, depth=1, tasks=1)])
-        yield stores.parked_operator(time.sleep, wake=wake)
+        yield stores.build_parked_operator(time.sleep, wake=wake)
 
 
 @app.command("list")
@@ -59,11 +67,11 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
 ) -> None:
     """List parked entries by cause, the most frequent first. With a cause, list its entries."""
     with _operator(settings) as operator:
-        entries = operator.selected(Selection(fingerprint=fingerprint, job=job, reason=reason), closed=closed)
+        entries = operator.select(Selection(fingerprint=fingerprint, job=job, reason=reason), closed=closed)
     if fingerprint is not None:
         _show_entries(entries, as_json=as_json)
         return
-    groups = grouped(entries)
+    groups = summarize_causes(entries)
     if as_json:
         typer.echo(json.dumps({"groups": [view.group_document(group) for group in groups]}))
     elif groups:
@@ -127,9 +135,9 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
 ) -> None:
     """Put entries back on their queues in growing waves. Stop when one comes back for the same cause."""
     selection = _selection(fingerprint, job, reason, key)
-    pace = Pace(limit=limit, rate=rate, patience=patience, again=again)
+    pace = ReplayPace(limit=limit, rate=rate, patience=patience, again=again)
     with _operator(settings) as operator:
-        entries = chosen(operator.selected(selection), pace)
+        entries = choose(operator.select(selection), pace)
         if dry_run or not entries:
             _show_plan(entries, as_json=as_json)
             return
@@ -139,10 +147,12 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
             selection = _named(operator, entries, as_job, by=by, why=why)
         done = list(_reported(operator.replay(selection, pace, by=by, why=why), quiet=as_json))
     if as_json:
-        typer.echo(json.dumps({"waves": [view.wave_document(wave) for wave in done], "result": told(done)}))
+        typer.echo(json.dumps({"waves": [view.wave_document(wave) for wave in done], "result": describe_fault(done)}))
     else:
-        typer.echo(told(done))
-    if any(wave.count(fate) for wave in done for fate in Fate if fate not in {Fate.DONE, Fate.SKIPPED}):
+        typer.echo(describe_fault(done))
+    if any(
+        wave.count(fate) for wave in done for fate in ReplayFate if fate not in {ReplayFate.DONE, ReplayFate.SKIPPED}
+    ):
         raise typer.Exit(PROBLEM_FOUND)
 
 
@@ -164,7 +174,7 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
         raise typer.BadParameter("say why it is not needed", param_hint="--why")
     selection = _selection(fingerprint, job, reason, key)
     with _operator(settings) as operator:
-        count = len(operator.selected(selection))
+        count = len(operator.select(selection))
         if count and not yes:
             typer.confirm(f"Discard {count} parked messages of {selection} for good?", abort=True, err=True)
         closed = operator.discard(selection, by=by, why=why) if count else []
@@ -202,5 +212,5 @@ def _show_plan(entries: list[Entry], *, as_json: bool) -> None:
 def _reported(replayed: Iterator[Wave], *, quiet: bool) -> Iterator[Wave]:
     for number, wave in enumerate(replayed, 1):
         if not quiet:
-            typer.echo(f"wave {number} of {len(wave.entries)}: {told([wave])}")
+            typer.echo(f"wave {number} of {len(wave.entries)}: {describe_fault([wave])}")
         yield wave

@@ -6,9 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from cli.screen import clean
-from shared.parked.entry import Entry
-from shared.parked.grouping import Group
-from shared.parked.replay import Fate, Wave
+from shared.operating import Group, ReplayFate, Wave
+from shared.parked import Entry
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
 
@@ -78,4 +77,4 @@ def group_document(group: Group) -> dict[str, Any]:
 
 def wave_document(wave: Wave) -> dict[str, int]:
     """Return the effects of a wave, for a program."""
-    return {"entries": len(wave.entries), **{fate.name.lower(): wave.count(fate) for fate in Fate}}
+    return {"entries": len(wave.entries), **{fate.name.lower(): wave.count(fate) for fate in ReplayFate}}

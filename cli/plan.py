@@ -14,14 +14,24 @@ from cli.cost import PricesOption
 from cli.cost_view import money
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from shared.app import Stores
-from shared.audit import AuditTable, Command
-from shared.connection_settings import Login
-from shared.ledger.ledger import Ledger
-from shared.scaling.carry_out import prepare, send
-from shared.scaling.plan import Held, Plan, Wanted, chunk_seconds, plan
-from shared.scaling.resource_manager import PUBLIC, ResourceManager
-from shared.scaling.words import Site, az_commands, bicep_parameters
-from shared.usage.prices import load
+from shared.azure import Login
+from shared.ledger import Ledger
+from shared.operating import AuditedAct, AuditTable
+from shared.scaling import (
+    PUBLIC,
+    HeldVolume,
+    InstancePlan,
+    InstanceRequest,
+    ResourceManager,
+    Site,
+    az_commands,
+    bicep_parameters,
+    chunk_seconds,
+    plan,
+    prepare,
+    send,
+)
+from shared.usage import load
 
 #: Finished jobs that tell how long a chunk takes.
 LOOKED_AT = 5
@@ -63,7 +73,7 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
     with connected(settings) as connections:
         stores = Stores(connections)
         held, measured = _held(stores, gate), _chunk_seconds(stores.ledger)
-        wanted = Wanted(
+        wanted = InstanceRequest(
             within=timedelta(minutes=minutes),
             lead=timedelta(minutes=lead),
             chunk_seconds=seconds or measured,
@@ -77,15 +87,15 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
         else:
             _print(gate, held, wanted, found, site)
         if apply:
-            command = Command(by, "scale apply", site.path, why, {"gate": gate})
+            command = AuditedAct(by, "scale apply", site.path, why, {"gate": gate})
             with _manager(endpoint) as manager:
                 _apply(found, manager, stores.audit, command, is_sure=yes)
 
 
-def _held(stores: Stores, gate: str) -> Held:
+def _held(stores: Stores, gate: str) -> HeldVolume:
     entries = [entry for page in stores.held.pages(gate) for entry in page]
     jobs = [job for entry in entries if (job := stores.ledger.read(entry.id)) is not None]
-    return Held(jobs=len(jobs), chunks=sum(job.chunks for job in jobs), others=len(entries) - len(jobs))
+    return HeldVolume(jobs=len(jobs), chunks=sum(job.chunks for job in jobs), others=len(entries) - len(jobs))
 
 
 def _chunk_seconds(ledger: Ledger) -> float:
@@ -93,7 +103,9 @@ def _chunk_seconds(ledger: Ledger) -> float:
     return chunk_seconds([job for job in jobs if job is not None])
 
 
-def _apply(found: Plan, manager: ResourceManager, audit: AuditTable, command: Command, *, is_sure: bool) -> None:
+def _apply(
+    found: InstancePlan, manager: ResourceManager, audit: AuditTable, command: AuditedAct, *, is_sure: bool
+) -> None:
     site = Site.parse(command.target)
     change = prepare(manager, site, found)
     if not change.differences:
@@ -102,7 +114,7 @@ def _apply(found: Plan, manager: ResourceManager, audit: AuditTable, command: Co
     typer.echo("\n".join([f"app {site.name} would change:", *(f"  {one}" for one in change.differences)]))
     if not is_sure:
         typer.confirm("change it? A change of the app's configuration may restart it", abort=True)
-    with audit.recorded(command):
+    with audit.record(command):
         left = send(manager, change)
         command.result = "; ".join(change.differences)
     if left:
@@ -114,13 +126,13 @@ def _apply(found: Plan, manager: ResourceManager, audit: AuditTable, command: Co
 @contextmanager
 def _manager(endpoint: str) -> Iterator[ResourceManager]:
     # Imported only here: no other command waits for it.
-    from shared.credentials import credential_of  # noqa: PLC0415
+    from shared.azure.credentials import credential_of  # noqa: PLC0415
 
     with closing(credential_of(Login())) as credential, ResourceManager(credential, endpoint) as manager:
         yield manager
 
 
-def _print(gate: str, held: Held, wanted: Wanted, found: Plan, site: Site) -> None:
+def _print(gate: str, held: HeldVolume, wanted: InstanceRequest, found: InstancePlan, site: Site) -> None:
     console, waiting = Console(), f", and {held.others} messages that are no jobs" if held.others else ""
     console.print(f"Gate {gate} holds {held.jobs} jobs of {held.chunks} chunks{waiting}.")
     if not held.jobs:
@@ -142,7 +154,7 @@ def _print(gate: str, held: Held, wanted: Wanted, found: Plan, site: Site) -> No
     typer.echo(f"\nAzure CLI, the last one takes it back:\n{commands}\n\nBicep:\n{bicep_parameters(found)}")
 
 
-def _document(gate: str, held: Held, wanted: Wanted, found: Plan) -> dict[str, object]:
+def _document(gate: str, held: HeldVolume, wanted: InstanceRequest, found: InstancePlan) -> dict[str, object]:
     return {
         "gate": gate,
         "jobs": held.jobs,

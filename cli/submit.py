@@ -13,9 +13,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from cli.options import JsonOption, SettingsOption, connected, moment
 from shared.app import Stores
-from shared.gate.state import GateState
-from shared.payload.names import is_room, room_job
-from shared.payload.submission import DEFAULT_WORKLOAD, OPTIONS
+from shared.gate import GateState
+from shared.grammar import is_room, room_job
+from shared.payload import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import Publisher, Sent, read_file
 from shared.topology import payload_container, submission_queue
 

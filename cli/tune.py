@@ -18,12 +18,10 @@ from planning.simulated_push import Push
 from planning.simulator import Outcome, Simulation
 from planning.synthetic import SEED, bursty_day
 from shared.app import Stores
-from shared.audit import Command
-from shared.concurrency.rules import BUILT_IN
-from shared.concurrency.rules_text import lint, parse
-from shared.concurrency.trace import Trace, read, write
+from shared.concurrency import BUILT_IN, Trace, lint, parse, read, write
 from shared.errors import TraceRefusedError
-from shared.usage.prices import load
+from shared.operating import AuditedAct
+from shared.usage import load
 
 app = typer.Typer(
     help="Concurrency: how many tasks may run, why, and what other rules would have done.\n\nStatus: 0 done, 1 a version or day "
@@ -164,7 +162,7 @@ def put_rules(file: FileArgument, by: ByOption, why: WhyOption = "", settings: S
     wanted = parse(text)
     with connected(settings) as connections:
         stores = Stores(connections)
-        with stores.audit.recorded(Command(by, "rules put", f"version {wanted.version}", why)) as command:
+        with stores.audit.record(AuditedAct(by, "rules put", f"version {wanted.version}", why)) as command:
             stores.rules.put(text)
             command.result = "in force"
     typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")

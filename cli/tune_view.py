@@ -8,11 +8,8 @@ from rich.table import Table
 
 from planning.capacity import Load, Plan
 from planning.simulator import Outcome
-from shared.concurrency.decide import Decision
-from shared.concurrency.fleet import Fleet
-from shared.concurrency.trace import Trace
-from shared.usage.bill import price
-from shared.usage.prices import Prices
+from shared.concurrency import Decision, Fleet, Trace
+from shared.usage import Prices, price
 
 
 def decision_document(decision: Decision) -> dict[str, object]:

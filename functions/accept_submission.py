@@ -3,8 +3,8 @@
 import azure.functions as func
 
 from shared.app import App
-from shared.pipeline.messages import Delivery
-from shared.telemetry.failure import discreet
+from shared.messages import Delivery
+from shared.telemetry import discreet
 from shared.topology import submission_queue
 
 

@@ -3,7 +3,7 @@
 import azure.functions as func
 
 from shared.app import App
-from shared.telemetry.failure import discreet
+from shared.telemetry import discreet
 
 
 def blueprint(app: App) -> func.Blueprint:

@@ -4,7 +4,7 @@ import azure.functions as func
 
 from shared.app import App
 from shared.signals import Hint
-from shared.telemetry.failure import discreet
+from shared.telemetry import discreet
 
 
 def blueprint(app: App) -> func.Blueprint:

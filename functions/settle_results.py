@@ -5,8 +5,8 @@ from typing import List
 import azure.functions as func
 
 from shared.app import App
-from shared.pipeline.received import Received
-from shared.telemetry.failure import discreet
+from shared.pipeline import Received
+from shared.telemetry import discreet
 
 
 def blueprint(app: App) -> func.Blueprint:

@@ -6,9 +6,9 @@ import time
 from local.errors import StackError
 from local.stack import Stack
 from shared.app import Stores
-from shared.connections import Connections
-from shared.gate.receipts import Receipt
-from shared.gate.release import Release
+from shared.azure import Connections
+from shared.gate import Receipt
+from shared.waiting import Release
 
 GATE, QUEUE = "demo", "demo-released"
 ENTRIES = 50

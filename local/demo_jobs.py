@@ -13,12 +13,10 @@ from rich.table import Table
 from local.errors import StackError
 from local.stack import Stack
 from shared.app import Stores
-from shared.connections import Connections
-from shared.ledger.ledger import Ledger
-from shared.ledger.records import FINISHED, Job, JobState
+from shared.azure import Connections
+from shared.ledger import FINISHED, Job, JobState, Ledger
 from shared.publish import Publisher
-from shared.usage.job_bill import REQUESTS_OF_A_MESSAGE, bill_of
-from shared.usage.prices import load
+from shared.usage import REQUESTS_OF_A_MESSAGE, bill_of, load
 
 GATE = "nightly"
 JOBS = ("demo-north", "demo-south", "demo-west")

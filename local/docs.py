@@ -21,15 +21,12 @@ from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
 from local.why_table import why
-from shared.parked.policy import DEFAULT_POLICY
-from shared.payload.limits import MIB, Limits
-from shared.payload.reasons import Reason
-from shared.payload.submission import OPTIONS
-from shared.pipeline import weights
+from shared.parked import DEFAULT_POLICY
+from shared.payload import MIB, OPTIONS, Limits, reading
+from shared.refusals import Reason
 from shared.settings import SETTINGS
-from shared.topology import CorrelationFilter, Delivery, Subscription, topology
-from shared.usage.idle import Asker, Installation, Who, idle_day
-from shared.usage.prices import load
+from shared.topology import CorrelationFilter, DeliveryRules, Subscription, topology
+from shared.usage import Asker, Installation, Who, idle_day, load
 
 #: What a publisher has to know of the bounds.
 DESCRIBED_LIMITS = {
@@ -126,7 +123,7 @@ def _filters(subscription: Subscription) -> str:
     )
 
 
-def _delivery(delivery: Delivery) -> tuple[str, str, str, str]:
+def _delivery(delivery: DeliveryRules) -> tuple[str, str, str, str]:
     lasting = "until taken" if delivery.time_to_live is None else f"{delivery.time_to_live.total_seconds():g} s"
     lock = f"{delivery.lock.total_seconds():g} s"
     return lock, str(delivery.max_delivery_count), lasting, "yes" if delivery.sessions else "no"
@@ -156,18 +153,18 @@ def _poison() -> str:
 
 
 def _memory() -> str:
-    chunk = weights.of_chunk(4_000 * 40, 4_000 * 170, 4_000, Limits())
+    chunk = reading.of_chunk(4_000 * 40, 4_000 * 170, 4_000, Limits())
     rows = [
-        ("chunks, and submissions that are taken in", weights.WORK, f"a chunk of 4,000 transactions {_mib(chunk)}"),
+        ("chunks, and submissions that are taken in", reading.WORK, f"a chunk of 4,000 transactions {_mib(chunk)}"),
         (
             "finishing small jobs",
-            weights.SMALL_FINISHES,
-            f"a job of 1,000 transactions {_mib(weights.of_finish(1_000))}",
+            reading.SMALL_FINISHES,
+            f"a job of 1,000 transactions {_mib(reading.of_finish(1_000))}",
         ),
         (
             "finishing large jobs",
-            weights.LARGE_FINISHES,
-            f"a job of 100,000 transactions {_mib(weights.of_finish(100_000))}; jobs are large from {_mib(weights.LARGE)}",
+            reading.LARGE_FINISHES,
+            f"a job of 100,000 transactions {_mib(reading.of_finish(100_000))}; jobs are large from {_mib(reading.LARGE)}",
         ),
     ]
     return markdown(("for", "MiB in all", "for example, MiB"), [(what, _mib(most), each) for what, most, each in rows])

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from shared.telemetry.events import SPAN_ENDED
+from shared.telemetry import SPAN_ENDED
 
 
 class SpanLines:

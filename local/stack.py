@@ -20,7 +20,7 @@ from local.paths import ROOT
 from local.provision import provision
 from servicebus_local.errors import StartError as BrokerStartError
 from servicebus_local.launcher import Broker
-from shared.connection_settings import BUS, STORAGE
+from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.settings import Settings
 from shared.topology import rooms, topology
 
@@ -95,7 +95,7 @@ def sample_values() -> dict[str, str]:
 
 def settings_for(storage: str, bus: str) -> dict[str, str]:
     """Return the sample settings with the connections of this stack in them."""
-    return {**sample_values(), "AzureWebJobsStorage": storage, STORAGE: storage, BUS: bus}
+    return {**sample_values(), "AzureWebJobsStorage": storage, STORAGE_CONNECTION: storage, BUS_CONNECTION: bus}
 
 
 def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:

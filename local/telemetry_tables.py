@@ -6,9 +6,7 @@ from typing import Final
 
 from local.infra.tables import Table
 from local.paths import ROOT
-from shared.telemetry.events import EVENTS
-from shared.telemetry.metrics import METRICS
-from shared.telemetry.spans import PIECES
+from shared.telemetry import EVENTS, METRICS, PIECES
 
 
 def _alerts() -> Table:

@@ -16,7 +16,7 @@ from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
 from shared.settings import Dequeue
-from shared.telemetry.choice import Wanted
+from shared.telemetry import TelemetryChoice
 
 #: Where the `sluice` command finds the settings of the stack that runs.
 SETTINGS_FILE = STACK / "up" / "local.settings.json"
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _stack_options(options: argparse.Namespace) -> StackOptions:
-    changed = {"SLUICE_TELEMETRY": Wanted.PRINT.value} if options.spans else {}
+    changed = {"SLUICE_TELEMETRY": TelemetryChoice.PRINT.value} if options.spans else {}
     if options.push:
         changed["SLUICE_DEQUEUE"] = Dequeue.PUSH.value
     if options.rooms:

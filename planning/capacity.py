@@ -12,10 +12,8 @@ from typing import Final
 from planning.simulated_push import Push
 from planning.simulator import Simulation
 from planning.synthetic import DAY, PUT_RATE
-from shared.concurrency.rules import Ratio, Rule, Rules
-from shared.concurrency.trace import Header, Stretch, Trace
-from shared.usage.bill import price, useful
-from shared.usage.prices import Prices
+from shared.concurrency import Ratio, Rule, Rules, Stretch, Trace, TraceHeader
+from shared.usage import Prices, price, useful
 
 #: What a chunk asks for besides its queue messages: its payload where that is too large for them, its result, and the
 #: message about it.
@@ -80,7 +78,7 @@ def _plan(load: Load, tasks: int, prices: Prices) -> Plan:
     stretch = Stretch(at=DAY, seconds=load.chunks / PUT_RATE, arrived=load.chunks, latency=load.seconds_each)
     rules = Rules(1, (Rule("capacity", (), Ratio(1)),), most=tasks)
     outcome = Simulation(
-        Trace(Header(what="synthetic"), [stretch]), Push(rules, permit_tasks=min(tasks, load.tasks_each))
+        Trace(TraceHeader(what="synthetic"), [stretch]), Push(rules, permit_tasks=min(tasks, load.tasks_each))
     ).run()
     seconds = max(outcome.delays, default=0.0) + load.seconds_each + stretch.seconds
     each = useful(**{name: number * load.chunks for name, number in PER_CHUNK.items()})

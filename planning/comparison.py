@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
-from shared.usage.bill import Usage, price, useful
-from shared.usage.idle import DAY
-from shared.usage.prices import Prices
+from shared.azure import RequestCounts
+from shared.usage import DAY, Prices, price, useful
 
 #: A permit is sent, received and completed.
 OPERATIONS_OF_A_PERMIT: Final = 3
@@ -94,7 +93,7 @@ class InlineOrBlob:
         """Stored bytes from which on the blob is cheaper."""
         return int(self._times(OF_A_BLOB, 1) / self._times(OF_A_MESSAGE, 1)) * INLINE_BYTES + INLINE_BYTES
 
-    def _times(self, usage: Usage, times: int) -> Decimal:
+    def _times(self, usage: RequestCounts, times: int) -> Decimal:
         return price({charge: number * times for charge, number in usage.items()}, self.prices).total
 
 

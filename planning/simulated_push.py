@@ -10,17 +10,11 @@ from functools import partial
 from typing import Final
 
 from planning.simulator import Simulation
-from shared.concurrency.decide import Decision, decide
-from shared.concurrency.fleet import LOOK_EVERY
-from shared.concurrency.governor import Governor
-from shared.concurrency.observation import Observation
-from shared.concurrency.rules import Rules
-from shared.dequeue.drain import DEPTH_EVERY, PATIENCE
-from shared.dequeue.sizing import receive_size
-from shared.dequeue.slots import RENEW_AFTER
-from shared.pipeline.messages import Permit
-from shared.usage.diary import MOST_UNNOTED
-from shared.usage.meter import Cause
+from shared.azure import Cause, Governor
+from shared.concurrency import LOOK_EVERY, Decision, Observation, Rules, decide_tasks
+from shared.dequeue import DEPTH_EVERY, PATIENCE, RENEW_AFTER, receive_size
+from shared.messages import Permit
+from shared.usage import MOST_UNNOTED
 
 #: Seconds between two ticks, and for which a job counts as open after its end.
 TICK: Final = 60.0
@@ -55,11 +49,11 @@ class Push:
         """Begin to tick."""
         simulation.at(TICK, lambda: self._tick(simulation, 1))
 
-    def ended(self, simulation: Simulation) -> None:
+    def on_end(self, simulation: Simulation) -> None:
         """Count what the processes note of what they requested; nobody waits for work."""
         simulation.count("table", Cause.SWEEP, simulation.counted // MOST_UNNOTED)
 
-    def arrived(self, simulation: Simulation, messages: int, coming: int) -> None:
+    def on_arrival(self, simulation: Simulation, messages: int, coming: int) -> None:
         """Decide at the begin of a burst, then wake whoever is missing, once for each put."""
         self._look(simulation)
         if self._active_until < simulation.now or simulation.depth <= messages:
@@ -96,7 +90,7 @@ class Push:
             in_flight=simulation.in_work,
         )
         governors: dict[str, Governor] = {}
-        decision = decide(self.rules, seen, governors, self.budget, self._decision, now)
+        decision = decide_tasks(self.rules, seen, governors, self.budget, self._decision, now)
         if self._decision is None or decision.tasks != self._decision.tasks:
             simulation.count("table", Cause.SWEEP)
             self.decisions.append(decision)

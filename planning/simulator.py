@@ -15,9 +15,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, Protocol
 
-from shared.concurrency.trace import Stretch, Trace
-from shared.usage.bill import Charge, Usage
-from shared.usage.meter import Cause
+from shared.azure import Cause, Charge, RequestCounts
+from shared.concurrency import Stretch, Trace
 
 #: Messages that are put at once: what a dispatch puts between two notes of its cursor.
 PUT_TOGETHER: Final = 100
@@ -38,11 +37,11 @@ class Strategy(Protocol):
         """Begin, before anything has arrived."""
         ...
 
-    def arrived(self, simulation: "Simulation", messages: int, coming: int) -> None:
+    def on_arrival(self, simulation: "Simulation", messages: int, coming: int) -> None:
         """Hear that so many were put, of `coming` that are put in this stretch from here on."""
         ...
 
-    def ended(self, simulation: "Simulation") -> None:
+    def on_end(self, simulation: "Simulation") -> None:
         """Count what was idle until the end of the trace."""
         ...
 
@@ -55,7 +54,7 @@ class Outcome:
     messages: int
     #: Seconds from the put of a message to the begin of its work.
     delays: list[float]
-    usage: Usage
+    usage: RequestCounts
     most_tasks: int
 
     def delay(self, percentile: int) -> float:
@@ -127,14 +126,14 @@ class Simulation:
             self.now = when
             act()
         self.now = max(self.now, end)
-        self.strategy.ended(self)
+        self.strategy.on_end(self)
         return Outcome(self.strategy.name, self.done, self._delays, dict(self._usage), self.most_tasks)
 
     def _arrive(self, messages: int, coming: int, latency: float) -> None:
         self.latency = latency
         self._waiting.extend([self.now] * messages)
         self.count("queue", Cause.USEFUL, messages)
-        self.strategy.arrived(self, messages, coming)
+        self.strategy.on_arrival(self, messages, coming)
 
     def receive(self, most: int) -> list[float]:
         """Take up to so many messages; returns when each was put. One request."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from shared.concurrency.trace import Header, Stretch, Trace
+from shared.concurrency import Stretch, Trace, TraceHeader
 
 #: The seed of the tables in the documentation.
 SEED: Final = 20261120
@@ -49,4 +49,4 @@ def bursty_day(seed: int = SEED) -> Trace:
                 at=at, seconds=round(chunks / PUT_RATE, 3), arrived=chunks, latency=round(chance.uniform(*WORK), 3)
             )
     note = f"{len(stretches)} jobs, {sum(one.arrived for one in stretches.values())} chunks"
-    return Trace(Header(what="synthetic", seed=seed, note=note), [stretches[at] for at in sorted(stretches)])
+    return Trace(TraceHeader(what="synthetic", seed=seed, note=note), [stretches[at] for at in sorted(stretches)])

@@ -10,10 +10,8 @@ from decimal import Decimal
 from typing import Final
 
 from planning.comparison import OPERATIONS_OF_A_PERMIT
-from shared.dequeue.notify import Notify, Put, called_for
-from shared.dequeue.permits import Fleet
-from shared.usage.bill import price, useful
-from shared.usage.prices import Prices
+from shared.dequeue import Notify, Put, SlotPlan, choose_slots
+from shared.usage import Prices, price, useful
 
 #: Chunks that a dispatch puts before it notes its cursor: a put, for whoever wakes somebody.
 CHUNKS_OF_A_PUT: Final = 100
@@ -27,7 +25,7 @@ class Dispatch:
     chunks: int
     lasted: timedelta
 
-    def left(self, moment: datetime) -> int:
+    def count_left(self, moment: datetime) -> int:
         """Return how many of them are on the queues at a moment."""
         if moment < self.at:
             return 0
@@ -60,22 +58,22 @@ class Waking:
         return price(usage, prices).total
 
 
-def wakings(dispatches: Sequence[Dispatch], fleet: Fleet, work_queues: int = 1) -> list[Waking]:
+def wakings(dispatches: Sequence[Dispatch], fleet: SlotPlan, work_queues: int = 1) -> list[Waking]:
     """Return what each policy does for these dispatches."""
     return [_waking(policy, sorted(dispatches, key=lambda one: one.at), fleet, work_queues) for policy in Notify]
 
 
-def _waking(policy: Notify, dispatches: Sequence[Dispatch], fleet: Fleet, work_queues: int) -> Waking:
+def _waking(policy: Notify, dispatches: Sequence[Dispatch], fleet: SlotPlan, work_queues: int) -> Waking:
     permits = in_vain = depth_looks = slot_looks = missed = 0
     for number, dispatch in enumerate(dispatches):
-        earlier = sum(one.left(dispatch.at) for one in dispatches[:number])
+        earlier = sum(one.count_left(dispatch.at) for one in dispatches[:number])
         # Slots that the depth before called for are held, and so are those that this dispatch has woken.
         held = fleet.slots(earlier)
         for done in range(0, dispatch.chunks, CHUNKS_OF_A_PUT):
             messages = min(CHUNKS_OF_A_PUT, dispatch.chunks - done)
             before = earlier + done if policy.looks_at_depth else None
-            depth = called_for(
-                policy, Put(messages=messages, coming=dispatch.chunks - done, before=before), fleet.wanted
+            depth = choose_slots(
+                policy, Put(messages=messages, coming=dispatch.chunks - done, before=before), fleet.count_wanted
             )
             slots = fleet.slots(depth)
             woken = max(0, slots - held)

@@ -228,3 +228,7 @@ class SettleIncompleteError(LedgerError):
 
 class PlanLostError(LedgerError):
     """Raised when a job's plan is missing or holds other bytes than its name says; nothing is dispatched by it."""
+
+
+class SettingsError(ValueError):
+    """Raised when settings are missing or make no sense; it names all of them at once."""

@@ -27,9 +27,9 @@ class Memory:
         self._changed, self._waiting, self._lent = Condition(), deque[object](), 0
 
     @contextmanager
-    def hold(self, wanted: int) -> Iterator["Held"]:
+    def hold(self, wanted: int) -> Iterator["Loan"]:
         """Hold so many bytes; what wants more than there is has all of it. Raises NoSlotError when it took too long."""
-        held = Held(self, min(wanted, self._most))
+        held = Loan(self, min(wanted, self._most))
         self._take(held.bytes)
         try:
             yield held
@@ -61,7 +61,7 @@ class Memory:
                 self._changed.notify_all()
 
 
-class Held:
+class Loan:
     """What one piece of work holds."""
 
     def __init__(self, memory: Memory, held: int) -> None:
@@ -80,6 +80,6 @@ class Lanes:
     def __init__(self, small: int, large: int, large_from: int) -> None:
         self._small, self._large, self._from = Memory(small), Memory(large), large_from
 
-    def hold(self, wanted: int) -> AbstractContextManager[Held]:
+    def hold(self, wanted: int) -> AbstractContextManager[Loan]:
         """Hold so many bytes of the lane where they belong."""
         return (self._small if wanted < self._from else self._large).hold(wanted)

@@ -13,15 +13,13 @@ from typing import Any, Final, Protocol
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.bus import BusSender, Destination
+from shared.azure import BusSender, Connections, Destination
 from shared.clock import Clock
-from shared.connections import Connections
 from shared.errors import SignalNotSentError
-from shared.payload.names import bus_name
+from shared.grammar import bus_name
+from shared.messages import Completed, decode, encode
 from shared.pending import Pending, Pointer
-from shared.pipeline.messages import Completed, decode, encode
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 
 #: By which subscriptions of the topic filter.
 KIND: Final = "completed"

@@ -16,7 +16,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.answers import expecting_an_answer, told_at
+from shared.azure import date_of, expecting_an_answer
 from shared.clock import Clock
 
 #: Due whenever somebody looks.
@@ -26,7 +26,6 @@ _AFTER_EVERY_ID: Final = "~"
 PENDING: Final = "pending"
 #: An instance whose clock is behind that of storage by more than this reads again, with the right time.
 SLOW: Final = timedelta(seconds=5)
-
 #: Kinds of pointers, each with the work that it leads to. A job that is not finished.
 JOB_POINTER: Final = "job"
 #: A job whose dispatch stopped for lack of time, where no signal could say so.
@@ -123,11 +122,11 @@ class PendingTable:
                 etag, note = str(row.metadata["etag"]), row.get("note", "")
                 yield Pointer(kind, datetime.fromisoformat(due), name, etag, note)
 
-    def known(self, until: datetime, most: int | None = None) -> tuple[list[Pointer], datetime | None]:
+    def read_known(self, until: datetime, most: int | None = None) -> tuple[list[Pointer], datetime | None]:
         """Return what will be due by then, and the time that storage named in its last reply."""
         replies: list[Any] = []
         found = list(self.due(until, replies.append, most))
-        return found, told_at(replies[-1]) if replies else None
+        return found, date_of(replies[-1]) if replies else None
 
     def remove(self, pointer: Pointer) -> None:
         """Remove the row as it was seen; one that was written again since stays."""
@@ -201,11 +200,11 @@ class Followers:
     def _read(self, read: Range, table: PendingTable, due: Due) -> None:
         # One range for both questions: which pointers are due, and whether a job is open, whose pointer is due later.
         limit = self._clock.now() + read.ahead
-        found, told_at = table.known(limit, read.most)
+        found, told_at = table.read_known(limit, read.most)
         # By the clock of storage, which is the same for every instance that ticks.
         now = self._clock.of_reply(told_at)
         if now + read.ahead > limit + SLOW:
-            found, _ = table.known(now + read.ahead, read.most)
+            found, _ = table.read_known(now + read.ahead, read.most)
         due.pointers += [pointer for pointer in found if pointer.due <= now]
         due.is_job_open |= any(self._means_open(pointer) for pointer in found)
 

@@ -1,10 +1,13 @@
-"""One bounded back-off with jitter, for lost races and outages."""
+"""One bounded back-off with jitter, for lost races and outages.
+
+Doing several things of which one that fails must not keep the others from being done.
+"""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import SystemRandom
-from typing import Final
+from typing import Final, TypeVar
 
 from shared.errors import ContentionError, StorageUnavailableError
 
@@ -72,3 +75,19 @@ class Retry:
 
 #: For one row of the ledger, which few write at the same time.
 LOST_RACES: Final = Retry()
+_Outcome = TypeVar("_Outcome")
+
+
+def all_tried(acts: Iterable[Callable[[], _Outcome]], failed: Callable[[Exception], object]) -> list[_Outcome]:
+    """Do everything and return what came of it; the first failure is raised when all was tried, each is told before."""
+    outcomes: list[_Outcome] = []
+    first: Exception | None = None
+    for act in acts:
+        try:
+            outcomes.append(act())
+        except Exception as error:  # noqa: BLE001 - whatever it is, what follows has no part in it
+            failed(error)
+            first = first or error
+    if first is not None:
+        raise first
+    return outcomes

@@ -11,15 +11,14 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Self, TypeVar
 
-from shared.connection_settings import BUS_SETTING, STORAGE_SETTING, Setting, find_connection, missing
-from shared.dequeue.backoff import BackOff
-from shared.dequeue.notify import Notify, When
-from shared.parked.policy import DEFAULT_POLICY, PoisonPolicy
-from shared.rooms import read_rooms
-from shared.telemetry.choice import Wanted
+from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting, find_connection, missing
+from shared.dequeue import BackOff, Notify, When
+from shared.errors import SettingsError
+from shared.grammar import read_rooms
+from shared.parked import DEFAULT_POLICY, PoisonPolicy
+from shared.telemetry import TelemetryChoice
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
 
@@ -29,10 +28,6 @@ class Dequeue(StrEnum):
 
     TRIGGER = "trigger"
     PUSH = "push"
-
-
-class SettingsError(ValueError):
-    """Raised when settings are missing or make no sense; it names all of them at once."""
 
 
 def _optional(name: str, what: str, value: str) -> Setting:
@@ -124,7 +119,7 @@ class Settings:
     poison: PoisonPolicy
     #: None: no budget.
     budget_per_day: Decimal | None
-    telemetry: Wanted
+    telemetry: TelemetryChoice
     #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
     workloads: str
 
@@ -147,7 +142,7 @@ class Settings:
         longest = _whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000, environ, problems.append)
         poison = _poison_policy(environ, problems.append)
         budget = _amount_or_none("SLUICE_BUDGET_PER_DAY", environ, problems.append)
-        telemetry = _one_of("SLUICE_TELEMETRY", Wanted, environ, problems.append)
+        telemetry = _one_of("SLUICE_TELEMETRY", TelemetryChoice, environ, problems.append)
         if problems:
             raise SettingsError("; ".join(problems))
         return cls(

@@ -12,14 +12,11 @@ from typing import Any, Final, Protocol
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.bus import FAILURES, BusSender, Destination
+from shared.azure import FAILURES, BusSender, Connections, Destination
 from shared.closing import Closing
-from shared.connections import Connections
 from shared.errors import SignalNotSentError
-from shared.pipeline.messages import PERMIT, Permit, encode_permit
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
+from shared.messages import PERMIT, Permit, encode_permit
+from shared.telemetry import describe_error, events, tell
 
 TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
@@ -122,7 +119,7 @@ class BusPermits(Closing):
             try:
                 self._sender.send(_SIGNALS, [_permit_message(permit) for permit in batch])
             except FAILURES as error:
-                tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=told(error))
+                tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=describe_error(error))
                 break
             sent += len(batch)
         return sent

@@ -44,7 +44,7 @@ Filter: TypeAlias = CorrelationFilter | SqlFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class DeliveryRules:
     """How a bus queue or a subscription hands messages out."""
 
     lock: timedelta = timedelta(minutes=1)
@@ -68,7 +68,7 @@ class BusQueue:
     """A Service Bus queue."""
 
     name: str
-    delivery: Delivery = field(default_factory=Delivery)
+    delivery: DeliveryRules = field(default_factory=DeliveryRules)
     #: None: no duplicate detection; it is fixed when the entity is made.
     duplicate_window: timedelta | None = None
 
@@ -79,7 +79,7 @@ class Subscription:
 
     name: str
     filters: tuple[Filter, ...] = ()
-    delivery: Delivery = field(default_factory=Delivery)
+    delivery: DeliveryRules = field(default_factory=DeliveryRules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Bus:
+class BusEntities:
     """What the Service Bus namespace holds."""
 
     queues: tuple[BusQueue, ...] = ()
@@ -106,7 +106,7 @@ class Topology:
     queues: tuple[str, ...]
     containers: tuple[str, ...]
     tables: tuple[str, ...]
-    bus: Bus
+    bus: BusEntities
 
 
 class Part(NamedTuple):
@@ -117,7 +117,7 @@ class Part(NamedTuple):
     queues: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
-    bus: Bus = Bus()
+    bus: BusEntities = BusEntities()
 
     def addresses(self) -> Iterator[str]:
         """Yield each entity by its kind and name; a queue and a topic of the bus share their names."""
@@ -133,7 +133,7 @@ def _kind(kind: str) -> CorrelationFilter:
 
 def _signals() -> Topic:
     """Signals are hints: they live two default poll intervals and nobody misses one that was dropped."""
-    signal = Delivery(lock=timedelta(seconds=30), time_to_live=timedelta(minutes=2))
+    signal = DeliveryRules(lock=timedelta(seconds=30), time_to_live=timedelta(minutes=2))
     waiters = [Subscription(f"waiters-{n:02}", (_kind("release"),), signal) for n in range(WAITER_SUBSCRIPTIONS)]
     return Topic(
         "signals",
@@ -147,7 +147,7 @@ def _signals() -> Topic:
 
 def _job_events() -> Topic:
     """A topic of their own: events are kept while a listener is away, and must not take the room of the signals."""
-    kept = Delivery(time_to_live=timedelta(days=14))
+    kept = DeliveryRules(time_to_live=timedelta(days=14))
     # An event is sent at least once; within the window, it also arrives once.
     return Topic(
         "job-events", (Subscription("completed", (_kind("completed"),), kept),), duplicate_window=timedelta(minutes=10)
@@ -193,7 +193,7 @@ def topology(work_queues: int = 1, parts: Sequence[Part] = ()) -> Topology:
         queues=(*triggered, *(name + POISON_SUFFIX for name in triggered)),
         containers=tuple(chain.from_iterable(part.containers for part in whole)),
         tables=tuple(chain.from_iterable(part.tables for part in whole)),
-        bus=Bus(
+        bus=BusEntities(
             queues=tuple(chain.from_iterable(part.bus.queues for part in whole)),
             topics=tuple(chain.from_iterable(part.bus.topics for part in whole)),
         ),
@@ -208,10 +208,10 @@ def _base(work_queues: int) -> Part:
         queues=(submission_queue(), *work_queue_names(work_queues)),
         containers=(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
         tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
-        bus=Bus(
+        bus=BusEntities(
             # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the count
             # is only the last guard.
-            queues=(BusQueue("results", Delivery(lock=timedelta(minutes=5), max_delivery_count=1000)),),
+            queues=(BusQueue("results", DeliveryRules(lock=timedelta(minutes=5), max_delivery_count=1000)),),
             topics=(_signals(), _job_events()),
         ),
     )

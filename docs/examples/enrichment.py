@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
-from shared.payload.decimals import EXACT
-from shared.settings import SettingsError
+from shared.errors import SettingsError
+from shared.grammar import EXACT
 from shared.workloads import Line, Rejected, Total
 
 SETTING: Final = "SLUICE_ENRICHMENT_URL"

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 from local.paths import ROOT
-from shared.telemetry.event import Alert, Event, Severity
-from shared.telemetry.events import EVENTS
+from shared.telemetry import EVENTS, Alert, LogEvent, Severity
 
 FILE = ROOT / "infra" / "alerts.json"
 PREFIX = "sluice."
@@ -30,12 +29,12 @@ def text() -> str:
     return json.dumps(document(), indent=2) + "\n"
 
 
-def document(events: tuple[Event, ...] = EVENTS) -> dict[str, Any]:
+def document(events: tuple[LogEvent, ...] = EVENTS) -> dict[str, Any]:
     """Return one alert for each event that has one."""
     return {"alerts": [*(_alert(event, event.alert) for event in events if event.alert is not None), SILENCE]}
 
 
-def _alert(event: Event, alert: Alert) -> dict[str, Any]:
+def _alert(event: LogEvent, alert: Alert) -> dict[str, Any]:
     return {
         "name": event.name.removeprefix(PREFIX).replace(".", "-"),
         "event": event.name,
@@ -47,7 +46,7 @@ def _alert(event: Event, alert: Alert) -> dict[str, Any]:
     }
 
 
-def query(event: Event, alert: Alert) -> str:
+def query(event: LogEvent, alert: Alert) -> str:
     """Return what finds the event in Application Insights: its line is its name, then its fields as JSON."""
     steps = [
         "AppTraces",

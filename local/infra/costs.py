@@ -9,11 +9,20 @@ from typing import Final, NamedTuple
 
 from local.infra.deployment import Deployment
 from local.infra.project import Project
-from shared.usage.bill import Usage, price
-from shared.usage.forecast import CHUNKS_A_TABLE_REQUEST, MONTH, OF_A_CHUNK
-from shared.usage.idle import Asker, Installation, Who, idle_day
-from shared.usage.prices import MILLION, Prices, load
-from shared.usage.requests import BUS
+from shared.azure import BUS, RequestCounts
+from shared.usage import (
+    CHUNKS_A_TABLE_REQUEST,
+    MILLION,
+    MONTH,
+    OF_A_CHUNK,
+    Asker,
+    Installation,
+    Prices,
+    Who,
+    idle_day,
+    load,
+    price,
+)
 
 #: What a tick's instance is billed for at the least, and for each chunk at the most that is likely.
 LEAST_SECONDS: Final = 1
@@ -128,7 +137,7 @@ def _requests(prices: Prices) -> Iterator[Cost]:
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
 
 
-def _month(usage: Usage, prices: Prices) -> Decimal:
+def _month(usage: RequestCounts, prices: Prices) -> Decimal:
     # Bus operations come with the namespace until there are 13 million of them.
     storage = {charge: number * MONTH.days for charge, number in usage.items() if charge.meter != BUS}
     return price(storage, prices).total

@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 from local.paths import ROOT
-from shared.connection_settings import Setting
+from shared.azure import Setting
 from shared.settings import SETTINGS
 from shared.topology import (
     POISON_SUFFIX,
     BusQueue,
     CorrelationFilter,
-    Delivery,
+    DeliveryRules,
     Filter,
     Subscription,
     Topic,
@@ -80,7 +80,7 @@ def topic_properties(topic: Topic) -> dict[str, Any]:
     return _duplicates(topic.duplicate_window)
 
 
-def delivery_properties(delivery: Delivery) -> dict[str, Any]:
+def delivery_properties(delivery: DeliveryRules) -> dict[str, Any]:
     """Return what a queue and a subscription have in common."""
     properties = {
         "lockDuration": span(delivery.lock),

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from local.infra.deployment import Deployment, deployed
 from local.paths import ROOT
-from shared.connection_settings import Setting
+from shared.azure import Setting
 from shared.settings import SETTINGS
-from shared.telemetry.event import Event
-from shared.telemetry.events import EVENTS
+from shared.telemetry import EVENTS, LogEvent
 from shared.topology import Topology, topology
 
 #: What azd fills in, and who is looked for among the role assignments.
@@ -34,7 +33,7 @@ class Project:
     root: Path = ROOT
     topology: Callable[..., Topology] = topology
     settings: tuple[Setting, ...] = SETTINGS
-    events: tuple[Event, ...] = EVENTS
+    events: tuple[LogEvent, ...] = EVENTS
 
     @property
     def infra(self) -> Path:

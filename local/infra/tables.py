@@ -8,7 +8,7 @@ from local.infra.bicep import Parameter, Template, read
 from local.infra.checks import roles
 from local.infra.checks.parameters import default_of, environment_of
 from local.infra.project import Project
-from shared.usage.prices import load
+from shared.usage import load
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 

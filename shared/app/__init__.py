@@ -1,7 +1,9 @@
-"""Builds an installation's stores and a process's stages from connections and settings; knows every adapter."""
+"""The app: builds every stage from connections and settings.
+
+Reading order: `app` (its verbs), `stages` (how they are built), `stores` (what an installation has), `tick`.
+"""
 
 from shared.app.app import App
-from shared.app.stages import Stages
 from shared.app.stores import Stores
 
-__all__ = ["App", "Stages", "Stores"]
+__all__ = ["App", "Stores"]

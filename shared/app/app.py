@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 
-from shared.app.stages import Stages
+from shared.app.stages import AppStages
 from shared.app.stores import Stores
 from shared.app.tick import build_tick
+from shared.azure import Connections
 from shared.closing import Closing
-from shared.connections import Connections
-from shared.parked.drain import park_dead_result
-from shared.pipeline.messages import Delivery
-from shared.pipeline.received import Received
-from shared.pipeline.settle import Settled
+from shared.messages import Delivery
+from shared.parked import park_dead_result
+from shared.pipeline import Received, Settled
 from shared.settings import Dequeue, Settings
 from shared.signals import Hint
-from shared.workloads.registry import Workloads
+from shared.workloads import Workloads
 
 
 class App(Closing):
@@ -29,7 +28,7 @@ class App(Closing):
         self.settings, self.stores = settings, stores or Stores(connections)
         #: Whether signals start the work on the work queues, instead of one trigger for each queue.
         self.is_pushed = settings.dequeue is Dequeue.PUSH
-        self.stages = stages = Stages(self.stores, settings, workloads)
+        self.stages = stages = AppStages(self.stores, settings, workloads)
         self.following, self._slots = stages.tasks.following, stages.tasks.slots
         # Built here, and not by whichever thread comes first.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler

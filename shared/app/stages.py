@@ -4,31 +4,34 @@ from functools import cached_property, partial
 
 from shared.app.stores import Stores
 from shared.app.tasks import Tasks
-from shared.gate.releaser import Releaser
+from shared.gate import Releaser
 from shared.memory import Memory
-from shared.parked.policy import Deliveries
-from shared.payload import Limits, PayloadStores
-from shared.pipeline.accept import Acceptance
-from shared.pipeline.arrivals import Arrivals
-from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.dispatch import Dispatcher
-from shared.pipeline.enclosing import Enclosing
-from shared.pipeline.finish import Finisher, FinishTools
-from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.orphans import Orphans
-from shared.pipeline.process import Processor, Tools
-from shared.pipeline.retention import Retention
-from shared.pipeline.rooms import Rooms, point_at
-from shared.pipeline.settle import Settler
-from shared.pipeline.start import Starter
-from shared.pipeline.sweep import Sweep
-from shared.pipeline.throttle import MOST
-from shared.pipeline.weights import WORK
+from shared.parked import Deliveries
+from shared.payload import WORK, Limits, PayloadReader, PayloadStores
+from shared.pipeline import (
+    MOST,
+    Acceptance,
+    Arrivals,
+    Dispatcher,
+    Enclosing,
+    FinishCall,
+    Finisher,
+    FinishTools,
+    Orphans,
+    Processor,
+    Retention,
+    Rooms,
+    Settler,
+    Starter,
+    Sweep,
+    Tools,
+    point_at,
+)
 from shared.settings import Settings
-from shared.workloads.registry import Workloads
+from shared.workloads import Workloads
 
 
-class Stages:
+class AppStages:
     """The stages of one process, each made at its first use; making one requests nothing."""
 
     def __init__(self, stores: Stores, settings: Settings, workloads: Workloads) -> None:
@@ -52,7 +55,7 @@ class Stages:
             start=self.starter.start,
             pending=stores.pending,
             clock=self.clock,
-            sums={name: self.workloads.named(name).sums for name in self.workloads},
+            sums={name: self.workloads.find(name).sums for name in self.workloads},
             limits=self.limits,
             chunk_items=self.settings.chunk_items,
             overdue=self.settings.chunk_overdue,

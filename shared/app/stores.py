@@ -5,46 +5,32 @@ from decimal import Decimal
 from functools import cached_property, partial
 from typing import Final
 
-from shared.answers import expecting_an_answer
-from shared.audit import AuditTable
+from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, SystemClock
 from shared.closing import Closing
-from shared.concurrency.fleet_table import FleetTable
-from shared.concurrency.recorder import Recorder
-from shared.concurrency.rules_blob import RulesBlob
-from shared.connections import Connections
-from shared.dequeue.slots import CONTAINER, BlobSlots
-from shared.dequeue.work_queue import WorkQueue
-from shared.gate.gates import Gates
-from shared.gate.held import HeldTable
-from shared.gate.held_work import NEVER_EXPIRES, PARALLEL, HeldWork
-from shared.gate.operator import Operator
-from shared.gate.overview import Overview, overview
-from shared.gate.receipts import ReceiptTable
-from shared.ids import BlobStore, RangeGenerator
-from shared.ledger.table_ledger import TableLedger
+from shared.concurrency import FleetTable, Recorder, RulesBlob
+from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
+from shared.gate import NEVER_EXPIRES, PARALLEL, Gates, HeldTable, HeldWork, ReceiptTable
+from shared.ids import RangeGenerator
+from shared.ledger import TableLedger
+from shared.operating import AuditTable, Operator, Overview, ParkedOperator, Replayer, Resume, nobody, overview
 from shared.outbox import BusAnnouncements, Outbox
-from shared.parked.operator import ParkedOperator
-from shared.parked.parked_table import ParkedTable
-from shared.parked.parking import Parking, QueuesPut, Stages
-from shared.parked.policy import Attempts
-from shared.parked.replay import Replayer, nobody
+from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages
 from shared.pending import OUTBOX_POINTER, PendingTable
-from shared.pipeline.arrivals import accept_stage
-from shared.pipeline.chunk_result import ResultStore
-from shared.pipeline.finish import is_finishing
-from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.plan_store import PlanStore
-from shared.pipeline.process import work_stages
-from shared.pipeline.received import settle_stage
-from shared.pipeline.resume import Resume
-from shared.pipeline.send_result import BusResults
-from shared.pipeline.totals import TotalsTable
+from shared.pipeline import (
+    BusResults,
+    FinishCall,
+    PlanStore,
+    ResultStore,
+    TotalsTable,
+    accept_stage,
+    is_finishing,
+    settle_stage,
+    work_stages,
+)
 from shared.signals import BusPermits, BusSignals, NoSignals, Signals
 from shared.topology import work_queue_names
-from shared.usage.diary import Diary, noted_on
-from shared.usage.prices import load
-from shared.usage.spending import DayBudget
+from shared.usage import DayBudget, Diary, load, read_day
 
 #: Seconds for which a received message is hidden, and a failed one before it is tried again: as host.json has it.
 VISIBILITY: Final = 30
@@ -133,7 +119,7 @@ class Stores(Closing):
         finish = FinishCall(self.put, self.pending, self.clock)
         return Resume(ledger=self.ledger, finish=finish, pending=self.pending, hints=self.signals, clock=self.clock)
 
-    def parked_operator(
+    def build_parked_operator(
         self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody
     ) -> ParkedOperator:
         """Build the operator that replays and discards for a person; `wake` is called for work that was put back."""
@@ -152,7 +138,7 @@ class Stores(Closing):
 
     def day_budget(self, budget: Decimal | None) -> DayBudget:
         """Build the budget of the day; it costs a request a decision, and none where there is no budget."""
-        return DayBudget(budget=budget, prices=load(), noted_on=lambda day: noted_on(self.usage, day))
+        return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
 
     def gates_overview(self) -> list[Overview]:
         """Read every gate that has a blob or holds something, by name."""

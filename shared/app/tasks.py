@@ -4,18 +4,10 @@ from collections.abc import Callable
 from functools import cached_property
 
 from shared.app.stores import VISIBILITY, Stores
-from shared.concurrency.depths import QueueDepths
-from shared.concurrency.following import Following
-from shared.concurrency.foresight import Foresight
-from shared.concurrency.gauge import Gauge
-from shared.concurrency.limiter import MOST_HERE, Limiter
-from shared.concurrency.tuning import Tuning, no_top_up
-from shared.dequeue.drain import Drain
-from shared.dequeue.notifier import Notifier
-from shared.dequeue.permits import Fleet
-from shared.dequeue.top_up import TopUp
-from shared.pipeline.dispatch import Waking, wake_nobody
-from shared.pipeline.messages import Delivery
+from shared.concurrency import MOST_HERE, Following, Foresight, Gauge, Limiter, QueueDepths, Tuning, no_top_up
+from shared.dequeue import Drain, Notifier, SlotPlan, TopUp
+from shared.messages import Delivery
+from shared.pipeline import Waking, wake_nobody
 from shared.settings import Dequeue, Settings
 from shared.topology import work_queue_names
 
@@ -95,6 +87,6 @@ class Tasks:
         )
 
     @cached_property
-    def permitted(self) -> Fleet:
+    def permitted(self) -> SlotPlan:
         """The tasks of the fleet that permits may start."""
-        return Fleet(rule=self.following.rule, cap=self.following.cap, tasks=self.settings.permit_tasks)
+        return SlotPlan(rule=self.following.rule, cap=self.following.cap, tasks=self.settings.permit_tasks)

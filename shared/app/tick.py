@@ -6,24 +6,20 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, TypeAlias
 
-from shared.app.stages import Stages
+from shared.app.stages import AppStages
+from shared.azure import Cause, because
 from shared.clock import Clock
-from shared.gate.gate_tick import GateTick
-from shared.gate.held_work import TAKES_FOR
-from shared.parked.drain import drain_poison
+from shared.gate import TAKES_FOR, GateTick
+from shared.parked import drain_poison
 from shared.pending import GATE_POINTER, ORPHANS_POINTER, OUTBOX_POINTER, PENDING, ROOM_POINTER, Due, Followers, Range
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import place, told
+from shared.retry import all_tried
+from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, rooms, topology
-from shared.trying import all_tried
-from shared.usage.meter import Cause, because
 
 #: How long a tick begins with further entries behind gates, so that there is time for the jobs after them.
 GATES_TAKE: Final = timedelta(seconds=20)
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
 POISON_EVERY: Final = 15
-
 #: Takes the pointers that are due, and the moment by the monotonic clock at which the tick began its work.
 Step: TypeAlias = Callable[[Due, float], object]
 
@@ -41,7 +37,9 @@ class Tick:
     def run(self) -> None:
         """Follow everything that is due; raises the first error after everything was tried."""
         with because(Cause.SWEEP):
-            all_tried(self._steps(), lambda error: tell(events.TICK_FAILED, error=told(error), at=place(error)))
+            all_tried(
+                self._steps(), lambda error: tell(events.TICK_FAILED, error=describe_error(error), at=place(error))
+            )
 
     def _steps(self) -> Iterator[Callable[[], object]]:
         due = Due()
@@ -52,7 +50,7 @@ class Tick:
         yield from (partial(step, due, began) for step in self.last)
 
 
-def build_tick(stages: Stages) -> Tick:
+def build_tick(stages: AppStages) -> Tick:
     """Build the tick of a process: what it does before, while and after it follows what is due."""
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
     gates = GateTick(stores.gates, stages.releaser, stores.pending, stores.signals, stages.clock)
@@ -75,7 +73,7 @@ def build_tick(stages: Stages) -> Tick:
     )
 
 
-def drain_poison_queues(stages: Stages) -> int:
+def drain_poison_queues(stages: AppStages) -> int:
     """Park what lies on the poison queues, once a quarter of an hour, and return how much it was."""
     # By the clock and not by a count: the same for every instance that ticks, however often it was restarted.
     if stages.clock.now().minute % POISON_EVERY:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from shared.concurrency.governor import Governor
-from shared.concurrency.observation import Observation
-from shared.concurrency.rules import Rules
+from shared.azure import Governor
+from shared.concurrency.rules import Observation, Rules
 
 #: Quiet time after pressure lowered a decision: ten seconds and ten times what a message takes, half a minute at most.
 QUIET: Final = timedelta(seconds=10)
@@ -45,7 +44,7 @@ class Decision:
         return min(pressing, default=None)
 
 
-def decide(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and no object would make them fewer
+def decide_tasks(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and no object would make them fewer
     rules: Rules,
     observation: Observation,
     governors: Mapping[str, Governor],
@@ -66,26 +65,26 @@ def decide(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and no obje
         BUDGET: f"the budget of the day allows {budget}",
     }
     fresh = Decision(known[binding], now, terms, binding, why[binding], rules.version, None, observation)
-    return fresh if previous is None else _damped(fresh, previous)
+    return fresh if previous is None else _damp(fresh, previous)
 
 
-def _damped(fresh: Decision, previous: Decision) -> Decision:
+def _damp(fresh: Decision, previous: Decision) -> Decision:
     """Return the decision as far as it may follow the one before."""
     if fresh.tasks < previous.tasks:
         if _is_small(fresh, previous):
-            return _held(fresh, previous, "too small a change")
+            return _hold_back(fresh, previous, "too small a change")
         return replace(fresh, pressed_at=previous.pressed_at if fresh.binding == RULE else fresh.at)
     fresh = replace(fresh, pressed_at=previous.pressed_at)
     # From nothing there is nothing to be damped: work has come.
     if fresh.tasks == previous.tasks or not previous.tasks:
         return fresh
     if previous.pressed_at and fresh.at < previous.pressed_at + _quiet(fresh):
-        return _held(fresh, previous, f"quiet time after it was lowered at {previous.pressed_at:%H:%M:%S}")
+        return _hold_back(fresh, previous, f"quiet time after it was lowered at {previous.pressed_at:%H:%M:%S}")
     # What is allowed already is used: rules never ask for more tasks than there are messages.
-    return _held(fresh, previous, "too small a change") if _is_small(fresh, previous) else fresh
+    return _hold_back(fresh, previous, "too small a change") if _is_small(fresh, previous) else fresh
 
 
-def _held(fresh: Decision, previous: Decision, why: str) -> Decision:
+def _hold_back(fresh: Decision, previous: Decision, why: str) -> Decision:
     # Never above what a term allows: holding is for what would grow, and for what would hardly fall.
     tasks = min([previous.tasks, *(term for name, term in fresh.terms.items() if name != RULE and term is not None)])
     return replace(fresh, tasks=tasks, pressed_at=previous.pressed_at, reason=f"{fresh.reason}; held at {tasks}: {why}")

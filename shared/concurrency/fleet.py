@@ -1,18 +1,93 @@
-"""What the whole fleet shares about its concurrency, one table partition: the decision, governors, rules, processes."""
+"""The rows of the fleet's partition: plain properties, JSON only where something is nested.
+
+What the whole fleet shares about its concurrency, one table partition: the decision, governors, rules, processes.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
 
+import msgspec
+
+from shared.azure import Governor
 from shared.concurrency.decide import Decision
-from shared.concurrency.governor import Governor
-from shared.concurrency.rules import BUILT_IN, Rules
+from shared.concurrency.rules import BUILT_IN, Observation, Rules
+from shared.concurrency.rules_text import lint
 
-#: Seconds between two looks of a process that has work.
-LOOK_EVERY: Final = 10.0
-#: A process that was not heard of for so long works on nothing.
-FRESH: Final = timedelta(seconds=3 * LOOK_EVERY)
+Row: TypeAlias = dict[str, Any]
+PARTITION: Final = "fleet"
+DECISION, RULES = "decision", "rules"
+GOVERNOR, WORKER = "governor|", "worker|"
+#: Sorts after everything that is read at every look.
+HISTORY: Final = "~"
+#: A later moment sorts before an earlier one.
+_END_OF_TIME: Final = 10**16
+
+
+def key(row_key: str) -> Row:
+    """Return the keys of a row."""
+    return {"PartitionKey": PARTITION, "RowKey": row_key}
+
+
+def history_key(at: datetime, nonce: str) -> str:
+    """Return the key under which a decision is kept, the newest first."""
+    return f"{HISTORY}{_END_OF_TIME - int(at.timestamp() * 1e6):016}|{nonce}"
+
+
+def decision_row(decision: Decision) -> Row:
+    """Return a decision as it is stored."""
+    return {
+        "tasks": decision.tasks,
+        "at": _text(decision.at),
+        "terms": msgspec.json.encode(decision.terms).decode(),
+        "binding": decision.binding,
+        "reason": decision.reason[:1000],
+        "rules_version": decision.rules_version,
+        "pressed_at": _text(decision.pressed_at),
+        "observation": msgspec.json.encode(decision.observation).decode(),
+    }
+
+
+def decision_of(row: Mapping[str, Any]) -> Decision:
+    """Return the decision of a row."""
+    return Decision(
+        tasks=int(row["tasks"]),
+        at=datetime.fromisoformat(row["at"]),
+        terms=msgspec.json.decode(row["terms"], type=dict[str, int | None]),
+        binding=row["binding"],
+        reason=row["reason"],
+        rules_version=int(row["rules_version"]),
+        pressed_at=_moment(row.get("pressed_at")),
+        observation=msgspec.json.decode(row["observation"], type=Observation | None),
+    )
+
+
+def governor_row(resource: str, governor: Governor) -> Row:
+    """Return a governor as it is stored."""
+    moments = {name: _text(getattr(governor, name)) for name in ("slowed_at", "quiet_until", "seen_at")}
+    # A row key takes no slash.
+    return {**key(GOVERNOR + resource.replace("/", "|")), "share": governor.share, "times": governor.times, **moments}
+
+
+def governor_of(row: Mapping[str, Any]) -> Governor:
+    """Return the governor of a row."""
+    moments = {name: _moment(row.get(name)) for name in ("slowed_at", "quiet_until", "seen_at")}
+    return Governor(share=float(row["share"]), times=int(row["times"]), **moments)
+
+
+@dataclass(frozen=True, slots=True)
+class RulesInForce:
+    """The rules as the tick found them, and the ETag of their blob."""
+
+    rules: Rules
+    text: str
+    etag: str
+
+
+def rules_row(in_force: RulesInForce) -> Row:
+    """Return the rules as they are stored beside the decision, so that who follows it needs no request for them."""
+    return {**key(RULES), "text": in_force.text, "etag": in_force.etag, "version": in_force.rules.version}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +105,31 @@ class Worker:
     share: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RulesInForce:
-    """The rules as the tick found them, and the ETag of their blob."""
+def worker_row(worker: Worker) -> Row:
+    """Return a process as it is stored."""
+    return {
+        **key(WORKER + worker.name),
+        "at": _text(worker.at),
+        "started_at": _text(worker.started_at),
+        "in_flight": worker.in_flight,
+        "done": worker.done,
+        "busy": worker.busy,
+        "cpu": -1.0 if worker.cpu is None else worker.cpu,
+        "share": worker.share,
+    }
 
-    rules: Rules
-    text: str
-    etag: str
+
+def _worker_of(row: Mapping[str, Any]) -> Worker:
+    return Worker(
+        name=row["RowKey"].removeprefix(WORKER),
+        at=datetime.fromisoformat(row["at"]),
+        started_at=datetime.fromisoformat(row["started_at"]),
+        in_flight=int(row["in_flight"]),
+        done=int(row["done"]),
+        busy=float(row["busy"]),
+        cpu=None if row["cpu"] < 0 else float(row["cpu"]),
+        share=float(row.get("share", 1.0)),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +150,45 @@ class Fleet:
     def fresh(self, now: datetime) -> list[Worker]:
         """Return the processes that work now, as far as anybody knows."""
         return [worker for worker in self.workers if now - worker.at <= FRESH]
+
+
+def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:
+    """Return what the rows say; rules that are `known` already are not read again."""
+    decision = next((row for row in rows if row["RowKey"] == DECISION), None)
+    rules = next((row for row in rows if row["RowKey"] == RULES), None)
+    return Fleet(
+        decision=decision_of(decision) if decision else None,
+        decision_etag=str(decision.metadata["etag"]) if decision else "",
+        governors={
+            row["RowKey"].removeprefix(GOVERNOR).replace("|", "/"): governor_of(row)
+            for row in rows
+            if row["RowKey"].startswith(GOVERNOR)
+        },
+        in_force=_in_force(rules, known) if rules else None,
+        workers=[_worker_of(row) for row in rows if row["RowKey"].startswith(WORKER)],
+    )
+
+
+def _in_force(row: Mapping[str, Any], known: RulesInForce | None) -> RulesInForce | None:
+    if known is not None and known.etag == row["etag"]:
+        return known
+    rules = lint(row["text"]).rules
+    # Only rules that can be read are put here; another version of the app may have known more words than this one.
+    return RulesInForce(rules, row["text"], row["etag"]) if rules else None
+
+
+def _text(moment: datetime | None) -> str:
+    return "" if moment is None else moment.astimezone(UTC).isoformat()
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+#: Seconds between two looks of a process that has work.
+LOOK_EVERY: Final = 10.0
+#: A process that was not heard of for so long works on nothing.
+FRESH: Final = timedelta(seconds=3 * LOOK_EVERY)
 
 
 def share_here(fleet: Fleet, now: datetime, full: int) -> int:

@@ -9,11 +9,10 @@ from typing import Any, Final, TypeAlias
 from azure.core import MatchConditions
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
-from shared.answers import expecting_an_answer
-from shared.concurrency import fleet_rows as rows
+from shared.azure import Governor, expecting_an_answer
+from shared.concurrency import fleet as rows
 from shared.concurrency.decide import Decision
 from shared.concurrency.fleet import Fleet, RulesInForce, Worker
-from shared.concurrency.governor import Governor
 
 #: What a transaction takes, less the decision's own rows.
 _MOST_GONE: Final = 90
@@ -21,7 +20,7 @@ _Operation: TypeAlias = tuple[str, rows.Row] | tuple[str, rows.Row, Mapping[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FleetChange:
     """What a look of the tick changes."""
 
     #: None: it stays as it is.
@@ -67,7 +66,7 @@ class FleetTable:
             with expecting_an_answer(f"tell that {resource} pushed back"):
                 self._table.upsert_entity(rows.governor_row(resource, governor), mode=UpdateMode.REPLACE)
 
-    def commit(self, seen: Fleet, change: Change) -> bool:
+    def commit(self, seen: Fleet, change: FleetChange) -> bool:
         """Write a look's changes in one transaction; False: another tick was first, and its decision stands.
 
         A lost reply needs no reading back: whatever was written is what the next look starts from.
@@ -80,7 +79,7 @@ class FleetTable:
                 return False
         return True
 
-    def _operations(self, seen: Fleet, change: Change) -> Iterator[_Operation]:
+    def _operations(self, seen: Fleet, change: FleetChange) -> Iterator[_Operation]:
         replace = {"mode": UpdateMode.REPLACE}
         if change.decision is not None:
             columns = rows.decision_row(change.decision)

@@ -1,23 +1,23 @@
-"""How a process keeps to what was decided for the fleet: it looks while it has work, and is free while it has none."""
+"""How a process keeps to what was decided for the fleet: it looks while it has work, and is free while it has none.
+
+Lets a burst have its decision when it is put, and not only at the next tick, when it may be over.
+"""
 
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from threading import Lock, Timer
 
+from shared.azure import USED_BY_WORK, Cause, Governor, Pushback, because, governors_of_work
 from shared.clock import Clock
 from shared.concurrency.decide import Decision
 from shared.concurrency.fleet import LOOK_EVERY, Fleet, Worker, share_here
 from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.gauge import Gauge
-from shared.concurrency.governor import Governor
-from shared.concurrency.observation import Observation
-from shared.concurrency.pushback import USED_BY_WORK, Pushback, governors_of_work
+from shared.concurrency.rules import Observation
 from shared.errors import StorageUnavailableError
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
-from shared.usage.meter import Cause, because
+from shared.telemetry import describe_error, events, tell
 
 
 def run_later(seconds: float, act: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ class Following:
             with because(Cause.SWEEP):
                 self._look()
         except StorageUnavailableError as error:
-            tell(events.FLEET_UNREAD, error=told(error))
+            tell(events.FLEET_UNREAD, error=describe_error(error))
         finally:
             self._looking.release()
 
@@ -74,7 +74,7 @@ class Following:
         try:
             self.look()
         except Exception as error:  # noqa: BLE001 - on a thread of its own; the connections may be closed by now
-            tell(events.FLEET_UNREAD, error=told(error))
+            tell(events.FLEET_UNREAD, error=describe_error(error))
 
     def _look(self) -> None:
         news = {
@@ -120,7 +120,7 @@ class Following:
         """Follow a decision that this process has just made itself."""
         self._fleet = replace(self._fleet, decision=decision)
 
-    def decided(self) -> int:
+    def read_decision(self) -> int:
         """Return the tasks that were decided for the fleet, none while nothing was; free."""
         return self._fleet.decision.tasks if self._fleet.decision else 0
 
@@ -147,3 +147,32 @@ class Following:
 
     def _bearable(self, full: int, used: int) -> int:
         return min(self.pushback.limit(full, used, resource) for resource in USED_BY_WORK)
+
+
+@dataclass(slots=True, kw_only=True)
+class Foresight:
+    """Decides before a put that calls for more tasks than are decided, then wakes whoever is woken for it."""
+
+    following: Following
+    decide: Callable[[int], Decision]
+    wake: Callable[[int, int], AbstractContextManager[None]]
+    clock: Clock
+    every: float = LOOK_EVERY
+    _decided_at: float = field(default=float("-inf"), init=False)
+
+    @contextmanager
+    def __call__(self, messages: int, coming: int) -> Iterator[None]:
+        """Enter around a put of so many messages, the first of `coming` in the same dispatch."""
+        if self._is_news(coming):
+            self._decided_at = self.clock.monotonic()
+            # The tick decides it otherwise; work is put in any case.
+            with suppress(StorageUnavailableError):
+                self.following.learn(self.decide(coming))
+        with self.wake(messages, coming):
+            yield
+
+    def _is_news(self, coming: int) -> bool:
+        if self.clock.monotonic() - self._decided_at < self.every:
+            return False
+        self.following.look()
+        return self.following.read_decision() < self.following.rule(coming)

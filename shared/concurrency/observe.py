@@ -1,11 +1,18 @@
-"""Makes an observation of two looks at the queues and at what the processes tell; pure."""
+"""Makes an observation of two looks at the queues and at what the processes tell; pure.
+
+What lies on the work queues: one request a queue, one more where somebody wants to know the oldest message.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from azure.storage.queue import QueueClient
+
+from shared.azure import expecting_an_answer
+from shared.clock import Clock
 from shared.concurrency.fleet import Fleet, Worker
-from shared.concurrency.observation import Observation
+from shared.concurrency.rules import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +23,31 @@ class Depths:
     oldest_age: float | None = None
 
 
+class QueueDepths:
+    """The work queues of one installation."""
+
+    def __init__(self, queues: Sequence[QueueClient], clock: Clock) -> None:
+        self._queues, self._clock = queues, clock
+
+    def sample(self, *, with_age: bool) -> Depths:
+        """Return what lies there now; messages in work count, storage knows no other number."""
+        with expecting_an_answer("read the depth of the work queues"):
+            counts = [queue.get_queue_properties().approximate_message_count or 0 for queue in self._queues]
+            if not with_age:
+                return Depths(sum(counts))
+            ages = [self._age(queue) for queue, count in zip(self._queues, counts, strict=True) if count]
+        return Depths(sum(counts), max(ages, default=0.0))
+
+    def _age(self, queue: QueueClient) -> float:
+        # Only visible messages can be peeked at: what is in work waits for nobody.
+        oldest = next(iter(queue.peek_messages(1)), None)
+        if oldest is None or oldest.inserted_on is None:
+            return 0.0
+        return max(0.0, (self._clock.now() - oldest.inserted_on).total_seconds())
+
+
 @dataclass(frozen=True, slots=True)
-class Look:
+class QueueReading:
     """What one look saw; the next one tells what happened since."""
 
     at: datetime
@@ -35,12 +65,12 @@ class Seen:
     drained: int = 0
 
 
-def look(depths: Depths, workers: Sequence[Worker], now: datetime) -> Look:
+def look(depths: Depths, workers: Sequence[Worker], now: datetime) -> QueueReading:
     """Return this look."""
-    return Look(now, depths.depth, {worker.name: worker for worker in workers})
+    return QueueReading(now, depths.depth, {worker.name: worker for worker in workers})
 
 
-def observe(depths: Depths, fleet: Fleet, before: Look | None, now: datetime) -> Seen:
+def observe(depths: Depths, fleet: Fleet, before: QueueReading | None, now: datetime) -> Seen:
     """Return what is known now."""
     seconds = (now - before.at).total_seconds() if before else 0.0
     fresh = fleet.fresh(now)
@@ -61,7 +91,7 @@ def observe(depths: Depths, fleet: Fleet, before: Look | None, now: datetime) ->
     return Seen(observation, seconds, arrived, done)
 
 
-def _since(before: Look, workers: Sequence[Worker]) -> tuple[int, float]:
+def _since(before: QueueReading, workers: Sequence[Worker]) -> tuple[int, float]:
     done, busy = 0, 0.0
     for worker in workers:
         known = before.workers.get(worker.name)

@@ -1,13 +1,53 @@
 """How many tasks an operator wants for what is observed: the first rule whose conditions all hold; pure.
 
 `rules_text` reads them from the text that an operator writes.
+
+What is known of the work queues and of those who work on them when a decision is made; plain data.
 """
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, NamedTuple
 
-from shared.concurrency.observation import Metric, Observation
+
+class RuleInput(StrEnum):
+    """What a rule may look at."""
+
+    #: Messages on the work queues, those in work included: the only count that storage gives.
+    DEPTH = "depth"
+    #: Seconds that the oldest visible message has waited.
+    OLDEST_AGE = "oldest_age"
+    #: Messages put a second, and messages done a second, since the sample before.
+    ARRIVAL_RATE = "arrival_rate"
+    DRAIN_RATE = "drain_rate"
+    #: Cores that the busiest process uses: 1 is all that Python code of one process can have.
+    CPU = "cpu"
+    #: Seconds of work for one message.
+    LATENCY = "latency"
+    #: Hour of the day, UTC.
+    HOUR = "hour"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One look; None where nothing is known, which no condition of a rule is met by."""
+
+    depth: int
+    hour: int = 0
+    oldest_age: float | None = None
+    arrival_rate: float | None = None
+    drain_rate: float | None = None
+    cpu: float | None = None
+    latency: float | None = None
+    #: Messages in work in every process that tells; not for rules.
+    in_flight: int | None = None
+
+    def value(self, metric: RuleInput) -> float | None:
+        """Return what is known of this metric."""
+        found: float | None = getattr(self, metric.value)
+        return found
+
 
 #: The tasks that rules may ask for at most; beyond it one installation is not the answer.
 MOST_TASKS: Final = 2000
@@ -17,7 +57,7 @@ MOST_TASKS: Final = 2000
 class Condition:
     """Holds while the metric is known, not below `at_least`, and below `below`."""
 
-    metric: Metric
+    metric: RuleInput
     at_least: float | None = None
     below: float | None = None
 
@@ -35,7 +75,7 @@ class Condition:
     def is_over_midnight(self) -> bool:
         """Whether it is a span of hours that begins in the evening and ends in the morning."""
         both = self.at_least is not None and self.below is not None
-        return both and self.metric is Metric.HOUR and (self.at_least or 0) > (self.below or 0)
+        return both and self.metric is RuleInput.HOUR and (self.at_least or 0) > (self.below or 0)
 
 
 class Asked(NamedTuple):
@@ -46,7 +86,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RuleStep:
     """So many tasks."""
 
     tasks: int
@@ -93,7 +133,7 @@ class Rule:
 
     name: str
     conditions: tuple[Condition, ...]
-    target: Step | Ratio | TimeToDrain
+    target: RuleStep | Ratio | TimeToDrain
 
     def applies(self, observation: Observation) -> bool:
         """Whether every condition holds."""
@@ -118,10 +158,10 @@ class Rules:
         asked = rule.target.ask(observation) if rule else Asked(self.least, "no rule applies")
         tasks = min(max(asked.tasks, self.least), self.most, observation.depth)
         name = f"rule {rule.name!r}: " if rule else ""
-        return Asked(tasks, f"{name}{asked.why}{_bounded(tasks, asked.tasks, observation.depth)}")
+        return Asked(tasks, f"{name}{asked.why}{_limit_text(tasks, asked.tasks, observation.depth)}")
 
 
-def _bounded(tasks: int, asked: int, depth: int) -> str:
+def _limit_text(tasks: int, asked: int, depth: int) -> str:
     if tasks == asked:
         return ""
     return f", with {depth} messages there" if tasks == depth else f", within the rules' bounds {tasks}"

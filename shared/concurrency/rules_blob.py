@@ -7,11 +7,10 @@ from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import BlobStore, expecting_an_answer
 from shared.concurrency.rules import Rules
 from shared.concurrency.rules_text import lint, parse
 from shared.errors import RulesRefusedError
-from shared.ids import BlobStore
 
 #: The blob in force; the versions are below it.
 NAME: Final = "rules"

@@ -16,9 +16,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from shared.concurrency.observation import Metric
 from shared.concurrency.placed_text import Place, Problem, Value, read
-from shared.concurrency.rules import MOST_TASKS, Condition, Ratio, Rule, Rules, Step, TimeToDrain
+from shared.concurrency.rules import MOST_TASKS, Condition, Ratio, Rule, RuleInput, Rules, RuleStep, TimeToDrain
 from shared.errors import RulesRefusedError
 
 _UNITS: Final[Mapping[str, float]] = {"s": 1, "m": 60, "h": 3600}
@@ -97,9 +96,9 @@ class _Reader:
             name, self._conditions(fields), self._target(fields, given[0] if given else "tasks", item.line, most)
         )
 
-    def _target(self, fields: dict[str, Place], target: str, line: int, most: int) -> Step | Ratio | TimeToDrain:
+    def _target(self, fields: dict[str, Place], target: str, line: int, most: int) -> RuleStep | Ratio | TimeToDrain:
         if target == "tasks":
-            return Step(self._number(fields, "tasks", line, (0, most), 1))
+            return RuleStep(self._number(fields, "tasks", line, (0, most), 1))
         if target == "messages_each":
             return Ratio(self._number(fields, "messages_each", line, (1, _MOST_EACH), 1))
         seconds = self._read(fields["empty_within"], "empty_within", _duration, "a time such as 90s, 10m or 1h")
@@ -110,12 +109,12 @@ class _Reader:
     def _conditions(self, fields: dict[str, Place]) -> tuple[Condition, ...]:
         if "when" not in fields:
             return ()
-        metrics = self._fields(fields["when"], {metric.value for metric in Metric}, "`when`")
-        return tuple(self._condition(Metric(name), place) for name, place in metrics.items())
+        metrics = self._fields(fields["when"], {metric.value for metric in RuleInput}, "`when`")
+        return tuple(self._condition(RuleInput(name), place) for name, place in metrics.items())
 
-    def _condition(self, metric: Metric, place: Place) -> Condition:
+    def _condition(self, metric: RuleInput, place: Place) -> Condition:
         bounds = self._fields(place, {"at_least", "below"}, f"`{metric}`")
-        read_bound = _duration if metric in {Metric.OLDEST_AGE, Metric.LATENCY} else _float
+        read_bound = _duration if metric in {RuleInput.OLDEST_AGE, RuleInput.LATENCY} else _float
         wanted = "a time such as 90s, 10m or 1h" if read_bound is _duration else "a number"
         low, high = (
             self._read(bounds[name], name, read_bound, wanted) if name in bounds else None
@@ -124,7 +123,7 @@ class _Reader:
         condition = Condition(metric, low, high)
         if not bounds:
             self.complain(place.line, f"`{metric}` needs `at_least` or `below`")
-        elif metric is Metric.HOUR and any(bound is not None and not 0 <= bound <= _HOURS for bound in (low, high)):
+        elif metric is RuleInput.HOUR and any(bound is not None and not 0 <= bound <= _HOURS for bound in (low, high)):
             self.complain(place.line, "hours are from 0 to 24, UTC")
         elif low is not None and high is not None and low >= high and not condition.is_over_midnight:
             self.complain(place.line, f"`{metric}` is never at least {low:g} and below {high:g}")
@@ -168,11 +167,11 @@ class _Reader:
                 return reading(place.value)
         except ValueError:
             pass
-        self.complain(place.line, f"`{name}` is {_shown(place.value)}, expected {wanted}")
+        self.complain(place.line, f"`{name}` is {_show_value(place.value)}, expected {wanted}")
         return None
 
 
-def _shown(value: Value) -> str:
+def _show_value(value: Value) -> str:
     return repr(value[:40]) if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"
 
 

@@ -2,6 +2,8 @@
 
 The first line is the header; the format is in docs/concurrency.md. Times only move forward: a line that is written
 twice, because the reply to its first writing was lost, is read once.
+
+Writes the trace: one appended line a tick with something to tell, in a blob a day.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,13 +11,16 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 import msgspec
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import ContainerClient
 
+from shared.azure import expecting_an_answer
 from shared.errors import TraceRefusedError
 
 VERSION: Final = 1
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first line."""
 
     trace: int = VERSION
@@ -45,15 +50,15 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Trace(msgspec.Struct, frozen=True):
     """A header and its stretches."""
 
-    header: Header
+    header: TraceHeader
     stretches: list[Stretch]
 
 
-_Part = TypeVar("_Part", Header, Stretch)
+_Part = TypeVar("_Part", TraceHeader, Stretch)
 _encoder = msgspec.json.Encoder()
 
 
-def line(part: Header | Stretch) -> bytes:
+def line(part: TraceHeader | Stretch) -> bytes:
     """Return one line of a trace."""
     return _encoder.encode(part) + b"\n"
 
@@ -66,18 +71,21 @@ def write(trace: Trace) -> bytes:
 def read(lines: Iterable[bytes | str]) -> Trace:
     """Return a trace; raises TraceRefusedError with the line that is none."""
     numbered = ((number, text) for number, text in enumerate(lines, 1) if text.strip())
-    header = _decoded(next(numbered, (1, b"")), Header)
+    header = _decode_line(next(numbered, (1, b"")), TraceHeader)
     if header.trace != VERSION:
         raise TraceRefusedError(f"the trace has version {header.trace}, this is version {VERSION}")
-    return Trace(header, list(_forward(_decoded(one, Stretch) for one in numbered)))
+    return Trace(header, list(_forward(_decode_line(one, Stretch) for one in numbered)))
 
 
-def _decoded(numbered: tuple[int, bytes | str], kind: type[_Part]) -> _Part:
+_WORDS: Final = {TraceHeader: "header", Stretch: "stretch"}
+
+
+def _decode_line(numbered: tuple[int, bytes | str], kind: type[_Part]) -> _Part:
     number, text = numbered
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
-        raise TraceRefusedError(f"line {number} is no {kind.__name__.lower()} of a trace: {error}") from error
+        raise TraceRefusedError(f"line {number} is no {_WORDS[kind]} of a trace: {error}") from error
 
 
 def _forward(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
@@ -86,3 +94,46 @@ def _forward(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
         if last is None or stretch.at > last:
             yield stretch
             last = stretch.at
+
+
+#: In the container `settings`.
+FOLDER: Final = "traces"
+
+
+def name_of(day: datetime) -> str:
+    """Return the name of a day's trace."""
+    return f"{FOLDER}/{day:%Y-%m-%d}.ndjson"
+
+
+class Recorder:
+    """The traces of one installation."""
+
+    def __init__(self, container: ContainerClient) -> None:
+        self._container = container
+
+    def record(self, stretch: Stretch) -> None:
+        """Append a stretch to the trace of its day; one request, three for the first of a day."""
+        blob = self._container.get_blob_client(name_of(stretch.at))
+        with expecting_an_answer("append to the trace of the day"):
+            try:
+                blob.append_block(line(stretch))
+            except ResourceNotFoundError:
+                # Another tick may begin the day's trace between the two requests: its header is as good as ours.
+                self._begin(name_of(stretch.at))
+                blob.append_block(line(stretch))
+
+    def _begin(self, name: str) -> None:
+        blob = self._container.get_blob_client(name)
+        try:
+            blob.create_append_blob(if_none_match="*")
+        except ResourceExistsError:
+            return
+        blob.append_block(line(TraceHeader()))
+
+    def read(self, day: datetime) -> bytes | None:
+        """Return a day's trace as it is stored, or None."""
+        with expecting_an_answer(f"read the trace of {day:%Y-%m-%d}"):
+            try:
+                return self._container.get_blob_client(name_of(day)).download_blob().readall()
+            except ResourceNotFoundError:
+                return None

@@ -5,20 +5,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from shared.azure import Governor, Pushback, governors_of_work
 from shared.clock import Clock
-from shared.concurrency.decide import BUDGET, Decision, decide
+from shared.concurrency.decide import BUDGET, Decision, decide_tasks
 from shared.concurrency.fleet import Fleet, RulesInForce
-from shared.concurrency.fleet_table import Change, FleetTable
-from shared.concurrency.governor import Governor
-from shared.concurrency.observation import Metric, Observation
-from shared.concurrency.observe import Depths, Look, Seen, look, observe
-from shared.concurrency.pushback import Pushback, governors_of_work
-from shared.concurrency.rules import Rules
+from shared.concurrency.fleet_table import FleetChange, FleetTable
+from shared.concurrency.observe import Depths, QueueReading, Seen, look, observe
+from shared.concurrency.rules import Observation, RuleInput, Rules
 from shared.concurrency.rules_blob import RulesBlob, Unchanged
 from shared.concurrency.rules_text import lint
 from shared.concurrency.trace import Stretch
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 
 #: Processes that ended long ago are forgotten.
 GONE_AFTER: Final = timedelta(hours=1)
@@ -59,14 +56,14 @@ class Tuning:
     budget: Callable[[datetime, int], int | None] = no_budget
     #: Starts tasks for this depth where nobody else does; returns how many permits it sent.
     top_up: Callable[[int, int], int] = no_top_up
-    _before: Look | None = field(default=None, init=False)
+    _before: QueueReading | None = field(default=None, init=False)
 
     def run(self) -> Decision:
         """Look and decide; called while a job is open."""
         now, before = self.clock.now(), self._before
         fleet = self.fleet.read()
         rules, found = self._watch(fleet)
-        ages = any(one.metric is Metric.OLDEST_AGE for rule in rules.rules for one in rule.conditions)
+        ages = any(one.metric is RuleInput.OLDEST_AGE for rule in rules.rules for one in rule.conditions)
         # By the clock and not by a count, as the tick does with poison queues.
         depths = self.depths(with_age=ages or now.minute % AGE_EVERY == 0)
         if depths.oldest_age is not None and depths.oldest_age >= OLD:
@@ -74,7 +71,7 @@ class Tuning:
         seen = observe(depths, fleet, before, now)
         self._before = look(depths, fleet.workers, now)
         governors = self._governors(fleet, seen, now)
-        decision = decide(
+        decision = decide_tasks(
             rules,
             seen.observation,
             governors_of_work(governors),
@@ -100,23 +97,23 @@ class Tuning:
         governors = {name: one.after(self.pushback.governors().get(name, one)) for name, one in fleet.governors.items()}
         # What the day has cost is the tick's to ask: it did within the last minute.
         budget = last.terms.get(BUDGET) if last else None
-        decision = decide(fleet.rules, seen, governors_of_work(governors), budget, last, now)
-        self._write(fleet, decision, {}, Change())
+        decision = decide_tasks(fleet.rules, seen, governors_of_work(governors), budget, last, now)
+        self._write(fleet, decision, {}, FleetChange())
         return decision
 
-    def _watch(self, fleet: Fleet) -> tuple[Rules, Change]:
+    def _watch(self, fleet: Fleet) -> tuple[Rules, FleetChange]:
         """Return the rules to decide by, and what changed about them."""
         found = self.rules.look(fleet.in_force.etag if fleet.in_force else None)
         if isinstance(found, Unchanged):
-            return fleet.rules, Change()
+            return fleet.rules, FleetChange()
         if found is None:
-            return Fleet().rules, Change(rules_gone=fleet.in_force is not None)
+            return Fleet().rules, FleetChange(rules_gone=fleet.in_force is not None)
         linted = lint(found.text)
         if linted.rules is None:
             # Those in force stay: a slip of an operator must not change what runs.
             tell(events.RULES_UNREADABLE, problems=[str(problem) for problem in linted.problems])
-            return fleet.rules, Change()
-        return linted.rules, Change(in_force=RulesInForce(linted.rules, found.text, found.etag))
+            return fleet.rules, FleetChange()
+        return linted.rules, FleetChange(in_force=RulesInForce(linted.rules, found.text, found.etag))
 
     def _governors(self, fleet: Fleet, seen: Seen, now: datetime) -> dict[str, Governor]:
         self.pushback.learn(fleet.governors)
@@ -124,12 +121,12 @@ class Tuning:
         # With work on the queues all that is allowed is used; with none, nothing proves that a service is back.
         is_in_use = seen.observation.depth > 0
         return {
-            name: fleet.governors.get(name, governor).after(governor).grown(now, is_in_use=is_in_use)
+            name: fleet.governors.get(name, governor).after(governor).grow(now, is_in_use=is_in_use)
             for name, governor in own.items()
         }
 
-    def _write(self, fleet: Fleet, decision: Decision, governors: dict[str, Governor], found: Change) -> None:
-        change = Change(
+    def _write(self, fleet: Fleet, decision: Decision, governors: dict[str, Governor], found: FleetChange) -> None:
+        change = FleetChange(
             decision=decision if is_news(fleet.decision, decision) else None,
             governors={name: one for name, one in governors.items() if fleet.governors.get(name) != one},
             in_force=found.in_force,

@@ -1,1 +1,35 @@
-"""Taking work off the queues: a listener that follows their depth, and permits that start it where there is work."""
+"""Taking work off the queues: a listener that follows their depth, and permits that start it.
+
+Reading order: `work_queue` (receive, depth), `task` (one loop), `listener` (as many tasks as depth calls for), `permits`
+(slots of the fleet), `notifier` (permits for a put), `drain` (the tasks that a permit starts).
+"""
+
+from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain
+from shared.dequeue.hooks import BackOff, Listening, Telling, pull, receive_size
+from shared.dequeue.listener import QueueListener
+from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
+from shared.dequeue.permits import CONTAINER, RENEW_AFTER, BlobSlots, SlotPlan
+from shared.dequeue.work_queue import WorkQueue
+
+__all__ = [
+    "CONTAINER",
+    "DEPTH_EVERY",
+    "PATIENCE",
+    "RENEW_AFTER",
+    "BackOff",
+    "BlobSlots",
+    "Drain",
+    "Listening",
+    "Notifier",
+    "Notify",
+    "Put",
+    "QueueListener",
+    "SlotPlan",
+    "Telling",
+    "TopUp",
+    "When",
+    "WorkQueue",
+    "choose_slots",
+    "pull",
+    "receive_size",
+]

@@ -13,19 +13,15 @@ from enum import StrEnum
 from typing import Final
 
 from shared.clock import Clock
+from shared.dequeue.hooks import Listening, Telling, push
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.listening import Listening, push
-from shared.dequeue.permits import Fleet
+from shared.dequeue.permits import SlotLease, SlotPlan, Slots
 from shared.dequeue.renewal import Renewals
-from shared.dequeue.slots import SlotLease, Slots
-from shared.dequeue.telling import Telling
-from shared.dequeue.work_queue import Source
+from shared.dequeue.work_queue import WorkSource
 from shared.errors import StorageUnavailableError
-from shared.pipeline.messages import Delivery, Permit, decode_permit
+from shared.messages import Delivery, Permit, decode_permit
 from shared.signals import SendPermits
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
+from shared.telemetry import describe_error, events, tell
 
 #: Seconds until a drain receives no more: it has handed over within four minutes of its start, while the bus still
 #: keeps the permit's lock for it (five) and the host lets it run (ten).
@@ -55,9 +51,9 @@ class Drained(StrEnum):
 class Drain:
     """What draining needs; one for each process."""
 
-    sources: Sequence[Source]
+    sources: Sequence[WorkSource]
     handle: Callable[[Delivery], object]
-    fleet: Fleet
+    fleet: SlotPlan
     slots: Slots
     send: SendPermits
     clock: Clock
@@ -75,7 +71,7 @@ class Drain:
         try:
             drained = self.run(permit)
         except StorageUnavailableError as error:
-            tell(events.PERMIT_UNANSWERED, slot=permit.slot, error=told(error))
+            tell(events.PERMIT_UNANSWERED, slot=permit.slot, error=describe_error(error))
             return Drained.UNANSWERED
         tell(events.PERMIT_FOLLOWED, slot=permit.slot, outcome=drained.value)
         return drained
@@ -121,7 +117,7 @@ class Drain:
             visibility=self.visibility,
             until=until,
         )
-        with Renewals(self.clock) as renewals, renewals.kept(lease):
+        with Renewals(self.clock) as renewals, renewals.keep_leased(lease):
             with QueueListener(self.sources, self.handle, listening, clock=self.clock) as listener:
                 listener.subscribe(Telling())
                 # One looks first: a permit that comes for nothing costs one empty receive, not one a task.

@@ -12,19 +12,12 @@ from types import TracebackType
 from typing import Self
 
 from shared.clock import Clock, SystemClock
-from shared.dequeue.counting import TaskCount
-from shared.dequeue.depth import DepthSample
-from shared.dequeue.listening import Listening, Observer, push
-from shared.dequeue.observers import Observers
-from shared.dequeue.partitions import Partitions
+from shared.dequeue.hooks import HandlingTime, ListenerObserver, Listening, Observers, push
 from shared.dequeue.renewal import Renewals
-from shared.dequeue.sizing import Pace
-from shared.dequeue.task import Crew, DequeueTask
-from shared.dequeue.work_queue import Source
-from shared.pipeline.messages import Delivery
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import place, told
+from shared.dequeue.task import Crew, DequeueTask, TaskCount
+from shared.dequeue.work_queue import DepthSample, Partitions, WorkSource
+from shared.messages import Delivery
+from shared.telemetry import describe_error, events, place, tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +39,7 @@ class QueueListener:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[WorkSource],
         handle: Callable[[Delivery], object],
         listening: Listening,
         *,
@@ -68,7 +61,7 @@ class QueueListener:
             observers=Observers(),
             renewals=Renewals(clock),
             count=TaskCount(),
-            pace=Pace(),
+            pace=HandlingTime(),
             stopping=stopping,
             uniform=uniform,
             pause=stopping.wait,
@@ -95,7 +88,7 @@ class QueueListener:
         """Return how it stands now; no request is made."""
         return ListenerState(self._crew.depth.last, self._crew.count.active, self._peak)
 
-    def subscribe(self, observer: Observer) -> Callable[[], None]:
+    def subscribe(self, observer: ListenerObserver) -> Callable[[], None]:
         """Tell the observer what happens from now on; returns what ends the subscription."""
         return self._crew.observers.subscribe(observer)
 
@@ -111,7 +104,7 @@ class QueueListener:
 
     def _grow(self) -> None:
         try:
-            self.start(self._crew.listening.wanted(self._crew.depth.depth()))
+            self.start(self._crew.listening.count_wanted(self._crew.depth.depth()))
         except RuntimeError:
             tell(events.TASK_REFUSED, active=self._crew.count.active)
 
@@ -137,7 +130,7 @@ class QueueListener:
         try:
             DequeueTask(self._crew).run()
         except BaseException as error:  # noqa: BLE001 - a workload may end its thread in any way
-            tell(events.TASK_FAILED, error=told(error), at=place(error))
+            tell(events.TASK_FAILED, error=describe_error(error), at=place(error))
             self._crew.observers.on_error(error)
             return False
         return True

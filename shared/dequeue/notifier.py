@@ -1,18 +1,66 @@
-"""Wakes somebody for what is put on the work queues, by one of the policies."""
+"""Wakes somebody for what is put on the work queues, by one of the policies.
+
+Whom a put on the work queues wakes: the policies, pure.
+
+`each`: a permit for each message. `first`: permits when the queues were empty before. `depth`: when the put crosses a
+step of the rule. `burst`: permits for what is being put, once for each batch of puts.
+
+What the tick does for push: permits for the slots that nobody runs although there is work.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 
-from shared.dequeue.notify import Notify, Put, When, called_for
-from shared.dequeue.permits import Fleet
-from shared.dequeue.slots import Slots
+from shared.dequeue.permits import SlotPlan, Slots
 from shared.errors import StorageUnavailableError
-from shared.pipeline.messages import Permit
+from shared.messages import Permit
 from shared.signals import SendPermits
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
+from shared.telemetry import describe_error, events, tell
+
+
+class Notify(StrEnum):
+    """When permits are sent."""
+
+    EACH = "each"
+    FIRST = "first"
+    DEPTH = "depth"
+    BURST = "burst"
+
+    @property
+    def looks_at_depth(self) -> bool:
+        """Whether it asks for the depth before a put, which is a request for each queue."""
+        return self in {Notify.FIRST, Notify.DEPTH}
+
+
+class When(StrEnum):
+    """On which side of the put."""
+
+    #: An instance starts while the messages are put; a permit that is faster finds nothing, and is lost.
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """A put of messages, as far as it is known."""
+
+    messages: int
+    #: These, and those that follow in the same dispatch.
+    coming: int
+    #: The depth before; None where the policy does not look.
+    before: int | None = None
+
+
+def choose_slots(policy: Notify, put: Put, wanted: Callable[[int], int]) -> int:
+    """Return the depth that permits are sent for; 0: none are. `wanted` says how many tasks a depth calls for."""
+    before = put.before or 0
+    if policy is Notify.FIRST:
+        return 0 if before else put.coming
+    if policy is Notify.DEPTH:
+        return before + put.messages if wanted(before + put.messages) > wanted(before) else 0
+    return put.coming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +69,7 @@ class Notifier:
 
     policy: Notify
     when: When
-    fleet: Fleet
+    fleet: SlotPlan
     slots: Slots
     send: SendPermits
     depth: Callable[[], int]
@@ -48,16 +96,34 @@ class Notifier:
         try:
             self.send(self._permits(put))
         except StorageUnavailableError as error:
-            tell(events.PERMITS_UNSENT, permits=self.fleet.slots(put.coming), error=told(error))
+            tell(events.PERMITS_UNSENT, permits=self.fleet.slots(put.coming), error=describe_error(error))
 
     def _permits(self, put: Put) -> list[Permit]:
-        depth = called_for(self.policy, put, self.fleet.wanted)
-        slots, tasks = self.fleet.slots(depth), self.fleet.wanted(depth)
+        depth = choose_slots(self.policy, put, self.fleet.count_wanted)
+        slots, tasks = self.fleet.slots(depth), self.fleet.count_wanted(depth)
         if not slots:
             return []
         # A receive asks for its share of what is there: what is still coming would let the first tasks take all of it.
         here = min(depth, (put.before or 0) + put.messages)
         if self.policy is Notify.EACH:
             return [Permit(slot=number % slots, depth=here, tasks=tasks) for number in range(put.messages)]
-        held = self.slots.held()
+        held = self.slots.list_held()
         return [Permit(slot=slot, depth=here, tasks=tasks) for slot in range(slots) if slot not in held]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUp:
+    """Sends the permits that were lost, or were never sent; a permit too many finds its slot taken."""
+
+    slots: Slots
+    fleet: SlotPlan
+    send: SendPermits
+
+    def run(self, depth: int, tasks: int | None = None) -> int:
+        """Send a permit for each slot that is wanted and free; returns how many. `tasks` are those over the fleet."""
+        wanted = self.fleet.count_wanted(depth) if tasks is None else max(0, min(tasks, depth))
+        slots = -(-wanted // self.fleet.tasks)
+        if not slots:
+            return 0
+        held = self.slots.list_held()
+        return self.send([Permit(slot=slot, depth=depth, tasks=wanted) for slot in range(slots) if slot not in held])

@@ -36,7 +36,7 @@ class Renewals:
         self._thread = Thread(target=self._run, name="renewals", daemon=True)
 
     @contextmanager
-    def kept(self, held: Renewable) -> Iterator[None]:
+    def keep_leased(self, held: Renewable) -> Iterator[None]:
         """Renew it in time while inside."""
         self.keep(held)
         try:

@@ -1,22 +1,81 @@
-"""One dequeue task: receive a share of what waits, handle it message by message, end when it is agreed that it may."""
+"""One dequeue task: receive a share of what waits, handle it message by message, end when it is agreed that it may.
+
+How many tasks a process runs, changed by compare-and-set only: no two tasks ever act on the same count.
+
+"Stop if more than one runs", read first and acted upon later, lets two tasks see "two" and leaves none; "start what is
+missing" lets two tasks start it twice. Here whoever acts has changed the count from exactly what it decided upon.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Event
-from typing import Final
+from threading import Event, Lock
+from typing import Final, Protocol
 
+from shared.azure import looking
 from shared.clock import Clock
-from shared.dequeue.counting import TaskCount
-from shared.dequeue.depth import DepthSample
-from shared.dequeue.listening import Listening
-from shared.dequeue.observers import Observers
-from shared.dequeue.partitions import Partitions
+from shared.dequeue.hooks import HandlingTime, Listening, Observers, receive_size
 from shared.dequeue.renewal import Renewals
-from shared.dequeue.sizing import Pace, receive_size
-from shared.dequeue.work_queue import Held, Source
+from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, WorkSource
 from shared.errors import StorageUnavailableError
-from shared.pipeline.messages import Delivery
-from shared.usage.meter import looking
+from shared.messages import Delivery
+
+
+class Cell(Protocol):
+    """A number that several threads share."""
+
+    def load(self) -> int:
+        """Return it."""
+        ...
+
+    def compare_and_set(self, expected: int, wanted: int) -> bool:
+        """Make it `wanted` if it is still `expected`, and say whether it was."""
+        ...
+
+
+class AtomicCell:
+    """The cell of one process."""
+
+    def __init__(self) -> None:
+        self._value, self._lock = 0, Lock()
+
+    def load(self) -> int:
+        """Return it."""
+        return self._value
+
+    def compare_and_set(self, expected: int, wanted: int) -> bool:
+        """Make it `wanted` if it is still `expected`, and say whether it was."""
+        with self._lock:
+            if self._value != expected:
+                return False
+            self._value = wanted
+            return True
+
+
+class TaskCount:
+    """The tasks of one process that run or are about to."""
+
+    def __init__(self, cell: Cell | None = None) -> None:
+        self._cell = cell or AtomicCell()
+
+    @property
+    def active(self) -> int:
+        """How many there are."""
+        return self._cell.load()
+
+    def grow_to(self, wanted: int) -> int:
+        """Count as many as are missing, and return how many: the caller starts exactly those."""
+        while (active := self._cell.load()) < wanted:
+            if self._cell.compare_and_set(active, wanted):
+                return wanted - active
+        return 0
+
+    def leave(self, least: int) -> bool:
+        """Take one off if more than `least` are left with it; the task that is told True ends, any other stays."""
+        while (active := self._cell.load()) > least:
+            if self._cell.compare_and_set(active, active - 1):
+                return True
+        return False
+
 
 #: A task ends after so many receives in a row that failed, unless it is the one that stays.
 MOST_FAILURES: Final = 5
@@ -27,7 +86,7 @@ class Crew:
     """What the tasks of one listener share."""
 
     listening: Listening
-    sources: Mapping[str, Source]
+    sources: Mapping[str, WorkSource]
     handle: Callable[[Delivery], object]
     clock: Clock
     partitions: Partitions
@@ -35,7 +94,7 @@ class Crew:
     observers: Observers
     renewals: Renewals
     count: TaskCount
-    pace: Pace
+    pace: HandlingTime
     stopping: Event
     #: A random number in a range.
     uniform: Callable[[float, float], float]
@@ -80,9 +139,9 @@ class DequeueTask:
                 found = crew.sources[name].receive(size)
                 look.has_found = bool(found)
         except StorageUnavailableError as error:
-            return self._failed(error)
+            return self._note_failure(error)
         self._failures = 0
-        return self._worked(found, is_full=len(found) == size) if found else self._missed(name)
+        return self._handle_batch(found, is_full=len(found) == size) if found else self._note_miss(name)
 
     def _size(self) -> int:
         crew = self._crew
@@ -92,7 +151,7 @@ class DequeueTask:
         tasks = crew.listening.sharing(crew.count.active)
         return receive_size(crew.depth.last, tasks, pace=crew.pace.seconds, seconds=seconds)
 
-    def _failed(self, error: StorageUnavailableError) -> bool:
+    def _note_failure(self, error: StorageUnavailableError) -> bool:
         crew = self._crew
         crew.observers.on_error(error)
         self._failures += 1
@@ -101,20 +160,20 @@ class DequeueTask:
         crew.pause(crew.listening.backoff.delay(self._failures, crew.uniform))
         return True
 
-    def _missed(self, name: str) -> bool:
+    def _note_miss(self, name: str) -> bool:
         crew = self._crew
         self._misses += 1
-        if not crew.partitions.found_empty(name, self._misses):
+        if not crew.partitions.note_empty(name, self._misses):
             return True
         self._misses, self._empties, self._was_idle = 0, self._empties + 1, True
-        crew.depth.found_empty()
+        crew.depth.note_empty()
         rest = crew.listening.on_queue_empty(self._empties)
         if rest.stop and crew.count.leave(crew.listening.least):
             return False
         crew.pause(rest.delay)
         return True
 
-    def _worked(self, found: Sequence[Held], *, is_full: bool) -> bool:
+    def _handle_batch(self, found: Sequence[ReceivedMessage], *, is_full: bool) -> bool:
         crew = self._crew
         if self._was_idle:
             crew.listening.on_work_detected()
@@ -132,7 +191,7 @@ class DequeueTask:
                 crew.renewals.drop(held)
         return True
 
-    def _handle(self, held: Held) -> None:
+    def _handle(self, held: ReceivedMessage) -> None:
         crew = self._crew
         if self._is_over():
             held.show_in(0)

@@ -1,6 +1,12 @@
-"""One work queue as a listener sees it: receive, ask its depth, and hold what was received by its own receipt."""
+"""One work queue as a listener sees it: receive, ask its depth, and hold what was received by its own receipt.
 
-from collections.abc import Sequence
+The depth of the queues, read once an interval for all tasks: no task pays for knowing whether to save a request.
+
+Which of several work queues a task asks next: all in rotation, so that none starves.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from threading import Lock
 from typing import Final, Protocol
@@ -8,19 +14,83 @@ from typing import Final, Protocol
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.storage.queue import QueueClient, QueueMessage
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer, looking
 from shared.clock import Clock
-from shared.pipeline.messages import Delivery
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
-from shared.usage.meter import looking
+from shared.errors import StorageUnavailableError
+from shared.messages import Delivery
+from shared.telemetry import describe_error, events, tell
+
+
+class DepthSample:
+    """What `read` said last; it is called when somebody asks and the last answer is older than `every` seconds."""
+
+    def __init__(self, read: Callable[[], int], clock: Clock, every: float, *, first: int | None = None) -> None:
+        self._read, self._clock, self._every = read, clock, every
+        self._depth, self._lock = first or 0, Lock()
+        self._at = None if first is None else clock.monotonic()
+
+    @property
+    def last(self) -> int:
+        """The last answer, however old; free."""
+        return self._depth
+
+    def depth(self) -> int:
+        """Return the depth; while one thread asks, the others go by the last answer."""
+        if self._is_old() and self._lock.acquire(blocking=self._at is None):
+            try:
+                if self._is_old():
+                    # Whatever comes of it: storage that does not answer is not to be asked by every task in turn.
+                    self._at = self._clock.monotonic()
+                    with suppress(StorageUnavailableError):
+                        self._depth = self._read()
+            finally:
+                self._lock.release()
+        return self._depth
+
+    def note_empty(self) -> None:
+        """Take it from a task that found nothing, which is free; it says nothing about when to read next."""
+        self._depth = 0
+
+    def _is_old(self) -> bool:
+        return self._at is None or self._clock.monotonic() - self._at >= self._every
+
+
+class Partitions:
+    """The queues that tasks share out among themselves, by name.
+
+    With `ends`, a queue is asked no more after its first empty receive, by any of the tasks: one empty receive a queue
+    and not one for each task.
+    """
+
+    def __init__(self, names: Sequence[str], *, first: int = 0, ends: bool = False) -> None:
+        if not names:
+            raise ValueError("no queue is named: a listener needs at least one")
+        begin = first % len(names)
+        self._names, self._ends = [*names[begin:], *names[:begin]], ends
+        self._lock = Lock()
+
+    def next(self) -> str | None:
+        """Return the queue whose turn it is; None when every one has ended."""
+        with self._lock:
+            if not self._names:
+                return None
+            name = self._names.pop(0)
+            self._names.append(name)
+            return name
+
+    def note_empty(self, name: str, in_a_row: int) -> bool:
+        """Note that a receive came back empty, and say whether there is nothing left to ask before a rest."""
+        with self._lock:
+            if self._ends and name in self._names:
+                self._names.remove(name)
+            return not self._names if self._ends else in_a_row >= len(self._names)
+
 
 #: Answers that say: the message is gone, or was received by somebody else since.
 _LOST: Final = frozenset({400, 404})
 
 
-class Held(Protocol):
+class ReceivedMessage(Protocol):
     """A received message, hidden from others for a while."""
 
     @property
@@ -51,7 +121,7 @@ class Held(Protocol):
         ...
 
 
-class Source(Protocol):
+class WorkSource(Protocol):
     """A work queue."""
 
     @property
@@ -59,7 +129,7 @@ class Source(Protocol):
         """What it is called."""
         ...
 
-    def receive(self, most: int) -> Sequence[Held]:
+    def receive(self, most: int) -> Sequence[ReceivedMessage]:
         """Return up to so many messages; one request."""
         ...
 
@@ -83,7 +153,7 @@ class WorkQueue:
         """What it is called."""
         return str(self._queue.queue_name)
 
-    def receive(self, most: int) -> Sequence[Held]:
+    def receive(self, most: int) -> Sequence[ReceivedMessage]:
         """Return up to so many messages; one request."""
         # Counted from before the request: storage hides them from some moment after that.
         asked = self._clock.monotonic()
@@ -133,7 +203,7 @@ class HeldMessage:
                 return
             now = self._clock.monotonic()
             try:
-                self._receipt = self._changed(self._length)
+                self._receipt = self._describe_change(self._length)
             except AzureError as error:
                 self._until = now if _is_lost(error) else self._until
                 self.due = inf if _is_lost(error) else now + max(1.0, (self._until - now) / 2)
@@ -158,17 +228,17 @@ class HeldMessage:
         with self._lock:
             self._is_settled = True
             try:
-                self._changed(seconds)
+                self._describe_change(seconds)
             except AzureError as error:
                 self._tell("not given back", error)
 
-    def _changed(self, seconds: int) -> str:
+    def _describe_change(self, seconds: int) -> str:
         # Without a body, which would be sent and stored anew.
         return str(self._queue.update_message(self._id, self._receipt, visibility_timeout=seconds).pop_receipt)
 
     def _tell(self, what: str, error: AzureError) -> None:
         queue, name = self.delivery.queue, self._id
-        tell(events.MESSAGE_UNSETTLED, queue=queue, message_id=name, what=what, error=told(error))
+        tell(events.MESSAGE_UNSETTLED, queue=queue, message_id=name, what=what, error=describe_error(error))
 
 
 def _is_lost(error: AzureError) -> bool:

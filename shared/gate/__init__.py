@@ -1,5 +1,47 @@
 """Work that must not start before an event, and must start at once everywhere when it comes.
 
-Reading order: `decisions` (what a gate decides, pure), `state` (its blob), `gates` (one conditional write), `held_work`
-(hold and dispatch), `gate_tick`, `operator`, then for worker processes `flag`, `watch`, `listening`, `release`.
+Reading order: `gate_decisions` (pure), `state` (the gate's blob), `gates` (one conditional write), `held_work` (hold and
+release), `releaser` (the parts of the signal and of the tick), `receipts`.
 """
+
+from shared.gate.gate_decisions import close_gate, is_released, must_dispatch, open_gate, schedule
+from shared.gate.gates import Changed, Gates
+from shared.gate.held import HeldEntry, HeldSummary, HeldTable
+from shared.gate.held_work import NEVER_EXPIRES, PARALLEL, TAKES_FOR, HeldWork
+from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, Spread, spread, stragglers, this_node
+from shared.gate.releaser import GateTick, Releaser, send_signal
+from shared.gate.state import GateState, Opening, Reading, change_fields, check_name, is_name, timestamp
+
+__all__ = [
+    "NEVER_EXPIRES",
+    "PARALLEL",
+    "TAKES_FOR",
+    "Changed",
+    "GateState",
+    "GateTick",
+    "Gates",
+    "HeldEntry",
+    "HeldSummary",
+    "HeldTable",
+    "HeldWork",
+    "Opening",
+    "Reading",
+    "Receipt",
+    "ReceiptTable",
+    "Releaser",
+    "SeenBy",
+    "Spread",
+    "change_fields",
+    "check_name",
+    "close_gate",
+    "is_name",
+    "is_released",
+    "must_dispatch",
+    "open_gate",
+    "schedule",
+    "send_signal",
+    "spread",
+    "stragglers",
+    "this_node",
+    "timestamp",
+]

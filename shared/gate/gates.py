@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from shared.azure import OptimisticStore
 from shared.errors import ContentionError, StorageUnavailableError
-from shared.gate.decisions import signed
-from shared.gate.state import GateState, checked_name, decode, encode
-from shared.ids.store import OptimisticStore
+from shared.gate.gate_decisions import sign
+from shared.gate.state import GateState, check_name, decode, encode
 
 #: Gates are changed by people and by the tick: more losses in a row mean that something writes in a loop.
 MOST_ATTEMPTS: Final = 20
@@ -78,7 +78,7 @@ class Gates:
                 return Changed(before, before)
             prepare(after)
             nonce = secrets.token_hex(8)
-            tried[nonce] = Changed(before, signed(before, after, nonce))
+            tried[nonce] = Changed(before, sign(before, after, nonce))
             if self._try_write(name, tried[nonce].after, etag):
                 return tried[nonce]
             self._pause(random.uniform(0, LONGEST_PAUSE))  # noqa: S311 - spreads writers, hides nothing
@@ -88,7 +88,7 @@ class Gates:
         )
 
     def _read(self, name: str) -> _Read:
-        found = self._store_of(checked_name(name)).read()
+        found = self._store_of(check_name(name)).read()
         return _Read(GateState()) if found is None else _Read(decode(found.value, name), found.etag, found.told)
 
     def _try_write(self, name: str, state: GateState, etag: str | None) -> bool:

@@ -11,10 +11,9 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
 from azure.data.tables import TableClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.errors import HeldConflictError, MessageRefusedError
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 
 #: What one storage queue message can carry, and what one binary property of a table can hold: the same 64 KiB.
 MOST_BYTES: Final = 64 * 1024
@@ -77,10 +76,10 @@ class HeldTable:
                 written = self._table.create_entity(_row(entry))
             except AzureError:
                 # There from an earlier attempt, or this attempt's reply was lost: only the row itself tells.
-                return self._found(entry)
+                return self._get_entry(entry)
             return replace(entry, etag=written["etag"])
 
-    def _found(self, entry: HeldEntry) -> HeldEntry:
+    def _get_entry(self, entry: HeldEntry) -> HeldEntry:
         found = _entry(self._table.get_entity(entry.gate, entry.id))
         if found.is_same_work(entry):
             return found

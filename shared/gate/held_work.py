@@ -20,16 +20,14 @@ from typing import Final, Protocol
 
 from azure.storage.queue import QueueServiceClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import SluiceError
-from shared.gate.decisions import must_dispatch
+from shared.gate.gate_decisions import must_dispatch
 from shared.gate.gates import Gates
 from shared.gate.held import HeldEntry, HeldTable, check_message
-from shared.gate.state import GateState, Reading, checked_name
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
+from shared.gate.state import GateState, Reading, check_name
+from shared.telemetry import describe_error, events, tell
 
 #: Rows dispatched at a time, below the ten connections that the library keeps for one service.
 PARALLEL: Final = 8
@@ -62,7 +60,7 @@ class Jobs(Protocol):
         ...
 
 
-class Fate(Enum):
+class HeldFate(Enum):
     """What one release did with an entry that may start."""
 
     PUT = "put"
@@ -98,8 +96,8 @@ class HeldWork:
         Safe to call again with the same arguments after any failure. The message may then be put twice, so whoever
         receives it absorbs duplicates.
         """
-        checked_name(gate)
-        check_message(checked_name(entry_id, "held entry"), message)
+        check_name(gate)
+        check_message(check_name(entry_id, "held entry"), message)
         found = self._gates.read(gate).reading
         entry = HeldEntry(
             gate=gate, id=entry_id, epoch=found.epoch, queue=queue, message=message, held_at=self._clock.now()
@@ -144,22 +142,22 @@ class HeldWork:
         counted, logged, and stays for the next tick. `since`: only from that id on; `until`: the moment, by the clock
         that only moves forward, after which no further entry is taken.
         """
-        state = self._gates.read(checked_name(gate))
+        state = self._gates.read(check_name(gate))
         reading = state.reading
         if reading.epoch == 0 and not reading.is_open:
             return Dispatched(state=state)
-        fates: Counter[Fate] = Counter()
+        fates: Counter[HeldFate] = Counter()
         left = ""
         with ThreadPoolExecutor(self._parallel) as pool:
             for page in self._table.pages(gate, None if reading.is_open else reading.epoch, since):
                 due = self._due(gate, page, reading)
-                tried = list(pool.map(lambda one: self._tried(one[0], one[1], jobs, until), due))
+                tried = list(pool.map(lambda one: self._try_release(one[0], one[1], jobs, until), due))
                 fates.update(tried)
                 if self._clock.monotonic() >= until:
-                    untaken = (entry.id for (entry, _), fate in zip(due, tried, strict=True) if fate is Fate.LEFT)
+                    untaken = (entry.id for (entry, _), fate in zip(due, tried, strict=True) if fate is HeldFate.LEFT)
                     left = min(untaken, default=page[-1].id)
                     break
-        return Dispatched(fates[Fate.PUT], fates[Fate.FAILED], left, state)
+        return Dispatched(fates[HeldFate.PUT], fates[HeldFate.FAILED], left, state)
 
     def _due(self, gate: str, page: list[HeldEntry], before: Reading) -> list[tuple[HeldEntry, Reading]]:
         """Return the rows that may start, each with the reading that says so; of `before` the epoch alone counts."""
@@ -171,23 +169,29 @@ class HeldWork:
         later = self._gates.read(gate).reading
         return [*sure, *((entry, later) for entry in unsure if must_dispatch(entry.epoch, later))]
 
-    def _tried(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> Fate:
+    def _try_release(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> HeldFate:
         if self._clock.monotonic() >= until:
-            return Fate.LEFT
+            return HeldFate.LEFT
         try:
             return self._dispatch(entry, gate, jobs, until)
         except SluiceError as error:
-            tell(events.HELD_UNDISPATCHED, gate=entry.gate, entry=entry.id, queue=entry.queue, error=told(error))
-            return Fate.FAILED
+            tell(
+                events.HELD_UNDISPATCHED,
+                gate=entry.gate,
+                entry=entry.id,
+                queue=entry.queue,
+                error=describe_error(error),
+            )
+            return HeldFate.FAILED
 
-    def _dispatch(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> Fate:
+    def _dispatch(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> HeldFate:
         if not jobs.is_job(entry):
             self._put(entry)
         elif not jobs.carry_out(entry, gate, until):
-            return Fate.LEFT
+            return HeldFate.LEFT
         # Put before forgetting: a crash in between puts it again, the other order would lose it.
         self.forget(entry)
-        return Fate.PUT
+        return HeldFate.PUT
 
     def _put(self, entry: HeldEntry) -> None:
         with expecting_an_answer(f"put held {entry.id!r} of gate {entry.gate!r} on queue {entry.queue!r}"):

@@ -12,10 +12,9 @@ from typing import Any, Final
 from azure.core.exceptions import ResourceExistsError
 from azure.data.tables import TableClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.errors import StorageUnavailableError
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 
 #: What a node may be later than its own poll interval before it counts as a straggler.
 GRACE: Final = timedelta(seconds=1)

@@ -15,8 +15,6 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 VERSION: Final = 1
 #: Older changes are forgotten, so that the blob stays small however long a gate lives.
 MOST_CHANGES: Final = 50
-
-
 #: Rows of what is held say their epoch in a column of 32 bits.
 _MOST_EPOCH: Final = 2**31 - 1
 
@@ -37,7 +35,7 @@ class ChangeKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class GateChange:
     """One line of a gate's history; the nonce tells whose write it was after a reply was lost."""
 
     what: ChangeKind
@@ -72,7 +70,7 @@ class GateState:
     once: bool = False
     scheduled: Opening | None = None
     nonce: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[GateChange, ...] = ()
 
     @property
     def reading(self) -> Reading:
@@ -84,7 +82,7 @@ class GateState:
         return nonce == self.nonce or any(nonce == change.nonce for change in self.changes)
 
 
-def checked_name(name: str, what: str = "gate") -> str:
+def check_name(name: str, what: str = "gate") -> str:
     """Return the name, or raise NameRefusedError when it is none."""
     if _NAME.fullmatch(name):
         return name
@@ -163,8 +161,8 @@ def _opening_fields(opening: Opening | None) -> dict[str, object] | None:
     return {"at": timestamp(opening.at), "once": opening.once, "by": opening.by, "why": opening.why}
 
 
-def _change(fields: Any) -> Change:
-    return Change(
+def _change(fields: Any) -> GateChange:
+    return GateChange(
         what=ChangeKind(fields["what"]),
         epoch=int(fields["epoch"]),
         by=str(fields["by"]),
@@ -174,7 +172,7 @@ def _change(fields: Any) -> Change:
     )
 
 
-def change_fields(change: Change) -> dict[str, object]:
+def change_fields(change: GateChange) -> dict[str, object]:
     """Return one line of history as JSON has it."""
     return {
         "what": change.what.value,

@@ -1,31 +1,22 @@
 """Unique ids: short numbers from one small blob.
 
-Reading order: `store` (what is asked of storage), `sequence` (what the blob says, and what may follow), `book` (the
-optimistic loop and its guards), `reservations` (a range that is proven to be ours), `supply` (fetching ahead),
-`range_generator`. Beside them `explain` (who held a number) and `resume` (after a loss).
+Reading order: `sequence` (the blob's content and its rules), `history` (its events), `book` (the optimistic loop),
+`reservations` (a range that is proven to be ours), `supply` (fetching ahead), `range_generator`. Beside them `explain`
+(who held a number).
 """
 
-from shared.ids.blob_store import BlobStore, connect
-from shared.ids.event import Event, Kind
-from shared.ids.explain import Explanation, Fate, explain_in, read_sequence
-from shared.ids.range_generator import RangeGenerator
-from shared.ids.resume import resume
-from shared.ids.sequence import Sequence
-from shared.ids.sizing import Sizing
-from shared.ids.store import OptimisticStore, Snapshot
+from shared.ids.explain import Explanation, NumberFate, explain_in, read_sequence
+from shared.ids.history import SequenceWrite, WriteKind
+from shared.ids.range_generator import RangeGenerator, resume
+from shared.ids.reservations import Sizing
 
 __all__ = [
-    "BlobStore",
-    "Event",
     "Explanation",
-    "Fate",
-    "Kind",
-    "OptimisticStore",
+    "NumberFate",
     "RangeGenerator",
-    "Sequence",
+    "SequenceWrite",
     "Sizing",
-    "Snapshot",
-    "connect",
+    "WriteKind",
     "explain_in",
     "read_sequence",
     "resume",

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from shared.ids import log, sequence
-from shared.ids.event import Event, Kind, parse_events
+from shared.azure import OptimisticStore
+from shared.ids import book, sequence
+from shared.ids.history import SequenceWrite, WriteKind, parse_events
 from shared.ids.sequence import Sequence
-from shared.ids.store import OptimisticStore
 
 
-class Fate(StrEnum):
+class NumberFate(StrEnum):
     """What became of a number."""
 
     #: The sequence has not come to it, or had it given back.
@@ -32,13 +32,13 @@ class Explanation:
     """The story of one number."""
 
     number: int
-    fate: Fate
+    fate: NumberFate
     #: The reservation it belongs to, if any.
-    reservation: Event | None
+    reservation: SequenceWrite | None
     #: The last event by that node, which is what the fate rests on.
-    heard: Event | None
+    heard: SequenceWrite | None
     #: Earlier reservations that gave it back.
-    returned: tuple[Event, ...] = ()
+    returned: tuple[SequenceWrite, ...] = ()
 
     def __str__(self) -> str:
         """Tell the story in one sentence."""
@@ -48,55 +48,55 @@ class Explanation:
         who = f"{self.number} was reserved by {held.by.node} at {held.by.at:%Y-%m-%d %H:%M:%S} UTC"
         heard = f"{self.heard.by.at:%Y-%m-%d %H:%M:%S} UTC"
         ends = {
-            Fate.HANDED_OUT: f"handed out before {heard}: if it is missing, its user dropped it",
-            Fate.HELD: f"still held when the node was last heard of at {heard}: handed out since, or lost with the process",
-            Fate.LEFT: f"never handed out: the node gave it up before {heard}, when higher numbers were already taken",
-            Fate.STEPPED_OVER: "stepped over when the sequence was resumed after a loss",
+            NumberFate.HANDED_OUT: f"handed out before {heard}: if it is missing, its user dropped it",
+            NumberFate.HELD: f"still held when the node was last heard of at {heard}: handed out since, or lost with the process",
+            NumberFate.LEFT: f"never handed out: the node gave it up before {heard}, when higher numbers were already taken",
+            NumberFate.STEPPED_OVER: "stepped over when the sequence was resumed after a loss",
         }
         return f"{who}, {ends[self.fate]}"
 
 
-def explain(number: int, events: Iterable[Event]) -> Explanation:
+def explain(number: int, events: Iterable[SequenceWrite]) -> Explanation:
     """Return the story of a number from events in order, the oldest kept first."""
-    told = Explanation(number, Fate.NOT_RESERVED, None, None)
+    told = Explanation(number, NumberFate.NOT_RESERVED, None, None)
     is_first = True
     for event in events:
         if is_first and number < event.before:
-            told = Explanation(number, Fate.FORGOTTEN, None, None)
+            told = Explanation(number, NumberFate.FORGOTTEN, None, None)
         is_first = False
-        told = _followed(told, event)
+        told = _follow(told, event)
     return told
 
 
-def _followed(told: Explanation, event: Event) -> Explanation:
+def _follow(told: Explanation, event: SequenceWrite) -> Explanation:
     number, held = told.number, told.reservation
-    if event.kind is Kind.RESUMED and number in event.numbers:
-        return Explanation(number, Fate.STEPPED_OVER, event, event, told.returned)
-    if event.kind is Kind.RESERVED and number in event.numbers:
-        return Explanation(number, Fate.HELD, event, event, told.returned)
-    if event.kind is Kind.CLOSED and number in event.numbers:
+    if event.kind is WriteKind.RESUMED and number in event.numbers:
+        return Explanation(number, NumberFate.STEPPED_OVER, event, event, told.returned)
+    if event.kind is WriteKind.RESERVED and number in event.numbers:
+        return Explanation(number, NumberFate.HELD, event, event, told.returned)
+    if event.kind is WriteKind.CLOSED and number in event.numbers:
         before = (held,) if held else ()
-        return Explanation(number, Fate.NOT_RESERVED, None, None, told.returned + before)
-    if told.fate is Fate.HELD and held is not None and event.by.node == held.by.node:
+        return Explanation(number, NumberFate.NOT_RESERVED, None, None, told.returned + before)
+    if told.fate is NumberFate.HELD and held is not None and event.by.node == held.by.node:
         return Explanation(number, _as_told(number, event), held, event, told.returned)
     return told
 
 
-def _as_told(number: int, event: Event) -> Fate:
+def _as_told(number: int, event: SequenceWrite) -> NumberFate:
     if any(number in span for span in event.account.left):
-        return Fate.LEFT
+        return NumberFate.LEFT
     if any(number in span for span in event.account.open):
-        return Fate.HELD
-    return Fate.HANDED_OUT
+        return NumberFate.HELD
+    return NumberFate.HANDED_OUT
 
 
 def explain_in(store: OptimisticStore, number: int) -> Explanation:
     """Return the story of a number from a sequence's blob and, when it is older than that, from its log."""
     page = read_sequence(store)
     if page is None:
-        return Explanation(number, Fate.NOT_RESERVED, None, None)
+        return Explanation(number, NumberFate.NOT_RESERVED, None, None)
     first = _block_before(store, page, number)
-    return explain(number, (*log.read_log(store, page.spilled, first), *page.events))
+    return explain(number, (*book.read_log(store, page.spilled, first), *page.events))
 
 
 def read_sequence(store: OptimisticStore) -> Sequence | None:
@@ -110,7 +110,7 @@ def _block_before(store: OptimisticStore, page: Sequence, number: int) -> int:
     low, high = 0, page.spilled // sequence.KEPT
     while low < high:
         middle = (low + high) // 2
-        found = log.block(store, middle * sequence.KEPT).read()
+        found = book.block(store, middle * sequence.KEPT).read()
         # What was deleted is old, and everything after it may matter.
         if found is None or next(parse_events(found.value)).before <= number:
             low = middle + 1

@@ -1,21 +1,57 @@
-"""Short numbers, unique over every instance, thread, process, crash and restore, from one small blob."""
+"""Short numbers, unique over every instance, thread, process, crash and restore, from one small blob.
 
+A forked child would hand out the ids of its parent, so every generator is disowned there.
+
+Waiting for work that another thread does for all, with a deadline instead of a spin.
+
+The one way on after a loss or a restore: a person says which numbers may be in use.
+"""
+
+import asyncio
 import os
 import secrets
 import socket
-from datetime import timedelta
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from typing import Final, Protocol, TypeVar
 
+from shared.azure import OptimisticStore, Snapshot
 from shared.clock import Clock, SystemClock
 from shared.closing import ClosingEitherWay
-from shared.ids.event import LIMIT
-from shared.ids.forking import disown_in_children
-from shared.ids.lane import drain, lane
-from shared.ids.pool import Pool
-from shared.ids.reservations import Reservations
-from shared.ids.sizing import Sizing
-from shared.ids.store import OptimisticStore
-from shared.ids.supply import Supply
-from shared.ids.waiting import Flight, take, take_async
+from shared.errors import ContentionError, SequenceCorruptError, WaitExpiredError
+from shared.ids import book, sequence
+from shared.ids.book import MARKER
+from shared.ids.history import LIMIT, Signature
+from shared.ids.reservations import Reservations, Sizing
+from shared.ids.sequence import Sequence
+from shared.ids.supply import Flight, Pool, Supply, drain, lane
+
+
+class Disownable(Protocol):
+    """Something that belongs to the process that made it."""
+
+    def disown(self) -> None:
+        """Refuse every later use, without touching storage."""
+        ...
+
+
+_owned: Final[weakref.WeakSet[Disownable]] = weakref.WeakSet()
+
+
+def disown_in_children(generator: Disownable) -> None:
+    """Have the generator disowned in every child that is forked while it lives."""
+    _owned.add(generator)
+
+
+def _disown_all() -> None:
+    for generator in tuple(_owned):
+        generator.disown()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 def node_name() -> str:
@@ -122,3 +158,63 @@ class RangeGenerator(ClosingEitherWay):
 def _check(count: int) -> None:
     if not 1 <= count <= LIMIT:
         raise ValueError(f"asked for {count} ids, expected 1 or more")
+
+
+_Number = TypeVar("_Number")
+
+
+def take(attempt: Callable[[], _Number | Flight], clock: Clock, wait: float, what: str) -> _Number:
+    """Return what the attempt yields, waiting for the flights it names for up to `wait` seconds in all."""
+    deadline = None
+    while isinstance(flight := attempt(), Future):
+        deadline = clock.monotonic() + wait if deadline is None else deadline
+        try:
+            failure = flight.result(max(deadline - clock.monotonic(), 0))
+        except TimeoutError as expired:
+            raise _expired_error(what, wait) from expired
+        if failure is not None:
+            raise failure
+    return flight
+
+
+async def take_async(attempt: Callable[[], _Number | Flight], clock: Clock, wait: float, what: str) -> _Number:
+    """Return what the attempt yields, as `take` does, without blocking the event loop."""
+    deadline = None
+    while isinstance(flight := attempt(), Future):
+        deadline = clock.monotonic() + wait if deadline is None else deadline
+        # asyncio.wait cancels nothing when time is up: the flight is for others too.
+        done, _ = await asyncio.wait([asyncio.wrap_future(flight)], timeout=max(deadline - clock.monotonic(), 0))
+        if not done:
+            raise _expired_error(what, wait)
+        failure = flight.result()
+        if failure is not None:
+            raise failure
+    return flight
+
+
+def _expired_error(what: str, wait: float) -> WaitExpiredError:
+    return WaitExpiredError(f"no {what} within {wait:g} s, and storage has not answered yet; check it, then ask again")
+
+
+def resume(store: OptimisticStore, above: int, who: str, now: datetime) -> Sequence:
+    """Make the sequence go on above the given number, whatever its blob holds, and return what was written.
+
+    `above` must be the highest id that may have been given, what running processes hold included; stop or restart
+    them: they have seen the lost history and refuse this one. It never moves a sequence back.
+    """
+    snapshot = store.read()
+    by = Signature(who, secrets.token_hex(8), now.replace(microsecond=0))
+    page = _readable(snapshot, store.name) or sequence.create(0, by)
+    resumed = sequence.resume(page, above + 1, book.end(store, page), by)
+    # A sequence that was lost once is not to be taken for a new one later.
+    store.beside(MARKER).try_write(b"{}\n", None)
+    if store.try_write(resumed.encode(), snapshot.etag if snapshot else None) is None:
+        raise ContentionError(f"blob {store.name!r} changed while it was resumed; look at it again, then repeat")
+    return resumed
+
+
+def _readable(snapshot: Snapshot | None, name: str) -> Sequence | None:
+    try:
+        return sequence.parse(snapshot.value, name) if snapshot else None
+    except SequenceCorruptError:
+        return None

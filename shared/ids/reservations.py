@@ -1,16 +1,100 @@
-"""Takes ranges of a sequence for one node, and knows for each whether it is the node's own."""
+"""Takes ranges of a sequence for one node, and knows for each whether it is the node's own.
 
+How many numbers to reserve at a time: pure, from the measured rate and the conflicts.
+"""
+
+import math
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, Self
 
-from shared.ids import log, sequence
+from shared.azure import OptimisticStore
+from shared.ids import book, sequence
 from shared.ids.book import Book
-from shared.ids.event import LIMIT, Account, Signature
+from shared.ids.history import LIMIT, NodeReport, Signature
 from shared.ids.sequence import Sequence
-from shared.ids.store import OptimisticStore
 from shared.retry import Retry
+
+#: Seconds over which the measured rate forgets; also what a burst at the start is averaged over, so that ten ids in a
+#: microsecond do not count as ten million a second.
+MEMORY: Final = 0.5
+#: Part of a refill's conflicts that the pressure takes over.
+_WEIGHT: Final = 0.5
+#: A range grows by at most this factor of the one before: a cold start that ends early has burnt little.
+_GROWTH: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """The bounds of a range.
+
+    `range_size` is what a node may hold only to save requests: up to it a range lasts `patience`. A node that is so
+    busy that this would be used up within `horizon` gets `horizon` worth of numbers instead, up to `largest`.
+    """
+
+    first: int = 10
+    range_size: int = 1000
+    largest: int = 1_000_000
+    patience: timedelta = timedelta(seconds=20)
+    horizon: timedelta = timedelta(seconds=2)
+
+    @classmethod
+    def up_to(cls, range_size: int) -> Self:
+        """Return the usual bounds for this range size."""
+        usual = cls()
+        return cls(first=min(usual.first, range_size), range_size=range_size, largest=max(usual.largest, range_size))
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= self.range_size <= self.largest:
+            raise ValueError(
+                f"first {self.first}, range_size {self.range_size} and largest {self.largest} must rise from 1 or more"
+            )
+        if not timedelta(0) < self.horizon <= self.patience:
+            raise ValueError(f"horizon {self.horizon} must be above zero and at most patience {self.patience}")
+
+
+@dataclass(frozen=True, slots=True)
+class IdDemand:
+    """What was measured so far."""
+
+    #: Ids a second.
+    rate: float = 0.0
+    #: Refused writes for each reservation, a moving average.
+    pressure: float = 0.0
+    #: Size of the range before, 0 for none.
+    previous: int = 0
+
+    def after_drawing(self, count: int, seconds: float) -> "IdDemand":
+        """Return the demand after `count` ids were drawn, evenly, in the last `seconds`."""
+        kept = math.exp(-max(seconds, 0.0) / MEMORY)
+        # For no time at all the limit of (1 - kept) / seconds.
+        share = (1 - kept) / seconds if seconds > 0 else 1 / MEMORY
+        return replace(self, rate=self.rate * kept + count * share)
+
+    def after_refill(self, size: int, conflicts: int) -> "IdDemand":
+        """Return the demand after a range was reserved."""
+        pressure = self.pressure * (1 - _WEIGHT) + conflicts * _WEIGHT
+        return replace(self, previous=size, pressure=pressure)
+
+
+def next_size(demand: IdDemand, sizing: Sizing) -> int:
+    """Return how many numbers the next range should have."""
+    if demand.previous == 0:
+        return sizing.first
+    saving = min(demand.rate * sizing.patience.total_seconds(), sizing.range_size)
+    needed = demand.rate * sizing.horizon.total_seconds()
+    # Twice the conflicts halve the number of writers that meet at the blob.
+    wanted = max(saving, needed) * (1 + demand.pressure)
+    grown = demand.previous * _GROWTH * (1 + demand.pressure)
+    return int(max(sizing.first, min(wanted, grown, sizing.largest)))
+
+
+def low_mark(demand: IdDemand, sizing: Sizing) -> int:
+    """Return how few numbers may be left when the next range is fetched: half a horizon's, at most a whole range."""
+    ahead = demand.rate * sizing.horizon.total_seconds() / 2
+    return int(min(demand.previous, max(demand.previous // 4, ahead)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +123,13 @@ class Reservations:
             raise ValueError(f"first_id is {first_id}, expected 0 to {LIMIT}")
         self.node = node
         self._store, self._now = store, now
-        self._book = Book(store, sequence.parse, lambda: sequence.created(first_id, self._sign()))
+        self._book = Book(store, sequence.parse, lambda: sequence.create(first_id, self._sign()))
         self._attempts: list[_Attempt] = []
         self._proven: list[range] = []
         self._left: tuple[range, ...] = ()
         self._is_compared_with_log = False
 
-    def reserve(self, size: int, account: Account, retry: Retry) -> Reserved:
+    def reserve(self, size: int, account: NodeReport, retry: Retry) -> Reserved:
         """Return a range that is proven to be this node's own; an earlier one whose proof came late may be smaller."""
         # Kept until an accepted write has told them.
         self._left += account.left
@@ -60,7 +144,7 @@ class Reservations:
                 own.append(proven)
                 return page
             by = self._sign()
-            changed = sequence.reserve(self._prepared(page), size, by, Account(account.open, self._left))
+            changed = sequence.reserve(self._prepare(page), size, by, NodeReport(account.open, self._left))
             self._attempts.append(_Attempt(by.nonce, changed.events[-1].numbers, page.writes))
             return changed
 
@@ -86,7 +170,7 @@ class Reservations:
                 own.append(proven)
             by = self._sign()
             nonces.add(by.nonce)
-            return sequence.close(self._prepared(page), own, self._left, by)
+            return sequence.close(self._prepare(page), own, self._left, by)
 
         self._book.amend(change, retry)
 
@@ -102,17 +186,17 @@ class Reservations:
             if attempt.write >= page.writes:
                 continue
             self._attempts.remove(attempt)
-            taken = page.written_as(attempt.write) or log.written_as(self._store, attempt.write)
+            taken = page.find_write(attempt.write) or book.encode_write(self._store, attempt.write)
             if taken is not None and taken.by.nonce == attempt.nonce:
                 self._proven.append(attempt.numbers)
         return self._proven.pop() if self._proven else None
 
-    def _prepared(self, page: Sequence) -> Sequence:
+    def _prepare(self, page: Sequence) -> Sequence:
         """Return the page ready to take one more event."""
         if not self._is_compared_with_log:
-            log.refuse_a_page_behind_its_log(self._store, page)
+            book.refuse_a_page_behind_its_log(self._store, page)
             self._is_compared_with_log = True
         if not sequence.is_full(page):
             return page
-        log.spill(self._store, page)
+        book.spill(self._store, page)
         return sequence.without_spilled(page)

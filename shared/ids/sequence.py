@@ -11,7 +11,17 @@ from datetime import datetime
 from typing import Final
 
 from shared.errors import SequenceCorruptError, SequenceExhaustedError
-from shared.ids.event import LIMIT, NOTHING_TOLD, Account, Event, Kind, Signature, encode_event, event_of, whole_number
+from shared.ids.history import (
+    LIMIT,
+    NOTHING_TOLD,
+    NodeReport,
+    SequenceWrite,
+    Signature,
+    WriteKind,
+    encode_event,
+    event_of,
+    whole_number,
+)
 
 FORMAT: Final = 1
 #: How many events the blob keeps at least, once it has them; the same number is spilled to the log at a time.
@@ -25,7 +35,7 @@ class Sequence:
     next: int
     #: How many events have moved to the log.
     spilled: int
-    events: tuple[Event, ...]
+    events: tuple[SequenceWrite, ...]
 
     @property
     def writes(self) -> int:
@@ -40,9 +50,9 @@ class Sequence:
     @property
     def is_unused(self) -> bool:
         """Whether nobody has reserved a number yet."""
-        return self.writes == 1 and self.events[0].kind is Kind.CREATED
+        return self.writes == 1 and self.events[0].kind is WriteKind.CREATED
 
-    def written_as(self, write: int) -> Event | None:
+    def find_write(self, write: int) -> SequenceWrite | None:
         """Return the event of the given write, counted from 0, if the blob still holds it."""
         place = write - self.spilled
         return self.events[place] if 0 <= place < len(self.events) else None
@@ -51,7 +61,7 @@ class Sequence:
         """Whether this can have grown out of `earlier`: not older, and its last write still stands where it stood."""
         if self.writes < earlier.writes:
             return False
-        then = self.written_as(earlier.writes - 1)
+        then = self.find_write(earlier.writes - 1)
         return then is None or then.by.nonce == earlier.events[-1].by.nonce
 
     def encode(self) -> bytes:
@@ -61,19 +71,19 @@ class Sequence:
         return f"{head}{events}\n]}}\n".encode()
 
 
-def created(first: int, by: Signature) -> Sequence:
+def create(first: int, by: Signature) -> Sequence:
     """Return a sequence of which nothing is reserved."""
-    return Sequence(first, 0, (Event(Kind.CREATED, first, first, by),))
+    return Sequence(first, 0, (SequenceWrite(WriteKind.CREATED, first, first, by),))
 
 
-def reserve(sequence: Sequence, size: int, by: Signature, account: Account = NOTHING_TOLD) -> Sequence:
+def reserve(sequence: Sequence, size: int, by: Signature, account: NodeReport = NOTHING_TOLD) -> Sequence:
     """Return the sequence after a node took the next `size` numbers."""
     start, stop = sequence.next, sequence.next + size
     if stop > LIMIT:
         raise SequenceExhaustedError(
             f"a range of {size} after {start - 1} passes the last 64-bit number {LIMIT}; begin a new sequence"
         )
-    return _after(sequence, Event(Kind.RESERVED, start, stop, by, account))
+    return _after(sequence, SequenceWrite(WriteKind.RESERVED, start, stop, by, account))
 
 
 def close(sequence: Sequence, unused: Iterable[range], left: Iterable[range], by: Signature) -> Sequence:
@@ -82,13 +92,13 @@ def close(sequence: Sequence, unused: Iterable[range], left: Iterable[range], by
     The unused ranges are proven to be the node's own and touch no number twice, so one that ends at the next free
     number is the top, and nobody can have taken a number above it.
     """
-    spans = merged(unused)
+    spans = merge(unused)
     top = next((span for span in spans if span.stop == sequence.next), range(sequence.next, sequence.next))
     kept_from_all = (*(span for span in spans if span is not top), *left)
-    return _after(sequence, Event(Kind.CLOSED, top.start, top.stop, by, Account(left=kept_from_all)))
+    return _after(sequence, SequenceWrite(WriteKind.CLOSED, top.start, top.stop, by, NodeReport(left=kept_from_all)))
 
 
-def merged(spans: Iterable[range]) -> tuple[range, ...]:
+def merge(spans: Iterable[range]) -> tuple[range, ...]:
     """Return the same numbers in as few ranges as can be, in order."""
     joined: list[range] = []
     for span in sorted((span for span in spans if span), key=lambda span: span.start):
@@ -108,7 +118,7 @@ def resume(sequence: Sequence, at_least: int, logged: tuple[int, int], by: Signa
     stop = max(start, at_least)
     # Where the log goes on after what this blob has spilled, it tells a history that the blob has lost.
     kept = sequence.events if write == sequence.spilled else ()
-    return Sequence(stop, write, (*kept, Event(Kind.RESUMED, start, stop, by)))
+    return Sequence(stop, write, (*kept, SequenceWrite(WriteKind.RESUMED, start, stop, by)))
 
 
 def is_full(sequence: Sequence) -> bool:
@@ -121,7 +131,7 @@ def without_spilled(sequence: Sequence) -> Sequence:
     return replace(sequence, spilled=sequence.spilled + KEPT, events=sequence.events[KEPT:])
 
 
-def _after(sequence: Sequence, event: Event) -> Sequence:
+def _after(sequence: Sequence, event: SequenceWrite) -> Sequence:
     return Sequence(event.after, sequence.spilled, (*sequence.events, event))
 
 
@@ -131,7 +141,7 @@ def parse(value: bytes, name: str) -> Sequence:
         document = json.loads(value)
         _check_format(document["v"])
         events = tuple(event_of(fields) for fields in document["events"])
-        return _checked(Sequence(whole_number(document["next"]), whole_number(document["spilled"]), events))
+        return _check(Sequence(whole_number(document["next"]), whole_number(document["spilled"]), events))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         found = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
         raise SequenceCorruptError(
@@ -145,7 +155,7 @@ def _check_format(found: object) -> None:
         raise ValueError(f"its format is {found!r}, this program knows {FORMAT}")
 
 
-def _checked(sequence: Sequence) -> Sequence:
+def _check(sequence: Sequence) -> Sequence:
     """Each event begins where the one before it ended, and the last one ends at the next free number."""
     if not sequence.events:
         raise ValueError("it has no events")

@@ -1,29 +1,144 @@
-"""The numbers a process holds, and the one thread that fetches more before they run out."""
+"""The numbers a process holds, and the one thread that fetches more before they run out.
 
+The numbers a process holds and has not handed out, in memory.
+
+Numbers that many threads take one by one without a lock.
+
+With the interpreter lock, one step of a `range` iterator is one indivisible step for all threads. A free-threaded build
+(3.13 and later, `Py_GIL_DISABLED`) promises no such thing and may hand one number to two threads, so there each step
+takes a lock of its own.
+"""
+
+import sysconfig
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from shared.clock import Clock
 from shared.errors import GeneratorClosedError, SluiceError
 from shared.ids import book
-from shared.ids.event import Account
-from shared.ids.pool import Pool
-from shared.ids.reservations import Reservations
-from shared.ids.sizing import Demand, Sizing, low_mark, next_size
-from shared.ids.waiting import Flight
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
+from shared.ids.history import NodeReport
+from shared.ids.reservations import IdDemand, Reservations, Sizing, low_mark, next_size
+from shared.telemetry import describe_error, events, tell
+
+#: Remnants too small for the blocks that are asked for would pile up without end; beyond this many the shortest is
+#: left, and the log says so.
+MOST_SPANS: Final = 8
+
+
+class Pool:
+    """Ranges of numbers, handed out from the oldest; used under its owner's lock."""
+
+    def __init__(self) -> None:
+        self._spans: deque[range] = deque()
+        self._left: list[range] = []
+        self._lent = range(0)
+        #: How many numbers are held.
+        self.size = 0
+
+    def add(self, numbers: range) -> None:
+        """Take a range in; next to the newest one it makes one range with it, so that blocks find room."""
+        self.size += len(numbers)
+        if self._spans and self._spans[-1].stop == numbers.start:
+            numbers = range(self._spans.pop().start, numbers.stop)
+        self._spans.append(numbers)
+        if len(self._spans) > MOST_SPANS:
+            shortest = min(self._spans, key=len)
+            self._spans.remove(shortest)
+            self._left.append(shortest)
+            self.size -= len(shortest)
+
+    def lend(self, most: int) -> range | None:
+        """Take up to `most` numbers to hand out one by one; they count as open until the next are lent."""
+        if not self._spans:
+            return None
+        self._lent = self._take(0, min(most, len(self._spans[0])))
+        return self._lent
+
+    def block(self, count: int) -> range | None:
+        """Take exactly `count` adjoining numbers from the oldest range that has them, or None."""
+        for place, span in enumerate(self._spans):
+            if len(span) >= count:
+                return self._take(place, count)
+        return None
+
+    def _take(self, place: int, count: int) -> range:
+        span = self._spans[place]
+        if len(span) == count:
+            del self._spans[place]
+        else:
+            self._spans[place] = span[count:]
+        self.size -= count
+        return span[:count]
+
+    def open(self) -> tuple[range, ...]:
+        """Return the ranges that are not, or not surely, handed out."""
+        return (self._lent, *self._spans) if self._lent else tuple(self._spans)
+
+    def take_left(self) -> tuple[range, ...]:
+        """Take the ranges that were given up since the last call."""
+        left, self._left = tuple(self._left), []
+        return left
+
+    def take_all(self) -> tuple[range, ...]:
+        """Take everything that is not lent."""
+        spans = tuple(self._spans)
+        self._spans.clear()
+        self.size = 0
+        return spans
+
+
+IS_FREE_THREADED: Final = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+class LockedLane:
+    """An iterator over a range that hands each number to one thread on any build."""
+
+    def __init__(self, numbers: range) -> None:
+        self._numbers, self._lock = iter(numbers), threading.Lock()
+
+    def __iter__(self) -> "LockedLane":
+        return self
+
+    def __next__(self) -> int:
+        with self._lock:
+            return next(self._numbers)
+
+    def rest(self) -> list[int]:
+        """Take all that is left, in one step."""
+        with self._lock:
+            return list(self._numbers)
+
+
+Lane: TypeAlias = Iterator[int]
+
+
+def lane(numbers: range) -> Lane:
+    """Return an iterator that threads may share."""
+    return LockedLane(numbers) if IS_FREE_THREADED else iter(numbers)
+
+
+def drain(shared: Lane) -> range:
+    """Take all that is left; whoever still holds the lane finds it empty from then on.
+
+    The lane is emptied, not replaced: a thread between reading the attribute and taking its number would take one that
+    is about to be given back.
+    """
+    rest = shared.rest() if isinstance(shared, LockedLane) else list(shared)
+    return range(rest[0], rest[-1] + 1) if rest else range(0)
+
 
 _Taken = TypeVar("_Taken")
 #: Part of a range that is lent at a time: at each one it is decided whether to fetch the next range.
 _LOANS: Final = 8
 #: A close is worth a few seconds, not a minute.
 _CLOSE_ATTEMPTS: Final = 12
+#: Work under way for whoever waits; its result is the failure, if any: a failure that nobody waits for is no error.
+Flight: TypeAlias = Future[SluiceError | None]
 
 
 class Supply:
@@ -41,7 +156,7 @@ class Supply:
         self._lock = threading.Lock()
         self._refusal = ""
         self._pool = Pool()
-        self._demand, self._measured = Demand(), clock.monotonic()
+        self._demand, self._measured = IdDemand(), clock.monotonic()
         #: What the pool held when the rate was last measured, and what came in since.
         self._supplied = 0
         #: Size of the block asked for last: ranges are made of whole blocks, or their ends would never fit one.
@@ -89,7 +204,7 @@ class Supply:
             self._reservations.close(unused, self._pool.take_left(), replace(book.WRITES, attempts=_CLOSE_ATTEMPTS))
         except SluiceError as error:
             # These numbers are gaps now, which the log explains as held by this node; an end must not fail for that.
-            tell(events.IDS_CLOSE_FAILED, node=self._reservations.node, error=told(error))
+            tell(events.IDS_CLOSE_FAILED, node=self._reservations.node, error=describe_error(error))
 
     def _fly(self) -> Flight:
         if self._flight is None or self._flight.done():
@@ -104,7 +219,7 @@ class Supply:
         except SluiceError as error:
             # A refill that a close cut short is no failure.
             if not self._closing.is_set():
-                tell(events.IDS_REFILL_FAILED, node=self._reservations.node, error=told(error))
+                tell(events.IDS_REFILL_FAILED, node=self._reservations.node, error=describe_error(error))
             return error
         with self._lock:
             self._pool.add(reserved.numbers)
@@ -112,7 +227,7 @@ class Supply:
             self._demand = self._demand.after_refill(len(reserved.numbers), reserved.conflicts)
         return None
 
-    def _measure(self) -> tuple[int, Account]:
+    def _measure(self) -> tuple[int, NodeReport]:
         with self._lock:
             now = self._clock.monotonic()
             drawn = self._supplied - self._pool.size
@@ -120,4 +235,4 @@ class Supply:
             self._measured, self._supplied = now, self._pool.size
             size = next_size(self._demand, self._sizing)
             blocks = -(-size // self._block)
-            return blocks * self._block, Account(self._pool.open(), self._pool.take_left())
+            return blocks * self._block, NodeReport(self._pool.open(), self._pool.take_left())

@@ -1,4 +1,7 @@
-"""The ledger's records as table entities and back; guards Azure's limits, since the local Azurite has none."""
+"""The ledger's records as table entities and back; guards Azure's limits, since the local Azurite has none.
+
+The list of jobs, newest first: a table lists in key order only, so its keys count down.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,27 +14,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from azure.data.tables import EdmType, EntityProperty
 
 from shared.errors import LedgerCorruptError, RowTooLargeError
-from shared.ledger.amounts import Amounts, texts
+from shared.grammar import Amounts, texts
 from shared.ledger.columns import ColumnCodec, columns
-from shared.ledger.records import (
-    NO_TALLY,
-    ChunkRow,
-    ChunkState,
-    Job,
-    JobState,
-    PlanBlob,
-    Risk,
-    Tally,
-    Totals,
-)
+from shared.ledger.ledger import Listed
+from shared.ledger.records import NO_TALLY, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
 
 Entity: TypeAlias = dict[str, Any]
 Convert: TypeAlias = Callable[[Any], Any]
-
 #: Azure Tables: 32 Ki UTF-16 characters a string, 1 MiB an entity; half of that leaves room for how it counts names.
 MOST_CHARACTERS: Final = 32 * 1024 - 1
 MOST_BYTES: Final = 512 * 1024
-
 JOB_KEY: Final = "job"
 CHUNK_PREFIX: Final = "chunk:"
 EVENT_PREFIX: Final = "event:"
@@ -82,7 +74,7 @@ def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
     for name in table.plans:
         if (plan := getattr(record, name)) is not None:
             entity |= {f"{name}_blob": plan.name, f"{name}_etag": plan.etag, f"{name}_container": plan.container}
-    return guarded(entity)
+    return check_limits(entity)
 
 
 def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str, Any]:
@@ -98,7 +90,7 @@ def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str
     return values
 
 
-def guarded(entity: Entity) -> Entity:
+def check_limits(entity: Entity) -> Entity:
     """Return the entity, or raise RowTooLargeError where Azure would refuse it and Azurite would not."""
     where = f"row {entity['RowKey']!r} of {entity['PartitionKey']!r}"
     size = 0
@@ -138,7 +130,7 @@ def _totals_text(totals: Totals) -> str:
     return _dumps({name: _tally(tally) for name, tally in named.items() if tally != NO_TALLY})
 
 
-def _tally(tally: Tally) -> dict[str, Any]:
+def _tally(tally: Portion) -> dict[str, Any]:
     return {"items": tally.items, "sums": texts(tally.sums), "unknown": tally.unknown}
 
 
@@ -146,8 +138,8 @@ def _totals_of(text: str) -> Totals:
     return Totals(**{name: _tally_of(found) for name, found in _loads(text).items()})
 
 
-def _tally_of(found: Mapping[str, Any]) -> Tally:
-    return Tally(int(found["items"]), _amounts(found["sums"]), int(found["unknown"]))
+def _tally_of(found: Mapping[str, Any]) -> Portion:
+    return Portion(int(found["items"]), _amounts(found["sums"]), int(found["unknown"]))
 
 
 def _amounts(found: Mapping[str, str]) -> Amounts:
@@ -200,3 +192,22 @@ def _table(record: type[Job | ChunkRow]) -> _Table:
 
 
 _TABLES: Final = {record: _table(record) for record in (Job, ChunkRow)}
+_LAST_MONTH: Final = 999_999
+_LAST_MILLISECOND: Final = 10**15 - 1
+
+
+def index_entity(job: Job) -> Entity:
+    """Return the job's line in the list; the same job always has the same."""
+    moment = job.accepted_at
+    line = {"job": job.job, "workload": job.workload, "gate": job.gate, "accepted_at": moment.isoformat()}
+    keys = {
+        "PartitionKey": f"{_LAST_MONTH - (moment.year * 100 + moment.month):06}",
+        "RowKey": f"{_LAST_MILLISECOND - int(moment.timestamp() * 1000):015}|{job.job}",
+    }
+    return keys | {name: value for name, value in line.items() if value is not None}
+
+
+def to_listed(entity: Mapping[str, Any]) -> Listed:
+    """Return the line that a row holds."""
+    accepted_at = datetime.fromisoformat(entity["accepted_at"])
+    return Listed(entity["job"], accepted_at, entity["workload"], entity.get("gate"))

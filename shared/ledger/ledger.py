@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from shared.azure import TABLE, Charge, RequestTally, charges, current_cause, tally_requests
 from shared.errors import ContentionError
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import OutboxStore, OutgoingMessage
 from shared.retry import LOST_RACES, Retry
-from shared.usage.bill import Charge, charges
-from shared.usage.requests import TABLE
-from shared.usage.tally import Tally, current_cause, tallied
 
 #: What one entity-group transaction takes beside the job's own row.
 MOST_ROWS = 99
@@ -118,7 +116,7 @@ def change(  # noqa: PLR0913 - keywords, each with a default but the words of th
 class _Count:
     """The requests that a stage made for one job, and how many of them its row has."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: RequestTally) -> None:
         self._tally, self._noted = tally, Counter[str]()
 
     def commit(
@@ -126,7 +124,7 @@ class _Count:
     ) -> Job | None:
         # The commit itself is a request too.
         made = Counter(charges(self._tally)) + Counter([str(Charge(TABLE, current_cause().value))])
-        written = ledger.commit(job.charged(made - self._noted), rows, messages)
+        written = ledger.commit(job.add_requests(made - self._noted), rows, messages)
         if written is not None:
             self._noted = made
         return written
@@ -136,9 +134,9 @@ _count: ContextVar[_Count | None] = ContextVar("count", default=None)
 
 
 @contextmanager
-def counting() -> Iterator[Tally]:
+def counting() -> Iterator[RequestTally]:
     """Count what a stage requests for one job; threads need their caller's context (`copy_context().run`)."""
-    with tallied() as tally:
+    with tally_requests() as tally:
         token = _count.set(_Count(tally))
         try:
             yield tally

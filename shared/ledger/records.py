@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Self
 
-from shared.ledger.amounts import NO_AMOUNTS, Amounts, minus, plus
+from shared.grammar import NO_AMOUNTS, Amounts, minus, plus
 from shared.ledger.columns import (
     AMOUNTS,
     CHUNK_STATE,
@@ -28,7 +28,7 @@ from shared.ledger.columns import (
     Column,
     select_fields,
 )
-from shared.payload.submission import Submission
+from shared.payload import Submission
 
 
 def _no_amounts() -> Amounts:
@@ -89,31 +89,31 @@ class ChunkState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Portion:
     """Items and sums that ended in one way; the sums of `unknown` chunks cannot be read and are missing here."""
 
     items: int = 0
     sums: Amounts = field(default_factory=_no_amounts)
     unknown: int = 0
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.items + other.items, plus(self.sums, other.sums), self.unknown + other.unknown)
+    def __add__(self, other: "Portion") -> "Portion":
+        return Portion(self.items + other.items, plus(self.sums, other.sums), self.unknown + other.unknown)
 
-    def __sub__(self, other: "Tally") -> "Tally":
-        return Tally(self.items - other.items, minus(self.sums, other.sums), self.unknown - other.unknown)
+    def __sub__(self, other: "Portion") -> "Portion":
+        return Portion(self.items - other.items, minus(self.sums, other.sums), self.unknown - other.unknown)
 
 
 #: Made once: most rows have it twice.
-NO_TALLY: Final = Tally()
+NO_TALLY: Final = Portion()
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Everything that ended, by the way it ended."""
 
-    accepted: Tally = NO_TALLY
-    rejected: Tally = NO_TALLY
-    parked: Tally = NO_TALLY
+    accepted: Portion = NO_TALLY
+    rejected: Portion = NO_TALLY
+    parked: Portion = NO_TALLY
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(self.accepted + other.accepted, self.rejected + other.rejected, self.parked + other.parked)
@@ -232,12 +232,12 @@ class Job:
         """Whether every chunk of its plan has ended."""
         return self.plan is not None and self.ended_chunks == self.chunks
 
-    def charged(self, requests: Mapping[str, int]) -> "Job":
+    def add_requests(self, requests: Mapping[str, int]) -> "Job":
         """Return it with more requests made for it."""
         names = sorted({*self.requests, *requests})
         added = {name: self.requests.get(name, 0) + requests.get(name, 0) for name in names}
         return replace(self, requests=MappingProxyType(added))
 
-    def stamped(self, nonce: str) -> "Job":
+    def stamp(self, nonce: str) -> "Job":
         """Return it as the write with this nonce leaves it."""
         return replace(self, nonce=nonce)

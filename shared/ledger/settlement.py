@@ -2,17 +2,88 @@
 
 The same results in any order, any number of times and in any grouping leave the same totals: the set of chunk rows
 decides, and a done row outranks a parked one.
+
+What a result says, checked against the job that it claims to belong to; pure.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
-from shared.ledger.results import misfit, row_of
-from shared.parked.policy import DEFAULT_POLICY, PoisonPolicy
-from shared.pipeline.messages import Result
+from shared.grammar import amounts
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, Portion, Totals
+from shared.messages import PortionMessage, Result
+from shared.parked import DEFAULT_POLICY, PoisonPolicy
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+#: A chunk holds at most the transactions of some frames; more than this is no chunk.
+MOST_ITEMS: Final = 10**9
+#: The row keeps the beginning of a reason; the whole of it is with the parked bytes.
+LONGEST_REASON: Final = 500
+
+
+def result_blob(job: str, revision: int, chunk: int) -> str:
+    """Return the name of the blob that the result of a chunk has."""
+    return f"{job}/{revision}/{chunk}"
+
+
+def misfit(job: Job, result: Result) -> str:
+    """Say why a result cannot belong to the job, or nothing."""
+    if job.plan is None:
+        return f"job {job.job!r} is {job.state} and has no plan yet, so nothing of it can have been processed"
+    if result.chunk >= job.chunks:
+        return f"job {job.job!r} has chunks 0 to {job.chunks - 1}, this is for chunk {result.chunk}"
+    if result.revision > job.revision:
+        return f"job {job.job!r} is at revision {job.revision}, this is for revision {result.revision}"
+    return _wrong_end(result) or _wrong_counts(result)
+
+
+def _wrong_end(result: Result) -> str:
+    if result.reason is not None:
+        return "it says both why it is parked and where its result is" if result.blob or result.hash else ""
+    if result.hash is None or not _SHA256.fullmatch(result.hash):
+        return "a done chunk needs the SHA-256 of its result blob in lower-case hex"
+    if result.blob != result_blob(result.job, result.revision, result.chunk):
+        # The finisher reads this blob with the app's own rights: it must lie where this chunk's result lies.
+        return f"its result blob is not {result_blob(result.job, result.revision, result.chunk)}"
+    return ""
+
+
+def _wrong_counts(result: Result) -> str:
+    outcomes = (result.accepted, result.rejected, result.parked)
+    if any(outcome.items > MOST_ITEMS for outcome in outcomes):
+        return f"a chunk has at most {MOST_ITEMS} items"
+    try:
+        for outcome in outcomes:
+            amounts(outcome.sums or {})
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def row_of(result: Result, now: datetime) -> ChunkRow:
+    """Return the row of a result that fits its job."""
+    return ChunkRow(
+        job=result.job,
+        chunk=result.chunk,
+        state=ChunkState.DONE if result.reason is None else ChunkState.PARKED,
+        revision=result.revision,
+        settled_at=now,
+        totals=Totals(_tally(result.accepted), _tally(result.rejected), _tally(result.parked)),
+        blob=result.blob,
+        hash=result.hash,
+        reason=None if result.reason is None else result.reason[:LONGEST_REASON],
+        milliseconds=result.milliseconds,
+    )
+
+
+def _tally(outcome: PortionMessage) -> Portion:
+    if outcome.sums is None:
+        return Portion(outcome.items, unknown=1)
+    return Portion(outcome.items, amounts(outcome.sums))
+
 
 #: Sums and causes by name that one job's row may carry; a row has a limit, and names come from outside.
 MOST_NAMES: Final = 64
@@ -22,7 +93,7 @@ _UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RU
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedResult:
     """A result that cannot belong to its job, and why."""
 
     result: Result
@@ -38,7 +109,7 @@ class Settlement:
     #: Done rows that take the place of parked ones; they carry the ETag of the row that they replace.
     replaces: tuple[ChunkRow, ...] = ()
     duplicates: tuple[Result, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedResult, ...] = ()
     #: Whether this settlement ended the last chunk, so that whoever commits it sends the finish message.
     finish_due: bool = False
 
@@ -56,7 +127,7 @@ class _Book:
     stored: Mapping[int, ChunkRow]
     fresh: dict[int, ChunkRow] = field(default_factory=dict)
     duplicates: list[Result] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedResult] = field(default_factory=list)
 
 
 def settle(
@@ -72,10 +143,10 @@ def settle(
     """
     book = _Book(job, stored)
     for result in results:
-        reason = misfit(job, result) or _entered(book, row_of(result, now), result)
+        reason = misfit(job, result) or _add_rows(book, row_of(result, now), result)
         if reason:
-            book.refused.append(Refused(result, reason))
-    moved = _moved_on(job, book.job, now, policy) if book.fresh else job
+            book.refused.append(RefusedResult(result, reason))
+    moved = _skip_stale(job, book.job, now, policy) if book.fresh else job
     return Settlement(
         moved,
         tuple(row for row in book.fresh.values() if row.chunk not in stored),
@@ -86,7 +157,7 @@ def settle(
     )
 
 
-def _entered(book: _Book, row: ChunkRow, result: Result) -> str:
+def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
     """Enter the row of one result into the book, or say why it is refused."""
     known = book.fresh.get(row.chunk) or book.stored.get(row.chunk)
     if known is not None and not _outranks(row, known):
@@ -94,7 +165,7 @@ def _entered(book: _Book, row: ChunkRow, result: Result) -> str:
             return f"chunk {row.chunk} is done with result {known.hash}, this one says {row.hash}"
         book.duplicates.append(result)
         return ""
-    after = credited(book.job, row, known, result.requests)
+    after = credit(book.job, row, known, result.requests)
     if not _has_room(after):
         return f"a job has at most {MOST_NAMES} sums and causes, with names of at most {LONGEST_NAME} characters"
     book.job = after
@@ -113,13 +184,13 @@ def _contradicts(row: ChunkRow, known: ChunkRow) -> bool:
     return both_done and known.revision == row.revision and known.hash != row.hash
 
 
-def credited(job: Job, row: ChunkRow, known: ChunkRow | None, requests: Mapping[str, int]) -> Job:
+def credit(job: Job, row: ChunkRow, known: ChunkRow | None, requests: Mapping[str, int]) -> Job:
     """Return the job with one more row in its totals, in place of the one that was known."""
     before = 0 if known is None else 1
     is_done = row.state is ChunkState.DONE
     totals = job.totals if known is None else job.totals - known.totals
     return replace(
-        job.charged(requests),
+        job.add_requests(requests),
         totals=totals + row.totals,
         done=job.done + is_done,
         parked_chunks=job.parked_chunks + (not is_done) - before,
@@ -133,7 +204,7 @@ def _has_room(job: Job) -> bool:
     return len(names) <= MOST_NAMES and all(len(name) <= LONGEST_NAME for name in names)
 
 
-def _moved_on(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -> Job:
+def _skip_stale(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -> Job:
     """Return the credited job in the state that follows."""
     job = replace(job, progressed_at=now, started_at=job.started_at or now)
     if before.has_ended:

@@ -15,23 +15,23 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
-from shared.answers import expecting_an_answer
-from shared.bus import Destination
+from shared.azure import Destination, expecting_an_answer
 from shared.errors import RowTooLargeError
 from shared.ledger.entities import (
     CHUNK_PREFIX,
     EVENT_PREFIX,
     JOB_KEY,
     Entity,
+    check_limits,
     chunk_key,
     entity_size,
-    guarded,
+    index_entity,
     job_entity,
     job_of,
     row_entity,
     row_of_entity,
+    to_listed,
 )
-from shared.ledger.index import index_entity, listed_of
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import JOB_EVENTS, OutgoingMessage
@@ -42,7 +42,6 @@ MOST_TRANSACTION_BYTES: Final = 3 * 1024 * 1024
 _FAR_APART: Final = 1000
 #: Refusals by a condition of our own; anything else leaves open what happened.
 LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})
-
 TransactionOperationType: TypeAlias = tuple[str, Entity] | tuple[str, Entity, dict[str, Any]]
 
 
@@ -58,7 +57,7 @@ class TableLedger:
 
     def insert(self, job: Job) -> tuple[Job, bool]:
         """Insert a new job, or return the one that has this id; either is in the list of jobs afterwards."""
-        mine = job.stamped(self._new_nonce())
+        mine = job.stamp(self._new_nonce())
         with expecting_an_answer(f"insert job {job.job!r}"):
             try:
                 metadata = self._jobs.create_entity(job_entity(mine))
@@ -95,7 +94,7 @@ class TableLedger:
 
     def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages in one entity-group transaction, or nothing of them."""
-        mine = job.stamped(self._new_nonce())
+        mine = job.stamp(self._new_nonce())
         stamped = [replace(row, nonce=mine.nonce) for row in rows]
         operations = _operations(mine, stamped, messages)
         with expecting_an_answer(f"write job {job.job!r} with {len(rows)} chunks"):
@@ -132,7 +131,7 @@ class TableLedger:
         """Return the jobs accepted last, the newest first."""
         with expecting_an_answer("list the jobs"):
             found = self._index.list_entities(results_per_page=min(limit, 1000))
-            return [listed_of(entity) for entity, _ in zip(found, range(limit), strict=False)]
+            return [to_listed(entity) for entity, _ in zip(found, range(limit), strict=False)]
 
     def _first_keys(self, job: str) -> list[str]:
         found = self._between(job, CHUNK_PREFIX, CHUNK_PREFIX + "~", page=MOST_ROWS, select=["RowKey"])
@@ -173,7 +172,7 @@ def _operations(
     job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]
 ) -> list[TransactionOperationType]:
     """Return the transaction, the job first; raises RowTooLargeError where Azure would refuse it."""
-    own: TransactionOperationType = ("update", job_entity(job), _unchanged(job.etag))
+    own: TransactionOperationType = ("update", job_entity(job), _is_unchanged(job.etag))
     entities = [(row_entity(row), row.etag) for row in rows]
     entities += [(_message_entity(job.job, message), "") for message in messages]
     size = sum(entity_size(entity) for entity, _ in entities)
@@ -182,10 +181,13 @@ def _operations(
             f"could not write job {job.job!r} with {len(entities)} rows of {size} bytes: a transaction takes "
             f"{MOST_ROWS} rows and {MOST_TRANSACTION_BYTES} bytes beside the job; write fewer at a time"
         )
-    return [own, *(("update", entity, _unchanged(etag)) if etag else ("create", entity) for entity, etag in entities)]
+    return [
+        own,
+        *(("update", entity, _is_unchanged(etag)) if etag else ("create", entity) for entity, etag in entities),
+    ]
 
 
-def _unchanged(etag: str) -> dict[str, Any]:
+def _is_unchanged(etag: str) -> dict[str, Any]:
     """Return the options by which a row is replaced as a whole, only in the version that was read."""
     return {"mode": UpdateMode.REPLACE, "etag": etag, "match_condition": MatchConditions.IfNotModified}
 
@@ -199,7 +201,7 @@ def _message_entity(job: str, message: OutgoingMessage) -> Entity:
         "session": message.session,
         "due": message.due,
     }
-    return guarded(row | {name: value for name, value in given.items() if value is not None})
+    return check_limits(row | {name: value for name, value in given.items() if value is not None})
 
 
 def _message_of(row: Entity) -> OutgoingMessage:

@@ -9,13 +9,11 @@ from typing import Final
 import msgspec
 
 from shared.errors import RefusedError
+from shared.grammar import NAME, room_job, room_of
+from shared.messages import unwrap
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, content_key
 from shared.parked.parking import Claim
-from shared.payload import strict_json
-from shared.payload.envelope import SUBMISSION, WRAPPER
-from shared.payload.limits import Limits
-from shared.payload.names import NAME, room_job, room_of
-from shared.pipeline.messages import unwrap
+from shared.payload import SUBMISSION, WRAPPER, Limits, strict_json
 from shared.topology import room_of_queue
 
 #: Keeps every value byte for byte: by other blanks or digits, the job that a killed worker began would be another one.
@@ -24,7 +22,7 @@ _NULL: Final = b"null"
 _SUBMISSION: Final = msgspec.json.encode(SUBMISSION)
 
 
-def claimed_job(queue: str, body: bytes, message_id: str = "") -> str:
+def read_claimed_job(queue: str, body: bytes, message_id: str = "") -> str:
     """Return the job that a message is about: what it says, or the id that it was dropped with; else NO_JOB.
 
     Its room is the queue's: of what another room's jobs are called, a message can say nothing.
@@ -45,7 +43,7 @@ def is_nameless(body: bytes) -> bool:
     return _nameless(body) is not None
 
 
-def named(body: bytes, job: str) -> bytes:
+def add_job_id(body: bytes, job: str) -> bytes:
     """Return the submission with its job's id in it: without one, it is the id of the message, which changes now."""
     said = None if job == NO_JOB else _nameless(body)
     # The room is the queue's to say, which is the one that it came from.
@@ -59,7 +57,7 @@ def door_key(queue: str, body: bytes, job: str) -> str:
     The same bytes in another room are another message: its replay goes to another queue.
     """
     room = room_of_queue(queue)
-    return content_key(ACCEPT, (f"{room}|".encode() if room else b"") + named(body, job))
+    return content_key(ACCEPT, (f"{room}|".encode() if room else b"") + add_job_id(body, job))
 
 
 def at_the_door(queue: str, body: bytes, message_id: str, claimed: str) -> Claim:

@@ -17,13 +17,11 @@ from azure.core.exceptions import (
 from azure.data.tables import TableClient, UpdateMode
 from azure.storage.blob import ContainerClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, content_key
 from shared.parked.policy import Nature, nature_of
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import place, told
+from shared.telemetry import describe_error, events, place, tell
 
 #: What a table's string property holds, with room for characters that count twice.
 MOST_TEXT: Final = 8000
@@ -49,7 +47,7 @@ class ParkedTable:
             if nature_of(odd) is Nature.TRANSIENT:
                 raise
             alone = _by_bytes(entry, body)
-            tell(events.PARKED_BY_BYTES, key=alone.key, error=told(odd), at=place(odd))
+            tell(events.PARKED_BY_BYTES, key=alone.key, error=describe_error(odd), at=place(odd))
             return self._park(alone, body)
 
     def _park(self, entry: Entry, body: bytes) -> Entry:
@@ -57,7 +55,7 @@ class ParkedTable:
         self._keep(entry, body)
         fresh = replace(entry, nonce=secrets.token_hex(8))
         for _ in range(_ATTEMPTS):
-            known = self._inserted_or_known(fresh)
+            known = self._insert_or_get(fresh)
             if known.nonce == fresh.nonce:
                 return known
             if (updated := self.change(known, known.again(entry))) is not None:
@@ -147,7 +145,7 @@ class ParkedTable:
                 if getattr(refusal, "error_code", None) != "BlobAlreadyExists":
                     raise
 
-    def _inserted_or_known(self, entry: Entry) -> Entry:
+    def _insert_or_get(self, entry: Entry) -> Entry:
         with expecting_an_answer(f"park {entry.key!r} of job {entry.job!r}"):
             try:
                 written = self._table.create_entity(_row(entry))

@@ -13,16 +13,15 @@ from typing import Protocol
 import msgspec
 from azure.storage.queue import QueueServiceClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import NotParkedError
+from shared.grammar import is_job
+from shared.messages import ChunkMessage, Delivery, Finish, Internal, Result, decode, unwrap
 from shared.parked.cause import FINGERPRINT_SCHEME, FailureCause, cause_of
 from shared.parked.entry import NO_JOB, OTHERWISE, Entry, chunk_key, content_key, finish_key, result_key
 from shared.parked.parked_table import ParkedTable
-from shared.payload.names import is_job
-from shared.pipeline.messages import Chunk, Delivery, Finish, Internal, Result, decode, unwrap
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ class Stages:
             raise ValueError(f"stage {stage.name!r} is registered already: a name is stored with its entries")
         self._stages[stage.name] = stage
 
-    def named(self, name: str) -> Stage:
+    def find(self, name: str) -> Stage:
         """Return the stage, or raise NotParkedError."""
         if name not in self._stages:
             raise NotParkedError(
@@ -99,7 +98,7 @@ class Parking:
 
     def park(self, name: str, delivery: Delivery, error: BaseException, claim: Claim | None = None) -> Entry:
         """Keep a message that failed in this stage, then send the stage's message about it; None: identify it first."""
-        stage = self.stages.named(name)
+        stage = self.stages.find(name)
         claim = claim or stage.identify(delivery) or Claim(key=content_key(name, delivery.body))
         parked = self.keep(name, delivery, cause_of(error, name, stage.remedy), claim)
         tell(
@@ -172,7 +171,7 @@ def read_message(body: bytes) -> Internal | None:
 def identify_message(stage: str, body: bytes) -> Claim:
     """Return the claim of a message of the app's own; what is none is known by its bytes."""
     match read_message(body):
-        case Chunk(job=job, chunk=chunk, revision=revision):
+        case ChunkMessage(job=job, chunk=chunk, revision=revision):
             return Claim(key=chunk_key(chunk, revision), job=job, chunk=chunk, revision=revision)
         case Result(job=job, chunk=chunk, revision=revision):
             return Claim(key=result_key(chunk, revision), job=job, chunk=chunk, revision=revision)

@@ -15,7 +15,7 @@ from typing import Final
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.errors import (
     ContentionError,
     NoSlotError,
@@ -152,7 +152,7 @@ class Attempts:
                 return {}
         return {int(name[1:]): Mark(value) for name, value in row.items() if name[:1] == "d" and name[1:].isdigit()}
 
-    def dropped_as(self, queue: str, body: bytes) -> list[str]:
+    def list_drops(self, queue: str, body: bytes) -> list[str]:
         """Return the ids of the messages with this body whose late deliveries were noted and whose end was not."""
         first = _notes_of(queue, body)
         known = {"notes": NOT_ENTRIES, "first": first, "last": first + _AFTER_EVERY_ID}

@@ -1,45 +1,100 @@
-"""Payloads: what publishers send, read so that nothing hostile passes and nothing good is refused.
+"""Payloads: read so that nothing hostile passes and nothing good is refused.
 
-Reading order: `reasons` (why something is refused), `limits`, `envelope` and `submission` (the message), `frames` (the
-index), `framing` and `reading` (lines to frames and back), `compression`, `transactions` (lines to typed values),
-`store` and `stores` (the blobs), `intake` (any form of payload to one), `form` (in the message or in a blob).
+Reading order: `limits`, `envelope` and `submission` (the message), `frames` (the index), `reading` (frames to lines),
+`transactions` (lines to typed values), `intake` (any payload to index and frames), `payload_store` (the blobs).
 """
 
-from shared.payload.compression import Codec
-from shared.payload.envelope import Envelope, Header, open_envelope, seal
-from shared.payload.form import Form
-from shared.payload.frames import Chunk, Frame, FrameIndex, parse_index
+from shared.payload.compression import Codec, expand_file, sniff
+from shared.payload.envelope import (
+    SUBMISSION,
+    WRAPPER,
+    Envelope,
+    Form,
+    MessageHeader,
+    PayloadFields,
+    choose,
+    open_envelope,
+    seal,
+)
+from shared.payload.frames import Frame, Framed, FrameIndex, Framing, parse_index, spool_for, write_frames
 from shared.payload.intake import Intake, Payload, fingerprint, fingerprint_before
-from shared.payload.limits import Limits
-from shared.payload.reading import read_frame
-from shared.payload.reasons import Reason, refuse
-from shared.payload.store import PayloadStore, StoredBlob
-from shared.payload.stores import PayloadStores
-from shared.payload.submission import Declared, Submission, read_submission
+from shared.payload.limits import MIB, Limits
+from shared.payload.payload_store import ANY_VERSION, PayloadStore, PayloadStores, StoredBlob
+from shared.payload.reading import (
+    LARGE,
+    LARGE_FINISHES,
+    SMALL_FINISHES,
+    WORK,
+    PayloadReader,
+    ReadChunk,
+    of_dispatch,
+    of_finish,
+    of_plan,
+    of_submission,
+    split_lines,
+)
+from shared.payload.submission import (
+    DEFAULT_WORKLOAD,
+    OPTIONS,
+    DeclaredFields,
+    Submission,
+    SubmissionFields,
+    SubmissionOptions,
+    read_submission,
+    write_submission,
+)
+from shared.payload.transactions import Read, UnreadableTransaction, reader_of
 
 __all__ = [
-    "Chunk",
+    "ANY_VERSION",
+    "DEFAULT_WORKLOAD",
+    "LARGE",
+    "LARGE_FINISHES",
+    "MIB",
+    "OPTIONS",
+    "SMALL_FINISHES",
+    "SUBMISSION",
+    "WORK",
+    "WRAPPER",
     "Codec",
-    "Declared",
+    "DeclaredFields",
     "Envelope",
     "Form",
     "Frame",
     "FrameIndex",
-    "Header",
+    "Framed",
+    "Framing",
     "Intake",
     "Limits",
+    "MessageHeader",
     "Payload",
+    "PayloadFields",
+    "PayloadReader",
     "PayloadStore",
     "PayloadStores",
-    "Reason",
+    "Read",
+    "ReadChunk",
     "StoredBlob",
     "Submission",
+    "SubmissionFields",
+    "SubmissionOptions",
+    "UnreadableTransaction",
+    "choose",
+    "expand_file",
     "fingerprint",
     "fingerprint_before",
+    "of_dispatch",
+    "of_finish",
+    "of_plan",
+    "of_submission",
     "open_envelope",
     "parse_index",
-    "read_frame",
     "read_submission",
-    "refuse",
+    "reader_of",
     "seal",
+    "sniff",
+    "split_lines",
+    "spool_for",
+    "write_frames",
+    "write_submission",
 ]

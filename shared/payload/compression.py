@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import zstandard
 
 from shared.payload.limits import MIB, Limits
-from shared.payload.reasons import Reason, refuse
+from shared.refusals import Reason, refuse
 
 
 class Codec(StrEnum):
@@ -57,16 +57,16 @@ def sniff(head: bytes) -> Codec:
     return next((codec for codec, magic in _MAGIC.items() if head.startswith(magic)), Codec.PLAIN)
 
 
-def expanded_at_most(stored: int, codec: Codec, limits: Limits) -> int:
+def expand_at_most(stored: int, codec: Codec, limits: Limits) -> int:
     """Return how much a frame of so many bytes may hold; what holds more is refused."""
     if codec is Codec.PLAIN:
         return stored
     return min(limits.frame_expanded_most, max(limits.ratio_from, stored * limits.ratio_most))
 
 
-def expanded_as_said(frame: bytes, codec: Codec, limits: Limits) -> int:
+def expand_exactly(frame: bytes, codec: Codec, limits: Limits) -> int:
     """Return how much a frame says that it holds; of one that holds more nothing is kept, and it is refused."""
-    most = expanded_at_most(len(frame), codec, limits)
+    most = expand_at_most(len(frame), codec, limits)
     if codec is Codec.GZIP:
         return min(most, int.from_bytes(frame[-4:], "little"))
     if codec is Codec.ZSTD:
@@ -83,7 +83,7 @@ def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
     if (quick := _expand_at_once(frame, codec, limits)) is not None:
         return quick
     expander, parts, size = _expanders(codec)(), [], 0
-    said = expanded_as_said(frame, codec, limits)
+    said = expand_exactly(frame, codec, limits)
     for fed in range(0, len(frame), _STEP[codec]):
         part = _feed(expander, frame[fed : fed + _STEP[codec]], codec)
         size += len(part)
@@ -140,7 +140,7 @@ def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
         return None
     try:
         size = zstandard.get_frame_parameters(frame).content_size
-        most = expanded_at_most(len(frame), codec, limits)
+        most = expand_at_most(len(frame), codec, limits)
         # Of a frame that says it is empty the library reads nothing else.
         if not 0 < size <= most:
             return None

@@ -1,17 +1,22 @@
 """The wrapper of every queue message: {"sluice": {"v": 1, "kind": ..., ...}}, read strictly, written compactly.
 
 One wrapper key, because the Functions host copies the top-level properties of a JSON body over the trigger's metadata.
+
+The forms of a payload: items, stored bytes, a blob with an index, any file; and whether it fits into its message.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from shared.messages import unwrap
 from shared.payload import strict_json
+from shared.payload.compression import Codec
+from shared.payload.frames import Frame, FrameIndex
 from shared.payload.limits import Limits
-from shared.payload.reasons import Reason, refuse
-from shared.pipeline.messages import unwrap
+from shared.refusals import Reason, refuse
 
 VERSION: Final = 1
 WRAPPER: Final = "sluice"
@@ -20,14 +25,14 @@ SUBMISSION: Final = "submission"
 AROUND_AN_ITEM: Final = 3
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class MessageHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What every kind of message has; each kind adds its own fields."""
 
     v: int = VERSION
     kind: str = SUBMISSION
 
 
-M = TypeVar("M", bound=Header)
+M = TypeVar("M", bound=MessageHeader)
 
 
 class _Wrapped(msgspec.Struct, Generic[M], frozen=True, forbid_unknown_fields=True):
@@ -58,7 +63,7 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
     if len(text) > limits.message_bytes:
         raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(text)} bytes, {limits.message_bytes} may be")
     text = unwrap(text)
-    wrapped = _wrapped(strict_json.read(text, limits.depth + AROUND_AN_ITEM))
+    wrapped = _wrap(strict_json.read(text, limits.depth + AROUND_AN_ITEM))
     _check_version(wrapped.get("v", VERSION))
     kind = wrapped.get("kind", SUBMISSION)
     if not isinstance(kind, str):
@@ -66,7 +71,7 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
     return Envelope(kind, text)
 
 
-def seal(message: Header, kind: str) -> bytes:
+def seal(message: MessageHeader, kind: str) -> bytes:
     """Return the message's body, version and kind written out."""
     fields: dict[str, Any] = {"v": VERSION, "kind": kind}
     for name in message.__struct_fields__:
@@ -76,7 +81,7 @@ def seal(message: Header, kind: str) -> bytes:
     return msgspec.json.encode({WRAPPER: fields})
 
 
-def _wrapped(document: Any) -> dict[str, Any]:
+def _wrap(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict) or not isinstance(wrapped := document.get(WRAPPER), dict):
         raise refuse(Reason.NO_ENVELOPE, f"its top is {type(document).__name__}")
     return wrapped
@@ -96,3 +101,67 @@ def _reason(said: str) -> Reason:
     if said.startswith("Object missing required field"):
         return Reason.MISSING_FIELD
     return Reason.WRONG_TYPE
+
+
+class Form(StrEnum):
+    """How a publisher's payload travels."""
+
+    INLINE = "inline"
+    BLOB = "blob"
+
+
+def base64_bytes(stored: int) -> int:
+    """Return how many bytes Base64 makes of so many."""
+    return -(-stored // 3) * 4
+
+
+def choose(stored: int, around: int, limits: Limits) -> Form:
+    """Return the form for so many stored bytes in a message that has `around` bytes without them."""
+    return Form.INLINE if around + base64_bytes(stored) <= limits.message_bytes else Form.BLOB
+
+
+class PayloadFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where the transactions are."""
+
+    blob: str | None = None
+    inline: str | None = None
+    codec: str | None = None
+    index: str | None = None
+    frames: tuple[Frame, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Transactions in the message itself, one line each."""
+
+    lines: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Stored bytes in the message itself; without an index they are a small file."""
+
+    stored: bytes
+    codec: Codec | None
+    index: FrameIndex | None
+
+
+@dataclass(frozen=True, slots=True)
+class FramedBlob:
+    """A blob with an index; an index that is not in the message is a blob of its own."""
+
+    name: str
+    codec: Codec
+    index_sha256: str
+    index: FrameIndex | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlob:
+    """A blob that any tool wrote: lines of JSON, perhaps compressed."""
+
+    name: str
+    codec: Codec | None
+
+
+Content: TypeAlias = Items | Inline | FramedBlob | FileBlob

@@ -11,17 +11,15 @@ from itertools import chain
 import msgspec
 
 from shared.errors import RefusedError
+from shared.grammar import payload_name, room_job
 from shared.payload.compression import Codec, expand_file, sniff
-from shared.payload.form import Content, FileBlob, FramedBlob, Inline, Items
-from shared.payload.frames import FrameIndex, parse_index
-from shared.payload.framing import Framing, spool_for, write_frames
+from shared.payload.envelope import Content, FileBlob, FramedBlob, Inline, Items
+from shared.payload.frames import FrameIndex, Framing, parse_index, spool_for, write_frames
 from shared.payload.limits import Limits
-from shared.payload.lines import split_lines
-from shared.payload.names import payload_name, room_job
-from shared.payload.reasons import Reason, refuse
-from shared.payload.store import StoredBlob
-from shared.payload.stores import PayloadStores
+from shared.payload.payload_store import PayloadStores, StoredBlob
+from shared.payload.reading import split_lines
 from shared.payload.submission import Submission, check_count
+from shared.refusals import Reason, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class Intake:
         if isinstance(content, Inline):
             return self._inline(content, job)
         if isinstance(content, FramedBlob):
-            return self._framed(content, job)
+            return self._frame(content, job)
         return self._file(content, job)
 
     def _in_message(self, lines: Iterable[tuple[int, bytes]], content_sha256: str) -> Payload:
@@ -100,9 +98,9 @@ class Intake:
             return Payload(content.index, codec, None, content.stored, content_sha256, form=form)
         codec = content.codec or sniff(content.stored)
         # It may expand to far more than a message holds, so it is stored like any file.
-        return replace(self._framed_anew([content.stored], codec, job), content_sha256=content_sha256)
+        return replace(self._frame_again([content.stored], codec, job), content_sha256=content_sha256)
 
-    def _framed(self, content: FramedBlob, job: str) -> Payload:
+    def _frame(self, content: FramedBlob, job: str) -> Payload:
         blob = self._store.find(content.name)
         index = content.index or self._read_index(job, content)
         if blob.size != index.stored:
@@ -128,21 +126,23 @@ class Intake:
         if blob.size > self._limits.stored_most:
             raise refuse(Reason.PAYLOAD_TOO_LARGE, f"{blob.name!r} has {blob.size} bytes")
         digest = hashlib.sha256()
-        pieces = _hashed(self._store.stream(blob), digest.update)
+        pieces = _hash_stream(self._store.stream(blob), digest.update)
         head = next(pieces, b"")
-        payload = self._framed_anew(chain([head], pieces), content.codec or sniff(head), job)
+        payload = self._frame_again(chain([head], pieces), content.codec or sniff(head), job)
         # Only now has every piece gone by.
         return replace(payload, content_sha256=digest.hexdigest())
 
-    def _framed_anew(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
+    def _frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
         with spool_for(self._limits) as spool:
             lines = split_lines(expand_file(pieces, codec, self._limits), self._limits)
             framed = write_frames(lines, spool, Framing(limits=self._limits))
-            kept = self._stores.kept().put(room_job(self._room, job), spool, framed.index.stored, framed.sha256)
+            kept = self._stores.store_of_done().put(
+                room_job(self._room, job), spool, framed.index.stored, framed.sha256
+            )
         return Payload(framed.index, framed.codec, kept, None, framed.sha256, is_kept=True, form=(codec.value, ""))
 
 
-def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], object]) -> Iterator[bytes]:
+def _hash_stream(pieces: Iterable[bytes], update: Callable[[bytes], object]) -> Iterator[bytes]:
     for piece in pieces:
         update(piece)
         yield piece

@@ -1,11 +1,29 @@
-"""Reads frames back and verifies each: its hash, its expansion, its lines; what is yielded is what was indexed."""
+"""Reads the lines of one chunk: one ranged read, each frame verified when its turn comes.
 
+Reads frames back and verifies each: its hash, its expansion, its lines; what is yielded is what was indexed.
+
+Cuts a stream of bytes, a file from any tool, into lines: bounded, whatever the file holds.
+
+How much memory a piece of work may take at most, by what is known of it beforehand; pure.
+
+Measured with the built-in workloads; what a workload keeps beside its partial is its own.
+"""
+
+import base64
+import codecs
 import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, Protocol
 
-from shared.payload.compression import Codec, expand_frame
+from shared.memory import Memory
+from shared.messages import ChunkMessage
+from shared.payload.compression import Codec, expand_at_most, expand_exactly, expand_frame
+from shared.payload.envelope import Content, FileBlob, FramedBlob, Inline
 from shared.payload.frames import Frame
-from shared.payload.limits import Limits
-from shared.payload.reasons import Reason, refuse
+from shared.payload.limits import KIB, MIB, Limits
+from shared.payload.payload_store import ANY_VERSION, PayloadStores, StoredBlob
+from shared.refusals import Reason, refuse
 
 
 def read_frame(stored: bytes, frame: Frame, codec: Codec, limits: Limits) -> bytes:
@@ -21,3 +39,202 @@ def read_frame(stored: bytes, frame: Frame, codec: Codec, limits: Limits) -> byt
     if (lines := text.count(b"\n")) != frame.items:
         raise refuse(Reason.LINE_COUNT, f"{where} has {lines} lines, its index says {frame.items}")
     return text
+
+
+#: How much is cut into lines at a time.
+_PART: Final = 64 * 1024
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that is not blank, with its number from 1, without its line feed."""
+    for number, line in enumerate(_lines(pieces, limits), 1):
+        content = _without_mark(line) if number == 1 else line
+        if content and not content.isspace():
+            yield number, content.removesuffix(b"\r")
+
+
+def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
+    # Each byte is joined once, at the end of its line: a line may come in a thousand pieces.
+    begun: list[bytes] = []
+    size = number = 0
+    for part in _parts(pieces):
+        first, *others = part.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        _check_length(size, number + 1, limits)
+        if not others:
+            continue
+        whole = [b"".join(begun), *others[:-1]]
+        _check(whole, number, limits)
+        number += len(whole)
+        yield from whole
+        begun, size = [others[-1]], len(others[-1])
+        _check_length(size, number + 1, limits)
+    yield b"".join(begun)
+
+
+def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces, the large ones in parts: a piece may hold millions of lines, and each is an object of its own."""
+    for piece in pieces:
+        if len(piece) <= _PART:
+            yield piece
+        else:
+            yield from (piece[at : at + _PART] for at in range(0, len(piece), _PART))
+
+
+def _check(lines: list[bytes], before: int, limits: Limits) -> None:
+    # All at once where nothing is wrong, for it is asked of every line; one by one where something is.
+    if before + len(lines) <= limits.lines_most and max(map(len, lines), default=0) <= limits.line_bytes:
+        return
+    for number, line in enumerate(lines, before + 1):
+        if number > limits.lines_most:
+            raise refuse(Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more")
+        _check_length(len(line), number, limits)
+
+
+def _check_length(size: int, number: int, limits: Limits) -> None:
+    if size > limits.line_bytes:
+        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {size} bytes or more")
+
+
+def _without_mark(first: bytes) -> bytes:
+    if first.startswith(_UTF16):
+        raise refuse(Reason.NOT_UTF8, "the file begins as UTF-16 does")
+    return first.removeprefix(codecs.BOM_UTF8)
+
+
+#: What chunks and submissions may take together in a process, and beside them the finishing of jobs, small and large.
+WORK, SMALL_FINISHES, LARGE_FINISHES = 224 * MIB, 48 * MIB, 160 * MIB
+#: A job that is finished among the large ones.
+LARGE: Final = 8 * MIB
+#: Whatever the message holds, with what the clients of storage keep for it.
+_ANY: Final = 256 * KIB
+#: Objects of a byte that is expanded: the text, its lines, and strings of up to four bytes a character.
+_OF_A_BYTE: Final = 6
+#: Objects of a transaction while its part is run, and of what is left of it until the result is stored.
+_OF_AN_ITEM, _LEFT_OF_AN_ITEM = 700, 500
+#: A block of the file, what it expands to, the frame that is made of it, and the window of its compression.
+_OF_A_FILE: Final = 40 * MIB
+#: Objects of a byte of an index and of a message, of a frame in both index and plan, and of a transaction when merged.
+_OF_AN_INDEX, _OF_A_MESSAGE, _OF_A_FRAME, _OF_A_MERGED_ITEM = 4, 64, KIB, 1000
+
+
+def of_chunk(stored: int, expanded: int, items: int, limits: Limits) -> int:
+    """Return what a chunk may take: its stored bytes, the objects of one part, and what comes out."""
+    part = min(expanded, limits.part_bytes + limits.frame_expanded_most)
+    run = part * _OF_A_BYTE + min(items, limits.part_items) * _OF_AN_ITEM
+    return _ANY + 2 * stored + run + items * _LEFT_OF_AN_ITEM
+
+
+def of_submission(content: Content, limits: Limits) -> int:
+    """Return what taking in a payload may take until its plan is stored."""
+    if isinstance(content, FramedBlob) and content.index is None:
+        return limits.index_bytes * _OF_AN_INDEX
+    if isinstance(content, FileBlob) or (isinstance(content, Inline) and content.index is None):
+        return _OF_A_FILE
+    return limits.message_bytes * _OF_A_MESSAGE
+
+
+def of_plan(frames: int) -> int:
+    """Return what an index and its plan take."""
+    return _ANY + frames * _OF_A_FRAME
+
+
+def of_dispatch(chunks: int, frames: int) -> int:
+    """Return what putting a job's chunks may take: its plan, and a hundred messages with their bytes."""
+    return of_plan(frames) + min(chunks, 100) * 2 * 64 * KIB
+
+
+def of_finish(items: int) -> int:
+    """Return what finishing a job may take: a partial, its window of results, and a part that is written."""
+    return MIB + items * _OF_A_MERGED_ITEM
+
+
+class ReadChunk(Protocol):
+    """Gives the lines of a chunk; raises RefusedError for what is wrong with its bytes, now and for ever."""
+
+    def __call__(self, chunk: ChunkMessage, /) -> AbstractContextManager[Iterator[list[bytes]]]:
+        """Read them, a part at a time, and have memory for what they come to until the end."""
+        ...
+
+
+class PayloadReader:
+    """ReadChunk over the containers of payloads, or over the bytes in the message."""
+
+    def __init__(self, stores: PayloadStores, memory: Memory, limits: Limits | None = None) -> None:
+        self._stores, self._memory, self._limits = stores, memory, limits or Limits()
+
+    @contextmanager
+    def __call__(self, chunk: ChunkMessage, /) -> Iterator[Iterator[list[bytes]]]:
+        """Yield one line for each transaction, without its line feed, in parts of bounded size."""
+        frames, codec = [Frame(*frame) for frame in chunk.frames], _codec(chunk.codec)
+        offset, length = _range(frames, self._limits)
+        items = sum(frame.items for frame in frames)
+        most = sum(expand_at_most(frame.length, codec, self._limits) for frame in frames)
+        with self._memory.hold(of_chunk(length, most, items, self._limits)) as held:
+            stored = self._fetch(chunk, offset, length)
+            pieces = [stored[at : at + frame.length] for frame in frames for at in (frame.offset - offset,)]
+            expanded = sum(expand_exactly(piece, codec, self._limits) for piece in pieces)
+            # Nearly all say how large they are, and are refused where they are larger.
+            held.keep(of_chunk(length, expanded, items, self._limits))
+            texts = (read_frame(piece, frame, codec, self._limits) for piece, frame in zip(pieces, frames, strict=True))
+            yield _parts_of(texts, self._limits)
+
+    def _fetch(self, chunk: ChunkMessage, offset: int, length: int) -> bytes:
+        if chunk.inline is not None:
+            return _inline(chunk.inline)[offset : offset + length]
+        if chunk.blob is None:
+            raise refuse(Reason.PAYLOAD_FORM, "it has neither a blob nor inline bytes")
+        # A publisher that drops the same payload again gives its blob another ETag and no other bytes, and each frame
+        # is verified by its hash: whatever is there may be read.
+        blob = StoredBlob(chunk.blob, chunk.etag or ANY_VERSION, offset + length)
+        return self._stores.holding(chunk.job, is_kept=chunk.is_kept).read_touched(blob, offset, length)
+
+
+def _parts_of(texts: Iterable[bytes], limits: Limits) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    size = 0
+    for text in texts:
+        lines = text.split(b"\n")[:-1]
+        if part and (len(part) + len(lines) > limits.part_items or size + len(text) > limits.part_bytes):
+            yield part
+            part, size = [], 0
+        part, size = part + lines if part else lines, size + len(text)
+        while len(part) > limits.part_items:
+            yield part[: limits.part_items]
+            part = part[limits.part_items :]
+    if part:
+        yield part
+
+
+def _range(frames: list[Frame], limits: Limits) -> tuple[int, int]:
+    """Return where the chunk's bytes begin and how many they are; its frames follow each other without a gap."""
+    if not frames:
+        raise refuse(Reason.EMPTY, "the chunk has no frames")
+    end = frames[0].offset
+    for frame in frames:
+        if frame.offset != end or frame.length < 1:
+            raise refuse(Reason.BAD_INDEX, f"a frame begins at {frame.offset}, the one before it ends at {end}")
+        end += frame.length
+    if (items := max(frame.items for frame in frames)) > limits.frame_items_most:
+        raise refuse(Reason.TOO_MANY_ITEMS, f"a frame has {items} transactions, {limits.frame_items_most} may be")
+    length = end - frames[0].offset
+    if length > limits.chunk_stored_most:
+        raise refuse(Reason.FRAME_TOO_LARGE, f"the chunk has {length} bytes, {limits.chunk_stored_most} may be")
+    return frames[0].offset, length
+
+
+def _codec(name: str) -> Codec:
+    try:
+        return Codec(name)
+    except ValueError as error:
+        raise refuse(Reason.UNKNOWN_CODEC, f"the codec is {name[:50]!r}") from error
+
+
+def _inline(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        # What is not ASCII is refused in other words than what is not Base64.
+        raise refuse(Reason.BAD_BASE64, str(error)) from error

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from shared.errors import RefusedError
-from shared.payload.reasons import Reason, refuse
+from shared.refusals import Reason, refuse
 
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")

@@ -13,20 +13,29 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
+from shared.grammar import SHA256, check_blob, check_job, check_name, read_sum
 from shared.payload.compression import Codec
-from shared.payload.decimals import read_sum
-from shared.payload.envelope import SUBMISSION, Envelope, Header, seal
-from shared.payload.form import Content, FileBlob, FramedBlob, Inline, Items, PayloadFields, base64_bytes
+from shared.payload.envelope import (
+    SUBMISSION,
+    Content,
+    Envelope,
+    FileBlob,
+    FramedBlob,
+    Inline,
+    Items,
+    MessageHeader,
+    PayloadFields,
+    base64_bytes,
+    seal,
+)
 from shared.payload.frames import FrameIndex, check_index
 from shared.payload.limits import Limits
-from shared.payload.names import SHA256, check_blob, check_job, check_name
-from shared.payload.reasons import Reason, refuse
-from shared.telemetry.telemetry import context_of
+from shared.refusals import Reason, refuse
+from shared.telemetry import context_of
 
 #: The workload of a submission that names none.
 DEFAULT_WORKLOAD: Final = "billing"
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
-
 _SUFFIXES: Final = {".gz": Codec.GZIP, ".zst": Codec.ZSTD, ".zstd": Codec.ZSTD}
 
 
@@ -37,7 +46,7 @@ class DeclaredFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     sums: dict[str, str] = {}
 
 
-class SubmissionFields(Header, frozen=True):
+class SubmissionFields(MessageHeader, frozen=True):
     """The message as it is written."""
 
     job: str | None = None

@@ -12,32 +12,39 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import ContentionError
-from shared.gate.state import Reading
-from shared.ledger.decisions import Collision, judge, met, planned
-from shared.ledger.forecast import next_look
-from shared.ledger.ledger import Ledger, change, counting
-from shared.ledger.records import Job, JobState
+from shared.gate import Reading
+from shared.grammar import room_job
+from shared.ledger import (
+    Collision,
+    Job,
+    JobState,
+    Ledger,
+    change,
+    counting,
+    judge,
+    next_look,
+    note_gate_passed,
+    record_plan,
+)
 from shared.memory import Memory
 from shared.payload import (
+    WORK,
     Envelope,
     Intake,
     Limits,
     Payload,
     PayloadStores,
-    Reason,
     Submission,
     fingerprint,
     fingerprint_before,
-    refuse,
+    of_plan,
+    of_submission,
+    read_submission,
 )
-from shared.payload.names import room_job
-from shared.payload.submission import read_submission
 from shared.pending import JOB_POINTER, PendingTable, Pointer
-from shared.pipeline.plan import plan_of
-from shared.pipeline.plan_store import PlanStore
-from shared.pipeline.weights import WORK, of_plan, of_submission
-from shared.telemetry.spans import Piece
-from shared.telemetry.telemetry import SILENT, Telemetry
+from shared.pipeline.plan import PlanStore, plan_of
+from shared.refusals import Reason, refuse
+from shared.telemetry import SILENT, Piece, Telemetry
 
 _UNDECIDED: Final = frozenset({JobState.PLANNING, JobState.HELD})
 _UNFINISHED: Final = _UNDECIDED | {JobState.DISPATCHING}
@@ -62,7 +69,7 @@ class Ids(Protocol):
         ...
 
 
-class Gates(Protocol):
+class JobGates(Protocol):
     """The gates, as far as a job that is planned meets them."""
 
     def reading(self, gate: str) -> Reading:
@@ -86,7 +93,7 @@ class Acceptance:
     stores: PayloadStores
     plans: PlanStore
     ids: Ids
-    gates: Gates
+    gates: JobGates
     start: Start
     pending: PendingTable
     clock: Clock
@@ -110,20 +117,20 @@ class Acceptance:
         # From here on the job is called as it is inside; only its publisher's own container knows it by the other name.
         submission = replace(said, job=room_job(room, said.job))
         with counting(), self.telemetry.span(Piece.ACCEPT, submission.trace, job=submission.job, gate=submission.gate):
-            taken = self._taken(room, said, submission, again=again)
+            taken = self._take(room, said, submission, again=again)
             if taken is None:
                 return Accepted.DUPLICATE
             planned_job, is_mine = taken
             return Accepted.DISPATCHED if self.start(planned_job, is_new=is_mine) else Accepted.HELD
 
-    def _taken(self, room: str, said: Submission, submission: Submission, *, again: bool) -> tuple[Job, bool] | None:
+    def _take(self, room: str, said: Submission, submission: Submission, *, again: bool) -> tuple[Job, bool] | None:
         """Return the job with its plan, and whether the plan is this call's; None where the job has gone on before."""
         with self.memory.hold(of_submission(said.content, self.limits)) as held:
             payload = Intake(room, self.stores, self.limits).take(said)
             held.keep(of_plan(len(payload.index.frames)))
             job, is_new = self._insert(submission, payload)
             is_over = not is_new and job.state not in (_UNFINISHED if again else _UNDECIDED)
-            return None if is_over else self._planned(job, submission, payload)
+            return None if is_over else self._record_plan(job, submission, payload)
 
     def _check(self, submission: Submission) -> None:
         """Refuse what could never be balanced: nobody would add up its transactions or its sums."""
@@ -149,7 +156,7 @@ class Acceptance:
                 raise refuse(Reason.CONFLICT, judged.reason)
         return job, is_new
 
-    def _planned(self, job: Job, submission: Submission, payload: Payload) -> tuple[Job, bool]:
+    def _record_plan(self, job: Job, submission: Submission, payload: Payload) -> tuple[Job, bool]:
         if job.plan is not None:
             return job, False
         plan = plan_of(submission.job, submission.workload, payload, self.chunk_items, self.limits)
@@ -161,10 +168,10 @@ class Acceptance:
 
         def decide(found: Job) -> Job:
             nonlocal is_mine
-            made = planned(found, stored, chunks, plan.items, first_id)
+            made = record_plan(found, stored, chunks, plan.items, first_id)
             is_mine = made is not found
             # The note that it may start, or that it waits, is in the row together with its plan: no write of its own.
-            return made if made is found or gate is None else met(made, gate)
+            return made if made is found or gate is None else note_gate_passed(made, gate)
 
         written = change(self.ledger, job.job, decide, tried="record the plan", known=job)
         if written is None:

@@ -3,16 +3,26 @@
 from typing import Final
 
 from shared.errors import NotParkedError
-from shared.ledger.ledger import Ledger
-from shared.parked.door import at_the_door, claimed_job, named
-from shared.parked.entry import ACCEPT, NO_JOB, Entry
-from shared.parked.parking import Claim, Parking, PutOnQueue, Stage
-from shared.parked.policy import Deliveries, submission_note
-from shared.payload import Limits, Reason, open_envelope
+from shared.ledger import Ledger
+from shared.messages import Delivery
+from shared.parked import (
+    ACCEPT,
+    NO_JOB,
+    Claim,
+    Deliveries,
+    Entry,
+    Parking,
+    PutOnQueue,
+    Stage,
+    add_job_id,
+    at_the_door,
+    read_claimed_job,
+    submission_note,
+)
+from shared.payload import Limits, open_envelope
 from shared.pipeline.accept import Acceptance
-from shared.pipeline.messages import Delivery
-from shared.telemetry import events, metrics
-from shared.telemetry.event import tell
+from shared.refusals import Reason
+from shared.telemetry import events, metrics, tell
 from shared.topology import room_of_queue, submission_queue
 
 _REFUSALS: Final = frozenset(map(str, Reason))
@@ -49,19 +59,19 @@ def accept_stage(ledger: Ledger, put: PutOnQueue) -> Stage:
         name=ACCEPT,
         reads=lambda queue: queue == submission_queue(room_of_queue(queue)),
         identify=_identify,
-        put_back=lambda entry, body: put(entry, _named(entry, body)),
+        put_back=lambda entry, body: put(entry, _with_job_id(entry, body)),
         has_landed=lambda entry: _has_landed(ledger, entry),
     )
 
 
 def _identify(delivery: Delivery) -> Claim:
     queue, body, message_id = delivery.queue, delivery.body, delivery.message_id
-    return at_the_door(queue, body, message_id, claimed_job(queue, body, message_id))
+    return at_the_door(queue, body, message_id, read_claimed_job(queue, body, message_id))
 
 
-def _named(entry: Entry, body: bytes) -> bytes:
+def _with_job_id(entry: Entry, body: bytes) -> bytes:
     """Return a submission that says its job's id from now on, so that no replay of it makes a second job."""
-    message, most = named(body, entry.about), Limits().message_bytes
+    message, most = add_job_id(body, entry.about), Limits().message_bytes
     if len(message) > max(most, len(body)):
         raise NotParkedError(
             f"parked {entry.key!r} of job {entry.about!r} has {len(message)} bytes with its job id in it, {most} may "

@@ -2,42 +2,109 @@
 
 There is no look at the gate: whoever read it wrote into the job's row that it may start, and only that counts here.
 A chunk that is put twice is worked on twice and counted once.
+
+How many puts may be in flight: a few more after a batch that used all of them, half after storage pushed back.
+
+Encloses the bytes of chunks in their work messages where they fit: one read for a hundred chunks, not one for each.
+
+A thousand transactions are some 30 KiB as they are stored and a message takes 64, so that a worker has nothing left to
+fetch. Whatever stands in the way is no reason to stop: a message that names the payload does as well, and its worker
+finds out what is wrong and parks the chunk for it. Damaged bytes are never enclosed, or a chunk that is parked for them
+could not be replayed once the payload was repaired: what is parked is the message.
 """
 
+import base64
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import replace as with_fields
 
 from shared.clock import Clock
-from shared.errors import PlanLostError, StorageUnavailableError
-from shared.gate.held_work import TAKES_FOR
-from shared.ledger.decisions import dispatched, may_dispatch, undispatchable
-from shared.ledger.ledger import Ledger, change
-from shared.ledger.records import Job, JobState
+from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
+from shared.gate import TAKES_FOR
+from shared.ledger import Job, JobState, Ledger, advance_cursor, change, may_dispatch, undispatchable
 from shared.memory import Memory
-from shared.payload import Limits, Reason, refuse
-from shared.pipeline.messages import Chunk, encode
-from shared.pipeline.plan import Plan
-from shared.pipeline.plan_store import PlanStore
-from shared.pipeline.throttle import MOST, Throttle
-from shared.pipeline.weights import WORK, of_dispatch
+from shared.messages import ChunkMessage, encode
+from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, of_dispatch
+from shared.pipeline.plan import Plan, PlanStore
+from shared.refusals import Reason, refuse
 from shared.retry import LOST_RACES, Retry
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
-from shared.telemetry.spans import Piece
-from shared.telemetry.telemetry import SILENT, Telemetry
+from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, tell
+
+#: Below the ten connections that the library keeps for one service, times the instances that share a queue's limit.
+LEAST, MOST, FIRST = 1, 32, 8
+STEP: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """The limit, and what the last batch made of it."""
+
+    limit: int = FIRST
+
+    def after(self, *, put: int, refused: int) -> "Throttle":
+        """Return the throttle for the next batch."""
+        if refused:
+            return replace(self, limit=max(LEAST, self.limit // 2))
+        # A batch smaller than the limit did not use it, so it says nothing about more.
+        return replace(self, limit=min(MOST, self.limit + STEP)) if put >= self.limit else self
+
+    def within(self, most: int) -> "Throttle":
+        """Return the throttle as far as storage bears it by what the whole fleet was told."""
+        return self if self.limit <= most else replace(self, limit=max(LEAST, most))
+
+
+class Enclosing:
+    """Reads payloads for the messages of their chunks."""
+
+    def __init__(self, stores: PayloadStores, limits: Limits) -> None:
+        self._stores, self._limits = stores, limits
+
+    def __call__(self, messages: Sequence[ChunkMessage], /) -> list[ChunkMessage]:
+        """Return the messages of chunks that follow each other in one payload, with their bytes if all of them fit."""
+        if not messages or not all(map(self._fits, messages)):
+            return list(messages)
+        start, end = _begin(messages[0]), _end(messages[-1])
+        try:
+            store = self._stores.holding(messages[0].job, is_kept=messages[0].is_kept)
+            stored = store.read_touched(StoredBlob(messages[0].blob or "", ANY_VERSION, end), start, end - start)
+        except (RefusedError, StorageUnavailableError):
+            return list(messages)
+        return [_with(one, memoryview(stored)[_begin(one) - start : _end(one) - start]) for one in messages]
+
+    def _fits(self, message: ChunkMessage) -> bool:
+        if message.blob is None:
+            return False
+        # With the mark that it has when it is put once more.
+        around = len(encode(with_fields(message, blob=None, is_kept=False, inline="", again=True)))
+        return choose(_end(message) - _begin(message), around, self._limits) is Form.INLINE
+
+
+def _begin(message: ChunkMessage) -> int:
+    return message.frames[0][0]
+
+
+def _end(message: ChunkMessage) -> int:
+    offset, length, _, _ = message.frames[-1]
+    return offset + length
+
+
+def _with(message: ChunkMessage, stored: memoryview) -> ChunkMessage:
+    start = _begin(message)
+    frames = [(offset - start, length, items, sha256) for offset, length, items, sha256 in message.frames]
+    if any(hashlib.sha256(stored[at : at + length]).hexdigest() != sha256 for at, length, _, sha256 in frames):
+        return message
+    return with_fields(message, blob=None, is_kept=False, frames=frames, inline=base64.b64encode(stored).decode())
+
 
 #: Chunks between two notes of the cursor: what a crash puts again at most.
 CURSOR_EVERY: Final = 100
-
-
 #: Entered around a put of so many messages on the work queues, the first of so many in the same dispatch.
 Waking: TypeAlias = Callable[[int, int], AbstractContextManager[None]]
 
@@ -53,7 +120,7 @@ class Dispatcher:
 
     ledger: Ledger
     plans: PlanStore
-    enclose: Callable[[Sequence[Chunk]], Sequence[Chunk]]
+    enclose: Callable[[Sequence[ChunkMessage]], Sequence[ChunkMessage]]
     send: Callable[[str, str], None]
     finish: Callable[[Job], None]
     clock: Clock
@@ -102,7 +169,7 @@ class Dispatcher:
 
         change(self.ledger, job.job, decide, tried="pause the job", known=job, retry=self.retry)
         if is_mine:
-            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=told(error))
+            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=describe_error(error))
 
     def put_again(self, job: Job, chunks: Iterable[int]) -> int:
         """Put chunks that were not heard of for too long; returns how many."""
@@ -135,11 +202,11 @@ class Dispatcher:
             if self.clock.monotonic() >= end:
                 return False
 
-    def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> Chunk:
+    def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> ChunkMessage:
         planned = plan.message(number, job.id_base or 0, job.revision)
-        return replace(planned, again=again, trace=self.telemetry.current())
+        return with_fields(planned, again=again, trace=self.telemetry.current())
 
-    def _put(self, messages: Iterable[Chunk], throttle: Throttle) -> Throttle:
+    def _put(self, messages: Iterable[ChunkMessage], throttle: Throttle) -> Throttle:
         left = list(messages)
         while left:
             throttle = throttle.within(self.most_puts())
@@ -154,10 +221,10 @@ class Dispatcher:
                     "the dispatch is tried again from its cursor"
                 )
             # A put that was not answered may have taken effect.
-            left = [replace(one, again=True) for one in refused]
+            left = [with_fields(one, again=True) for one in refused]
         return throttle
 
-    def _is_put(self, message: Chunk) -> bool:
+    def _is_put(self, message: ChunkMessage) -> bool:
         try:
             self.send(f"work-{message.chunk % self.work_queues:02}", encode(message).decode())
         except StorageUnavailableError:
@@ -168,7 +235,7 @@ class Dispatcher:
         written = change(
             self.ledger,
             job.job,
-            lambda found: dispatched(found, cursor, self.clock.now()),
+            lambda found: advance_cursor(found, cursor, self.clock.now()),
             tried=f"note the dispatch at chunk {cursor}",
             known=job,
             retry=self.retry,

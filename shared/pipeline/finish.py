@@ -19,28 +19,30 @@ from azure.storage.blob import ContainerClient
 
 from shared.clock import Clock
 from shared.errors import FencedOffError, LedgerError, SignalNotSentError, StorageUnavailableError
-from shared.ledger.balance import Balance, balance
-from shared.ledger.decisions import finished, halted
-from shared.ledger.ledger import Ledger, Written, change, counting
-from shared.ledger.records import FINISHED, Job, JobState
+from shared.ledger import (
+    FINISHED,
+    Balance,
+    Job,
+    JobState,
+    Ledger,
+    Written,
+    change,
+    check_balance,
+    counting,
+    finish,
+    halt,
+)
 from shared.memory import Lanes
+from shared.messages import Completed, Finish, PortionMessage, encode
 from shared.outbox import JOB_EVENTS, Outbox, OutgoingMessage
-from shared.parked.policy import Nature, nature_of
+from shared.parked import Nature, nature_of
+from shared.payload import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
 from shared.pending import Pointer
-from shared.pipeline.calling import items_of
-from shared.pipeline.manifest import manifest_of
 from shared.pipeline.merge import CHECKPOINT_EVERY, MERGED_MOST, Merged, Merger
-from shared.pipeline.messages import Completed, Finish, Outcome, encode
-from shared.pipeline.outputs import Outputs, PartWriter
+from shared.pipeline.outputs import Outputs, PartWriter, manifest_of
 from shared.pipeline.totals import TotalsTable, TotalsWriter
-from shared.pipeline.weights import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
-from shared.telemetry import events, metrics
-from shared.telemetry.event import tell
-from shared.telemetry.failure import told
-from shared.telemetry.spans import Piece
-from shared.telemetry.telemetry import SILENT, Telemetry
-from shared.workloads import Total
-from shared.workloads.registry import Workloads
+from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, tell
+from shared.workloads import Total, Workloads, items_of
 
 
 class Ending(Enum):
@@ -103,11 +105,11 @@ class Finisher:
         job = change(
             self._tools.ledger,
             message.job,
-            lambda job: halted(job, message.revision, problem),
+            lambda job: halt(job, message.revision, problem),
             tried=f"pause the job at revision {message.revision}",
         )
         if job is not None and job.state is JobState.PAUSED:
-            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=told(error))
+            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=describe_error(error))
 
     def _nothing_to_do(self, job: Job | None, message: Finish) -> Ending:
         state = None if job is None else job.state.value
@@ -119,7 +121,7 @@ class Finisher:
 
     def _finish(self, job: Job) -> Ending:
         tools, outputs = self._tools, Outputs(self._tools.outputs, job.job, job.revision)
-        workload = tools.workloads.named(job.workload)
+        workload = tools.workloads.find(job.workload)
         merger = Merger(
             tools.results,
             outputs,
@@ -129,7 +131,7 @@ class Finisher:
             merged_most=tools.merged_most,
         )
         merged = merger.merge(tools.ledger.rows(job.job), job.chunks)
-        found = balance(job, merged.totals)
+        found = check_balance(job, merged.totals)
         if found.state is not JobState.UNBALANCED:
             # Outputs of a job that does not add up would be taken for its result.
             self._publish(job, found, outputs, merged)
@@ -138,7 +140,7 @@ class Finisher:
     def _publish(self, job: Job, found: Balance, outputs: Outputs, merged: Merged) -> None:
         lines = PartWriter(outputs, "output")
         totals = TotalsWriter(self._tools.totals, job.job, job.revision)
-        for item in items_of(self._tools.workloads.named(job.workload), merged.partial):
+        for item in items_of(self._tools.workloads.find(job.workload), merged.partial):
             if isinstance(item, Total):
                 totals.write(item)
             else:
@@ -151,7 +153,7 @@ class Finisher:
         pointer = self._tools.outbox.point(job.job)
 
         def decide(current: Job) -> Job | Written:
-            made = finished(current, job.revision, found, self._tools.clock.now())
+            made = finish(current, job.revision, found, self._tools.clock.now())
             # Stored with the state that it announces.
             return made if made is current else Written(made, messages=[event_of(made)])
 
@@ -174,7 +176,7 @@ class Finisher:
             self._tools.outbox.flush(job, pointer)
         except (SignalNotSentError, StorageUnavailableError) as error:
             # The job is finished all the same; the pointer leads the tick to its event.
-            tell(events.OUTBOX_UNSENT, job=job, error=told(error))
+            tell(events.OUTBOX_UNSENT, job=job, error=describe_error(error))
 
 
 def is_finishing(ledger: Ledger, job: str) -> bool:
@@ -183,7 +185,7 @@ def is_finishing(ledger: Ledger, job: str) -> bool:
     return found is not None and found.state is JobState.FINISHING
 
 
-def completed(job: Job) -> Completed:
+def completed_message(job: Job) -> Completed:
     """Return the event of a job that was finished."""
     totals = job.totals
     return Completed(
@@ -191,15 +193,15 @@ def completed(job: Job) -> Completed:
         revision=job.revision,
         workload=job.workload,
         state=job.state.value,
-        accepted=Outcome(items=totals.accepted.items),
-        rejected=Outcome(items=totals.rejected.items),
-        parked=Outcome(items=totals.parked.items),
+        accepted=PortionMessage(items=totals.accepted.items),
+        rejected=PortionMessage(items=totals.rejected.items),
+        parked=PortionMessage(items=totals.parked.items),
     )
 
 
 def event_of(job: Job) -> OutgoingMessage:
     """Return the event as it is stored beside the job; each revision has its own."""
-    return OutgoingMessage(f"{job.revision:09}", JOB_EVENTS, encode(completed(job)))
+    return OutgoingMessage(f"{job.revision:09}", JOB_EVENTS, encode(completed_message(job)))
 
 
 def _tell_finished(job: Job) -> None:

@@ -18,13 +18,12 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient
 from msgspec import Raw, Struct
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.errors import FinishRefusedError, ResultRefusedError
-from shared.ledger.records import ChunkRow, ChunkState, Totals
-from shared.pipeline.calling import calling
-from shared.pipeline.chunk_result import ChunkResult, read_partial, read_result
+from shared.ledger import ChunkRow, ChunkState, Totals
 from shared.pipeline.outputs import Outputs, PartWriter
-from shared.workloads.workload import AnyWorkload
+from shared.pipeline.results import ChunkResult, read_partial, read_result
+from shared.workloads import AnyWorkload, calling
 
 #: Chunks between two checkpoints: what a finisher that follows another one reads again at most.
 CHECKPOINT_EVERY: Final = 256
@@ -80,8 +79,8 @@ class Merger:
         start = self._last_checkpoint() if chunks > self._every else None
         merged = 0 if start is None else start.merged
         with calling(self._workload, "combine"):
-            partial = self._workload.combine([]) if start is None else self._decoded(start)
-        for number, segment in enumerate(_slices(self._done(rows), self._every)):
+            partial = self._workload.combine([]) if start is None else self._decode_partial(start)
+        for number, segment in enumerate(_slices(self._read_done(rows), self._every)):
             before = number * self._every
             if before + len(segment) <= merged:
                 continue
@@ -90,7 +89,7 @@ class Merger:
                 self._put_checkpoint(before + len(segment), partial)
         return Merged(partial, self._totals)
 
-    def _done(self, rows: Iterable[ChunkRow]) -> Iterator[ChunkRow]:
+    def _read_done(self, rows: Iterable[ChunkRow]) -> Iterator[ChunkRow]:
         for row in rows:
             self._totals += row.totals
             if row.state is ChunkState.DONE:
@@ -163,7 +162,7 @@ class Merger:
             content = self._results.download_blob(names[-1]).readall()
         return msgspec.json.decode(zstandard.ZstdDecompressor().decompress(content), type=_Checkpoint)
 
-    def _decoded(self, checkpoint: _Checkpoint) -> Any:
+    def _decode_partial(self, checkpoint: _Checkpoint) -> Any:
         return msgspec.json.decode(checkpoint.partial, type=self._workload.partial)
 
     def _put_checkpoint(self, merged: int, partial: Any) -> None:

@@ -19,17 +19,15 @@ from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, Re
 from azure.storage.blob import BlobProperties, ContainerClient
 from azure.storage.queue import QueueClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError
-from shared.ledger.ledger import Ledger
-from shared.ledger.records import JobState
-from shared.parked.entry import ACCEPT, Entry
-from shared.payload.names import BLOB, owner_of, room_job
+from shared.grammar import BLOB, owner_of, room_job
+from shared.ledger import JobState, Ledger
+from shared.messages import unwrap
+from shared.parked import ACCEPT, Entry
 from shared.pending import ORPHANS_POINTER, PendingTable, Pointer
-from shared.pipeline.messages import unwrap
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 from shared.topology import PLANS, payload_container, submission_queue
 
 #: Hour of the day, in UTC, at which a sweep begins.
@@ -43,7 +41,7 @@ MARGIN: Final = timedelta(days=1)
 LONGEST_WAIT: Final = timedelta(days=1)
 
 
-class Parked(Protocol):
+class ReplayableEntries(Protocol):
     """What is parked and still open, with its bytes."""
 
     def entries(self) -> Iterator[Entry]:
@@ -60,7 +58,7 @@ class Orphans:
     """What a sweep of the payloads needs."""
 
     ledger: Ledger
-    parked: Parked
+    parked: ReplayableEntries
     pending: PendingTable
     #: Return the client of a container, and of a queue.
     container: Callable[[str], ContainerClient]
@@ -141,7 +139,7 @@ class Orphans:
         for blob in old:
             owner = owners[blob.name]
             if (owner is None or owner in unwanted) and blob.name not in parked.names:
-                _remove(container, blob)
+                _remove_orphan(container, blob)
 
     def _without_job(self, names: Iterable[str]) -> set[str]:
         """Return those that no job is called which could still need its payload."""
@@ -149,7 +147,7 @@ class Orphans:
         return {name for name, job in found.items() if job is None or job.state is JobState.BURIED}
 
 
-def _remove(container: ContainerClient, blob: BlobProperties) -> None:
+def _remove_orphan(container: ContainerClient, blob: BlobProperties) -> None:
     try:
         container.delete_blob(blob.name, etag=blob.etag, match_condition=MatchConditions.IfNotModified)
     except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
@@ -167,7 +165,7 @@ def _owner(room: str, name: str) -> str | None:
 class _References:
     """What the parked submissions name, in whatever form: jobs by their claim, blobs by any text of the message."""
 
-    def __init__(self, parked: Parked) -> None:
+    def __init__(self, parked: ReplayableEntries) -> None:
         self._parked = parked
         self._submissions = [entry for entry in parked.entries() if entry.stage == ACCEPT]
 

@@ -2,10 +2,17 @@
 
 A name is written once and the first content stays, so that a finisher that was stopped and one that follows it, or two
 at once, leave the same set. Only what the manifest names is the output; docs/ledger.md describes both.
+
+Runs a chunk in parts of bounded size, one after the other, and adds up what they come to.
+
+Nearly every chunk is one part. What is kept of its parts is their partials, merged, and their rejections as bytes.
+
+What a revision's outputs are, in one small file beside them: written last, so that its presence says all is there.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, Final
 
@@ -14,8 +21,145 @@ import zstandard
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import ContainerClient, ContentSettings
 from msgspec import Struct
+from msgspec import field as struct_field
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
+from shared.grammar import amounts, plus, texts
+from shared.ledger import Balance, Job, Portion
+from shared.messages import VERSION, PortionMessage, Sums
+from shared.payload import Limits
+from shared.workloads import AnyWorkload, Rejection, run_lines
+
+#: What a rejection says whose text is not kept.
+NOT_KEPT: Final = "not kept"
+#: Characters of a reason, which a workload may have made of anything.
+_LONGEST_REASON: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of the transactions of a chunk."""
+
+    accepted: PortionMessage
+    rejected: PortionMessage
+    partial: Any
+    #: As they are stored: each on a line of its own.
+    rejections: bytes
+    #: How many lines were looked at closely; it says nothing of what came out.
+    closely: int = field(default=0, compare=False)
+
+
+def run_in_parts(workload: AnyWorkload, parts: Iterable[list[bytes]], first_number: int, limits: Limits) -> Ran:
+    """Run the lines of each part; the first transaction has the id `first_number`."""
+    kept = _Kept(limits.rejected_text_most)
+    outcomes = _run_each(workload, parts, first_number, kept)
+    whole = next(outcomes)
+    for part in outcomes:
+        whole = _both(workload, whole, part)
+    return replace(whole, rejections=b"".join(kept.lines))
+
+
+def _run_each(workload: AnyWorkload, parts: Iterable[list[bytes]], first_number: int, kept: "_Kept") -> Iterator[Ran]:
+    for lines in parts:
+        ran = run_lines(workload, lines, first_number)
+        first_number += len(lines)
+        kept.add(ran.rejections)
+        yield Ran(ran.accepted, ran.rejected, ran.partial, b"", ran.closely)
+
+
+class _Kept:
+    """The rejections of a chunk: each with its number and reason, and with its text as long as there is room."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self.lines: list[bytes] = []
+
+    def add(self, rejections: Iterable[Rejection]) -> None:
+        for one in rejections:
+            line = msgspec.json.encode(one)
+            if len(line) <= self._room:
+                self._room -= len(line)
+            else:
+                line = msgspec.json.encode(Rejection(one.number, one.reason[:_LONGEST_REASON], NOT_KEPT, ""))
+            self.lines.append(line + b"\n")
+
+
+def _both(workload: AnyWorkload, left: Ran, right: Ran) -> Ran:
+    accepted, rejected = _add(left.accepted, right.accepted), _add(left.rejected, right.rejected)
+    merged = workload.merge(left.partial, right.partial)
+    return Ran(accepted, rejected, merged, b"", left.closely + right.closely)
+
+
+def _add(left: PortionMessage, right: PortionMessage) -> PortionMessage:
+    return PortionMessage(items=left.items + right.items, sums=_sums(left.sums, right.sums))
+
+
+def _sums(left: Sums | None, right: Sums | None) -> Sums | None:
+    if left is None or right is None:
+        return None
+    found = texts(plus(amounts(left), amounts(right)))
+    # What adds up to nothing is left out there.
+    return {name: found.get(name, "0") for name in {**left, **right}}
+
+
+class Ended(Struct, frozen=True):
+    """Items and sums that ended in one way; the sums of `unknown` chunks are missing."""
+
+    items: int
+    sums: Mapping[str, str]
+    unknown: int
+
+
+class OutputPart(Struct, frozen=True):
+    """One blob of the output, as the manifest names it."""
+
+    name: str
+    items: int
+    bytes: int
+    sha256: str
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """The content of manifest.json; nothing in it depends on when or how often it was made."""
+
+    job: str
+    revision: int
+    workload: str
+    state: str
+    items: int
+    declared: Mapping[str, str]
+    accepted: Ended
+    rejected: Ended
+    parked: Ended
+    #: Declared sums that nobody can prove.
+    unproven: list[str] = struct_field(default_factory=list)
+    #: Rows in the table of totals that have this revision.
+    totals: int
+    parts: list[OutputPart]
+    v: int = VERSION
+
+
+def manifest_of(job: Job, found: Balance, totals: int, parts: Iterable[OutputPart]) -> Manifest:
+    """Return the manifest of a job that adds up."""
+    return Manifest(
+        job=job.job,
+        revision=job.revision,
+        workload=job.workload,
+        state=found.state.value,
+        items=job.items,
+        declared=texts(job.declared),
+        accepted=_ended_counts(job.totals.accepted),
+        rejected=_ended_counts(job.totals.rejected),
+        parked=_ended_counts(job.totals.parked),
+        unproven=list(found.unproven),
+        totals=totals,
+        parts=list(parts),
+    )
+
+
+def _ended_counts(tally: Portion) -> Ended:
+    return Ended(tally.items, texts(tally.sums), tally.unknown)
+
 
 #: Uncompressed bytes of a part: what a finisher holds of it compressed is a small share of that.
 PART_BYTES: Final = 32 * 1024 * 1024
@@ -23,15 +167,6 @@ MANIFEST: Final = "manifest.json"
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
 _NDJSON: Final = ContentSettings(content_type="application/x-ndjson", content_encoding="zstd")
 _JSON: Final = ContentSettings(content_type="application/json")
-
-
-class Part(Struct, frozen=True):
-    """One blob of the output, as the manifest names it."""
-
-    name: str
-    items: int
-    bytes: int
-    sha256: str
 
 
 class Outputs:
@@ -45,13 +180,13 @@ class Outputs:
         digest = hashlib.sha256(content).hexdigest()
         self._put(f"{name}.ndjson.zst", content, _NDJSON, {"items": str(items), "sha256": digest})
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[OutputPart]:
         """Yield what was written, by name; of each part, what is stored counts and not what was computed again."""
         with expecting_an_answer(f"list the outputs in {self._folder!r}"):
             for blob in self._container.list_blobs(name_starts_with=f"{self._folder}/", include=["metadata"]):
                 if blob.metadata and "sha256" in blob.metadata:
                     name = blob.name.removeprefix(f"{self._folder}/")
-                    yield Part(name, int(blob.metadata["items"]), blob.size, blob.metadata["sha256"])
+                    yield OutputPart(name, int(blob.metadata["items"]), blob.size, blob.metadata["sha256"])
 
     def put_manifest(self, manifest: Struct) -> None:
         """Write the manifest, unless it is there."""

@@ -1,17 +1,28 @@
-"""How a job is cut into chunks: a pure function of its payload and the settings, so that a restart cuts the same way."""
+"""How a job is cut into chunks: a pure function of its payload and the settings, so that a restart cuts the same way.
+
+Plans as blobs where no publisher writes, each under the hash of its content: written once, never touched.
+"""
 
 import base64
+import hashlib
+from collections.abc import Callable
 
 import msgspec
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import BlobClient, ContainerClient
 from msgspec import Struct
 
+from shared.azure import expecting_an_answer
+from shared.errors import PlanLostError
+from shared.grammar import payload_name
+from shared.ledger import PlanBlob
+from shared.messages import VERSION, ChunkMessage, FrameTuple
 from shared.payload import Frame as FrameOfIndex
 from shared.payload import FrameIndex, Limits, Payload
-from shared.payload.names import payload_name
-from shared.pipeline.messages import VERSION, Chunk, Frame
+from shared.topology import PLANS
 
 
-class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PayloadSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the payload's bytes are: a blob, or the plan itself.
 
     Without the blob's ETag: a publisher that drops the same payload again touches the blob, and every frame is
@@ -29,7 +40,7 @@ class PlannedChunk(Struct, frozen=True, array_like=True):
     """One chunk: its frames, and how many transactions of the job come before it."""
 
     before: int
-    frames: list[Frame]
+    frames: list[FrameTuple]
 
     @property
     def items(self) -> int:
@@ -42,7 +53,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     job: str
     workload: str
-    source: Source
+    source: PayloadSource
     chunks: list[PlannedChunk]
     v: int = VERSION
 
@@ -56,10 +67,10 @@ class Plan(Struct, frozen=True, kw_only=True):
         """How many bytes the chunks take where they are stored."""
         return sum(length for chunk in self.chunks for _, length, _, _ in chunk.frames)
 
-    def message(self, number: int, first_id: int, revision: int = 0) -> Chunk:
+    def message(self, number: int, first_id: int, revision: int = 0) -> ChunkMessage:
         """Return the work message of one chunk of a job whose ids start at `first_id`."""
         chunk = self.chunks[number]
-        return Chunk(
+        return ChunkMessage(
             job=self.job,
             chunk=number,
             revision=revision,
@@ -93,7 +104,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 def plan_of(job: str, workload: str, payload: Payload, chunk_items: int, limits: Limits) -> Plan:
     """Cut a payload into chunks of about so many transactions; frames are never cut."""
-    source = Source(
+    source = PayloadSource(
         codec=payload.codec.value,
         blob=None if payload.blob is None else payload.blob.name,
         inline=None if payload.inline is None else base64.b64encode(payload.inline).decode(),
@@ -108,5 +119,39 @@ def _chunks(index: FrameIndex, chunk_items: int, limits: Limits) -> list[Planned
     return [PlannedChunk(one.first_item, list(map(_row, one.frames))) for one in index.chunks(chunk_items, limits)]
 
 
-def _row(frame: FrameOfIndex) -> Frame:
+def _row(frame: FrameOfIndex) -> FrameTuple:
     return frame.offset, frame.length, frame.items, frame.sha256
+
+
+class PlanStore:
+    """Writes and reads the plans of jobs."""
+
+    def __init__(self, container: Callable[[str], ContainerClient]) -> None:
+        self._container = container
+
+    def put(self, plan: Plan) -> PlanBlob:
+        """Write the plan; a second write of the same plan finds the first one."""
+        content = plan.encode()
+        name = payload_name(plan.job, hashlib.sha256(content).hexdigest())
+        blob = self._blob(PlanBlob(name, "", PLANS))
+        with expecting_an_answer(f"write the plan of job {plan.job!r}"):
+            try:
+                written = blob.upload_blob(content, overwrite=False)
+            except ResourceExistsError:
+                # Somebody's, or our own with the reply lost: the name says that the content is the same.
+                return PlanBlob(name, str(blob.get_blob_properties().etag), PLANS)
+        return PlanBlob(name, str(written["etag"]), PLANS)
+
+    def read(self, job: str, stored: PlanBlob) -> Plan:
+        """Return the plan, proven by the hash in its name."""
+        with expecting_an_answer(f"read the plan of job {job!r}"):
+            try:
+                content = self._blob(stored).download_blob().readall()
+            except ResourceNotFoundError as missing:
+                raise PlanLostError(f"the plan of job {job!r} is gone: there is no blob {stored.name!r}") from missing
+        if payload_name(job, hashlib.sha256(content).hexdigest()) != stored.name:
+            raise PlanLostError(f"the plan of job {job!r} was changed: blob {stored.name!r} does not have its hash")
+        return msgspec.json.decode(content, type=Plan)
+
+    def _blob(self, plan: PlanBlob) -> BlobClient:
+        return self._container(plan.container).get_blob_client(plan.name)

@@ -10,14 +10,11 @@ from typing import Final
 import msgspec
 
 from shared.errors import NotParkedError
-from shared.ledger.ledger import MOST_ROWS, Ledger
-from shared.ledger.records import ChunkState
-from shared.parked.cause import FailureCause
-from shared.parked.entry import Entry, content_key
-from shared.parked.parking import Claim, Stage, identify_message
-from shared.payload.names import is_job
-from shared.pipeline.messages import VERSION, Result, decode, unwrap
-from shared.pipeline.send_result import QUEUE, SendResult
+from shared.grammar import is_job
+from shared.ledger import MOST_ROWS, ChunkState, Ledger
+from shared.messages import VERSION, Result, SendResult, decode, unwrap
+from shared.parked import Claim, Entry, FailureCause, Stage, content_key, identify_message
+from shared.pipeline.results import QUEUE
 
 #: The name of the stage; it is stored.
 SETTLE: Final = "settle"
@@ -26,7 +23,7 @@ LONGEST_BODY: Final = 4096
 _FOUND_LENGTH: Final = 1000
 
 
-class Reason(StrEnum):
+class ResultFault(StrEnum):
     """Why a result message is parked instead of credited."""
 
     UNREADABLE = "result_unreadable"
@@ -37,11 +34,11 @@ class Reason(StrEnum):
 
 
 _INSTEAD: Final = {
-    Reason.UNREADABLE: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
-    Reason.UNKNOWN_JOB: "find out who else sends to the queue of results; replay it when the job was restored",
-    Reason.REFUSED: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
-    Reason.LEDGER_UNREADABLE: "restore the job's rows, then replay",
-    Reason.FAILED: "look in the log for what failed; its chunk is dispatched again by itself",
+    ResultFault.UNREADABLE: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
+    ResultFault.UNKNOWN_JOB: "find out who else sends to the queue of results; replay it when the job was restored",
+    ResultFault.REFUSED: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
+    ResultFault.LEDGER_UNREADABLE: "restore the job's rows, then replay",
+    ResultFault.FAILED: "look in the log for what failed; its chunk is dispatched again by itself",
 }
 
 
@@ -68,7 +65,7 @@ class Unsettled:
     """A message that cannot be credited, and why."""
 
     message: Received
-    reason: Reason
+    reason: ResultFault
     found: str
     result: Result | None = None
 
@@ -97,18 +94,18 @@ def sort(messages: Iterable[Received]) -> Sorted:
 
 def _read(message: Received) -> Arrived | Unsettled:
     if len(message.body) > LONGEST_BODY:
-        return Unsettled(message, Reason.UNREADABLE, f"it has {len(message.body)} bytes, {LONGEST_BODY} may be")
+        return Unsettled(message, ResultFault.UNREADABLE, f"it has {len(message.body)} bytes, {LONGEST_BODY} may be")
     try:
         found = decode(unwrap(message.body))
     except msgspec.DecodeError as error:
-        return Unsettled(message, Reason.UNREADABLE, str(error))
+        return Unsettled(message, ResultFault.UNREADABLE, str(error))
     if not isinstance(found, Result):
-        return Unsettled(message, Reason.UNREADABLE, f"it is a {type(found).__name__.lower()}, not a result")
+        return Unsettled(message, ResultFault.UNREADABLE, f"it is a {found.__struct_config__.tag}, not a result")
     if found.v != VERSION:
-        return Unsettled(message, Reason.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")
+        return Unsettled(message, ResultFault.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")
     if not is_job(found.job):
         # No table takes every name as a key, so asking for the job would fail like an outage, for ever.
-        return Unsettled(message, Reason.UNREADABLE, f"no job can be called {found.job[:100]!r}")
+        return Unsettled(message, ResultFault.UNREADABLE, f"no job can be called {found.job[:100]!r}")
     return Arrived(message, found)
 
 

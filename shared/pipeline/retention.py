@@ -14,23 +14,21 @@ from azure.core import MatchConditions
 from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import PlanLostError
-from shared.ledger.decisions import buried
-from shared.ledger.ledger import Ledger, commit, counting
-from shared.ledger.records import FINISHED, Job, JobState
-from shared.parked.entry import ACCEPT, Entry
-from shared.payload.names import room_of
+from shared.grammar import room_of
+from shared.ledger import FINISHED, Job, JobState, Ledger, bury, commit, counting
+from shared.parked import ACCEPT, Entry
 from shared.pending import RETENTION_POINTER, PendingTable, Pointer
-from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.plan import PlanStore
 from shared.topology import PLANS, payload_container
 
 #: A job that cannot be buried yet is looked at again after this.
 LATER: Final = timedelta(days=1)
 
 
-class Parked(Protocol):
+class OpenEntries(Protocol):
     """What is parked, as far as a job's end is concerned."""
 
     def entries(self, job: str | None = None) -> Iterator[Entry]:
@@ -43,7 +41,7 @@ class Retention:
     """What burying jobs needs."""
 
     ledger: Ledger
-    parked: Parked
+    parked: OpenEntries
     pending: PendingTable
     plans: PlanStore
     #: Returns the client of a container.
@@ -59,7 +57,7 @@ class Retention:
         """Bury the job that a due pointer leads to; False: it is needed, and looked at again later."""
         with counting():
             job = self.ledger.read(pointer.id)
-            is_needed = job is not None and not self._buried(job)
+            is_needed = job is not None and not self._bury_job(job)
         if is_needed:
             # The new pointer before the old one goes: a job that nobody would bury would keep its bytes for ever.
             self.pending.add(replace(pointer, due=self.clock.now() + LATER))
@@ -83,7 +81,7 @@ class Retention:
             _remove_blob(self.container(job.plan.container), job.plan.name)
         _empty(self.container(PLANS), f"{job.job}/")
 
-    def _buried(self, job: Job) -> bool:
+    def _bury_job(self, job: Job) -> bool:
         if job.state is JobState.BURIED:
             return True
         # A replay may have begun another revision, and what is parked is replayed from these very bytes.
@@ -91,7 +89,7 @@ class Retention:
         is_needed = any(entry.stage != ACCEPT for entry in self.parked.entries(job.job))
         if job.state not in FINISHED or is_needed:
             return False
-        return commit(self.ledger, buried(job)) is not None
+        return commit(self.ledger, bury(job)) is not None
 
 
 def _empty(container: ContainerClient, folder: str) -> None:

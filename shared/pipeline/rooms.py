@@ -12,11 +12,10 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 from shared.topology import payload_container, rooms, submission_queue, topology
 
 #: Hour of the day, in UTC, at which all rooms are looked at.

@@ -19,23 +19,15 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.errors import LedgerError, SettleIncompleteError, StorageUnavailableError
-from shared.ledger.ledger import Ledger, commit, counting
-from shared.ledger.records import ChunkRow, Job, JobState
-from shared.ledger.settlement import Settlement, settle
-from shared.parked.parking import Parking
-from shared.parked.policy import DEFAULT_POLICY, Nature, PoisonPolicy, nature_of
+from shared.ledger import ChunkRow, Job, JobState, Ledger, Settlement, commit, counting, settle
+from shared.messages import Delivery
+from shared.parked import DEFAULT_POLICY, Nature, Parking, PoisonPolicy, nature_of
 from shared.pending import Pointer
-from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.messages import Delivery
-from shared.pipeline.received import SETTLE, Arrived, Reason, Received, Unsettled, cause_of, claim_of, sort
-from shared.pipeline.send_result import QUEUE
-from shared.retry import Retry
-from shared.telemetry import events, metrics
-from shared.telemetry.event import tell
-from shared.telemetry.failure import place, told
-from shared.telemetry.spans import Piece
-from shared.telemetry.telemetry import SILENT, Telemetry
-from shared.trying import all_tried
+from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.received import SETTLE, Arrived, Received, ResultFault, Unsettled, cause_of, claim_of, sort
+from shared.pipeline.results import QUEUE
+from shared.retry import Retry, all_tried
+from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
 
 #: Seconds: half the lock of a batch of results, which is not renewed, less one attempt against a silent storage.
 TIME_OF_A_BATCH: Final = 120.0
@@ -111,7 +103,7 @@ class Settler:
             return sum(all_tried(parts, failures.append), Settled())
         except Exception as error:
             raise SettleIncompleteError(
-                f"{len(failures)} of {len(parts)} groups of results were not settled, the first because: {told(error)}; "
+                f"{len(failures)} of {len(parts)} groups of results were not settled, the first because: {describe_error(error)}; "
                 "the batch is delivered again"
             ) from error
 
@@ -132,10 +124,10 @@ class Settler:
 
     def _odd(self, one: Arrived, error: Exception, retry: Retry) -> Settled:
         """Park a result that fails for a reason of its own, or raise to have it delivered again."""
-        tell(events.RESULTS_UNCREDITED, job=one.result.job, results=1, error=told(error), at=place(error))
+        tell(events.RESULTS_UNCREDITED, job=one.result.job, results=1, error=describe_error(error), at=place(error))
         if not self._policy.parks(nature_of(error), one.message.deliveries):
             raise error
-        return self._park([_unsettled(one, Reason.FAILED, type(error).__name__)], retry)
+        return self._park([_to_unsettled(one, ResultFault.FAILED, type(error).__name__)], retry)
 
     def _credit(self, group: _Group, retry: Retry) -> Settled:
         arrived = group.arrived
@@ -144,8 +136,14 @@ class Settler:
             retry.until_done(lambda number: self._attempt(group, number), tried)
         except LedgerError as error:
             # This job's rows are unreadable or full: nobody can credit to it, and other jobs must not wait for it.
-            tell(events.RESULTS_UNCREDITED, job=group.job, results=len(arrived), error=told(error), at=place(error))
-            return self._park([_unsettled(one, Reason.LEDGER_UNREADABLE, str(error)) for one in arrived], retry)
+            tell(
+                events.RESULTS_UNCREDITED,
+                job=group.job,
+                results=len(arrived),
+                error=describe_error(error),
+                at=place(error),
+            )
+            return self._park([_to_unsettled(one, ResultFault.LEDGER_UNREADABLE, str(error)) for one in arrived], retry)
         return group.outcome or Settled()
 
     def _attempt(self, group: _Group, number: int) -> bool:
@@ -156,8 +154,8 @@ class Settler:
             return True
         chunks = [one.result.trace for one in group.arrived]
         with self._telemetry.span(Piece.SETTLE, job.trace, chunks, job=job.job, results=len(chunks)):
-            made = self._decided(group, job, look_first=number > 0)
-            if made.rows and not self._written(group, made):
+            made = self._decide(group, job, look_first=number > 0)
+            if made.rows and not self._try_commit(group, made):
                 self._telemetry.add(metrics.RACES)
                 group.races += 1
                 return False
@@ -165,7 +163,7 @@ class Settler:
         self._telemetry.add(metrics.SETTLED, len(made.rows))
         return True
 
-    def _decided(self, group: _Group, job: Job, *, look_first: bool) -> Settlement:
+    def _decide(self, group: _Group, job: Job, *, look_first: bool) -> Settlement:
         # The rows are read only where some of these may exist: in the usual case, one read and one write are enough.
         results = [one.result for one in group.arrived]
         known: Mapping[int, ChunkRow] = {}
@@ -173,7 +171,7 @@ class Settler:
             known = self._ledger.rows_of(job.job, {result.chunk for result in results})
         return settle(job, known, results, self._clock.now(), self._policy)
 
-    def _written(self, group: _Group, made: Settlement) -> bool:
+    def _try_commit(self, group: _Group, made: Settlement) -> bool:
         if made.finish_due:
             self._point(group, made.job)
         try:
@@ -193,13 +191,13 @@ class Settler:
         if made.finish_due or is_waiting:
             self._call.send(made.job.job, made.job.revision)
             if group.pointer is not None:
-                self._call.made(group.pointer)
+                self._call.forget_pointer(group.pointer)
         if made.job.state is JobState.PAUSED and before.state is not JobState.PAUSED:
             reason = f"{made.job.parked_chunks} of {made.job.chunks} chunks are parked"
             tell(events.JOB_PAUSED, job=made.job.job, revision=made.job.revision, reason=reason)
         messages = {id(one.result): one for one in group.arrived}
         for refused in made.refused:
-            self._keep(_unsettled(messages[id(refused.result)], Reason.REFUSED, refused.reason))
+            self._keep(_to_unsettled(messages[id(refused.result)], ResultFault.REFUSED, refused.reason))
         group.outcome = Settled(len(made.rows), len(made.duplicates), len(made.refused), group.races)
 
     def _without_job(self, group: _Group, job: Job | None) -> Settled:
@@ -207,7 +205,7 @@ class Settler:
             tell(events.RESULTS_DROPPED, job=group.job, results=len(group.arrived))
             return Settled(duplicates=len(group.arrived))
         for one in group.arrived:
-            self._keep(_unsettled(one, Reason.UNKNOWN_JOB, f"there is no job {group.job!r}"))
+            self._keep(_to_unsettled(one, ResultFault.UNKNOWN_JOB, f"there is no job {group.job!r}"))
         return Settled(parked=len(group.arrived))
 
     def _park(self, unsettled: Sequence[Unsettled], retry: Retry) -> Settled:
@@ -224,5 +222,5 @@ class Settler:
         return True
 
 
-def _unsettled(arrived: Arrived, reason: Reason, found: str) -> Unsettled:
+def _to_unsettled(arrived: Arrived, reason: ResultFault, found: str) -> Unsettled:
     return Unsettled(arrived.message, reason, found, arrived.result)

@@ -12,22 +12,18 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import ContentionError, SignalNotSentError
-from shared.gate.held import HeldEntry
-from shared.gate.state import Reading
-from shared.ledger.decisions import may_start, met
-from shared.ledger.ledger import Ledger, change, counting
-from shared.ledger.records import Job
+from shared.gate import HeldEntry, Reading
+from shared.ledger import Job, Ledger, change, counting, may_start, note_gate_passed
+from shared.messages import DispatchMessage, encode
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import Dispatcher
-from shared.pipeline.messages import Dispatch, encode
-from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry import events, tell
 from shared.topology import submission_queue
 
 SUBMISSIONS: Final = submission_queue()
 
 
-class Gates(Protocol):
+class HoldingGates(Protocol):
     """The gates, as far as a job meets them."""
 
     def reading(self, gate: str) -> Reading:
@@ -56,7 +52,7 @@ class Starter:
     """What starting needs; one for each process."""
 
     ledger: Ledger
-    gates: Gates
+    gates: HoldingGates
     dispatcher: Dispatcher
     hints: Hints
     pending: PendingTable
@@ -81,16 +77,20 @@ class Starter:
     def _at_its_gate(self, job: Job) -> tuple[Job, HeldEntry | None]:
         gate = job.gate or ""
         if job.held_epoch is None:
-            job = self._met(job, self.gates.reading(gate))
+            job = self._note_gate_passed(job, self.gates.reading(gate))
         if may_start(job) or job.held_epoch is None:
             return job, None
-        row = self.gates.keep(gate, job.job, SUBMISSIONS, _held_as(job.job), job.held_epoch)
+        row = self.gates.keep(gate, job.job, SUBMISSIONS, _hold_id(job.job), job.held_epoch)
         # Before the row was there the gate may have been opened, served and closed again: nobody would come for it.
-        return self._met(job, self.gates.reading(gate)), row
+        return self._note_gate_passed(job, self.gates.reading(gate)), row
 
-    def _met(self, job: Job, gate: Reading) -> Job:
+    def _note_gate_passed(self, job: Job, gate: Reading) -> Job:
         written = change(
-            self.ledger, job.job, lambda found: met(found, gate), tried="note how its gate was found", known=job
+            self.ledger,
+            job.job,
+            lambda found: note_gate_passed(found, gate),
+            tried="note how its gate was found",
+            known=job,
         )
         if written is None:
             raise ContentionError(f"could not note how its gate was found: job {job.job!r} is gone")
@@ -98,7 +98,7 @@ class Starter:
 
     def is_job(self, entry: HeldEntry) -> bool:
         """Whether what is held is a job, which is started here and put on no queue."""
-        return (entry.queue, entry.message) == (SUBMISSIONS, _held_as(entry.id))
+        return (entry.queue, entry.message) == (SUBMISSIONS, _hold_id(entry.id))
 
     def carry_out(self, entry: HeldEntry, gate: Reading, until: float) -> bool:
         """Start the job that is held, which may go by this reading; False: not all of it is on its way yet."""
@@ -108,7 +108,7 @@ class Starter:
                 tell(events.HELD_STRANGE, gate=entry.gate, entry=entry.id)
                 return True
             has_begun = may_start(job)
-            job = self._met(job, gate)
+            job = self._note_gate_passed(job, gate)
             return may_start(job) and self.dispatcher.dispatch(job, again=has_begun, until=until)
 
     def go_on(self, job_id: str, until: float | None = None) -> None:
@@ -126,6 +126,6 @@ class Starter:
             self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job_id))
 
 
-def _held_as(job: str) -> str:
+def _hold_id(job: str) -> str:
     """Return what the held row of a job has in the place of a message: what versions before this one put on a queue."""
-    return encode(Dispatch(job=job)).decode()
+    return encode(DispatchMessage(job=job)).decode()

@@ -2,18 +2,33 @@
 
 Any message may be lost, whole queues even: the ledger knows what is missing, and whoever is late is given work again.
 Its cost follows the jobs that are not finished; a finished one loses its pointer and is never looked at again.
+
+Warns of deadlines before they are missed: each kind of risk once for a job, and nothing where there is no deadline.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from shared.clock import Clock
-from shared.ledger.decisions import forsaken, may_dispatch, nudged
-from shared.ledger.forecast import is_overdue, next_look, overdue
-from shared.ledger.ledger import Ledger, commit, counting
-from shared.ledger.records import FINISHED, Job, JobState
+from shared.ledger import (
+    FINISHED,
+    Job,
+    JobState,
+    Ledger,
+    change,
+    commit,
+    counting,
+    is_overdue,
+    may_dispatch,
+    next_look,
+    note_missing_plan,
+    note_put_again,
+    note_warning,
+    overdue,
+    read_progress,
+)
 from shared.pending import (
     DISPATCH_POINTER,
     FINISH_POINTER,
@@ -23,14 +38,37 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
-from shared.pipeline.deadline import warn
 from shared.pipeline.dispatch import Dispatcher
-from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.retention import Retention
 from shared.pipeline.start import Starter
-from shared.telemetry import events
-from shared.telemetry.event import tell
-from shared.telemetry.failure import place, told
+from shared.retry import LOST_RACES
+from shared.telemetry import describe_error, events, place, tell
+
+#: Settlers write the row of a running job. A warning that is not noted now is repeated at the next check.
+_NOT_URGENT: Final = replace(LOST_RACES, give_up=True)
+
+
+def warn(ledger: Ledger, job: Job, now: datetime) -> Job:
+    """Tell that the deadline is at risk, if that is news, and return the job as it is then."""
+    seen = read_progress(job, now)
+    risk = seen.risk
+    if risk is None or note_warning(job, risk) is job:
+        return job
+    # Told before it is noted: whoever ends in between tells it twice, and not never.
+    tell(
+        events.JOB_LATE,
+        job=job.job,
+        risk=risk.value,
+        deadline=job.deadline,
+        predicted=seen.predicted,
+        state=job.state.value,
+    )
+    noted = change(
+        ledger, job.job, lambda found: note_warning(found, risk), tried="note a warning", known=job, retry=_NOT_URGENT
+    )
+    return noted or job
+
 
 #: Nothing happens to these by itself any more.
 _SETTLED: Final = FINISHED | {JobState.BURIED}
@@ -66,7 +104,7 @@ class Sweep:
             try:
                 follow(pointer, until)
             except Exception as error:  # noqa: BLE001 - a fault of one job is no reason to fail the tick
-                tell(events.JOB_NEGLECTED, pointer=pointer.id, error=told(error), at=place(error))
+                tell(events.JOB_NEGLECTED, pointer=pointer.id, error=describe_error(error), at=place(error))
 
         return follow_alone
 
@@ -118,7 +156,7 @@ class Sweep:
             return
         # Only its publisher has the transactions. Whoever accepts the submission after all takes the problem away.
         tell(events.JOB_PLANLESS, job=job.job, silent_seconds=round((now - job.accepted_at).total_seconds()))
-        if (noted := forsaken(job)) is not job and commit(self.ledger, noted) is None:
+        if (noted := note_missing_plan(job)) is not job and commit(self.ledger, noted) is None:
             tell(events.JOB_MOVED, job=job.job)
 
     def _put_again(self, job: Job, now: datetime, until: float) -> None:
@@ -126,7 +164,7 @@ class Sweep:
         put = self.dispatcher.put_again(job, overdue(job, ended, now, self.overdue))
         silent = now - (job.progressed_at or job.accepted_at)
         tell(events.JOB_OVERDUE, job=job.job, chunks=put, silent_seconds=round(silent.total_seconds()))
-        noted = commit(self.ledger, nudged(job, now))
+        noted = commit(self.ledger, note_put_again(job, now))
         if noted is None:
             # Somebody made progress meanwhile, which says more than our note would have.
             tell(events.JOB_MOVED, job=job.job)

@@ -15,11 +15,9 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 
-from shared.answers import expecting_an_answer
+from shared.azure import expecting_an_answer
 from shared.errors import ContentionError, FencedOffError, FinishRefusedError
-from shared.ledger.entities import Entity, entity_size, guarded
-from shared.ledger.ledger import MOST_ROWS
-from shared.ledger.table_ledger import LOST_RACE, MOST_TRANSACTION_BYTES, error_code
+from shared.ledger import LOST_RACE, MOST_ROWS, MOST_TRANSACTION_BYTES, Entity, check_limits, entity_size, error_code
 from shared.workloads import Total
 
 #: No account's key begins so.
@@ -45,14 +43,14 @@ class Fence:
 
 def account_key(account: str) -> str:
     """Return an account's row key: injective, and of characters that every key may have."""
-    escaped = "".join(_escaped(character) for character in account) or "_E"
+    escaped = "".join(_escape(character) for character in account) or "_E"
     if len(escaped) <= _LONGEST_KEY:
         return escaped
     # An escape is a lower-case letter after an underscore or hexadecimal digits in capitals, so this is neither.
     return "_h" + sha256(account.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if _SAFE.fullmatch(character):
         return character
     return "".join(f"_{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
@@ -72,13 +70,13 @@ class TotalsTable:
                 return found
             if found is not None and found.revision > revision:
                 raise FencedOffError(f"job {job!r} has a newer revision than {revision}: this one ends here")
-            if (taken := self._moved(job, found, Fence(revision, 0), [])) is not None:
+            if (taken := self._try_move_fence(job, found, Fence(revision, 0), [])) is not None:
                 return taken
         raise ContentionError(f"could not take the totals of job {job!r}: others took them {_ATTEMPTS} times in a row")
 
     def write(self, job: str, fence: Fence, rows: Sequence[Entity]) -> Fence:
         """Write rows and return the fence after them; another finisher of this revision may have been first."""
-        moved = self._moved(job, fence, replace(fence, written=fence.written + len(rows)), rows)
+        moved = self._try_move_fence(job, fence, replace(fence, written=fence.written + len(rows)), rows)
         if moved is not None:
             return moved
         found = self._read(job)
@@ -86,7 +84,7 @@ class TotalsTable:
             raise FencedOffError(f"job {job!r} has a newer revision than {fence.revision}: this one ends here")
         return found
 
-    def _moved(self, job: str, before: Fence | None, after: Fence, rows: Sequence[Entity]) -> Fence | None:
+    def _try_move_fence(self, job: str, before: Fence | None, after: Fence, rows: Sequence[Entity]) -> Fence | None:
         after = replace(after, nonce=uuid.uuid4().hex)
         entity = {"PartitionKey": job, "RowKey": FENCE_KEY, "revision": after.revision, "written": after.written}
         entity["nonce"] = after.nonce
@@ -138,7 +136,7 @@ class TotalsWriter:
 
     def write(self, total: Total) -> None:
         """Add one row."""
-        row = guarded(_row(self._job, self._revision, total))
+        row = check_limits(_row(self._job, self._revision, total))
         if row["RowKey"] in self._accounts:
             raise FinishRefusedError(
                 f"job {self._job!r} has two totals for account {total.account[:100]!r}: let the workload merge them"

@@ -1,5 +1,22 @@
-"""Pre-warming: instances that are there before a gate opens, which no tuning inside the app can bring about.
+"""Pre-warming: instances that are ready before a gate opens.
 
-Reading order: `plan` (how many of which function, and their price), `words` (the same for the Azure CLI and for Bicep),
-`resource_manager` (sends it, for who asks for that).
+Reading order: `instances` (how many of which function, and their price), `resource_manager` (look, send, look again).
 """
+
+from shared.scaling.instances import HeldVolume, InstancePlan, InstanceRequest, chunk_seconds, plan
+from shared.scaling.resource_manager import PUBLIC, ResourceManager, Site, az_commands, bicep_parameters, prepare, send
+
+__all__ = [
+    "PUBLIC",
+    "HeldVolume",
+    "InstancePlan",
+    "InstanceRequest",
+    "ResourceManager",
+    "Site",
+    "az_commands",
+    "bicep_parameters",
+    "chunk_seconds",
+    "plan",
+    "prepare",
+    "send",
+]

@@ -7,20 +7,19 @@ An event whose remedy is empty heals by itself. `docs/operating.md` shows this l
 from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Final
 
-from shared.telemetry.event import Alert, Event, Severity
+from shared.telemetry.log import Alert, LogEvent, Severity
 
 #: A gate that is opened once a day holds its work for less; anything older was forgotten or misspelt.
 HELD_TOO_LONG_HOURS: Final = 26
-
 # --- jobs ---
 
-SUBMISSION_ACCEPTED: Final = Event(
+SUBMISSION_ACCEPTED: Final = LogEvent(
     name="sluice.submission.accepted",
     level=INFO,
     fields=("message_id", "outcome"),
     meaning="a submission was accepted: its job is dispatched, held behind its gate, or known already",
 )
-JOB_OVERDUE: Final = Event(
+JOB_OVERDUE: Final = LogEvent(
     name="sluice.job.overdue",
     level=WARNING,
     fields=("job", "chunks", "silent_seconds"),
@@ -28,7 +27,7 @@ JOB_OVERDUE: Final = Event(
     remedy="once is a lost message; again for the same job: look for failing instances, and at `sluice jobs show JOB`",
     alert=Alert(severity=Severity.WARNING),
 )
-JOB_PLANLESS: Final = Event(
+JOB_PLANLESS: Final = LogEvent(
     name="sluice.job.planless",
     level=ERROR,
     fields=("job", "silent_seconds"),
@@ -36,7 +35,7 @@ JOB_PLANLESS: Final = Event(
     remedy="send the submission again under the same job id; it counts once. If it comes back: the log of accept_submission",
     alert=Alert(severity=Severity.ERROR),
 )
-JOB_LATE: Final = Event(
+JOB_LATE: Final = LogEvent(
     name="sluice.job.late",
     level=WARNING,
     fields=("job", "risk", "deadline", "predicted", "state"),
@@ -44,20 +43,20 @@ JOB_LATE: Final = Event(
     remedy="`sluice jobs show JOB`: open the gate that it waits for, look for failing instances, or allow more of them",
     alert=Alert(severity=Severity.WARNING),
 )
-PAYLOAD_REMOVED: Final = Event(
+PAYLOAD_REMOVED: Final = LogEvent(
     name="sluice.payload.removed",
     level=INFO,
     fields=("blob", "size", "written_at"),
     meaning="a payload was removed whose submission never came: it is older than the retention and nothing names it",
 )
-ORPHANS_POSTPONED: Final = Event(
+ORPHANS_POSTPONED: Final = LogEvent(
     name="sluice.orphans.postponed",
     level=WARNING,
     fields=(),
     meaning="no payload is removed today, because a submission has waited for more than a day and may name any of them",
     remedy="look why submissions are not accepted: `sluice doctor`, then the log of accept_submission",
 )
-JOB_NEGLECTED: Final = Event(
+JOB_NEGLECTED: Final = LogEvent(
     name="sluice.job.neglected",
     level=ERROR,
     fields=("pointer", "error", "at"),
@@ -65,13 +64,13 @@ JOB_NEGLECTED: Final = Event(
     remedy="look at the error: storage that is away, or a row of the ledger that cannot be read",
     alert=Alert(severity=Severity.WARNING),
 )
-JOB_MOVED: Final = Event(
+JOB_MOVED: Final = LogEvent(
     name="sluice.job.moved",
     level=INFO,
     fields=("job",),
     meaning="a job made progress while the tick was about to note that it did not",
 )
-JOB_PAUSED: Final = Event(
+JOB_PAUSED: Final = LogEvent(
     name="sluice.job.paused",
     level=ERROR,
     fields=("job", "revision", "reason"),
@@ -79,7 +78,7 @@ JOB_PAUSED: Final = Event(
     remedy="`sluice jobs show JOB` says why; correct the cause, replay what is parked, then `sluice jobs resume JOB`",
     alert=Alert(severity=Severity.ERROR),
 )
-JOB_FINISHED: Final = Event(
+JOB_FINISHED: Final = LogEvent(
     name="sluice.job.finished",
     level=INFO,
     fields=(
@@ -97,7 +96,7 @@ JOB_FINISHED: Final = Event(
     ),
     meaning="a revision of a job is finished: its items by how they ended, its time, and its chunks' work and requests by cause",
 )
-JOB_UNBALANCED: Final = Event(
+JOB_UNBALANCED: Final = LogEvent(
     name="sluice.job.unbalanced",
     level=ERROR,
     fields=("job", "revision"),
@@ -105,16 +104,15 @@ JOB_UNBALANCED: Final = Event(
     remedy="`sluice jobs show JOB` says what differs: ask the publisher whether the declared counts and sums are right",
     alert=Alert(severity=Severity.ERROR),
 )
-FINISH_IGNORED: Final = Event(
+FINISH_IGNORED: Final = LogEvent(
     name="sluice.finish.ignored",
     level=INFO,
     fields=("job", "revision", "state"),
     meaning="a finish message came too late or twice",
 )
-
 # --- results ---
 
-RESULT_PARKED: Final = Event(
+RESULT_PARKED: Final = LogEvent(
     name="sluice.result.parked",
     level=WARNING,
     fields=("job", "reason", "message_id"),
@@ -122,7 +120,7 @@ RESULT_PARKED: Final = Event(
     remedy="find out who else sends to the queue of results; `sluice parked list` shows it",
     alert=Alert(severity=Severity.WARNING),
 )
-RESULTS_UNCREDITED: Final = Event(
+RESULTS_UNCREDITED: Final = LogEvent(
     name="sluice.results.uncredited",
     level=ERROR,
     fields=("job", "results", "error", "at"),
@@ -130,16 +128,15 @@ RESULTS_UNCREDITED: Final = Event(
     remedy="look at the error; restore the job's rows where they are damaged, then `sluice parked replay`",
     alert=Alert(severity=Severity.ERROR),
 )
-RESULTS_DROPPED: Final = Event(
+RESULTS_DROPPED: Final = LogEvent(
     name="sluice.results.dropped",
     level=INFO,
     fields=("job", "results"),
     meaning="results came for a job whose retention is over",
 )
-
 # --- parked ---
 
-MESSAGE_PARKED: Final = Event(
+MESSAGE_PARKED: Final = LogEvent(
     name="sluice.message.parked",
     level=WARNING,
     fields=("job", "key", "stage", "reason", "fingerprint"),
@@ -147,7 +144,7 @@ MESSAGE_PARKED: Final = Event(
     remedy="`sluice parked list` groups by cause; correct it, then `sluice parked replay FINGERPRINT` or `discard`",
     alert=Alert(severity=Severity.WARNING),
 )
-POISON_DRAINED: Final = Event(
+POISON_DRAINED: Final = LogEvent(
     name="sluice.poison.drained",
     level=ERROR,
     fields=("queue", "messages"),
@@ -155,7 +152,7 @@ POISON_DRAINED: Final = Event(
     remedy="find in the log why instances end or time out, then `sluice parked replay`",
     alert=Alert(severity=Severity.ERROR),
 )
-POISON_KEPT: Final = Event(
+POISON_KEPT: Final = LogEvent(
     name="sluice.poison.kept",
     level=ERROR,
     fields=("queue", "error", "at"),
@@ -163,7 +160,7 @@ POISON_KEPT: Final = Event(
     remedy="look at the error; the tick tries again each quarter of an hour, and the message expires after seven days",
     alert=Alert(severity=Severity.ERROR),
 )
-PARKED_BY_BYTES: Final = Event(
+PARKED_BY_BYTES: Final = LogEvent(
     name="sluice.message.odd",
     level=ERROR,
     fields=("key", "error", "at"),
@@ -171,17 +168,16 @@ PARKED_BY_BYTES: Final = Event(
     remedy="find out who sent it: `sluice parked list`; tell the project, no message should do that",
     alert=Alert(severity=Severity.WARNING),
 )
-
 # --- rooms ---
 
-ROOM_REMADE: Final = Event(
+ROOM_REMADE: Final = LogEvent(
     name="sluice.room.remade",
     level=WARNING,
     fields=("container",),
     meaning="the container of a room was gone, so one of its publishers deleted it; it was made again, empty",
     remedy="ask its publishers; what they publish again counts once, and what was parked for it can then be replayed",
 )
-ROOM_UNREAD: Final = Event(
+ROOM_UNREAD: Final = LogEvent(
     name="sluice.room.unread",
     level=ERROR,
     fields=("queue", "messages"),
@@ -189,16 +185,15 @@ ROOM_UNREAD: Final = Event(
     remedy="name its room in SLUICE_ROOMS again until the queue is empty, then delete queue, poison queue and container",
     alert=Alert(severity=Severity.ERROR),
 )
-
 # --- gates ---
 
-GATE_RELEASED: Final = Event(
+GATE_RELEASED: Final = LogEvent(
     name="sluice.gate.released",
     level=INFO,
     fields=("gate", "epoch", "put", "seen_by", "lag_seconds"),
     meaning="work that was held behind a gate was put on its queue",
 )
-GATE_HOLDING: Final = Event(
+GATE_HOLDING: Final = LogEvent(
     name="sluice.gate.holding",
     level=INFO,
     fields=("gate", "hours"),
@@ -206,7 +201,7 @@ GATE_HOLDING: Final = Event(
     remedy="`sluice gate list`: open it, or find out who misspelt its name",
     alert=Alert(severity=Severity.WARNING, where=f"todouble(fields.hours) >= {HELD_TOO_LONG_HOURS}"),
 )
-GATE_UNSERVED: Final = Event(
+GATE_UNSERVED: Final = LogEvent(
     name="sluice.gate.unserved",
     level=ERROR,
     fields=("gate", "error", "at"),
@@ -214,13 +209,13 @@ GATE_UNSERVED: Final = Event(
     remedy="look at the error: storage that is away, or `sluice gate status GATE` says that its blob cannot be read",
     alert=Alert(severity=Severity.ERROR),
 )
-HELD_UNDISPATCHED: Final = Event(
+HELD_UNDISPATCHED: Final = LogEvent(
     name="sluice.held.undispatched",
     level=WARNING,
     fields=("gate", "entry", "queue", "error"),
     meaning="held work that may start could not be put on its queue, or a held job not be started; the next tick tries again",
 )
-HELD_UNREADABLE: Final = Event(
+HELD_UNREADABLE: Final = LogEvent(
     name="sluice.held.unreadable",
     level=ERROR,
     fields=("gate", "entry"),
@@ -228,55 +223,54 @@ HELD_UNREADABLE: Final = Event(
     remedy="look at the row in the table `held`: write it anew, or remove it; a job of its name goes on by itself",
     alert=Alert(severity=Severity.ERROR),
 )
-HELD_STRANGE: Final = Event(
+HELD_STRANGE: Final = LogEvent(
     name="sluice.held.strange",
     level=WARNING,
     fields=("gate", "entry"),
     meaning="what was held names a job that does not wait behind this gate, or none at all; it is removed",
     remedy="`sluice jobs show ENTRY`: a job that is there goes on by itself, behind its own gate",
 )
-SIGNAL_REFUSED: Final = Event(
+SIGNAL_REFUSED: Final = LogEvent(
     name="sluice.signal.refused",
     level=WARNING,
     fields=(),
     meaning="a signal on the bus names no gate and no job",
     remedy="find out who else sends to the topic of signals",
 )
-SIGNAL_UNSERVED: Final = Event(
+SIGNAL_UNSERVED: Final = LogEvent(
     name="sluice.signal.unserved",
     level=WARNING,
     fields=("gate", "job", "error"),
     meaning="what a signal hints at could not be done at once; the tick does it",
 )
-SIGNAL_UNSENT: Final = Event(
+SIGNAL_UNSENT: Final = LogEvent(
     name="sluice.signal.unsent",
     level=WARNING,
     fields=("gate", "epoch"),
     meaning="a gate was opened and nobody could be told; everybody finds it by polling",
 )
-LISTENER_POLLING: Final = Event(
+LISTENER_POLLING: Final = LogEvent(
     name="sluice.listener.polling",
     level=WARNING,
     fields=("reason",),
     meaning="a worker finds releases by polling only",
     remedy="look at the reason: no bus, no free subscription, or no answer",
 )
-FLAG_UNREAD: Final = Event(
+FLAG_UNREAD: Final = LogEvent(
     name="sluice.flag.unread",
     level=WARNING,
     fields=("gate",),
     meaning="a worker that waits for a gate could not read it and will look again",
 )
-RECEIPT_UNWRITTEN: Final = Event(
+RECEIPT_UNWRITTEN: Final = LogEvent(
     name="sluice.receipt.unwritten",
     level=WARNING,
     fields=("gate", "epoch"),
     meaning="a release has no receipt; nobody waits for one",
 )
-
 # --- the tick and the outbox ---
 
-TICK_FAILED: Final = Event(
+TICK_FAILED: Final = LogEvent(
     name="sluice.tick.failed",
     level=ERROR,
     fields=("error", "at"),
@@ -284,13 +278,13 @@ TICK_FAILED: Final = Event(
     remedy="look at the error; again and again: what was lost on the way stays lost until it is gone",
     alert=Alert(severity=Severity.ERROR),
 )
-OUTBOX_UNSENT: Final = Event(
+OUTBOX_UNSENT: Final = LogEvent(
     name="sluice.outbox.unsent",
     level=WARNING,
     fields=("job", "error"),
     meaning="a job is finished and nobody could be told; the tick sends it",
 )
-OUTBOX_LATE: Final = Event(
+OUTBOX_LATE: Final = LogEvent(
     name="sluice.outbox.late",
     level=WARNING,
     fields=("job", "late_seconds"),
@@ -298,81 +292,78 @@ OUTBOX_LATE: Final = Event(
     remedy="again for the same job: look whether Service Bus answers (`sluice doctor`)",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 600"),
 )
-
 # --- the listener of work queues ---
 
-MESSAGE_UNSETTLED: Final = Event(
+MESSAGE_UNSETTLED: Final = LogEvent(
     name="sluice.message.unsettled",
     level=WARNING,
     fields=("queue", "message_id", "what", "error"),
     meaning="a message could not be deleted, kept hidden or given back, so it may be delivered once more",
 )
-MESSAGE_FAILED: Final = Event(
+MESSAGE_FAILED: Final = LogEvent(
     name="sluice.message.failed",
     level=WARNING,
     fields=("queue", "message_id", "delivery", "error", "at"),
     meaning="a message of a work queue failed in push mode or in a worker; it is tried again after half a minute",
     remedy="nothing while it is one: it is parked with its reason where trying again is of no use",
 )
-RECEIVE_FAILED: Final = Event(
+RECEIVE_FAILED: Final = LogEvent(
     name="sluice.receive.failed",
     level=WARNING,
     fields=("error",),
     meaning="a work queue did not answer a task in push mode or in a worker; it is asked again",
     remedy="look at the storage account if it does not end",
 )
-TASK_FAILED: Final = Event(
+TASK_FAILED: Final = LogEvent(
     name="sluice.task.failed",
     level=ERROR,
     fields=("error", "at"),
     meaning="a dequeue task ended by an error that is not one message's; another takes its place",
     remedy="look at the error: storage that is away, or a workload that ends its thread",
 )
-TASK_REFUSED: Final = Event(
+TASK_REFUSED: Final = LogEvent(
     name="sluice.task.refused",
     level=WARNING,
     fields=("active",),
     meaning="the process has no thread left for another dequeue task; those that run go on",
     remedy="lower the rules' tasks for one process, or give it more memory",
 )
-LISTENER_OBSERVER_FAILED: Final = Event(
+LISTENER_OBSERVER_FAILED: Final = LogEvent(
     name="sluice.listener.observer.failed",
     level=ERROR,
     fields=("error", "at"),
     meaning="an observer of a queue listener raised an error",
     remedy="correct the observer",
 )
-
-PERMIT_FOLLOWED: Final = Event(
+PERMIT_FOLLOWED: Final = LogEvent(
     name="sluice.permit.followed",
     level=INFO,
     fields=("slot", "outcome"),
     meaning="an instance was woken and its tasks have ended: gave up, handed over, taken, or beyond the cap",
 )
-PERMIT_REFUSED: Final = Event(
+PERMIT_REFUSED: Final = LogEvent(
     name="sluice.permit.refused",
     level=WARNING,
     fields=("bytes",),
     meaning="a signal of the kind work is no permit, and nothing was done about it",
     remedy="look who may send on the topic signals",
 )
-PERMIT_UNANSWERED: Final = Event(
+PERMIT_UNANSWERED: Final = LogEvent(
     name="sluice.permit.unanswered",
     level=WARNING,
     fields=("slot", "error"),
     meaning="storage did not answer an instance that was woken; the tick wakes another",
 )
-PERMITS_UNSENT: Final = Event(
+PERMITS_UNSENT: Final = LogEvent(
     name="sluice.permits.unsent",
     level=WARNING,
     fields=("permits", "error"),
     meaning="nobody could be woken for work; the tick wakes somebody while the queues have messages",
     remedy="look at the error: a bus or a storage account that is away",
 )
-
 # --- concurrency ---
 
-CONCURRENCY_DECIDED: Final = Event(
+CONCURRENCY_DECIDED: Final = LogEvent(
     name="sluice.concurrency.decided",
     level=INFO,
     fields=("tasks", "binding", "reason"),
@@ -380,7 +371,7 @@ CONCURRENCY_DECIDED: Final = Event(
     remedy="when it is the budget: raise SLUICE_BUDGET_PER_DAY, or let the work wait for tomorrow's",
     alert=Alert(severity=Severity.WARNING, where='tostring(fields.binding) == "budget"'),
 )
-WORK_WAITING: Final = Event(
+WORK_WAITING: Final = LogEvent(
     name="sluice.work.waiting",
     level=WARNING,
     fields=("oldest_seconds", "depth"),
@@ -388,7 +379,7 @@ WORK_WAITING: Final = Event(
     remedy="`sluice tune explain` says which term holds the fleet back; or no instance runs: look for errors at its start",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.oldest_seconds) >= 3600"),
 )
-RULES_UNREADABLE: Final = Event(
+RULES_UNREADABLE: Final = LogEvent(
     name="sluice.rules.unreadable",
     level=ERROR,
     fields=("problems",),
@@ -396,44 +387,40 @@ RULES_UNREADABLE: Final = Event(
     remedy="correct them by `sluice tune rules put FILE`, which says what is wrong and on which line",
     alert=Alert(severity=Severity.WARNING),
 )
-FLEET_UNREAD: Final = Event(
+FLEET_UNREAD: Final = LogEvent(
     name="sluice.fleet.unread",
     level=WARNING,
     fields=("error",),
     meaning="a process could not look how many tasks may run; it goes on by what it knew",
 )
-
 # --- usage ---
 
-USAGE_UNNOTED: Final = Event(
+USAGE_UNNOTED: Final = LogEvent(
     name="sluice.usage.unnoted",
     level=DEBUG,
     fields=("error",),
     meaning="what this process requested could not be noted; the next note has it all",
 )
-
 # --- spans ---
 
-SPAN_ENDED: Final = Event(
+SPAN_ENDED: Final = LogEvent(
     name="sluice.span.ended",
     level=INFO,
     fields=("span", "trace", "id", "parent", "ms", "links", "failed", "about"),
     meaning="a piece of work ended; only with SLUICE_TELEMETRY=print",
 )
-
 # --- ids ---
 
-IDS_REFILL_FAILED: Final = Event(
+IDS_REFILL_FAILED: Final = LogEvent(
     name="sluice.ids.refill.failed",
     level=WARNING,
     fields=("node", "error"),
     meaning="the next block of ids could not be reserved; it is tried again",
 )
-IDS_CLOSE_FAILED: Final = Event(
+IDS_CLOSE_FAILED: Final = LogEvent(
     name="sluice.ids.close.failed",
     level=WARNING,
     fields=("node", "error"),
     meaning="ids that were not used could not be given back: they are a gap",
 )
-
-EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, Event))
+EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, LogEvent))

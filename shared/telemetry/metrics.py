@@ -1,15 +1,42 @@
 """The catalogue of metrics; `docs/operating.md` shows it as a table.
 
 They count work, which may be done twice; what came of a job is in the ledger, exactly.
+
+One metric, in the words of the catalogue.
 """
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from shared.telemetry.metric import Kind, Metric
+
+class Instrument(StrEnum):
+    """What becomes of the values of a metric."""
+
+    #: They are added up.
+    COUNTER = "counter"
+    #: They are counted by how large they are.
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A number that the app tells."""
+
+    name: str
+    kind: Instrument
+    #: As UCUM writes it; what is counted stands in braces.
+    unit: str
+    #: What the values are told apart by.
+    attributes: tuple[str, ...] = ()
+    meaning: str
+    #: What a person does when it looks wrong.
+    remedy: str
+
 
 SUBMISSIONS: Final = Metric(
     name="sluice.submissions",
-    kind=Kind.COUNTER,
+    kind=Instrument.COUNTER,
     unit="{submission}",
     attributes=("outcome",),
     meaning="submissions by what became of them: dispatched, held, duplicate",
@@ -17,7 +44,7 @@ SUBMISSIONS: Final = Metric(
 )
 CHUNKS: Final = Metric(
     name="sluice.chunks",
-    kind=Kind.COUNTER,
+    kind=Instrument.COUNTER,
     unit="{chunk}",
     attributes=("workload", "outcome"),
     meaning="chunks by what became of a delivery: done, found (its result was there already), parked",
@@ -25,7 +52,7 @@ CHUNKS: Final = Metric(
 )
 CHUNK_SECONDS: Final = Metric(
     name="sluice.chunk.duration",
-    kind=Kind.HISTOGRAM,
+    kind=Instrument.HISTOGRAM,
     unit="s",
     attributes=("workload",),
     meaning="from the begin of a chunk's work until its result is stored",
@@ -33,7 +60,7 @@ CHUNK_SECONDS: Final = Metric(
 )
 TRANSACTIONS: Final = Metric(
     name="sluice.transactions",
-    kind=Kind.COUNTER,
+    kind=Instrument.COUNTER,
     unit="{transaction}",
     attributes=("workload", "outcome"),
     meaning="transactions that chunks worked on, accepted or rejected",
@@ -41,7 +68,7 @@ TRANSACTIONS: Final = Metric(
 )
 CLOSE_LOOKS: Final = Metric(
     name="sluice.transactions.close_looks",
-    kind=Kind.COUNTER,
+    kind=Instrument.COUNTER,
     unit="{transaction}",
     attributes=("workload",),
     meaning="transactions that were read one by one, since their layout was not one of those seen last",
@@ -49,21 +76,21 @@ CLOSE_LOOKS: Final = Metric(
 )
 SETTLED: Final = Metric(
     name="sluice.settle.results",
-    kind=Kind.HISTOGRAM,
+    kind=Instrument.HISTOGRAM,
     unit="{result}",
     meaning="results that one table transaction credited",
     remedy="always one although many chunks end: the bus delivers one by one; look at maxMessageBatchSize",
 )
 RACES: Final = Metric(
     name="sluice.settle.races",
-    kind=Kind.COUNTER,
+    kind=Instrument.COUNTER,
     unit="{transaction}",
     meaning="table transactions that were refused because another settler was first",
     remedy="as many as settled groups: fewer instances of settle_results",
 )
 JOBS: Final = Metric(
     name="sluice.jobs",
-    kind=Kind.COUNTER,
+    kind=Instrument.COUNTER,
     unit="{job}",
     attributes=("workload", "state"),
     meaning="revisions of jobs by how they were finished",
@@ -71,7 +98,7 @@ JOBS: Final = Metric(
 )
 JOB_SECONDS: Final = Metric(
     name="sluice.job.duration",
-    kind=Kind.HISTOGRAM,
+    kind=Instrument.HISTOGRAM,
     unit="s",
     attributes=("workload",),
     meaning="from a job's first chunk on its queue until its outputs are written",
@@ -79,7 +106,7 @@ JOB_SECONDS: Final = Metric(
 )
 JOB_WAITED: Final = Metric(
     name="sluice.job.wait",
-    kind=Kind.HISTOGRAM,
+    kind=Instrument.HISTOGRAM,
     unit="s",
     attributes=("workload",),
     meaning="from the acceptance of a job until its first chunk is put, its gate included",
@@ -87,11 +114,10 @@ JOB_WAITED: Final = Metric(
 )
 RELEASE_LAG: Final = Metric(
     name="sluice.release.lag",
-    kind=Kind.HISTOGRAM,
+    kind=Instrument.HISTOGRAM,
     unit="s",
     attributes=("seen_by",),
     meaning="from the opening of a gate until its held work was put",
     remedy="seen by poll only: signals do not arrive; `sluice gate status GATE` and the namespace say why",
 )
-
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))

@@ -13,10 +13,8 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Counter, Histogram
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from shared.telemetry.failure import told
-from shared.telemetry.metric import Kind, Metric
-from shared.telemetry.spans import Piece
-from shared.telemetry.telemetry import context_of
+from shared.telemetry.log import Piece, context_of, describe_error
+from shared.telemetry.metrics import Instrument, Metric
 
 SCOPE: Final = "sluice"
 #: An attribute is found among those of other libraries by this.
@@ -41,7 +39,7 @@ class OtelTelemetry:
             context=_within(parent),
             kind=SpanKind.PRODUCER if piece is Piece.PUBLISH else SpanKind.CONSUMER,
             links=[Link(led) for link in links if (led := _read(link)) is not None],
-            attributes=_prefixed(attributes),
+            attributes=_add_prefix(attributes),
             # The library would keep the words of an exception, which may quote a payload.
             record_exception=False,
             set_status_on_exception=False,
@@ -49,7 +47,7 @@ class OtelTelemetry:
             try:
                 yield
             except BaseException as error:
-                opened.set_status(Status(StatusCode.ERROR, told(error)))
+                opened.set_status(Status(StatusCode.ERROR, describe_error(error)))
                 raise
 
     def current(self) -> str | None:
@@ -63,12 +61,12 @@ class OtelTelemetry:
         """Add to a counter, or a value to a histogram."""
         instrument = self._instrument(metric)
         if isinstance(instrument, Histogram):
-            instrument.record(number, _prefixed(attributes))
+            instrument.record(number, _add_prefix(attributes))
         else:
-            instrument.add(number, _prefixed(attributes))
+            instrument.add(number, _add_prefix(attributes))
 
     def _make(self, metric: Metric) -> Counter | Histogram:
-        make = self._meter.create_counter if metric.kind is Kind.COUNTER else self._meter.create_histogram
+        make = self._meter.create_counter if metric.kind is Instrument.COUNTER else self._meter.create_histogram
         return make(metric.name, metric.unit, metric.meaning)
 
 
@@ -84,5 +82,5 @@ def _read(text: str | None) -> SpanContext | None:
     return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
 
 
-def _prefixed(attributes: dict[str, Any]) -> dict[str, Any]:
+def _add_prefix(attributes: dict[str, Any]) -> dict[str, Any]:
     return {f"{_PREFIX}{name}": value for name, value in attributes.items() if value is not None}

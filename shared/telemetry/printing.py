@@ -6,7 +6,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from shared.telemetry import events
-from shared.telemetry.event import tell
+from shared.telemetry.log import tell
 from shared.telemetry.otel import OtelTelemetry
 
 

@@ -1,1 +1,58 @@
-"""What a job costs: every billable request, counted where it is sent, by cause."""
+"""The cost of a job: every billable request, counted where it is sent, by cause.
+
+Reading order: `prices`, `bill`, `job_bill` (one job), `month` (an idle day, a month to come), `budget`, `diary`.
+"""
+
+from shared.usage.bill import Bill, price, useful
+from shared.usage.budget import DayBudget
+from shared.usage.diary import MOST_UNNOTED, Diary, keep, read_day
+from shared.usage.job_bill import REQUESTS_OF_A_MESSAGE, TAKEN_AT_ONCE, JobBill, bill_of
+from shared.usage.month import (
+    CHUNKS_A_TABLE_REQUEST,
+    DAY,
+    MONTH,
+    OF_A_CHUNK,
+    Asker,
+    Installation,
+    Month,
+    Who,
+    WorkVolume,
+    demand_of_arrivals,
+    demand_of_jobs,
+    forecast_month,
+    idle_day,
+)
+from shared.usage.prices import BUILT_IN, MILLION, Functions, Prices, load
+
+__all__ = [
+    "BUILT_IN",
+    "CHUNKS_A_TABLE_REQUEST",
+    "DAY",
+    "MILLION",
+    "MONTH",
+    "MOST_UNNOTED",
+    "OF_A_CHUNK",
+    "REQUESTS_OF_A_MESSAGE",
+    "TAKEN_AT_ONCE",
+    "Asker",
+    "Bill",
+    "DayBudget",
+    "Diary",
+    "Functions",
+    "Installation",
+    "JobBill",
+    "Month",
+    "Prices",
+    "Who",
+    "WorkVolume",
+    "bill_of",
+    "demand_of_arrivals",
+    "demand_of_jobs",
+    "forecast_month",
+    "idle_day",
+    "keep",
+    "load",
+    "price",
+    "read_day",
+    "useful",
+]

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from shared.ledger.records import Job
-from shared.usage.bill import Bill, Charge, Usage, price, useful
+from shared.azure import Charge, RequestCounts
+from shared.ledger import Job
+from shared.usage.bill import Bill, price, useful
 from shared.usage.prices import Prices
 
 #: Put, get and delete: what one message costs at least; and when 32 are taken with one request.
@@ -72,19 +73,19 @@ class JobBill:
 def bill_of(job: Job, prices: Prices) -> JobBill:
     """Return the bill of a job as its row stands."""
     parts = (
-        BillPart("metered", "", price(metered(job), prices)),
+        BillPart("metered", "", price(count_requests(job), prices)),
         # The host's requests for its messages and results, which only Azure counts: from their number.
-        BillPart("calculated", " (calculated)", price(taken(job.done + job.parked_chunks), prices)),
+        BillPart("calculated", " (calculated)", price(take_counts(job.done + job.parked_chunks), prices)),
     )
     return JobBill(job, prices, parts)
 
 
-def metered(job: Job) -> Usage:
+def count_requests(job: Job) -> RequestCounts:
     """Return what the job's stages counted."""
     return {Charge.parse(text): number for text, number in job.requests.items()}
 
 
-def taken(chunks: int) -> Usage:
+def take_counts(chunks: int) -> RequestCounts:
     """Return what it takes to take the messages of so many chunks off their queue, and their results over the bus."""
     messages = chunks + OTHER_MESSAGES
     gets = -(-chunks // HOST_TAKES) + OTHER_MESSAGES

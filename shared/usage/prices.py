@@ -16,7 +16,7 @@ BUILT_IN: Final = Path(__file__).with_name("prices.json")
 STORAGE_UNIT, MILLION = 10_000, 1_000_000
 
 
-class Bus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BusPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A namespace of the tier Standard: a fixed charge a month, and operations by the million, cheaper the more."""
 
     month: Decimal
@@ -72,7 +72,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     proof: str
     #: What 10,000 requests of each meter cost.
     requests: dict[str, Decimal]
-    bus: Bus
+    bus: BusPrices
     functions: Functions
     logs: Logs
 

@@ -3,6 +3,19 @@
 A workload needs this package and nothing else of Sluice; docs/workloads.md writes one from scratch.
 """
 
-from shared.workloads.workload import Line, Rejected, Total, Workload
+from shared.workloads.registry import Workloads, calling, items_of
+from shared.workloads.run import Rejection, run_lines
+from shared.workloads.workload import AnyWorkload, Line, Rejected, Total, Workload
 
-__all__ = ["Line", "Rejected", "Total", "Workload"]
+__all__ = [
+    "AnyWorkload",
+    "Line",
+    "Rejected",
+    "Rejection",
+    "Total",
+    "Workload",
+    "Workloads",
+    "calling",
+    "items_of",
+    "run_lines",
+]

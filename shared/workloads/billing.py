@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from msgspec import Struct, field
 
-from shared.workloads import Line, Rejected, Total
+from shared.workloads.workload import Line, Rejected, Total
 
 #: The smallest unit of each currency, to which a charge is rounded.
 UNITS: Final = MappingProxyType({"EUR": Decimal("0.01"), "JPY": Decimal(1), "KWD": Decimal("0.001")})
@@ -35,7 +35,7 @@ class Tier:
     rate: Decimal
 
 
-class Plan:
+class Tariff:
     """A price list: what is used within a tier costs the tier's rate, the first units the first tier's."""
 
     def __init__(self, currency: str, *tiers: tuple[str | None, str]) -> None:
@@ -55,18 +55,18 @@ class Plan:
             previous, below = tier.rate, tier.up_to or below
 
 
-PLANS: Final[Mapping[str, Plan]] = MappingProxyType(
+PLANS: Final[Mapping[str, Tariff]] = MappingProxyType(
     {
-        "basic": Plan("EUR", ("100", "0.05"), ("1000", "0.035"), (None, "0.02")),
-        "standard": Plan("EUR", ("1000", "0.0275"), ("10000", "0.0180"), (None, "0.0095")),
-        "premium": Plan("EUR", (None, "0.00815")),
-        "nippon": Plan("JPY", ("500", "7.25"), (None, "4.5")),
-        "gulf": Plan("KWD", ("250", "0.0125"), ("2500", "0.0095"), (None, "0.0061")),
+        "basic": Tariff("EUR", ("100", "0.05"), ("1000", "0.035"), (None, "0.02")),
+        "standard": Tariff("EUR", ("1000", "0.0275"), ("10000", "0.0180"), (None, "0.0095")),
+        "premium": Tariff("EUR", (None, "0.00815")),
+        "nippon": Tariff("JPY", ("500", "7.25"), (None, "4.5")),
+        "gulf": Tariff("KWD", ("250", "0.0125"), ("2500", "0.0095"), (None, "0.0061")),
     }
 )
 
 
-class Usage(Struct, frozen=True, gc=False):
+class UsageRecord(Struct, frozen=True, gc=False):
     """One transaction: so much of something was used by an account on a plan."""
 
     account: str
@@ -89,18 +89,18 @@ class Invoices(Struct):
 
 
 #: Account, currency, quantity and amount.
-Charge = tuple[str, str, Decimal, Decimal]
+UsageCharge = tuple[str, str, Decimal, Decimal]
 
 
 class Billing:
     """The workload `billing`."""
 
     name = "billing"
-    transaction = Usage
+    transaction = UsageRecord
     partial = Invoices
     sums = ("quantity",)
 
-    def __init__(self, plans: Mapping[str, Plan] = PLANS) -> None:
+    def __init__(self, plans: Mapping[str, Tariff] = PLANS) -> None:
         self._plans = plans
 
     @classmethod
@@ -108,17 +108,17 @@ class Billing:
         """Return it with the price lists above."""
         return cls()
 
-    def map(self, usage: Usage, _number: int) -> Charge | Rejected:
+    def map(self, usage: UsageRecord, _number: int) -> UsageCharge | Rejected:
         """Return the charge for one transaction."""
         with localcontext(_PRICING):
             return self._charge(usage)
 
-    def map_many(self, usages: Sequence[Usage], _numbers: Sequence[int]) -> list[Charge | Rejected]:
+    def map_many(self, usages: Sequence[UsageRecord], _numbers: Sequence[int]) -> list[UsageCharge | Rejected]:
         """Return the charges for a chunk, priced in one context: entering one for each costs as much as the price."""
         with localcontext(_PRICING):
             return [self._charge(usage) for usage in usages]
 
-    def combine(self, charges: Sequence[Charge]) -> Invoices:
+    def combine(self, charges: Sequence[UsageCharge]) -> Invoices:
         """Return the invoices of a chunk."""
         by_currency: dict[str, dict[str, Invoice]] = {}
         with localcontext(_ADDING):
@@ -154,7 +154,7 @@ class Billing:
                 yield Line({"account": account, "currency": currency, **_texts(invoice)})
             yield Total(account, _row(owed))
 
-    def _charge(self, usage: Usage) -> Charge | Rejected:
+    def _charge(self, usage: UsageRecord) -> UsageCharge | Rejected:
         plan = self._plans.get(usage.plan)
         if plan is None:
             return Rejected("unknown_plan", f"the plan is {usage.plan[:100]!r}")

@@ -1,16 +1,21 @@
-"""Which workloads an installation runs: user code, loaded by name from one setting and checked before anything runs."""
+"""Which workloads an installation runs: user code, loaded by name from one setting and checked before anything runs.
+
+Calls into a workload: what it raises for the same partials it raises every time, so it is not tried again.
+"""
 
 import importlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Final, Self
 
 import msgspec
 
-from shared.errors import UnknownWorkloadError, WorkloadsRefusedError
-from shared.workloads.workload import AnyWorkload
+from shared.errors import FinishRefusedError, UnknownWorkloadError, WorkloadsRefusedError
+from shared.parked import Nature, nature_of
+from shared.workloads.workload import AnyWorkload, Line, Total
 
 #: What a submission may call a workload; the same as every other name that ends up in keys and messages.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -37,9 +42,9 @@ class Workloads:
         A class with a class method `configured` is built by it, from all settings of the app; others without
         arguments.
         """
-        return cls(_built(entry.strip(), settings) for entry in setting.split(",") if entry.strip())
+        return cls(_build(entry.strip(), settings) for entry in setting.split(",") if entry.strip())
 
-    def named(self, name: str) -> AnyWorkload:
+    def find(self, name: str) -> AnyWorkload:
         """Return the workload, or raise UnknownWorkloadError with the names that there are."""
         if name not in self._by_name:
             known = ", ".join(sorted(self._by_name)) or "none"
@@ -55,7 +60,7 @@ class Workloads:
         return iter(sorted(self._by_name))
 
 
-def _built(entry: str, settings: Mapping[str, str]) -> AnyWorkload:
+def _build(entry: str, settings: Mapping[str, str]) -> AnyWorkload:
     module, _, name = entry.partition(":")
     try:
         made = getattr(importlib.import_module(module), name)
@@ -113,3 +118,36 @@ def _fields(transaction: Any) -> dict[str, Any] | None:
 def _bare(annotation: Any) -> Any:
     # Annotated[int, Meta(ge=0)] is an int all the same.
     return getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
+
+
+@contextmanager
+def calling(workload: AnyWorkload, call: str) -> Iterator[None]:
+    """Turn what the workload raises into FinishRefusedError; an outage it may have met stays one."""
+    try:
+        yield
+    except MemoryError:
+        # Of this process, not of the partials: another one may have room.
+        raise
+    except Exception as error:
+        if nature_of(error) is Nature.TRANSIENT:
+            raise
+        raise FinishRefusedError(
+            f"workload {workload.name!r} failed in its {call}: {type(error).__name__}: {error}; "
+            "correct it, deploy, then resume the job"
+        ) from error
+
+
+def items_of(workload: AnyWorkload, partial: object) -> Iterator[Total | Line]:
+    """Yield what the workload's `finish` yields."""
+    with calling(workload, "finish"):
+        items = iter(workload.finish(partial))
+    while True:
+        with calling(workload, "finish"):
+            item: object = next(items, None)
+        if item is None:
+            return
+        if not isinstance(item, Total | Line):
+            raise FinishRefusedError(
+                f"workload {workload.name!r} yielded a {type(item).__name__} from its finish, expected Total or Line"
+            )
+        yield item

@@ -1,17 +1,45 @@
-"""Runs a workload over the lines of one chunk; no I/O of its own, and the same lines always give the same."""
+"""Runs a workload over the lines of one chunk; no I/O of its own, and the same lines always give the same.
+
+Control sums: fields of transactions, added exactly, so that nothing can be lost between two stages unseen.
+"""
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from operator import attrgetter
 from typing import Any, Final
 
 from msgspec import Struct
 
-from shared.payload.transactions import Read, Refused, reader_of
-from shared.pipeline.messages import Outcome
-from shared.workloads.control import sums_of, with_amounts
+from shared.grammar import EXACT, ZERO, read_sum
+from shared.messages import PortionMessage, Sums
+from shared.payload import Read, UnreadableTransaction, reader_of
 from shared.workloads.workload import AnyWorkload, Rejected
+
+
+def sums_of(transactions: Sequence[Any], fields: Iterable[str]) -> Sums:
+    """Return the exact sum of each field; what may be added was looked at when the transactions were read."""
+    with localcontext(EXACT):
+        return {name: _text(sum(map(attrgetter(name), transactions), ZERO)) for name in fields}
+
+
+def with_amounts(sums: Sums, more: Sequence[Mapping[str, Decimal] | None]) -> Sums | None:
+    """Return the sums with some amounts more; amounts that are not known make the whole unknown."""
+    known = [amounts for amounts in more if amounts is not None]
+    if len(known) != len(more):
+        return None
+    with localcontext(EXACT):
+        return {name: _text(sum((one[name] for one in known), Decimal(before))) for name, before in sums.items()}
+
+
+def _text(value: Decimal) -> str:
+    text = format(value, "f")
+    # A workload's own default may be anything; what no message can carry ends here, where the workload is at fault.
+    read_sum(text)
+    return text
+
 
 #: Calls of an async `map` that may wait at a time, where the workload does not say.
 CONCURRENCY: Final = 16
@@ -33,26 +61,26 @@ class Rejection(Struct, frozen=True, omit_defaults=True):
 class Processed:
     """What became of the transactions of a chunk."""
 
-    accepted: Outcome
-    rejected: Outcome
+    accepted: PortionMessage
+    rejected: PortionMessage
     partial: Any
     rejections: list[Rejection]
     #: How many lines had no layout that was known, so that each was looked at closely; it says nothing of what came out.
     closely: int = field(default=0, compare=False)
 
 
-def run(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Processed:
+def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Processed:
     """Map and combine the transactions, the first of which has the id `first_number`."""
     read = reader_of(workload.transaction, workload.sums).read(lines)  # type: ignore[arg-type]  # a class has a hash
     numbers = _numbers(first_number, len(lines), read.refused)
     mapped = _map(workload, read.transactions, numbers)
     if read.refused or Rejected in map(type, mapped):
-        return _sorted(workload, lines, first_number, read, zip(read.transactions, numbers, mapped, strict=True))
-    accepted = Outcome(items=len(lines), sums=sums_of(read.transactions, workload.sums))
-    return Processed(accepted, Outcome(), workload.combine(mapped), [], read.closely)
+        return _sort_lines(workload, lines, first_number, read, zip(read.transactions, numbers, mapped, strict=True))
+    accepted = PortionMessage(items=len(lines), sums=sums_of(read.transactions, workload.sums))
+    return Processed(accepted, PortionMessage(), workload.combine(mapped), [], read.closely)
 
 
-def _numbers(first: int, count: int, refused: Sequence[Refused]) -> Sequence[int]:
+def _numbers(first: int, count: int, refused: Sequence[UnreadableTransaction]) -> Sequence[int]:
     numbers = range(first, first + count)
     gone = {one.place for one in refused}
     return [number for place, number in enumerate(numbers) if place not in gone] if gone else numbers
@@ -90,7 +118,7 @@ async def _map_waiting(workload: AnyWorkload, transactions: Sequence[Any], numbe
     return [task.result() for task in tasks]
 
 
-def _sorted(
+def _sort_lines(
     workload: AnyWorkload,
     lines: Sequence[bytes],
     first_number: int,
@@ -108,8 +136,8 @@ def _sorted(
             values.append(value)
     lost = with_amounts(sums_of(bad, workload.sums), [one.amounts for one in read.refused])
     rejections = [_rejection(first_number + place, why[place], lines[place]) for place in sorted(why)]
-    accepted = Outcome(items=len(good), sums=sums_of(good, workload.sums))
-    rejected = Outcome(items=len(why), sums=lost)
+    accepted = PortionMessage(items=len(good), sums=sums_of(good, workload.sums))
+    rejected = PortionMessage(items=len(why), sums=lost)
     return Processed(accepted, rejected, workload.combine(values), rejections, read.closely)
 
 

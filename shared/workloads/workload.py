@@ -7,7 +7,6 @@ from msgspec import Struct, field
 
 #: What a table can hold in a property; decimals go in as text, since a number would lose their digits.
 Property: TypeAlias = str | int | bool
-
 Transaction = TypeVar("Transaction")
 Mapped = TypeVar("Mapped")
 Partial = TypeVar("Partial")

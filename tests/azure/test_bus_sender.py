@@ -9,9 +9,9 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 
-from shared.bus import FAILURES, BusSender, Destination
-from shared.connections import Connections
-from shared.usage.meter import Cause
+from shared.azure.bus import FAILURES, BusSender, Destination
+from shared.azure.connections import Connections
+from shared.azure.meter import Cause
 from tests.azure.relay import Relay
 
 STORAGE = "UseDevelopmentStorage=true"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.workloads import Total
-from shared.workloads.billing import Usage
+from shared.workloads.billing import UsageRecord
 
 #: About a tenth of a millisecond for each transaction.
 ROUNDS: Final = 300
@@ -15,11 +15,11 @@ class Busy:
     """Hashes each transaction many times over."""
 
     name = "busy"
-    transaction = Usage
+    transaction = UsageRecord
     partial = int
     sums = ("quantity",)
 
-    def map(self, usage: Usage, number: int) -> int:
+    def map(self, usage: UsageRecord, number: int) -> int:
         """Return a number that took a while."""
         digest = f"{usage.account}{number}".encode()
         for _ in range(ROUNDS):

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from celery import Celery
 
-from shared.workloads.billing import Billing, Usage
+from shared.workloads.billing import Billing, UsageRecord
 
 BROKER, NOTES = os.environ["CELERY_BENCH_BROKER"], Path(os.environ["CELERY_BENCH_NOTES"])
 
@@ -42,7 +42,7 @@ def rate_many(lines: list[str]) -> None:
 
 
 def _note(lines: list[str]) -> None:
-    decode, billing = msgspec.json.Decoder(Usage).decode, Billing()
+    decode, billing = msgspec.json.Decoder(UsageRecord).decode, Billing()
     charges = billing.map_many(list(map(decode, lines)), ())
     amount = sum(round(charge[3] * 100) for charge in charges)
     # Small appends are not torn, so both processes may write the same file.

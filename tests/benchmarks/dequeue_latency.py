@@ -15,12 +15,11 @@ from local.provision import provision
 from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.app.tasks import Tasks
-from shared.connections import Connections
-from shared.dequeue.backoff import BackOff
+from shared.azure.connections import Connections
+from shared.dequeue.hooks import BackOff, Listening, pull
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.listening import Listening, pull
+from shared.messages import ChunkMessage, Delivery, encode
 from shared.payload.compression import Codec, compress
-from shared.pipeline.messages import Chunk, Delivery, encode
 from shared.settings import Settings
 from shared.topology import topology
 
@@ -129,7 +128,7 @@ def _chunk(number: int) -> str:
     text = f'{{"number":{number}}}\n'.encode()
     frame = compress(text, Codec.ZSTD)
     return encode(
-        Chunk(
+        ChunkMessage(
             job=f"idle-{number}",
             chunk=0,
             revision=1,

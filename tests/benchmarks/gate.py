@@ -17,10 +17,10 @@ from local.paths import ROOT
 from local.provision import provision
 from servicebus_local.launcher import Broker
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.gate.receipts import percentile
-from shared.gate.release import POLL_SECONDS
 from shared.topology import topology
+from shared.waiting.release import POLL_SECONDS
 from tests.benchmarks.document import write
 from tests.benchmarks.gate_worker import Shift
 

@@ -8,9 +8,9 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from shared.connections import Connections
-from shared.gate.listening import Listener
-from shared.gate.release import Release
+from shared.azure.connections import Connections
+from shared.waiting.listening import Listener
+from shared.waiting.release import Release
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from functions_local_host.launcher import Host
 from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
-from shared.usage.requests import Kind
+from shared.azure.requests import RequestKind
 from tests.benchmarks.document import write
 from tests.benchmarks.request_log import kinds, read_from
 
@@ -104,14 +104,14 @@ def between(stack: Stack, mode: Mode, first: Reading, last: Reading) -> Idle:
     return Idle(mode.name, last.at - first.at, host, app)
 
 
-def _is_of_host(kind: Kind, by_host: Counter[tuple[str, str, str]]) -> bool:
+def _is_of_host(kind: RequestKind, by_host: Counter[tuple[str, str, str]]) -> bool:
     if kind.entity.startswith("azure-webjobs"):
         return True
     polled = {requester.removeprefix("poll ") for requester, _, _ in by_host}
     return kind.service == "queue" and kind.entity in polled
 
 
-def _what(kind: Kind) -> str:
+def _what(kind: RequestKind) -> str:
     return f"{kind.operation} {kind.entity}".strip()
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
-from shared.ids import BlobStore, RangeGenerator, Sizing, connect, read_sequence
+from shared.azure import BlobStore, connect
+from shared.ids import RangeGenerator, Sizing, read_sequence
 from tests.benchmarks.document import write
 from tests.benchmarks.ids_paced import Cost, Paced, cost_of
 from tests.ids.losing_transport import LosingTransport, counted

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.ids import BlobStore, RangeGenerator, connect, read_sequence
+from shared.azure import BlobStore, connect
+from shared.ids import RangeGenerator, read_sequence
 from tests.ids.losing_transport import LosingTransport, counted
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 

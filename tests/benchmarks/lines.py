@@ -21,7 +21,7 @@ import msgspec
 from shared.payload.limits import Limits
 from shared.payload.strict_json import read
 from shared.payload.transactions import Reader
-from shared.workloads.billing import Usage
+from shared.workloads.billing import UsageRecord
 from tests.benchmarks import document
 from tests.benchmarks.codec import measure, table
 from tests.benchmarks.pipeline_measure import transactions
@@ -34,14 +34,14 @@ TURNS = [line if n % 2 else line.replace(b'"unit":"each",', b"") for n, line in 
 ESCAPED = [line.replace(b'"each"', rb'"St\u00fcck"') for line in LINES]
 #: Each line has a key that no other has.
 STRANGE = [line.replace(b'"unit"', b'"unit%d"' % n) for n, line in enumerate(LINES)]
-DECODE = msgspec.json.Decoder(Usage).decode
+DECODE = msgspec.json.Decoder(UsageRecord).decode
 DEPTH = Limits().depth
 STANDARD = json.JSONDecoder(object_pairs_hook=dict)
 
 
 def _reading(lines: Sequence[bytes]) -> Callable[[], object]:
     """Return the reading of these lines by a reader that has seen no others."""
-    reader = Reader(Usage, ("quantity",))
+    reader = Reader(UsageRecord, ("quantity",))
     return lambda: reader.read(lines)
 
 

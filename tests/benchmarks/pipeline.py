@@ -18,7 +18,7 @@ from statistics import median
 import msgspec
 
 from local.paths import ROOT
-from shared.workloads.billing import Billing, Usage
+from shared.workloads.billing import Billing, UsageRecord
 from tests.benchmarks import pipeline_celery
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_celery import CeleryUnavailableError
@@ -96,9 +96,9 @@ def _scale(arguments: Sequence[str]) -> Scale:
 def _loops(found: Found) -> None:
     """Measure what the work itself costs in a plain loop: as a person writes it, and with a typed decoder."""
     lines = file_of(100_000).read_bytes().splitlines()
-    typed = msgspec.json.Decoder(Usage).decode
+    typed = msgspec.json.Decoder(UsageRecord).decode
     readers = {
-        "json": lambda line: msgspec.convert(json.loads(line), Usage),
+        "json": lambda line: msgspec.convert(json.loads(line), UsageRecord),
         "msgspec": typed,
     }
     for name, read in readers.items():

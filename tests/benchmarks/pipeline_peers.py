@@ -24,8 +24,9 @@ from azure.storage.queue import QueueClient
 from azure.storage.queue.aio import QueueClient as AioQueueClient
 
 from local.azurite.launcher import Azurite
-from shared.ids import BlobStore, RangeGenerator, connect
-from shared.workloads.billing import Billing, Charge, Usage
+from shared.azure import BlobStore, connect
+from shared.ids import RangeGenerator
+from shared.workloads.billing import Billing, UsageCharge, UsageRecord
 from tests.benchmarks.pipeline_measure import RequestLog, Run, file_of
 
 QUEUE: Final = "peers"
@@ -40,13 +41,13 @@ Lines: TypeAlias = Sequence[bytes]
 Message: TypeAlias = Any
 
 
-def rate(lines: Iterable[bytes]) -> list[Charge]:
+def rate(lines: Iterable[bytes]) -> list[UsageCharge]:
     """Return the charges of some lines."""
-    decode, billing = msgspec.json.Decoder(Usage).decode, Billing()
+    decode, billing = msgspec.json.Decoder(UsageRecord).decode, Billing()
     return [charge for charge in billing.map_many(list(map(decode, lines)), ()) if isinstance(charge, tuple)]
 
 
-def added(charges: Iterable[Charge]) -> Decimal:
+def added(charges: Iterable[UsageCharge]) -> Decimal:
     """Return what all charges come to, whatever their currency."""
     return sum((amount for *_, amount in charges), Decimal())
 

@@ -10,9 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from shared.connections import Connections
-from shared.publish import Publisher
-from shared.publish.source import read_file
+from shared.azure.connections import Connections
+from shared.publish import Publisher, read_file
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from functions_local_host.launcher import Host
 from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, Job
 from shared.settings import BILLING
 from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, main_thread_cpu_of, peak_of

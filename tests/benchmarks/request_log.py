@@ -10,14 +10,14 @@ from typing import Final
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueServiceClient
 
-from shared.usage.requests import BLOB, QUEUE, TABLE, Kind, identify
+from shared.azure.requests import BLOB, QUEUE, TABLE, RequestKind, identify
 
 #: Seconds until a line that was asked for must be there.
 PATIENCE: Final = 30.0
 _REQUEST = re.compile(r'"([A-Z]+) (/[^" ]*) HTTP')
 
 
-def kinds(text: str) -> Counter[Kind]:
+def kinds(text: str) -> Counter[RequestKind]:
     """Return the requests of a piece of the log; which table a batch of entities was for, it does not say."""
     return Counter(
         identify(_service(path), method, f"http://emulator{path}") for method, path in _REQUEST.findall(text)

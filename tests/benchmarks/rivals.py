@@ -7,8 +7,8 @@ scales them, except where that is the algorithm itself.
 import math
 import random
 
-from shared.concurrency.observation import Observation
-from shared.usage.meter import Cause
+from shared.azure.meter import Cause
+from shared.concurrency.rules import Observation
 
 #: Tasks that any of them may have.
 MOST = 100
@@ -62,14 +62,14 @@ class Polling:
     def __init__(self):
         self.sleepers, self.random = [], random.Random(7)
 
-    def arrived(self, simulation, messages, coming):
+    def on_arrival(self, simulation, messages, coming):
         """Let everybody who rests poll when its rest is over."""
         sleepers, self.sleepers = self.sleepers, []
         for sleeper in sleepers:
             sleeper.catch_up(simulation.now)
             simulation.at(sleeper.next_at, sleeper.poll)
 
-    def ended(self, simulation):
+    def on_end(self, simulation):
         """Count the polls until the end."""
         for sleeper in self.sleepers:
             sleeper.catch_up(simulation.now)
@@ -151,7 +151,7 @@ class Keda(Polling):
             self.add(simulation, max(0, wanted - simulation.tasks))
         elif simulation.now - self.busy_at >= self.cooldown:
             # By then all of them rest for as long as they may.
-            self.ended(simulation)
+            self.on_end(simulation)
             simulation.tasks -= len(self.sleepers)
             self.sleepers = []
         simulation.at(simulation.now + self.every, lambda: self.look(simulation))
@@ -245,7 +245,7 @@ class Host:
                     self.instances.remove(instance)
         simulation.at(simulation.now + self.every, lambda: self.scale(simulation))
 
-    def arrived(self, simulation, messages, coming):
+    def on_arrival(self, simulation, messages, coming):
         """Let everybody who rests poll when its rest is over."""
         for instance in self.instances:
             if instance.is_asleep:
@@ -253,7 +253,7 @@ class Host:
                 instance.is_asleep = False
                 simulation.at(instance.next_at, instance.poll)
 
-    def ended(self, simulation):
+    def on_end(self, simulation):
         """Count the polls until the end."""
         for instance in self.instances:
             instance.catch_up(simulation.now)

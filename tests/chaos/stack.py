@@ -15,7 +15,7 @@ from local.paths import ROOT
 from local.provision import provision
 from local.stack import settings_for
 from servicebus_local.launcher import Broker
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.topology import topology
 from tests.chaos.proxy import Proxy
 from tests.chaos.unsteady import LATE, NOTES, TWICE

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from azure.servicebus import ServiceBusMessage, ServiceBusSender
 from azure.storage.queue import QueueClient
 
-from shared.pipeline.send_result import QUEUE as RESULTS
+from shared.pipeline.results import QUEUE as RESULTS
 from shared.workloads.billing import Billing
 
 #: Settings of the chaos runs: a file of notes, the share of messages that is sent twice, seconds that results are late.

@@ -12,15 +12,13 @@ from cli.cost import median_stored
 from cli.main import app
 from local.paths import ROOT
 from shared.app import Stores
-from shared.connections import Connections
-from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
-from shared.pipeline.plan import Plan, PlannedChunk, Source
-from shared.pipeline.plan_store import PlanStore
+from shared.azure.connections import Connections
+from shared.azure.meter import Cause, RequestTally
+from shared.azure.requests import RequestKind
+from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
+from shared.pipeline.plan import PayloadSource, Plan, PlannedChunk, PlanStore
 from shared.usage.diary import Diary
 from shared.usage.prices import BUILT_IN
-from shared.usage.requests import Kind
-from shared.usage.tally import Cause
-from shared.usage.tally import Tally as RequestTally
 from tests.faults.world import ManualClock
 
 
@@ -56,7 +54,7 @@ def billed(stack_settings):
                 requests=requests,
                 started_at=now - timedelta(minutes=30),
                 finished_at=now,
-                totals=Totals(accepted=Tally(2_000)),
+                totals=Totals(accepted=Portion(2_000)),
             )
         )
     return name
@@ -122,7 +120,9 @@ def test_how_large_payloads_are_is_measured(provisioned):
         assert median_stored(plans, jobs) is None
         for number, size in enumerate((300, 1_000, 90_000)):
             chunks = [PlannedChunk(0, [(0, 100, 5, "0" * 64)]), PlannedChunk(5, [(100, size - 100, 5, "0" * 64)])]
-            plan = Plan(job=f"sized-{number}", workload="billing", source=Source(codec="zstd", blob="b"), chunks=chunks)
+            plan = Plan(
+                job=f"sized-{number}", workload="billing", source=PayloadSource(codec="zstd", blob="b"), chunks=chunks
+            )
             jobs.append(Job(job=plan.job, plan=plans.put(plan), **known))
         assert median_stored(plans, jobs) == 1_000
 
@@ -170,7 +170,7 @@ def test_a_day_is_what_the_processes_noted(cost, provisioned):
     clock.at = datetime(2029, 5, 1, tzinfo=UTC)
     with Connections(provisioned.connection_string) as connections:
         diary = Diary(connections.tables.get_table_client("usage"), tally, clock)
-        tally.add(Kind("account", "queue", "work-00", "PutMessage"), Cause.RETRY, 10_000)
+        tally.add(RequestKind("account", "queue", "work-00", "PutMessage"), Cause.RETRY, 10_000)
         diary.note()
     said = json.loads(cost("day", "2029-05-01", "--json").stdout)
     assert (said["requests"], said["amount"]) == (10_000, "0.0040000")

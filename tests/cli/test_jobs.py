@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 
 from shared.app import Stores
-from shared.connections import Connections
-from shared.ledger.records import Job, JobState, PlanBlob, Tally, Totals
+from shared.azure.connections import Connections
+from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.pending import PendingTable
 
 _numbers = itertools.count(1)
@@ -34,7 +34,7 @@ def job_in(stack_settings):
 
 def test_a_finished_job_shows_its_totals(sluice, job_in):
     """Counts, exact sums, ids and where the outputs are, for programs and for people."""
-    totals = Totals(accepted=Tally(9, {"amount": Decimal("12.30")}), rejected=Tally(1))
+    totals = Totals(accepted=Portion(9, {"amount": Decimal("12.30")}), rejected=Portion(1))
     requests = {"table useful": 15, "queue useful": 4, "table conflict": 1}
     name = job_in(JobState.COMPLETE, done=2, totals=totals, finished_at=datetime.now(UTC), requests=requests)
     said = json.loads(sluice("jobs", "show", name, "--json").stdout)

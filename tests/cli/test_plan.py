@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import cli.plan
 from cli.main import app
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob
 from shared.scaling.resource_manager import ResourceManager
 from tests.scaling.resource_manager_server import CONFIGURATION, running

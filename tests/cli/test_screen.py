@@ -8,11 +8,11 @@ from rich.console import Console
 
 from cli import gate_view, job_view, main, parked_view
 from cli.doctor import Finding
-from shared.gate.decisions import Opening, opened
+from shared.gate.gate_decisions import open_gate
 from shared.gate.held import HeldSummary
-from shared.gate.overview import Overview
-from shared.gate.state import GateState
+from shared.gate.state import GateState, Opening
 from shared.ledger.records import Job, JobState
+from shared.operating.gate_acts import Overview
 from shared.parked.entry import Entry
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -37,7 +37,7 @@ def entry():
 def gate(console):
     """A gate that somebody opened for a strange reason."""
     shown = gate_view.Status(
-        Overview("g", opened(GateState(), Opening(at=NOW, by=EVIL, why=EVIL), NOW), HeldSummary(0, None)), []
+        Overview("g", open_gate(GateState(), Opening(at=NOW, by=EVIL, why=EVIL), NOW), HeldSummary(0, None)), []
     )
     gate_view.show_status(console, shown, NOW)
 

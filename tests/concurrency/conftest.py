@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.app import Stores
-from shared.concurrency.depths import QueueDepths
+from shared.azure.connections import Connections
+from shared.azure.pushback import Pushback
 from shared.concurrency.following import Following
 from shared.concurrency.gauge import Gauge
-from shared.concurrency.pushback import Pushback
+from shared.concurrency.observe import QueueDepths
 from shared.concurrency.tuning import Tuning
-from shared.connections import Connections
 from tests.gate.conftest import ManualClock
 
 _numbers = itertools.count(1)

@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
+from shared.azure.connections import Connections
+from shared.azure.meter import tally_requests
+from shared.azure.pushback import STORAGE
 from shared.concurrency.decide import GOVERNOR
-from shared.concurrency.fleet_table import Change
-from shared.concurrency.foresight import Foresight
-from shared.concurrency.pushback import STORAGE
+from shared.concurrency.fleet_table import FleetChange
+from shared.concurrency.following import Foresight
 from shared.concurrency.rules_blob import Unchanged
 from shared.concurrency.trace import Stretch, read
-from shared.connections import Connections
 from shared.errors import RulesRefusedError
-from shared.usage.meter import tallied
 from tests.concurrency.conftest import NOON
 
 TEN = "version: 1\nrules:\n- {name: ten, tasks: 10}\n"
@@ -56,11 +56,11 @@ def test_what_a_look_of_the_tick_costs(fleet):
     """The fleet, the rules, one depth a queue; a row and a line of the trace when there is something to tell."""
     tuning = fleet.tuning()
     tuning.run()
-    with tallied() as quiet:
+    with tally_requests() as quiet:
         tuning.run()
     fleet.put(1)
     fleet.clock.advance(minutes=1)
-    with tallied() as busy:
+    with tally_requests() as busy:
         tuning.run()
     assert requests(quiet) == {"table": 1, "blob": 1, "queue": 1}
     assert requests(busy) == {"table": 2, "blob": 1, "queue": 1}
@@ -71,7 +71,7 @@ def test_of_two_ticks_one_decides(fleet):
     """The decision of the first one stands; the other one's changes nothing."""
     seen = fleet.table.read()
     decision = fleet.tuning().run()
-    assert not fleet.table.commit(seen, Change(decision=decision))
+    assert not fleet.table.commit(seen, FleetChange(decision=decision))
     assert len(fleet.table.history(10)) == 1
 
 
@@ -195,23 +195,23 @@ def test_processes_that_ended_are_forgotten(fleet):
 def test_a_process_looks_once_an_interval_and_never_while_idle(fleet):
     """One request to read, one to tell what it works on; none without work."""
     process = fleet.process()
-    with tallied() as first:
+    with tally_requests() as first:
         for _ in range(50):
             with process.gauge.working():
                 process.look()
     fleet.clock.advance(seconds=5)
-    with tallied() as none:
+    with tally_requests() as none:
         process.look()
         process.here(24)
     assert (requests(first), requests(none)) == ({"table": 2}, {})
     fleet.clock.advance(hours=1)
-    with tallied() as idle:
+    with tally_requests() as idle:
         for rest in fleet.later:
             rest()
     # What was done after the last look is told, and then it is silent.
     assert requests(idle) == {"table": 2}
     fleet.clock.advance(hours=1)
-    with tallied() as silent:
+    with tally_requests() as silent:
         fleet.later[-1]()
     assert requests(silent) == {}
 
@@ -388,9 +388,9 @@ def test_a_burst_has_its_decision_when_it_is_put(fleet):
     foresight = Foresight(following=process, decide=tuning.foresee, wake=_nobody, clock=fleet.clock)
     tuning.run()
     fleet.clock.advance(seconds=20)
-    with tallied() as first, foresight(100, 5000):
+    with tally_requests() as first, foresight(100, 5000):
         pass
-    with tallied() as further, foresight(100, 4900):
+    with tally_requests() as further, foresight(100, 4900):
         pass
     fleet.clock.advance(seconds=40)
     tuning.run()
@@ -407,7 +407,7 @@ def test_a_put_that_is_foreseen_already_decides_nothing(fleet):
     with foresight(100, 5000):
         pass
     fleet.clock.advance(seconds=20)
-    with tallied() as again, foresight(100, 300):
+    with tally_requests() as again, foresight(100, 300):
         pass
     assert requests(again) == {"table": 1}
     assert len(fleet.table.history(5)) == 1
@@ -437,6 +437,6 @@ def test_a_tick_that_looked_before_another_decided_changes_nothing(fleet):
     fleet.put(3)
     fleet.clock.advance(minutes=1)
     decided = tuning.run()
-    assert not fleet.table.commit(seen, Change(decision=decided))
+    assert not fleet.table.commit(seen, FleetChange(decision=decided))
     assert fleet.table.read().decision.tasks == 3
     assert len(fleet.table.history(10)) == 2

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import SluiceError
 from tests.faults.plan import UNTOLD, KilledError, Plan
 
@@ -39,7 +39,7 @@ def every_fault(act):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """The library's retries wait for nobody here."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
 
 
 def test_a_look_that_ends_anywhere_is_made_good_by_the_next(fleet, provisioned):

@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from shared.concurrency.gauge import Gauge
-from shared.concurrency.limiter import MOST_HERE, Limiter
+from shared.concurrency.gauge import MOST_HERE, Gauge, Limiter
 from shared.errors import NoSlotError
 from tests.concurrency.conftest import NOON
 from tests.gate.conftest import ManualClock

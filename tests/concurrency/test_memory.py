@@ -8,9 +8,8 @@ import pytest
 from shared.errors import NoSlotError
 from shared.memory import Lanes, Memory
 from shared.parked.policy import Nature, nature_of
-from shared.payload import Codec, Limits
-from shared.payload.compression import compress, expanded_as_said, expanded_at_most
-from shared.pipeline import weights
+from shared.payload import Codec, Limits, reading
+from shared.payload.compression import compress, expand_at_most, expand_exactly
 from tests.waiting import until
 
 
@@ -102,18 +101,18 @@ def test_nothing_small_waits_for_something_large():
 @pytest.mark.parametrize("items", [1_000, 4_000])
 def test_an_ordinary_chunk_waits_for_nobody(items):
     """All that an instance works on at a time have their memory at once: they are no slower than without a bound."""
-    chunk = weights.of_chunk(items * 40, items * 170, items, Limits())
-    assert 24 * chunk <= weights.WORK
+    chunk = reading.of_chunk(items * 40, items * 170, items, Limits())
+    assert 24 * chunk <= reading.WORK
     assert (
-        24 * weights.of_finish(items) <= weights.SMALL_FINISHES or weights.of_finish(4 * items) < weights.LARGE_FINISHES
+        24 * reading.of_finish(items) <= reading.SMALL_FINISHES or reading.of_finish(4 * items) < reading.LARGE_FINISHES
     )
 
 
 def test_the_largest_of_each_fits():
     """What is asked for is clamped to all there is; nothing within the limits needs more than that."""
     limits = Limits()
-    assert weights.of_chunk(limits.chunk_stored_most, 64 * 1024 * 1024, limits.frame_items_most, limits) <= weights.WORK
-    assert weights.of_plan(limits.frames_most) <= weights.WORK
+    assert reading.of_chunk(limits.chunk_stored_most, 64 * 1024 * 1024, limits.frame_items_most, limits) <= reading.WORK
+    assert reading.of_plan(limits.frames_most) <= reading.WORK
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -121,5 +120,5 @@ def test_a_frame_says_how_much_it_holds(codec):
     """All that Sluice writes say it exactly, so that a chunk holds what it needs and not what it might."""
     text = b'{"a":1}\n' * 1000
     frame = compress(text, codec)
-    assert expanded_as_said(frame, codec, Limits()) == len(text) <= expanded_at_most(len(frame), codec, Limits())
-    assert expanded_as_said(b"", codec, Limits()) <= expanded_at_most(0, codec, Limits())
+    assert expand_exactly(frame, codec, Limits()) == len(text) <= expand_at_most(len(frame), codec, Limits())
+    assert expand_exactly(b"", codec, Limits()) <= expand_at_most(0, codec, Limits())

@@ -4,9 +4,8 @@ import pytest
 from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusServerBusyError
 
-from shared.concurrency.governor import LEAST
-from shared.concurrency.pushback import BUS, STORAGE, Pushback
-from shared.connections import Connections
+from shared.azure.connections import Connections
+from shared.azure.pushback import BUS, LEAST, STORAGE, Pushback
 from tests.concurrency.conftest import NOON
 from tests.gate.conftest import ManualClock
 

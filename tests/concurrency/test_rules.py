@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.concurrency.observation import Metric, Observation
-from shared.concurrency.rules import BUILT_IN, Condition, Ratio, Rule, Rules, Step, TimeToDrain
+from shared.concurrency.rules import (
+    BUILT_IN,
+    Condition,
+    Observation,
+    Ratio,
+    Rule,
+    RuleInput,
+    Rules,
+    RuleStep,
+    TimeToDrain,
+)
 from shared.concurrency.rules_text import lint, parse
 from shared.errors import RulesRefusedError
 
@@ -25,12 +34,15 @@ observations = st.builds(
     in_flight=st.one_of(st.none(), st.integers(0, 5000)),
 )
 targets = st.one_of(
-    st.builds(Step, st.integers(0, 100)),
+    st.builds(RuleStep, st.integers(0, 100)),
     st.builds(Ratio, st.integers(1, 100)),
     st.builds(TimeToDrain, st.floats(1, 1e5), st.integers(1, 100)),
 )
 conditions = st.builds(
-    Condition, st.sampled_from(Metric), st.one_of(st.none(), st.floats(0, 24)), st.one_of(st.none(), st.floats(0, 24))
+    Condition,
+    st.sampled_from(RuleInput),
+    st.one_of(st.none(), st.floats(0, 24)),
+    st.one_of(st.none(), st.floats(0, 24)),
 )
 some_rules = st.builds(
     Rules,
@@ -63,7 +75,7 @@ def test_rules_never_ask_for_more_than_their_bounds_or_than_there_is_to_do(rules
 @pytest.mark.parametrize(("hour", "holds"), [(21, False), (22, True), (0, True), (5, True), (6, False), (12, False)])
 def test_a_span_of_hours_may_go_over_midnight(hour, holds):
     """From 22 to 6 is a night."""
-    assert Condition(Metric.HOUR, 22, 6).holds(Observation(depth=1, hour=hour)) is holds
+    assert Condition(RuleInput.HOUR, 22, 6).holds(Observation(depth=1, hour=hour)) is holds
 
 
 def test_a_condition_on_what_is_not_known_does_not_hold():

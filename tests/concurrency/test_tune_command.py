@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from local.paths import ROOT
-from shared.concurrency.governor import Governor
+from shared.azure.pushback import Governor
 from shared.concurrency.trace import Stretch
 from shared.errors import RulesRefusedError, SluiceError, TraceRefusedError
 from tests.concurrency.conftest import NOON
@@ -41,7 +41,7 @@ def wrong(tmp_path):
 def test_what_is_decided_is_shown_with_every_term(tune, fleet):
     """Tasks, terms, the binding one, the governors; for people and for programs."""
     fleet.put(4)
-    fleet.table.report_slow({"storage": Governor().slowed(NOON)})
+    fleet.table.report_slow({"storage": Governor().slow(NOON)})
     fleet.tuning().run()
     shown = tune("show").stdout
     assert "one task for 1 of 4 messages" in shown

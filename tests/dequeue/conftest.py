@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.connections import Connections
 from shared.dequeue.work_queue import WorkQueue
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 

@@ -4,11 +4,10 @@ import json
 import sys
 import time
 
+from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.connections import Connections
 from shared.dequeue.drain import Drain
-from shared.dequeue.permits import Fleet
-from shared.dequeue.slots import BlobSlots
+from shared.dequeue.permits import BlobSlots, SlotPlan
 from shared.dequeue.work_queue import WorkQueue
 from shared.signals import BusPermits
 
@@ -21,7 +20,7 @@ def drain_of(connections, handle, queue="work-00"):
     return Drain(
         sources=[WorkQueue(connections.queues.get_queue_client(queue), clock, VISIBILITY)],
         handle=handle,
-        fleet=Fleet(rule=lambda depth: CAP, cap=lambda: CAP, tasks=TASKS),
+        fleet=SlotPlan(rule=lambda depth: CAP, cap=lambda: CAP, tasks=TASKS),
         slots=BlobSlots(connections.blobs.get_container_client("permits"), clock),
         send=BusPermits(connections),
         clock=clock,

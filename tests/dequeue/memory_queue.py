@@ -5,7 +5,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 from shared.errors import StorageUnavailableError
-from shared.pipeline.messages import Delivery
+from shared.messages import Delivery
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

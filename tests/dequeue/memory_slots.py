@@ -2,7 +2,7 @@
 
 import threading
 
-from shared.dequeue.slots import RENEW_AFTER
+from shared.dequeue.permits import RENEW_AFTER
 
 LEASE_SECONDS, MARGIN = 60, 15
 
@@ -25,7 +25,7 @@ class MemorySlots:
             self._leases[slot] = [lease, self._clock.monotonic() + LEASE_SECONDS]
             return lease
 
-    def held(self):
+    def list_held(self):
         """Return the slots that somebody has."""
         with self._lock:
             self.requests += 1

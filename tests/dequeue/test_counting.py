@@ -2,7 +2,7 @@
 
 import itertools
 
-from shared.dequeue.counting import AtomicCell, TaskCount
+from shared.dequeue.task import AtomicCell, TaskCount
 from tests.ids.turns import Turns
 
 

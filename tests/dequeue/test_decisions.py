@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dequeue.backoff import BackOff
-from shared.dequeue.depth import DepthSample
-from shared.dequeue.listening import Listening, pull, push
-from shared.dequeue.partitions import Partitions
-from shared.dequeue.sizing import Pace, receive_size
+from shared.dequeue.hooks import BackOff, HandlingTime, Listening, pull, push, receive_size
+from shared.dequeue.work_queue import DepthSample, Partitions
 from shared.errors import StorageUnavailableError
 from tests.dequeue.memory_queue import ManualClock
 
@@ -65,7 +62,7 @@ def test_a_receive_takes_no_more_than_can_be_run_in_time(depth, count, pace, sec
 
 def test_the_pace_follows_what_messages_take():
     """The first one sets it, later ones pull it along."""
-    pace = Pace()
+    pace = HandlingTime()
     assert pace.seconds is None
     pace.note(1.0)
     for _ in range(30):
@@ -82,15 +79,15 @@ def test_every_partition_has_its_turn_before_any_has_another():
 def test_a_poller_rests_after_a_whole_round_of_empty_queues():
     """One of three that is empty is no reason to rest; three in a row are."""
     partitions = Partitions(["a", "b", "c"])
-    assert [partitions.found_empty("a", in_a_row) for in_a_row in (1, 2, 3)] == [False, False, True]
+    assert [partitions.note_empty("a", in_a_row) for in_a_row in (1, 2, 3)] == [False, False, True]
 
 
 def test_a_drain_asks_no_queue_again_that_was_empty():
     """Its tasks share the knowledge: one empty receive a queue, whoever makes it."""
     partitions = Partitions(["a", "b"], ends=True)
-    assert partitions.found_empty("a", 1) is False
+    assert partitions.note_empty("a", 1) is False
     assert [partitions.next() for _ in range(2)] == ["b", "b"]
-    assert partitions.found_empty("b", 1) is True
+    assert partitions.note_empty("b", 1) is True
     assert partitions.next() is None
 
 
@@ -135,7 +132,7 @@ def seed_rule(depth):
 def test_all_processes_together_keep_to_the_cap(depth, cap, processes):
     """Where there are no more processes than tasks allowed; and one poller a process is the least."""
     listening = Listening(rule=seed_rule, cap=lambda: cap, processes=processes)
-    assert listening.wanted(depth) <= listening.most()
+    assert listening.count_wanted(depth) <= listening.most()
     assert listening.most() * processes <= max(cap, processes)
     assert listening.most() >= 1
 
@@ -145,4 +142,4 @@ def test_all_processes_together_reach_the_rule(depth, processes):
     """Rounded up, and no more tasks than there are messages."""
     listening = Listening(rule=seed_rule, processes=processes)
     wanted = min(seed_rule(depth), depth)
-    assert wanted <= listening.wanted(depth) * processes < wanted + processes
+    assert wanted <= listening.count_wanted(depth) * processes < wanted + processes

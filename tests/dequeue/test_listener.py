@@ -6,9 +6,8 @@ from functools import partial
 
 import pytest
 
-from shared.dequeue.backoff import BackOff
+from shared.dequeue.hooks import BackOff, Listening, Rest, pull, push
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.listening import Listening, Rest, pull, push
 from shared.dequeue.task import MOST_FAILURES, DequeueTask
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 

@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from shared.clock import SystemClock
 from shared.dequeue.drain import PATIENCE, Drain, Drained
-from shared.dequeue.notifier import Notifier
-from shared.dequeue.notify import Notify, Put, When, called_for
-from shared.dequeue.permits import Fleet
-from shared.dequeue.top_up import TopUp
+from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
+from shared.dequeue.permits import SlotPlan
 from shared.errors import StorageUnavailableError
-from shared.pipeline.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
+from shared.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots
 
@@ -28,7 +26,7 @@ def seed_rule(depth):
 
 def fleet(cap=1_000, tasks=4, rule=seed_rule):
     """Return a fleet."""
-    return Fleet(rule=rule, cap=lambda: cap, tasks=tasks)
+    return SlotPlan(rule=rule, cap=lambda: cap, tasks=tasks)
 
 
 @given(caps, sizes)
@@ -44,7 +42,7 @@ def test_there_are_as_many_slots_as_the_rule_takes(depth, cap, tasks):
     """ceil(rule(depth) / T), within the cap, and no more tasks than messages."""
     made = fleet(cap, tasks)
     wanted = min(seed_rule(depth), cap, depth)
-    assert made.wanted(depth) == wanted
+    assert made.count_wanted(depth) == wanted
     assert (made.slots(depth) - 1) * tasks < max(wanted, 1) <= max(made.slots(depth) * tasks, 1)
 
 
@@ -90,7 +88,7 @@ class Stage:
     @property
     def fleet(self):
         """How many tasks there may be."""
-        return Fleet(rule=self.rule, cap=lambda: self.cap, tasks=self.tasks)
+        return SlotPlan(rule=self.rule, cap=lambda: self.cap, tasks=self.tasks)
 
     def put(self, messages):
         """Put so many messages."""
@@ -128,7 +126,7 @@ def test_a_permit_drains_the_queue_and_is_given_up():
     stage.put(100)
     assert stage.drain().run(Permit(slot=0, depth=100, tasks=50)) is Drained.GAVE_UP
     assert len(set(stage.handled)) == 100
-    assert (stage.slots.held(), stage.bus.sent) == (frozenset(), [])
+    assert (stage.slots.list_held(), stage.bus.sent) == (frozenset(), [])
 
 
 def test_a_permit_that_comes_for_nothing_costs_one_empty_receive():
@@ -250,7 +248,7 @@ def test_a_drain_hands_over_before_its_time_is_up():
     held_at_send = []
 
     def send(permits):
-        held_at_send.append(stage.slots.held())
+        held_at_send.append(stage.slots.list_held())
         return stage.bus(permits)
 
     def handle(_delivery):
@@ -327,7 +325,7 @@ def test_storage_that_does_not_answer_ends_a_permit_without_a_redelivery():
 )
 def test_whom_a_put_wakes(policy, put, expected):
     """Each policy of Mizonov, over plain data: the depth that permits are sent for."""
-    assert called_for(policy, put, fleet().wanted) == expected
+    assert choose_slots(policy, put, fleet().count_wanted) == expected
 
 
 @pytest.mark.parametrize(
@@ -404,4 +402,4 @@ def test_a_permit_tells_what_is_there_and_not_what_is_coming():
     with stage.notifier()(100, 5_000):
         stage.put(100)
     permits = stage.bus.sent
-    assert {(permit.depth, permit.tasks) for permit in permits} == {(100, stage.fleet.wanted(5_000))}
+    assert {(permit.depth, permit.tasks) for permit in permits} == {(100, stage.fleet.count_wanted(5_000))}

@@ -13,10 +13,10 @@ from local.azurite.launcher import Azurite
 from local.provision import provision
 from local.stack import settings_for
 from servicebus_local.launcher import Broker
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.dequeue.drain import Drained
-from shared.dequeue.top_up import TopUp
-from shared.pipeline.messages import Permit, decode_permit, encode_permit
+from shared.dequeue.notifier import TopUp
+from shared.messages import Permit, decode_permit, encode_permit
 from shared.signals import BusPermits
 from shared.topology import topology
 from tests.dequeue.drain_process import VISIBILITY, drain_of

@@ -7,9 +7,9 @@ from azure.servicebus import ServiceBusMessage
 
 from local.stack import StackOptions, running
 from shared.app import App, Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
-from shared.pipeline.messages import Delivery, Permit
+from shared.messages import Delivery, Permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.signals import BusPermits

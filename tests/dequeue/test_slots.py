@@ -5,9 +5,9 @@ import uuid
 
 import pytest
 
+from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.connections import Connections
-from shared.dequeue.slots import BlobSlots
+from shared.dequeue.permits import BlobSlots
 from shared.errors import StorageUnavailableError
 from tests.dequeue.conftest import Shifted
 from tests.dequeue.memory_queue import ManualClock
@@ -43,10 +43,10 @@ def test_a_slot_is_for_one_at_a_time(slots):
 
 def test_the_held_ones_are_known(slots):
     """Those that were released are not among them."""
-    assert slots.held() == frozenset()
+    assert slots.list_held() == frozenset()
     leases = {slot: slots.lease(slot) for slot in (0, 3, 12)}
     leases[3].release()
-    assert slots.held() == {0, 12}
+    assert slots.list_held() == {0, 12}
 
 
 def test_a_renewed_lease_is_still_held(slots):
@@ -72,7 +72,7 @@ def test_a_lease_that_is_not_renewed_ends_for_its_holder_first(container):
 
 def test_a_renewal_that_fails_is_tried_again_soon(container, monkeypatch):
     """The lease is held for as long as it is known to be, and no longer."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
     clock = Shifted()
     lease = BlobSlots(container, clock).lease(0)
     monkeypatch.setattr(lease._lease, "renew", lambda: False)
@@ -93,7 +93,7 @@ def test_storage_that_does_not_answer_is_one_known_error(azurite, kind):
     with Connections(azurite.connection_string) as connections:
         slots = BlobSlots(connections.blobs.get_container_client("no-such-container"), SystemClock())
         with pytest.raises(StorageUnavailableError, match="dequeue tasks"):
-            slots.lease(0) if kind == "lease" else slots.held()
+            slots.lease(0) if kind == "lease" else slots.list_held()
 
 
 def test_what_each_costs(azurite, container):
@@ -106,7 +106,7 @@ def test_what_each_costs(azurite, container):
         counts.append(total())
         slots.lease(7)
         counts.append(total())
-        slots.held()
+        slots.list_held()
         counts.append(total())
         lease.release()
         counts.append(total())

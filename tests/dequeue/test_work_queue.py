@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
+from shared.azure.connections import Connections
+from shared.azure.meter import Cause
 from shared.clock import SystemClock
-from shared.connections import Connections
+from shared.dequeue.hooks import Listening, push
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.listening import Listening, push
 from shared.dequeue.work_queue import WorkQueue
 from shared.errors import StorageUnavailableError
-from shared.usage.meter import Cause
 from tests.dequeue.conftest import VISIBILITY, Shifted
 
 PAST = VISIBILITY + 0.3
@@ -136,7 +136,7 @@ def test_a_receive_that_found_nothing_counts_as_idle(storage_queue, azurite):
 
 def test_a_renewal_without_an_answer_is_tried_again_while_there_is_time(storage_queue, azurite, monkeypatch):
     """The message is not lost yet, and its next try comes before it would be."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
     clock = Shifted()
     storage_queue.send_message("x")
     with Connections(azurite.connection_string) as connections:

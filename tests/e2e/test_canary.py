@@ -12,7 +12,7 @@ import pytest
 from local.paths import ROOT
 from local.stack import StackOptions, running
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED
 from shared.publish import Publisher
 

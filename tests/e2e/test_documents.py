@@ -13,10 +13,10 @@ import pytest
 from local.paths import ROOT
 from local.stack import StackOptions, running
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import RefusedError
+from shared.messages import Delivery
 from shared.parked.entry import ACCEPT
-from shared.pipeline.messages import Delivery
 
 SLUICE = Path(sys.executable).parent
 DEADLINE = 150

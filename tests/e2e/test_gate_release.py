@@ -12,7 +12,7 @@ from local.provision import provision
 from local.stack import StackOptions, settings_for, start_host
 from servicebus_local.launcher import Broker
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.gate.receipts import SeenBy
 from shared.topology import topology
 

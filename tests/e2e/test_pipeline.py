@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from shared.publish import Publisher
 

@@ -8,7 +8,7 @@ from azure.core.exceptions import HttpResponseError
 
 from local.stack import StackOptions, running
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from tests.e2e.test_pipeline import wait_for
 from tests.outside.people import Publisher

@@ -1,7 +1,7 @@
 """Several work queues: the setting alone spreads a job over all of them."""
 
 from local.stack import StackOptions, running
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from shared.publish import Publisher
 from tests.e2e.test_pipeline import usages, wait_for

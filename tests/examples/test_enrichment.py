@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 
 from docs.examples.enrichment import Enrichment, Segment
-from shared.settings import SettingsError
-from shared.workloads.run import run
+from shared.errors import SettingsError
+from shared.workloads.run import run_lines
 
 
 class Accounts:
@@ -89,7 +89,7 @@ def lines(*accounts):
 def test_transactions_wait_together_and_not_one_after_the_other():
     """A hundred and fifty answers are awaited thirty-two at a time, no more; unknown accounts are rejected alone."""
     with enrichment(by_first_letter) as (workload, accounts):
-        processed = run(workload, lines(*[f"{'abx'[n % 3]}{n}" for n in range(150)]), 0)
+        processed = run_lines(workload, lines(*[f"{'abx'[n % 3]}{n}" for n in range(150)]), 0)
     assert processed.partial == {"a": Segment(50, Decimal("75.00")), "b": Segment(50, Decimal("75.00"))}
     assert {one.reason for one in processed.rejections} == {"unknown_account"}
     assert processed.rejected.sums == {"amount": "75.00"}
@@ -99,7 +99,7 @@ def test_transactions_wait_together_and_not_one_after_the_other():
 def test_an_account_cannot_lead_elsewhere():
     """Whatever a transaction calls its account stays one segment of the path."""
     with enrichment(by_first_letter) as (workload, accounts):
-        run(workload, lines("a/../../admin?x=1#y\r\nHost: z"), 0)
+        run_lines(workload, lines("a/../../admin?x=1#y\r\nHost: z"), 0)
     assert accounts.asked == ["/accounts/a%2F..%2F..%2Fadmin%3Fx%3D1%23y%0D%0AHost%3A%20z"]
 
 
@@ -115,7 +115,7 @@ def test_a_service_that_fails_leaves_the_chunk_for_later(answer):
         return answer
 
     with enrichment(failing) as (workload, _), pytest.raises(ConnectionError):
-        run(workload, lines("a"), 0)
+        run_lines(workload, lines("a"), 0)
 
 
 def test_a_service_that_is_not_there_leaves_the_chunk_for_later():
@@ -123,7 +123,7 @@ def test_a_service_that_is_not_there_leaves_the_chunk_for_later():
     with Accounts(by_first_letter) as accounts:
         url = accounts.url
     with pytest.raises(ConnectionError):
-        run(Enrichment(url), lines("a"), 0)
+        run_lines(Enrichment(url), lines("a"), 0)
 
 
 def test_a_service_that_never_answers_is_given_up():
@@ -134,7 +134,7 @@ def test_a_service_that_never_answers_is_given_up():
         return reply(404)
 
     with Accounts(silent) as accounts, pytest.raises(TimeoutError):
-        run(Enrichment(accounts.url, 0.05), lines("a"), 0)
+        run_lines(Enrichment(accounts.url, 0.05), lines("a"), 0)
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x", "http://", "127.0.0.1:80"])

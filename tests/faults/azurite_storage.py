@@ -6,7 +6,7 @@ import time
 
 from local.azurite.launcher import Account, Azurite
 from local.provision import provision
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.topology import topology
 from tests.faults.transport import FaultyTransport
 

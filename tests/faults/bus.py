@@ -4,7 +4,7 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass
 
-from shared.connections import Connections
+from shared.azure.connections import Connections
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-import shared.connections
-import shared.parked.drain
+import shared.azure.connections
+import shared.parked.poison
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.crash_points import Outcome, run
 from tests.faults.host import HIDDEN
@@ -71,7 +71,7 @@ def begin(where):
     # The client looks through all of it for proxies, twice a request: a quarter of a run's time.
     os.environ.clear()
     # A storage that has to share its processor with everything else is slow, which is no fault that was planned.
-    shared.connections.PATIENCE = 60
+    shared.azure.connections.PATIENCE = 60
     _storages = AzuriteAccounts(*where) if where else MemoryStorages()
     # What was imported stays; looking through it again and again takes a tenth of the time.
     gc.freeze()
@@ -79,8 +79,8 @@ def begin(where):
 
 def quick():
     """Take out the waits, of which only what follows them matters here."""
-    shared.connections.PAUSE = 0.001
-    shared.parked.drain._HIDDEN = HIDDEN
+    shared.azure.connections.PAUSE = 0.001
+    shared.parked.poison._HIDDEN = HIDDEN
     logging.disable(logging.CRITICAL)
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.pipeline.messages import Delivery
+from shared.messages import Delivery
 from shared.pipeline.received import Received
 from shared.signals import Hint
 
@@ -76,13 +76,13 @@ class Host:
             handle(Delivery(queue=name, message_id=message.id, body=body, count=message.dequeue_count))
         except Exception as error:  # noqa: BLE001 - the host knows no kinds of failure
             self._world.journal.note("raised", self._plan.stage, type(error).__name__)
-            self._failed(name, queue, message)
+            self._note_failure(name, queue, message)
         else:
             self._plan.stage = "host"
             with suppress(AzureError):
                 self._delete(queue, message)
 
-    def _failed(self, name, queue, message):
+    def _note_failure(self, name, queue, message):
         self._plan.stage = "host"
         if message.dequeue_count >= self._most:
             self._poison(name, queue, message)

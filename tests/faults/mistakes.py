@@ -5,19 +5,19 @@ from dataclasses import replace
 
 from azure.data.tables import UpdateMode
 
-from shared.answers import expecting_an_answer
+from shared.azure.transport import expecting_an_answer
 from shared.errors import SluiceError
-from shared.gate.held_work import Fate
+from shared.gate.held_work import HeldFate
 from shared.ledger import table_ledger
-from shared.ledger.index import index_entity
+from shared.ledger.entities import index_entity
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
+from shared.messages import Delivery
 from shared.parked.door import at_the_door
 from shared.parked.entry import ACCEPT
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
-from shared.pipeline.messages import Delivery
 from shared.pipeline.settle import Settler
 from shared.pipeline.sweep import _WAITING, Sweep
 
@@ -86,7 +86,7 @@ def delete_before_parking(queue, parking, attempts):
 
 def insert_once(self, job):
     """Insert a job, and fail where it is there."""
-    mine = job.stamped(self._new_nonce())
+    mine = job.stamp(self._new_nonce())
     with expecting_an_answer("insert"):
         metadata = self._jobs.create_entity(table_ledger.job_entity(mine))
         self._index.upsert_entity(index_entity(mine), mode=UpdateMode.REPLACE)
@@ -103,7 +103,7 @@ def start_after_deleting(self, entry, gate, jobs, until):
     """Delete a held row, then start its job."""
     self.forget(entry)
     jobs.carry_out(entry, gate, until)
-    return Fate.PUT
+    return HeldFate.PUT
 
 
 class Late:

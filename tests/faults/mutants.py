@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from shared.app import Stores
-from shared.gate.gate_tick import GateTick
 from shared.gate.held_work import HeldWork
-from shared.ledger import decisions, table_ledger
+from shared.gate.releaser import GateTick
+from shared.ledger import job_decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
 from shared.outbox import Outbox
 from shared.parked.policy import Deliveries
@@ -64,7 +64,7 @@ MUTANTS = {
         ("settle", "POST $batch"),
         also=(
             (table_ledger, "_operations", mistakes.upserting),
-            (Settler, "_decided", mistakes.settle_without_looking),
+            (Settler, "_decide", mistakes.settle_without_looking),
         ),
     ),
     "a job's totals and its rows are written in two requests": Mutant(
@@ -89,7 +89,7 @@ MUTANTS = {
     ),
     "the pointer to a finish is written after the last chunk": Mutant(
         Settler,
-        "_written",
+        "_try_commit",
         mistakes.point_after_settling,
         LOST_AFTER_REPLAY,
         "kill_after",
@@ -127,7 +127,7 @@ MUTANTS = {
         "may_start",
         lambda _job: True,
         "forged messages at every stage",
-        also=((decisions, "may_start", lambda _job: True),),
+        also=((job_decisions, "may_start", lambda _job: True),),
     ),
     "only a signal releases": Mutant(
         GateTick,
@@ -138,7 +138,7 @@ MUTANTS = {
         guard=(Sweep, "_look_after", mistakes.look_after_what_runs),
     ),
     "a reply that ends in its middle is not handled": Mutant(
-        "shared.connections",
+        "shared.azure.connections",
         "WholeReplies",
         lambda transport, *_, **__: transport,
         RELEASE,

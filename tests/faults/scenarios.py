@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from shared.app import Stores
 from shared.errors import SluiceError
-from shared.parked.operator import Selection
-from shared.parked.replay import Pace
-from shared.pipeline.messages import Chunk, Completed, Delivery, Dispatch, Finish, Result, encode
+from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, encode
+from shared.operating.parked_acts import Selection
+from shared.operating.replay import ReplayPace
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
@@ -110,8 +110,8 @@ def hold_and_release(world, app):
 def forge(world, app):
     """Send what the app's stages send each other, as a publisher does to its queue; and a hint, as only insiders can."""
     for message in (
-        Dispatch(job=A),
-        Chunk(job=A, chunk=0, revision=1, workload="sales", codec="plain", frames=[], first_id=0),
+        DispatchMessage(job=A),
+        ChunkMessage(job=A, chunk=0, revision=1, workload="sales", codec="plain", frames=[], first_id=0),
         Result(job=A, chunk=0, revision=1),
         Finish(job=A, revision=1),
         Completed(job=A, revision=1, workload="sales", state="complete"),
@@ -176,7 +176,7 @@ def mended_long_ago(world, app):
 
 def replay(world, app):
     """Replay everything that is parked."""
-    list(app.operator().replay(Selection(), Pace(patience=5), by="ann"))
+    list(app.operator().replay(Selection(), ReplayPace(patience=5), by="ann"))
 
 
 def replay_elsewhere(world, app):
@@ -187,7 +187,7 @@ def replay_elsewhere(world, app):
             app.let_work(seconds)
 
     with world.app(Plan()) as person:
-        list(person.operator(let_work).replay(Selection(), Pace(patience=5), by="ann"))
+        list(person.operator(let_work).replay(Selection(), ReplayPace(patience=5), by="ann"))
 
 
 def replay_again(world, app):
@@ -198,9 +198,9 @@ def replay_again(world, app):
     world.sales.breaks_at = {}
     for _ in range(3):
         operator = app.operator()
-        list(operator.replay(Selection(), Pace(patience=5, again=True), by="ann"))
+        list(operator.replay(Selection(), ReplayPace(patience=5, again=True), by="ann"))
         come_to_rest(world, app)
-        if not operator.selected(Selection()):
+        if not operator.select(Selection()):
             return
 
 

@@ -13,10 +13,10 @@ import pytest
 from shared.app import Stores
 from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
+from shared.messages import Delivery
+from shared.operating.parked_acts import Selection
+from shared.operating.replay import ReplayFate, ReplayPace
 from shared.parked.entry import EntryState, chunk_key
-from shared.parked.operator import Selection
-from shared.parked.replay import Fate, Pace
-from shared.pipeline.messages import Delivery
 from tests.faults.host import bury_dead_letter
 from tests.faults.journal import Journal
 from tests.faults.plan import KilledError, Plan
@@ -70,7 +70,7 @@ class Doorstep:
     def replay(self, *, again=False, **selection):
         """Replay as a person does, while a host works, and return the fates."""
         with self.world.app() as app:
-            pace = Pace(patience=5, again=again)
+            pace = ReplayPace(patience=5, again=again)
             waves = list(app.operator().replay(Selection(**selection), pace, by="ann"))
             come_to_rest(self.world, app)
         return [fate for wave in waves for fate in wave.fates.values()]
@@ -108,8 +108,12 @@ def test_a_submission_without_a_job_id_that_is_refused_and_replayed_stays_one_jo
     door.upload()
     # Two people: the second does not know that the first has put it back.
     with door.world.app() as app:
-        list(app.operator(lambda _seconds: door.world.clock.advance(seconds=9)).replay(Selection(), Pace(), by="bo"))
-    assert door.replay(again=True) == [Fate.DONE]
+        list(
+            app.operator(lambda _seconds: door.world.clock.advance(seconds=9)).replay(
+                Selection(), ReplayPace(), by="bo"
+            )
+        )
+    assert door.replay(again=True) == [ReplayFate.DONE]
     assert door.jobs() == complete(name)
 
 
@@ -121,7 +125,7 @@ def test_a_submission_without_a_job_id_whose_worker_is_killed_stays_one_job(door
     door.kill_three_workers("m-1", json.dumps({"sluice": NAMELESS}).encode(), at)
     door.drain()
     assert [(entry.reason, entry.claimed) for entry in door.entries()] == [("delivered_too_often", "m-1")]
-    assert door.replay() == [Fate.DONE]
+    assert door.replay() == [ReplayFate.DONE]
     assert door.jobs() == complete("m-1")
     assert [entry.state for entry in door.entries(closed=True)] == [EntryState.DONE]
 
@@ -132,11 +136,11 @@ def test_a_copy_whose_publisher_nobody_knows_asks_for_its_job(door):
     door.drain()
     (entry,) = door.entries()
     assert entry.reason == "unnamed"
-    assert door.replay() == [Fate.UNNAMED]
+    assert door.replay() == [ReplayFate.UNNAMED]
     assert door.jobs() == {}
     with door.world.app() as app:
         app.operator().name(entry, "found-it", by="ann")
-    assert door.replay(job="found-it") == [Fate.DONE]
+    assert door.replay(job="found-it") == [ReplayFate.DONE]
     assert door.jobs() == complete("found-it")
 
 
@@ -161,7 +165,7 @@ def test_no_message_of_a_publisher_takes_the_place_of_a_chunk(door, kind):
     entries = {entry.key: entry for entry in door.parked.entries("victim")}
     assert {entry.reason for entry in entries.values()} == {"bad_sale"}
     assert all(b"sales" in door.parked.body(entry) for entry in entries.values())
-    assert set(door.replay(reason="bad_sale")) == {Fate.DONE}
+    assert set(door.replay(reason="bad_sale")) == {ReplayFate.DONE}
     assert door.jobs() == complete("victim")
     assert {entry.claimed for entry in door.entries() if entry.job == "~door"} <= {"victim"}
 
@@ -217,14 +221,14 @@ def test_a_message_that_cannot_be_parked_keeps_no_other_on_the_poison_queue(door
 
 def test_what_no_row_takes_is_parked_by_its_bytes(door, monkeypatch):
     """Whatever the reason: after seven days it would be gone without a record."""
-    inserted = type(door.parked)._inserted_or_known
+    inserted = type(door.parked)._insert_or_get
 
     def odd(table, entry):
         if entry.chunk is not None:
             raise TypeError("too large to be cast to type Edm.Int32")
         return inserted(table, entry)
 
-    monkeypatch.setattr(type(door.parked), "_inserted_or_known", odd)
+    monkeypatch.setattr(type(door.parked), "_insert_or_get", odd)
     door.drop({"kind": "chunk", "job": "a", "chunk": 1, "revision": 1, "workload": "w", "codec": "plain",
                "frames": [], "first_id": 0}, "work-00-poison")  # fmt: skip
     door.drain()
@@ -240,7 +244,7 @@ def test_a_submission_in_base64_that_fails_is_listed_under_its_job_and_its_repla
     (entry,) = door.entries()
     assert (entry.about, entry.reason) == ("portal", "payload_missing")
     door.upload()
-    assert door.replay(job="portal") == [Fate.DONE]
+    assert door.replay(job="portal") == [ReplayFate.DONE]
     assert door.jobs() == complete("portal")
 
 
@@ -259,7 +263,7 @@ def test_a_chunk_in_base64_keeps_its_place_when_the_host_gives_it_up(door):
         (chunk_key(entry.chunk, entry.revision), "process") for entry in entries
     }
     assert len(entries) == 2
-    assert set(door.replay(job="portal")) == {Fate.DONE}
+    assert set(door.replay(job="portal")) == {ReplayFate.DONE}
     assert door.jobs() == complete("portal")
 
 
@@ -277,8 +281,8 @@ def test_what_the_version_before_parked_under_its_job_is_still_listed_and_replay
     door.world.observer().blobs.get_container_client("parked").upload_blob(f"old/{entry.sha256}", body)
     door.upload()
     with door.world.app() as app:
-        assert [one.about for one in app.operator().selected(Selection(job="old"))] == ["old"]
-    assert door.replay(job="old") == [Fate.DONE]
+        assert [one.about for one in app.operator().select(Selection(job="old"))] == ["old"]
+    assert door.replay(job="old") == [ReplayFate.DONE]
     assert door.jobs() == complete("old")
     assert door.entries() == []
 

@@ -9,8 +9,8 @@ from tests.faults.mutants import MUTANTS, found
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     """Take out the waits."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
-    monkeypatch.setattr("shared.parked.drain._HIDDEN", HIDDEN)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.parked.poison._HIDDEN", HIDDEN)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.table_ledger import TableLedger
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Fault, Plan

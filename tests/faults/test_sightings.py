@@ -9,7 +9,7 @@ from tests.faults.plan import Fault
 @pytest.fixture
 def storages(monkeypatch):
     """Storage in memory, without the waits."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
     return campaign.MemoryStorages()
 
 

@@ -14,7 +14,7 @@ from azure.core.rest import HttpRequest
 from azure.core.rest._requests_basic import RestRequestsTransportResponse
 from urllib3.exceptions import IncompleteRead, ProtocolError
 
-from shared.signed_session import SignedSession
+from shared.azure.transport import SignedSession
 
 _ACCEPTED = 202
 _REFUSED_PART = re.compile(rb"HTTP/1\.1 ([45]\d\d)")

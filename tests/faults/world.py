@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from shared.app import App, Stores
-from shared.connection_settings import BUS, STORAGE
-from shared.ids import BlobStore, RangeGenerator
+from shared.azure import BlobStore
+from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, PendingTable
-from shared.publish.publisher import Publisher
+from shared.publish import Publisher
 from shared.settings import Settings
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
@@ -18,7 +19,12 @@ from tests.faults.sales import Sales
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SETTINGS = Settings.parse(
-    {STORAGE: "this run's", BUS: "this run's", "SLUICE_TICK_SCHEDULE": "by hand", "SLUICE_CHUNK_ITEMS": "2"}
+    {
+        STORAGE_CONNECTION: "this run's",
+        BUS_CONNECTION: "this run's",
+        "SLUICE_TICK_SCHEDULE": "by hand",
+        "SLUICE_CHUNK_ITEMS": "2",
+    }
 )
 #: Two transactions a frame, and a message so small that a payload needs a blob.
 SMALL = Limits(frame_items=2, message_bytes=500)
@@ -185,7 +191,7 @@ class Process:
     def operator(self, pause=None):
         """Return what a person replays with; while they wait, the host of this process works."""
         self.plan.stage = "replay"
-        return self.stores.parked_operator(pause or self.let_work)
+        return self.stores.build_parked_operator(pause or self.let_work)
 
     def let_work(self, _seconds=1):
         """Let the host work for as long as somebody waits."""

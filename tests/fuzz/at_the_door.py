@@ -10,17 +10,16 @@ from decimal import Decimal
 import zstandard
 
 from shared.errors import RefusedError
-from shared.parked.door import at_the_door, claimed_job
+from shared.parked.door import at_the_door, read_claimed_job
 from shared.parked.entry import DOOR
 from shared.payload import Limits, open_envelope, read_submission, strict_json
 from shared.payload.compression import Codec, compress, expand_file
-from shared.payload.form import Items
-from shared.payload.frames import Chunk, parse_index
-from shared.payload.framing import Framing, spool_for, write_frames
-from shared.payload.lines import split_lines
+from shared.payload.envelope import Items
+from shared.payload.frames import FrameRun, Framing, parse_index, spool_for, write_frames
+from shared.payload.reading import split_lines
 from shared.payload.submission import DEFAULT_WORKLOAD
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY, PLANS, Billing
-from shared.workloads.run import run
+from shared.workloads.run import run_lines
 from tests.fuzz.grammar import damaged, encoded, mutated, spelt
 from tests.fuzz.target import ACCEPTED, Target
 from tests.payload.fetching import read_frames
@@ -116,7 +115,7 @@ def _submission_case(rng):
 
 def _read_submission(body):
     # Whatever it is, it can be parked under a key: the same one at each delivery.
-    claimed = claimed_job("submissions", body, MESSAGE_ID)
+    claimed = read_claimed_job("submissions", body, MESSAGE_ID)
     parked = at_the_door("submissions", body, MESSAGE_ID, claimed)
     assert (parked.partition, parked.chunk, parked.revision) == (DOOR, None, None)
     assert parked.key == at_the_door("submissions", body, MESSAGE_ID, claimed).key
@@ -184,7 +183,7 @@ def bomb(rng, codec):
 
 def _read_frame(stored, row, codec):
     index = parse_index(row, Codec(codec.decode()), SMALL)
-    chunk = Chunk(0, 0, index.frames)
+    chunk = FrameRun(0, 0, index.frames)
     for frame, (_, text) in zip(index.frames, read_frames(stored, chunk, Codec(codec.decode()), SMALL), strict=True):
         assert (text.count(b"\n"), text[-1:]) == (frame.items, b"\n")
         assert hashlib.sha256(stored[frame.offset : frame.offset + frame.length]).hexdigest() == frame.sha256
@@ -235,7 +234,7 @@ def _lines_case(rng):
 
 def _run_lines(*lines):
     """Run the lines as a worker does and hold its answer against what the page says of each."""
-    done = run(BILLING, list(lines), 1)
+    done = run_lines(BILLING, list(lines), 1)
     rejected = {one.number: one.reason for one in done.rejections}
     assert done.accepted.items + done.rejected.items == len(lines)
     total = Decimal(0)

@@ -6,8 +6,8 @@ import re
 from contextlib import suppress
 from datetime import datetime
 
-import shared.connections
-import shared.parked.drain
+import shared.azure.connections
+import shared.parked.poison
 from shared.errors import SluiceError
 from shared.parked.entry import INSTEAD
 from shared.payload.compression import Codec
@@ -40,8 +40,8 @@ class Installation:
     """An app over storage in memory, brought back to the same beginning for each case."""
 
     def __init__(self):
-        shared.connections.PAUSE = 0.001
-        shared.parked.drain._HIDDEN = HIDDEN
+        shared.azure.connections.PAUSE = 0.001
+        shared.parked.poison._HIDDEN = HIDDEN
         self.world = World(MemoryStorage(), Journal())
         self.world.workloads = Workloads([Sales(), Billing()])
         self.app = self.world.app()

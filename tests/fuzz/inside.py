@@ -8,21 +8,20 @@ import msgspec
 
 from shared.concurrency import rules_text
 from shared.concurrency.rules import MOST_TASKS
-from shared.dequeue.permits import Fleet
+from shared.dequeue.permits import SlotPlan
 from shared.errors import GateCorruptError, LedgerCorruptError, ResultRefusedError, RulesRefusedError
 from shared.gate import state
-from shared.ledger.entities import guarded, job_entity, job_of, row_entity, row_of_entity
+from shared.ledger.entities import check_limits, job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
 from shared.memory import Memory
+from shared.messages import MOST_OF_A_FLEET, ChunkMessage, Delivery, decode_permit, encode
 from shared.payload.compression import Codec
+from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline import received
-from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.chunk_result import read_partial, read_result, result_of
-from shared.pipeline.messages import MOST_OF_A_FLEET, Chunk, Delivery, decode_permit, encode
 from shared.pipeline.process import _read as read_work
-from shared.pipeline.weights import WORK
+from shared.pipeline.results import read_partial, read_result, result_of
 from shared.workloads.billing import Billing
-from shared.workloads.run import run
+from shared.workloads.run import run_lines
 from tests.fuzz.at_the_door import lines_of, rows_of, stored_frame
 from tests.fuzz.grammar import encoded, mutated, spelt
 from tests.fuzz.target import ACCEPTED, Target
@@ -51,18 +50,20 @@ def _settle_result(body):
     [[arrived]] = sorted_.groups
     job = builders.job(chunks=4)
     if arrived.result.job != job.job:
-        _check_claim(received.claim_of(received.Unsettled(message, received.Reason.UNKNOWN_JOB, "", arrived.result)))
-        return str(received.Reason.UNKNOWN_JOB)
+        _check_claim(
+            received.claim_of(received.Unsettled(message, received.ResultFault.UNKNOWN_JOB, "", arrived.result))
+        )
+        return str(received.ResultFault.UNKNOWN_JOB)
     made = settle(job, {}, [arrived.result], NOW)
     for refused in made.refused:
         _check_claim(
-            received.claim_of(received.Unsettled(message, received.Reason.REFUSED, refused.reason, refused.result))
+            received.claim_of(received.Unsettled(message, received.ResultFault.REFUSED, refused.reason, refused.result))
         )
-        return str(received.Reason.REFUSED)
+        return str(received.ResultFault.REFUSED)
     assert made.job.done + made.job.parked_chunks == 1
-    job_of(_stored(guarded(job_entity(made.job))), "")
+    job_of(_stored(check_limits(job_entity(made.job))), "")
     for row in made.rows:
-        row_of_entity(_stored(guarded(row_entity(row))), "")
+        row_of_entity(_stored(check_limits(row_entity(row))), "")
     return ACCEPTED
 
 
@@ -103,11 +104,11 @@ def _do_work(body):
         delivery = Delivery(queue=queue, message_id="message-1", body=body, count=1)
         _check_claim(stages().identify(delivery)[1])
     work = read_work(Delivery(queue="work-00", message_id="message-1", body=body, count=1))
-    if isinstance(work, Chunk):
+    if isinstance(work, ChunkMessage):
         assert 0 <= work.chunk < 2**31
         if work.inline is not None:
             with PayloadReader(None, Memory(WORK))(work) as parts:
-                assert all(run(BILLING, lines, work.first_id).accepted.items <= len(lines) for lines in parts)
+                assert all(run_lines(BILLING, lines, work.first_id).accepted.items <= len(lines) for lines in parts)
     return ACCEPTED
 
 
@@ -120,7 +121,7 @@ def _read_permit(body):
     permit = decode_permit(body)
     if permit is None:
         return "refused"
-    fleet = Fleet(rule=lambda depth: depth, cap=lambda: 100, tasks=4)
+    fleet = SlotPlan(rule=lambda depth: depth, cap=lambda: 100, tasks=4)
     assert 0 <= fleet.allowance(permit.slot) <= 4
     assert 0 <= permit.slot <= MOST_OF_A_FLEET
     return ACCEPTED
@@ -272,8 +273,8 @@ def _read_row(text):
 
 def _stored_result_case(rng):
     lines = [line for line in lines_of(rng, 3) if line.isascii()]
-    done = run(BILLING, lines, 1)
-    chunk = Chunk(job="job-1", chunk=0, revision=1, workload="billing", codec="plain", frames=[], first_id=1)
+    done = run_lines(BILLING, lines, 1)
+    chunk = ChunkMessage(job="job-1", chunk=0, revision=1, workload="billing", codec="plain", frames=[], first_id=1)
     return (encoded(spelt(mutated(json.loads(msgspec.json.encode(result_of(chunk, done))), rng), rng), rng, 0.1),)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.errors import RefusedError, SluiceError
-from shared.payload.reasons import Reason
-from shared.pipeline.received import Reason as ResultReason
+from shared.pipeline.received import ResultFault as ResultReason
+from shared.refusals import Reason
 
 ACCEPTED = "accepted"
 #: What the pages say of a refusal beside the catalogue: `docs/parked.md` lists the first, a workload's own come last.

@@ -7,10 +7,9 @@ from functools import partial
 import pytest
 
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import SignalNotSentError
-from shared.gate.gate_tick import GateTick
-from shared.gate.releaser import Releaser
+from shared.gate.releaser import GateTick, Releaser
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _names = itertools.count(1)
@@ -115,7 +114,7 @@ def house_under(provisioned, clock, signals, monkeypatch):
     """A function that makes another process's view of the same gates, whose requests a plan counts or breaks."""
     opened = []
     # The pauses before repetitions are of no interest here, only the repetitions.
-    monkeypatch.setattr("shared.connections.PAUSE", 0.004)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.004)
 
     def make(plan, parallel=1):
         opened.append(Connections(provisioned.connection_string, transport=plan.transport))

@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import GateCorruptError, NameRefusedError
-from shared.gate.decisions import (
+from shared.gate.gate_decisions import (
     after_close,
     after_open,
-    closed,
-    closed_after_once,
+    close_after_once,
+    close_gate,
     is_released,
     must_dispatch,
     needs_pointer,
-    opened,
-    opened_when_due,
-    scheduled,
-    signed,
+    open_gate,
+    open_if_due,
+    schedule,
+    sign,
 )
-from shared.gate.state import MOST_CHANGES, GateState, Opening, Reading, checked_name, decode, encode
+from shared.gate.state import MOST_CHANGES, GateState, Opening, Reading, check_name, decode, encode
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 moments = st.datetimes(
@@ -46,12 +46,12 @@ def apply(state, command):
     """Apply one command to a gate."""
     what, given_ = command
     if what == "open":
-        return opened(state, given_, NOW)
+        return open_gate(state, given_, NOW)
     if what == "schedule":
-        return scheduled(state, given_, NOW)
+        return schedule(state, given_, NOW)
     if what == "close":
-        return closed(state, "ann", given_, NOW)
-    return opened_when_due(state, given_) if what == "due" else closed_after_once(state, state.epoch, NOW)
+        return close_gate(state, "ann", given_, NOW)
+    return open_if_due(state, given_) if what == "due" else close_after_once(state, state.epoch, NOW)
 
 
 @given(commands)
@@ -69,7 +69,7 @@ def test_any_gate_is_read_back_as_it_was_written(history):
     """The blob holds everything, whatever people type as their reasons."""
     state = GateState()
     for number, command in enumerate(history):
-        state = signed(state, apply(state, command), str(number))
+        state = sign(state, apply(state, command), str(number))
     assert decode(encode(state), "g") == state
     assert len(state.changes) <= MOST_CHANGES
 
@@ -121,10 +121,10 @@ def test_what_a_person_commands_replaces_what_was_scheduled(history, plan):
     state = GateState()
     for command in history:
         state = apply(state, command)
-    planned = scheduled(state, plan, NOW)
-    assert opened(planned, replace(plan, by="x"), NOW).scheduled is None
-    assert closed(planned, "ann", "", NOW).scheduled is None
-    assert closed_after_once(planned, planned.epoch, NOW).scheduled == plan
+    planned = schedule(state, plan, NOW)
+    assert open_gate(planned, replace(plan, by="x"), NOW).scheduled is None
+    assert close_gate(planned, "ann", "", NOW).scheduled is None
+    assert close_after_once(planned, planned.epoch, NOW).scheduled == plan
 
 
 @given(commands, moments)
@@ -144,26 +144,26 @@ def test_a_gate_that_waits_for_the_tick_keeps_its_pointer(history, now):
 def test_a_plan_opens_when_its_time_has_come_and_not_before():
     """The tick opens in the planner's name, once."""
     plan = Opening(at=NOW + timedelta(hours=1), by="ann", why="batch")
-    state = scheduled(GateState(), plan, NOW)
-    assert opened_when_due(state, NOW) is state
-    done = opened_when_due(state, plan.at)
+    state = schedule(GateState(), plan, NOW)
+    assert open_if_due(state, NOW) is state
+    done = open_if_due(state, plan.at)
     assert (done.epoch, done.is_open, done.opened_by, done.scheduled) == (1, True, "ann", None)
-    assert opened_when_due(closed(done, "bob", "", NOW), plan.at).is_open is False
+    assert open_if_due(close_gate(done, "bob", "", NOW), plan.at).is_open is False
 
 
 def test_a_late_close_of_once_does_not_close_the_next_epoch():
     """A tick that served epoch 1 leaves epoch 2 open, however late it comes."""
     once = Opening(at=NOW, by="a", why="", once=True)
-    again = opened(closed(opened(GateState(), once, NOW), "a", "", NOW), once, NOW)
-    assert closed_after_once(again, 1, NOW) is again
-    assert not closed_after_once(again, 2, NOW).is_open
+    again = open_gate(close_gate(open_gate(GateState(), once, NOW), "a", "", NOW), once, NOW)
+    assert close_after_once(again, 1, NOW) is again
+    assert not close_after_once(again, 2, NOW).is_open
 
 
 def test_epochs_follow_the_arithmetic_that_the_model_searches():
     """The functions of the model and those of the blob are the same."""
-    state = opened(GateState(), Opening(at=NOW, by="a", why=""), NOW)
+    state = open_gate(GateState(), Opening(at=NOW, by="a", why=""), NOW)
     assert state.reading == after_open(GateState().reading)
-    assert closed(state, "a", "", NOW).reading == after_close(state.reading)
+    assert close_gate(state, "a", "", NOW).reading == after_close(state.reading)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +192,4 @@ def test_a_newer_format_says_what_to_do():
 def test_a_name_outside_the_grammar_is_refused(name):
     """No name can lead to another blob or break a key."""
     with pytest.raises(NameRefusedError, match="is no name for a gate"):
-        checked_name(name)
+        check_name(name)

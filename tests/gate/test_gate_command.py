@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.gate.receipts import Receipt, SeenBy
 from tests.gate.conftest import House, bodies
 

@@ -9,16 +9,15 @@ from datetime import timedelta
 import pytest
 
 from shared.app import Stores
+from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.connections import Connections
 from shared.errors import GateCorruptError, ReleaseExpiredError, StorageUnavailableError
-from shared.gate.flag import BlobGlobalFlag, GateFlag, Look
-from shared.gate.lease import lease_one
 from shared.gate.receipts import Receipt, SeenBy, spread, stragglers
-from shared.gate.release import BOTH, LISTENING, POLLING, ListeningRelease, PollingRelease, Release
 from shared.gate.state import Reading
-from shared.gate.waiting import Waiting
-from shared.gate.watch import Watch
+from shared.waiting.listening import lease_one
+from shared.waiting.release import BOTH, LISTENING, POLLING, ListeningRelease, PollingRelease, Release
+from shared.waiting.wait import Waiting
+from shared.waiting.watch import BlobGlobalFlag, FlagReading, GateFlag, Watch
 from tests.gate.conftest import NOON, ManualClock
 
 #: Far longer than anything here takes.
@@ -41,7 +40,7 @@ class Scripted:
         said = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
         if isinstance(said, Exception):
             raise said
-        return Look(said, NOON)
+        return FlagReading(said, NOON)
 
 
 def closed(epoch):
@@ -135,7 +134,7 @@ def test_one_look_serves_everybody_who_waited_before_it():
     """Ten who wait cost one request a look, not ten."""
     flag, inboxes = Scripted(closed(0), opened(1)), [[] for _ in range(10)]
     watch = Watch(flag, None)
-    joined = [watch.watched_by(inbox.append) for inbox in inboxes]
+    joined = [watch.watch_for(inbox.append) for inbox in inboxes]
     for one in joined:
         one.__enter__()
     before = flag.taken
@@ -150,7 +149,7 @@ def test_one_look_serves_everybody_who_waited_before_it():
 @pytest.fixture
 def both(stack_settings, monkeypatch):
     """Connections to storage and the bus; a listener ends within a fraction of a second, not within one."""
-    monkeypatch.setattr("shared.gate.listening.RECEIVE_SECONDS", 0.1)
+    monkeypatch.setattr("shared.waiting.listening.RECEIVE_SECONDS", 0.1)
     with Connections.parse(stack_settings) as connections:
         yield connections
 

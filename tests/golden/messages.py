@@ -63,7 +63,7 @@ def words():
         "chunk": p.ChunkState,
         "risk": p.Risk,
         "cause": p.Cause,
-        "fate": p.Fate,
+        "fate": p.ReplayFate,
         "mark": p.Mark,
         "seen by": p.SeenBy,
         "gate change": p.ChangeKind,

@@ -163,8 +163,8 @@ class Fleet(Shelf):
         decision, governors, rules, workers = stored
         fleet = p.FleetTable(_table(connections, "decisions"))
         in_force = p.RulesInForce(p.parse_rules(rules), rules, '"0x1"')
-        assert fleet.commit(p.Fleet(), p.Change(decision=v.FIRST_DECISION, in_force=in_force))
-        assert fleet.commit(fleet.read(), p.Change(decision=decision, governors=governors))
+        assert fleet.commit(p.Fleet(), p.FleetChange(decision=v.FIRST_DECISION, in_force=in_force))
+        assert fleet.commit(fleet.read(), p.FleetChange(decision=decision, governors=governors))
         for worker in workers:
             fleet.report(worker)
 
@@ -186,11 +186,11 @@ class Diary(Shelf):
         tally = p.RequestTally()
         diary = p.Diary(_table(connections, "usage"), tally, Clock(), "a0b1")
         for (*kind, cause), number in stored.items():
-            tally.add(p.Kind(*kind), p.Cause(cause), number)
+            tally.add(p.RequestKind(*kind), p.Cause(cause), number)
         diary.note()
 
     def read(self, connections):
-        noted = p.noted_on(_table(connections, "usage"), v.NOON.date())
+        noted = p.read_day(_table(connections, "usage"), v.NOON.date())
         return {(*kind, cause.value): number for (kind, cause), number in noted.items()}
 
 
@@ -201,7 +201,7 @@ class Audit(Shelf):
 
     def write(self, connections, stored):
         audit = p.AuditTable(_table(connections, "audit"), Clock(v.LATER))
-        with audit.recorded(p.Command("ann", "parked replay", "failed:KeyError", "deployed", stored)) as command:
+        with audit.record(p.AuditedAct("ann", "parked replay", "failed:KeyError", "deployed", stored)) as command:
             command.result = "done: 3 of 3"
 
     def read(self, connections):

@@ -15,9 +15,9 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 AMOUNTS = MappingProxyType({"amount": Decimal("1234567890.10"), "tax": Decimal("-0.01")})
 
 TOTALS = p.Totals(
-    accepted=p.Tally(9, AMOUNTS),
-    rejected=p.Tally(1, MappingProxyType({"amount": Decimal(3)})),
-    parked=p.Tally(2, unknown=1),
+    accepted=p.Portion(9, AMOUNTS),
+    rejected=p.Portion(1, MappingProxyType({"amount": Decimal(3)})),
+    parked=p.Portion(2, unknown=1),
 )
 ROWS = [
     p.ChunkRow(
@@ -202,14 +202,17 @@ rules:
 PLAN = p.Plan(
     job="nightly",
     workload="billing",
-    source=p.Source(codec="zstd", blob=f"nightly/{SHA}", is_kept=True),
+    source=p.PayloadSource(codec="zstd", blob=f"nightly/{SHA}", is_kept=True),
     chunks=[p.PlannedChunk(0, [(0, 100, 2, SHA), (100, 50, 1, SHA)]), p.PlannedChunk(3, [(150, 70, 2, SHA)])],
 )
 INLINE_PLAN = p.Plan(
-    job="team-a~least", workload="sales", source=p.Source(codec="plain", inline="e30K"), chunks=[p.PlannedChunk(0, [])]
+    job="team-a~least",
+    workload="sales",
+    source=p.PayloadSource(codec="plain", inline="e30K"),
+    chunks=[p.PlannedChunk(0, [])],
 )
 
-CHUNK = p.Chunk(
+CHUNK = p.ChunkMessage(
     job="nightly",
     chunk=7,
     revision=2,
@@ -225,16 +228,16 @@ CHUNK = p.Chunk(
 )
 REJECTION = b'{"number":8,"reason":"no_shop","found":"the shop is empty","line":"{}"}\n'
 RAN = p.Ran(
-    accepted=p.Outcome(items=2, sums={"amount": "3.30"}),
-    rejected=p.Outcome(items=1, sums={"amount": "1.10"}),
+    accepted=p.PortionMessage(items=2, sums={"amount": "3.30"}),
+    rejected=p.PortionMessage(items=1, sums={"amount": "1.10"}),
     partial={"north": "3.30"},
     rejections=REJECTION,
 )
 
 MESSAGES = {
-    "dispatch": p.Dispatch(job="nightly"),
+    "dispatch": p.DispatchMessage(job="nightly"),
     "chunk": CHUNK,
-    "chunk, as little as can be": p.Chunk(
+    "chunk, as little as can be": p.ChunkMessage(
         job="least", chunk=0, revision=0, workload="sales", codec="plain", frames=[], first_id=1, inline="e30K"
     ),
     "result": p.Result(
@@ -243,14 +246,14 @@ MESSAGES = {
         revision=2,
         blob="nightly/2/7",
         hash=SHA,
-        accepted=p.Outcome(items=2, sums={"amount": "3.30"}),
-        rejected=p.Outcome(items=1, sums={}),
+        accepted=p.PortionMessage(items=2, sums={"amount": "3.30"}),
+        rejected=p.PortionMessage(items=1, sums={}),
         milliseconds=250,
         requests={"blob-read useful": 1},
         trace=TRACE,
     ),
     "result, parked": p.Result(
-        job="nightly", chunk=7, revision=2, parked=p.Outcome(items=3, sums=None), reason="killed_its_worker"
+        job="nightly", chunk=7, revision=2, parked=p.PortionMessage(items=3, sums=None), reason="killed_its_worker"
     ),
     "finish": p.Finish(job="nightly", revision=2),
     "completed": p.Completed(
@@ -258,9 +261,9 @@ MESSAGES = {
         revision=2,
         workload="billing",
         state="completed_with_parked",
-        accepted=p.Outcome(items=9),
-        rejected=p.Outcome(items=1),
-        parked=p.Outcome(items=2),
+        accepted=p.PortionMessage(items=9),
+        rejected=p.PortionMessage(items=1),
+        parked=p.PortionMessage(items=2),
     ),
 }
 PERMIT = p.Permit(slot=3, depth=120, tasks=40)
@@ -295,11 +298,11 @@ def sequence():
     def signature(number):
         return p.Signature(f"host:{number % 2}", f"{number:016x}", NOON + timedelta(seconds=number, milliseconds=5))
 
-    grown = p.created(1, signature(0))
+    grown = p.create(1, signature(0))
     for number in range(1, p.KEPT):
         grown = p.reserve(grown, 100, signature(number))
     spilled = grown
-    told = p.Account(open=(range(1, 5), range(7, 9)), left=(range(5, 7),))
+    told = p.NodeReport(open=(range(1, 5), range(7, 9)), left=(range(5, 7),))
     later = p.reserve(grown, 1000, signature(64), told)
     later = p.close(later, [range(later.next - 400, later.next)], [range(9, 11)], signature(65))
     later = p.resume(later, 2**40, (later.spilled, later.next), signature(66))

@@ -6,7 +6,7 @@ import pytest
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from shared.connection_settings import BUS, STORAGE
+from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.topology import topology
 from tests.identity.authority import certify
 from tests.identity.managed import ManagedIdentity
@@ -69,9 +69,9 @@ def bus(broker, tls, bus_address):
 @pytest.fixture
 def settings(secured, bus_address):
     """The settings of a deployed app with a user-assigned identity."""
-    storage = {f"{STORAGE}__{service}ServiceUri": address for service, address in secured.endpoints.items()}
-    bus = {f"{BUS}__fullyQualifiedNamespace": bus_address}
-    login = {f"{name}__{key}": value for name in (STORAGE, BUS) for key, value in LOGIN.items()}
+    storage = {f"{STORAGE_CONNECTION}__{service}ServiceUri": address for service, address in secured.endpoints.items()}
+    bus = {f"{BUS_CONNECTION}__fullyQualifiedNamespace": bus_address}
+    login = {f"{name}__{key}": value for name in (STORAGE_CONNECTION, BUS_CONNECTION) for key, value in LOGIN.items()}
     return {**storage, **bus, **login}
 
 

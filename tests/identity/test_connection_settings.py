@@ -2,9 +2,10 @@
 
 import pytest
 
-from shared.connection_settings import BUS_SERVICES, STORAGE_SERVICES, ByLogin, Login, find, in_azure
-from shared.credentials import credential_of
-from shared.settings import Settings, SettingsError
+from shared.azure.connection_settings import BUS_SERVICES, STORAGE_SERVICES, ByLogin, Login, find, in_azure
+from shared.azure.credentials import credential_of
+from shared.errors import SettingsError
+from shared.settings import Settings
 
 ACCOUNT = {"SluiceStorage__accountName": "acc"}
 ADDRESSES = {service: f"https://acc.{service}.core.windows.net" for service in STORAGE_SERVICES}

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from shared.connection_settings import BUS, STORAGE
-from shared.connections import Connections
+from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, SignalNotSentError, StorageUnavailableError
+from shared.messages import Result
 from shared.pending import PendingTable
-from shared.pipeline.messages import Result
-from shared.pipeline.send_result import BusResults
+from shared.pipeline.results import BusResults
 from shared.settings import Settings
 from shared.signals import BusSignals
 
@@ -98,11 +98,11 @@ def doctor(settings, identity, tls):
 @pytest.fixture
 def storage_by_login(settings, stack_settings):
     """Settings with storage by the app's identity; a command of its own believes no test's authority on the bus."""
-    kept = {name: value for name, value in settings.items() if name.startswith(f"{STORAGE}__")}
+    kept = {name: value for name, value in settings.items() if name.startswith(f"{STORAGE_CONNECTION}__")}
     return {
         **kept,
-        **{name: value for name, value in stack_settings.items() if name != STORAGE},
-        BUS: stack_settings[BUS],
+        **{name: value for name, value in stack_settings.items() if name != STORAGE_CONNECTION},
+        BUS_CONNECTION: stack_settings[BUS_CONNECTION],
     }
 
 
@@ -124,7 +124,7 @@ def test_the_doctor_tells_a_refused_login_from_a_service_that_is_down(storage_by
 def test_a_connection_string_does_not_load_the_library_of_credentials():
     """What has a key does not wait for it."""
     program = (
-        "import sys; from shared.connections import Connections; made = Connections('UseDevelopmentStorage=true');"
+        "import sys; from shared.azure.connections import Connections; made = Connections('UseDevelopmentStorage=true');"
         "made.blobs, made.queues, made.tables; sys.exit('azure.identity' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

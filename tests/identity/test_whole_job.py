@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.connection_settings import STORAGE, STORAGE_SERVICES, find
+from shared.azure.connection_settings import STORAGE_CONNECTION, STORAGE_SERVICES, find
 from shared.ledger.records import JobState
 from tests.pipeline.whole_app import WholeApp
 
@@ -10,7 +10,7 @@ from tests.pipeline.whole_app import WholeApp
 @pytest.mark.usefixtures("trusting")
 def test_a_job_runs_to_its_end_without_a_key(settings, identity):
     """Accepted, dispatched, processed, settled, finished, and a tick; storage has heard of one identity only."""
-    app = WholeApp(find(STORAGE, STORAGE_SERVICES, settings).connection)
+    app = WholeApp(find(STORAGE_CONNECTION, STORAGE_SERVICES, settings).connection)
     with app.metered, app.others:
         job, requests = app.run("by-login", 6)
         app.app.tick()

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from azure.storage.blob import LinearRetry
 
+from shared.azure import BlobStore, connect
 from shared.errors import SluiceError
-from shared.ids import BlobStore, Event, Fate, Kind, RangeGenerator, Sizing, book, connect, read_sequence
+from shared.ids import NumberFate, RangeGenerator, SequenceWrite, Sizing, WriteKind, book, read_sequence
+from shared.ids.book import read_log
 from shared.ids.explain import explain
-from shared.ids.log import read_log
 from tests.ids.losing_transport import LosingTransport, counted
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 
@@ -168,33 +169,37 @@ def _explain_gaps(account: Account, store: BlobStore, recorded: list[int], kille
     page = read_sequence(store)
     assert page is not None
     events = (*read_log(store, page.spilled), *page.events)
-    account.reservations = sum(event.kind is Kind.RESERVED for event in events)
+    account.reservations = sum(event.kind is WriteKind.RESERVED for event in events)
     by_node: dict[str, list[int]] = collections.defaultdict(list)
     holder: dict[int, int] = {}
     for place, event in enumerate(events):
         by_node[event.by.node].append(place)
-        if event.kind is Kind.RESERVED:
+        if event.kind is WriteKind.RESERVED:
             holder.update(dict.fromkeys(event.numbers, place))
     known = set(recorded)
     fates: collections.Counter[str] = collections.Counter()
     for number in range(1, page.next):
         story = _story(number, events, holder, by_node)
         if number in known:
-            account.unexplained += story not in {Fate.HANDED_OUT, Fate.HELD}
+            account.unexplained += story not in {NumberFate.HANDED_OUT, NumberFate.HELD}
             continue
         account.gaps += 1
         is_killed = number in holder and int(events[holder[number]].by.node.split("/")[1]) in killed
         fates[f"{story}, its process {'killed' if is_killed else 'ended'}"] += 1
         # A number that its node said it handed out is missing only if its taker was killed before writing it down.
         account.unexplained += story not in (
-            {Fate.LEFT, Fate.HELD, Fate.HANDED_OUT} if is_killed else {Fate.LEFT, Fate.HELD}
+            {NumberFate.LEFT, NumberFate.HELD, NumberFate.HANDED_OUT}
+            if is_killed
+            else {NumberFate.LEFT, NumberFate.HELD}
         )
     account.gaps_by_fate = dict(fates)
 
 
-def _story(number: int, events: tuple[Event, ...], holder: dict[int, int], by_node: dict[str, list[int]]) -> Fate:
+def _story(
+    number: int, events: tuple[SequenceWrite, ...], holder: dict[int, int], by_node: dict[str, list[int]]
+) -> NumberFate:
     if number not in holder:
-        return Fate.NOT_RESERVED
+        return NumberFate.NOT_RESERVED
     first = holder[number]
     followers = (events[place] for place in by_node[events[first].by.node] if place >= first)
     return explain(number, followers).fate

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from local.azurite.launcher import Azurite
-from shared.ids import BlobStore, OptimisticStore, connect
+from shared.azure import BlobStore, OptimisticStore, connect
 from shared.ids.book import WRITES
 from tests.ids.memory_store import MemoryStore
 

@@ -3,8 +3,8 @@
 import itertools
 import threading
 
+from shared.azure.value_store import Snapshot
 from shared.clock import Clock, SystemClock
-from shared.ids.store import Snapshot
 
 
 class MemoryStore:

@@ -3,7 +3,8 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
-from shared.ids import BlobStore, RangeGenerator, connect
+from shared.azure import BlobStore, connect
+from shared.ids import RangeGenerator
 
 
 def place_orders(connection_string: str, database: str, orders: int) -> None:

@@ -6,7 +6,7 @@ when reading, and the range is taken into use before the write is known to have 
 
 import threading
 
-from shared.ids import OptimisticStore
+from shared.azure import OptimisticStore
 
 
 class SeedStore:

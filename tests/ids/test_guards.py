@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from shared.azure import OptimisticStore, Snapshot
 from shared.errors import (
     ContentionError,
     SequenceCorruptError,
@@ -11,9 +12,9 @@ from shared.errors import (
     SequenceRestoredError,
     StorageUnavailableError,
 )
-from shared.ids import OptimisticStore, RangeGenerator, Sizing, Snapshot, explain_in, read_sequence, resume
+from shared.ids import RangeGenerator, Sizing, explain_in, read_sequence, resume
 from shared.ids.book import MARKER
-from shared.ids.explain import Fate
+from shared.ids.explain import NumberFate
 from shared.ids.sequence import KEPT
 from tests.ids.memory_store import MemoryStore
 
@@ -136,7 +137,7 @@ def test_a_resumed_sequence_goes_on_above_what_may_be_in_use(clock, lost: bool):
     more = use(store, 3 * KEPT, clock)
     assert min(more) == highest + 1
     assert len(set(more)) == 3 * KEPT
-    assert explain_in(store, highest - 5).fate in {Fate.STEPPED_OVER, Fate.HANDED_OUT}
+    assert explain_in(store, highest - 5).fate in {NumberFate.STEPPED_OVER, NumberFate.HANDED_OUT}
 
 
 def test_resuming_never_moves_a_sequence_back(clock):

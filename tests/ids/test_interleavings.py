@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from shared.azure import OptimisticStore
 from shared.errors import SluiceError
-from shared.ids import OptimisticStore, RangeGenerator, Sizing
+from shared.ids import RangeGenerator, Sizing
 from tests.ids.memory_store import MemoryStore
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 from tests.ids.turns import Fault, SteppedStore, Turns

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.azure import OptimisticStore
 from shared.errors import GeneratorClosedError, StorageUnavailableError, WaitExpiredError
-from shared.ids import OptimisticStore, RangeGenerator, Sizing, explain_in, read_sequence
-from shared.ids.explain import Fate
-from shared.ids.lane import LockedLane, drain
-from shared.ids.log import read_log
+from shared.ids import RangeGenerator, Sizing, explain_in, read_sequence
+from shared.ids.book import read_log
+from shared.ids.explain import NumberFate
+from shared.ids.reservations import IdDemand, low_mark, next_size
 from shared.ids.sequence import KEPT
-from shared.ids.sizing import Demand, low_mark, next_size
+from shared.ids.supply import LockedLane, drain
 from tests.ids.memory_store import MemoryStore
 from tests.ids.turns import Fault
 
@@ -71,7 +72,7 @@ def test_any_mix_of_single_ids_and_blocks_is_unique_and_leaves_no_hole(sizes: li
     page = read_sequence(store)
     events = (*read_log(store, page.spilled), *page.events) if page else ()
     unused = set(range(1, page.next)) - set(ids) if page else set()
-    assert all(explain_in(store, number).fate is Fate.LEFT for number in unused)
+    assert all(explain_in(store, number).fate is NumberFate.LEFT for number in unused)
     assert len(events) == (page.writes if page else 0)
 
 
@@ -261,7 +262,7 @@ def test_a_tail_below_somebody_elses_range_is_not_given_back():
         assert late.next_id() == 11
     assert read_sequence(store).next == 21
     told = explain_in(store, 7)
-    assert told.fate is Fate.LEFT
+    assert told.fate is NumberFate.LEFT
     assert told.reservation.by.node == early.node
     late.close()
 
@@ -353,7 +354,7 @@ def test_the_log_keeps_what_the_blob_no_longer_holds(store: OptimisticStore):
     assert reserved == list(range(1, 3 * KEPT + 1))
     for number in (1, KEPT, 2 * KEPT + 1, 3 * KEPT):
         told = explain_in(store, number)
-        assert (told.fate, told.reservation.by.node) == (Fate.HANDED_OUT, generator.node)
+        assert (told.fate, told.reservation.by.node) == (NumberFate.HANDED_OUT, generator.node)
 
 
 def test_a_locked_lane_hands_each_number_to_one_taker():
@@ -368,7 +369,7 @@ def test_a_locked_lane_hands_each_number_to_one_taker():
 def test_a_range_stays_within_its_bounds(rate: float, pressure: float, previous: int):
     """For any demand the size is within the bounds and at most ten times the one before, more after conflicts."""
     sizing = Sizing()
-    demand = Demand(rate, pressure, previous)
+    demand = IdDemand(rate, pressure, previous)
     size = next_size(demand, sizing)
     assert sizing.first <= size <= sizing.largest
     assert size <= max(10 * previous * (1 + pressure), sizing.first)
@@ -378,17 +379,17 @@ def test_a_range_stays_within_its_bounds(rate: float, pressure: float, previous:
 def test_a_range_follows_the_rate():
     """A slow node holds seconds of numbers, a busy one what it needs, and conflicts make it more."""
     sizing = Sizing()
-    assert next_size(Demand(), sizing) == 10
-    assert next_size(Demand(rate=5, previous=1000), sizing) == 100
-    assert next_size(Demand(rate=200, previous=1000), sizing) == 1000
-    assert next_size(Demand(rate=50_000, previous=100_000), sizing) == 100_000
-    assert next_size(Demand(rate=50_000, pressure=1, previous=100_000), sizing) == 200_000
+    assert next_size(IdDemand(), sizing) == 10
+    assert next_size(IdDemand(rate=5, previous=1000), sizing) == 100
+    assert next_size(IdDemand(rate=200, previous=1000), sizing) == 1000
+    assert next_size(IdDemand(rate=50_000, previous=100_000), sizing) == 100_000
+    assert next_size(IdDemand(rate=50_000, pressure=1, previous=100_000), sizing) == 200_000
 
 
 @given(st.floats(0.1, 1e5), st.lists(st.floats(0.001, 5), min_size=30, max_size=60))
 def test_the_measured_rate_approaches_the_true_one(rate: float, pauses: list[float]):
     """However irregular the measurements, a constant rate is found."""
-    demand = Demand()
+    demand = IdDemand()
     for seconds in (*pauses, 10.0):
         demand = demand.after_drawing(round(rate * seconds * 1000), seconds * 1000)
     assert demand.rate == pytest.approx(rate, rel=0.1)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from shared.errors import SequenceCorruptError, SequenceExhaustedError
 from shared.ids import sequence
-from shared.ids.explain import Fate, explain
-from shared.ids.sequence import KEPT, LIMIT, Account, Signature
+from shared.ids.explain import NumberFate, explain
+from shared.ids.history import LIMIT, NodeReport, Signature
+from shared.ids.sequence import KEPT
 
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
@@ -23,7 +24,7 @@ def sign(node: str = "a", nonce: str = "n") -> Signature:
 
 def test_a_page_survives_its_encoding():
     """What is written is what is read: every field of every kind of event."""
-    page = sequence.reserve(sequence.created(1, sign()), 10, sign(), Account((range(1, 3),), (range(3, 5),)))
+    page = sequence.reserve(sequence.create(1, sign()), 10, sign(), NodeReport((range(1, 3),), (range(3, 5),)))
     page = sequence.close(page, [range(7, 11)], [range(5, 6)], sign("b"))
     page = sequence.resume(page, 100, (0, page.next), sign("person"))
     assert sequence.parse(page.encode(), "x") == page
@@ -31,33 +32,33 @@ def test_a_page_survives_its_encoding():
 
 def test_ranges_follow_each_other_without_a_gap_or_an_overlap():
     """Each reservation begins where the one before it ended."""
-    first = sequence.reserve(sequence.created(1, sign()), 10, sign())
+    first = sequence.reserve(sequence.create(1, sign()), 10, sign())
     second = sequence.reserve(first, 5, sign())
     assert [event.numbers for event in second.events[1:]] == [range(1, 11), range(11, 16)]
 
 
 def test_only_the_top_is_given_back():
     """Unused numbers below somebody's reservation are left: others may be using those above them."""
-    page = sequence.reserve(sequence.reserve(sequence.created(1, sign()), 10, sign("a")), 10, sign("b"))
+    page = sequence.reserve(sequence.reserve(sequence.create(1, sign()), 10, sign("a")), 10, sign("b"))
     assert sequence.close(page, [range(4, 11)], [], sign("a")).next == 21
     assert sequence.close(page, [range(15, 21)], [], sign("b")).next == 15
 
 
 def test_adjoining_ranges_are_given_back_together():
     """A fetched-ahead range and the rest of the one before it go back as one."""
-    page = sequence.reserve(sequence.reserve(sequence.created(1, sign()), 10, sign()), 10, sign())
+    page = sequence.reserve(sequence.reserve(sequence.create(1, sign()), 10, sign()), 10, sign())
     assert sequence.close(page, [range(11, 21), range(4, 11)], [], sign()).next == 4
 
 
 def test_the_last_number_is_the_largest_of_64_bits():
     """A range that passes the signed 64-bit limit is refused, not wrapped."""
-    page = sequence.created(LIMIT - 5, sign())
+    page = sequence.create(LIMIT - 5, sign())
     assert sequence.reserve(page, 5, sign()).next == LIMIT
     with pytest.raises(SequenceExhaustedError):
         sequence.reserve(page, 6, sign())
 
 
-GOOD = json.loads(sequence.reserve(sequence.created(1, sign()), 10, sign()).encode())
+GOOD = json.loads(sequence.reserve(sequence.create(1, sign()), 10, sign()).encode())
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_bytes_are_a_page_or_corrupt_and_nothing_else(value: bytes):
 
 def test_a_page_contains_what_it_grew_out_of_and_nothing_else():
     """Older pages, and pages of another history of the same age, are told apart."""
-    old = sequence.reserve(sequence.created(1, sign()), 10, sign(nonce="1"))
+    old = sequence.reserve(sequence.create(1, sign()), 10, sign(nonce="1"))
     grown = sequence.reserve(old, 10, sign(nonce="2"))
     other = sequence.reserve(old, 10, sign(nonce="3"))
     assert grown.contains(old)
@@ -115,7 +116,7 @@ def test_a_page_contains_what_it_grew_out_of_and_nothing_else():
 
 def test_a_full_page_makes_room_without_losing_its_age():
     """After the oldest 64 moved to the log, the page still says how many writes led to it and keeps 64."""
-    page = sequence.created(1, sign())
+    page = sequence.create(1, sign())
     while not sequence.is_full(page):
         page = sequence.reserve(page, 1, sign())
     room = sequence.without_spilled(page)
@@ -127,14 +128,14 @@ class Story:
     """Applies random writes of two nodes, and remembers what really became of each number."""
 
     def __init__(self) -> None:
-        self.page = sequence.created(1, sign())
+        self.page = sequence.create(1, sign())
         self.held: dict[str, list[range]] = {"a": [], "b": []}
         self.used: set[int] = set()
         self.left: set[int] = set()
 
     def reserve(self, node: str, size: int) -> None:
         """Let a node take a range."""
-        account = Account(open=tuple(span for span in self.held[node] if span))
+        account = NodeReport(open=tuple(span for span in self.held[node] if span))
         self.page = sequence.reserve(self.page, size, sign(node), account)
         self.held[node].append(self.page.events[-1].numbers)
 
@@ -167,23 +168,27 @@ def test_explanations_never_contradict_what_happened(steps):
             story.close(node)
     for number in range(1, story.page.next + 3):
         fate = explain(number, story.page.events).fate
-        allowed = {Fate.HELD, Fate.HANDED_OUT} if number in story.used else {Fate.HELD, Fate.LEFT, Fate.NOT_RESERVED}
+        allowed = (
+            {NumberFate.HELD, NumberFate.HANDED_OUT}
+            if number in story.used
+            else {NumberFate.HELD, NumberFate.LEFT, NumberFate.NOT_RESERVED}
+        )
         assert fate in allowed
         if number in story.left:
-            assert fate is Fate.LEFT
-        assert (fate is Fate.NOT_RESERVED) == (number >= story.page.next)
+            assert fate is NumberFate.LEFT
+        assert (fate is NumberFate.NOT_RESERVED) == (number >= story.page.next)
 
 
 def test_a_number_older_than_the_log_is_forgotten_not_invented():
     """Where the log was deleted, the answer says so instead of guessing."""
-    page = sequence.reserve(sequence.reserve(sequence.created(1, sign()), 10, sign()), 10, sign())
+    page = sequence.reserve(sequence.reserve(sequence.create(1, sign()), 10, sign()), 10, sign())
     kept = replace(page, events=page.events[2:], spilled=2)
-    assert explain(5, kept.events).fate is Fate.FORGOTTEN
+    assert explain(5, kept.events).fate is NumberFate.FORGOTTEN
 
 
 def test_an_explanation_reads_as_a_sentence():
     """The operator is told who, when, and what follows for a missing number."""
-    page = sequence.reserve(sequence.created(1, sign()), 10, sign("vm1/77"))
+    page = sequence.reserve(sequence.create(1, sign()), 10, sign("vm1/77"))
     text = str(explain(4, page.events))
     assert "4 was reserved by vm1/77 at 2026-11-21 09:00:00 UTC" in text
     assert "lost with the process" in text

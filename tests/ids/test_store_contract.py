@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from shared.azure import BlobStore, OptimisticStore, connect
 from shared.errors import StorageUnavailableError
-from shared.ids import BlobStore, OptimisticStore, connect
 
 
 def written(store: OptimisticStore, value: bytes, etag: str | None) -> str:

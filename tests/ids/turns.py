@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from shared.azure import OptimisticStore, Snapshot
 from shared.errors import StorageUnavailableError
-from shared.ids import OptimisticStore, Snapshot
 
 
 class Fault(StrEnum):

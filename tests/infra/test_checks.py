@@ -13,10 +13,10 @@ from local.infra.__main__ import main as infra
 from local.infra.checks import compiled, policies
 from local.infra.project import Project
 from local.paths import ROOT
-from shared.connection_settings import Setting
+from shared.azure.connection_settings import Setting
 from shared.settings import SETTINGS
-from shared.telemetry.event import Alert, Event, Severity
 from shared.telemetry.events import EVENTS
+from shared.telemetry.log import Alert, LogEvent, Severity
 from shared.topology import BusQueue, topology
 
 #: What the checks read.
@@ -150,7 +150,7 @@ def setting_in_the_code(default):
 
 def event_in_the_catalogue(alert):
     """Return a mistake: the code tells an event that should call somebody, and nothing listens."""
-    new = Event(name="sluice.new.event", level=40, fields=(), meaning="new", remedy="look", alert=alert)
+    new = LogEvent(name="sluice.new.event", level=40, fields=(), meaning="new", remedy="look", alert=alert)
     return lambda project: dataclasses.replace(project, events=(*EVENTS, new))
 
 

@@ -12,8 +12,7 @@ from local.infra.deployment import deployed
 from local.infra.expressions import Unknown
 from local.infra.project import Project
 from local.stack import sample_values
-from shared.payload.names import LONGEST_ROOM
-from shared.rooms import MOST_ROOMS
+from shared.grammar import LONGEST_ROOM, MOST_ROOMS
 from shared.settings import Settings
 from shared.topology import rooms, topology
 

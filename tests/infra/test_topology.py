@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from local.infra import entities
-from shared.topology import Bus, BusQueue, Delivery, Part, Subscription, Topic, rooms, topology
+from shared.topology import BusEntities, BusQueue, DeliveryRules, Part, Subscription, Topic, rooms, topology
 
 #: Of each kind one, as a capability beside the base would bring it.
 ORDERS = Part(
@@ -13,7 +13,7 @@ ORDERS = Part(
     queues=("orders",),
     containers=("homes",),
     tables=("views",),
-    bus=Bus((BusQueue("agenda", Delivery(sessions=True)),), (Topic("shipped", (Subscription("all"),)),)),
+    bus=BusEntities((BusQueue("agenda", DeliveryRules(sessions=True)),), (Topic("shipped", (Subscription("all"),)),)),
 )
 
 
@@ -41,8 +41,11 @@ def test_rooms_of_nobody_add_nothing():
         (rooms(["a", "a"]), "queue 'submissions-a' is in the topology 2 times, by the parts rooms, rooms"),
         (Part("new", containers=("plans",)), "container 'plans' is in the topology 2 times, by the parts base, new"),
         (Part("new", tables=("jobs",)), "table 'jobs' is in the topology 2 times, by the parts base, new"),
-        (Part("new", bus=Bus((BusQueue("signals"),))), "bus entity 'signals' is in the topology 2 times"),
-        (Part("new", bus=Bus(topics=(Topic("results", ()),))), "bus entity 'results' is in the topology 2 times"),
+        (Part("new", bus=BusEntities((BusQueue("signals"),))), "bus entity 'signals' is in the topology 2 times"),
+        (
+            Part("new", bus=BusEntities(topics=(Topic("results", ()),))),
+            "bus entity 'results' is in the topology 2 times",
+        ),
     ],
 )
 def test_an_entity_of_two_parts_is_refused(part, said):
@@ -53,8 +56,8 @@ def test_an_entity_of_two_parts_is_refused(part, said):
 
 def test_dead_letters_are_forwarded_where_a_delivery_says_so_and_are_not_mentioned_elsewhere():
     """Off, the property is absent, so that what was deployed before stays as it is."""
-    off = entities.delivery_properties(Delivery(lock=timedelta(minutes=1)))
-    on = entities.delivery_properties(Delivery(lock=timedelta(minutes=1), forward_dead_letters="parked"))
+    off = entities.delivery_properties(DeliveryRules(lock=timedelta(minutes=1)))
+    on = entities.delivery_properties(DeliveryRules(lock=timedelta(minutes=1), forward_dead_letters="parked"))
     assert "forwardDeadLetteredMessagesTo" not in off
     assert on == {**off, "forwardDeadLetteredMessagesTo": "parked"}
     assert "forwardDeadLetteredMessagesTo" not in entities.text()

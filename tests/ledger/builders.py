@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from shared.grammar import amounts
 from shared.ledger import ChunkRow, Job, JobState, PlanBlob
-from shared.ledger.amounts import amounts
-from shared.ledger.results import row_of
-from shared.pipeline.messages import Outcome, Result
+from shared.ledger.settlement import row_of
+from shared.messages import PortionMessage, Result
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 #: Items and amount of every chunk that a builder makes.
@@ -48,7 +48,7 @@ def result(chunk: int = 0, *, job: str = "nightly", revision: int = 1, **changes
         "revision": revision,
         "blob": f"{job}/{revision}/{chunk}",
         "hash": hashlib.sha256(f"{job} {revision} {chunk}".encode()).hexdigest(),
-        "accepted": Outcome(items=ITEMS, sums={"amount": str(AMOUNT)}),
+        "accepted": PortionMessage(items=ITEMS, sums={"amount": str(AMOUNT)}),
         "milliseconds": 7,
         "requests": {"useful": 3},
     }
@@ -57,8 +57,8 @@ def result(chunk: int = 0, *, job: str = "nightly", revision: int = 1, **changes
 
 def parked(chunk: int = 0, *, sums: bool = True, **changes) -> Result:
     """Return the result of a chunk that is parked, with sums where its lines could be read."""
-    outcome = Outcome(items=ITEMS, sums={"amount": str(AMOUNT)} if sums else None)
-    gone = {"blob": None, "hash": None, "accepted": Outcome(), "parked": outcome, "reason": "workload_failed"}
+    outcome = PortionMessage(items=ITEMS, sums={"amount": str(AMOUNT)} if sums else None)
+    gone = {"blob": None, "hash": None, "accepted": PortionMessage(), "parked": outcome, "reason": "workload_failed"}
     return result(chunk, **gone | changes)
 
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from azure.data.tables import EntityProperty
 
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Risk, Tally, Totals
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
 
 
 def moment(minute):
@@ -15,8 +15,8 @@ def moment(minute):
 
 
 TOTALS = Totals(
-    accepted=Tally(7, MappingProxyType({"amount": Decimal("12.340"), "quantity": Decimal(-3)})),
-    parked=Tally(2, MappingProxyType({}), unknown=1),
+    accepted=Portion(7, MappingProxyType({"amount": Decimal("12.340"), "quantity": Decimal(-3)})),
+    parked=Portion(2, MappingProxyType({}), unknown=1),
 )
 FULL_JOB = Job(
     job="north~nightly",

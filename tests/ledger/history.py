@@ -7,7 +7,7 @@ from shared.ledger import JobState
 from shared.ledger.records import FINISHED
 from shared.pending import FINISH_POINTER, OUTBOX_POINTER, PendingTable
 from shared.pipeline.finish import Ending
-from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.finish_request import FinishCall
 from tests.faults.plan import KilledError, Plan
 from tests.ledger.world import World
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
+from shared.messages import encode
 from shared.parked.parking import Parking, Stages
-from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.messages import encode
+from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.received import Received
 from shared.pipeline.settle import Settler
 from tests.ledger.builders import NOON

@@ -8,25 +8,24 @@ import pytest
 
 from shared.errors import JobStateError
 from shared.gate.state import Reading
-from shared.ledger import Job, JobState, PlanBlob, Tally, Totals
-from shared.ledger.amounts import amounts
-from shared.ledger.balance import Balance, balance
-from shared.ledger.decisions import (
+from shared.grammar import amounts
+from shared.ledger import Job, JobState, PlanBlob, Portion, Totals
+from shared.ledger.job_decisions import (
     Collision,
-    buried,
-    dispatched,
-    finished,
-    forsaken,
-    halted,
+    advance_cursor,
+    bury,
+    finish,
+    halt,
     judge,
     may_dispatch,
-    met,
-    nudged,
-    planned,
-    resumed,
-    warned,
+    note_gate_passed,
+    note_missing_plan,
+    note_put_again,
+    note_warning,
+    record_plan,
+    resume,
 )
-from shared.ledger.forecast import is_overdue, next_look, overdue, progress
+from shared.ledger.progress import Balance, check_balance, is_overdue, next_look, overdue, read_progress
 from shared.ledger.records import Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
 
@@ -41,7 +40,7 @@ def fresh(**changes):
 
 def ended(**changes):
     """Return a job of three done chunks that waits to be finished."""
-    totals = Totals(accepted=Tally(3 * ITEMS, amounts({"amount": str(3 * AMOUNT)})))
+    totals = Totals(accepted=Portion(3 * ITEMS, amounts({"amount": str(3 * AMOUNT)})))
     return job(**{"state": JobState.FINISHING, "done": 3, "totals": totals} | changes)
 
 
@@ -60,19 +59,19 @@ def test_other_content_is_a_conflict_that_names_both():
 
 def test_the_plan_that_was_recorded_first_stays():
     """Of two accepts the slower one takes over the plan and the ids of the faster one."""
-    first = planned(fresh(), PLAN, chunks=3, items=30, id_base=1000)
+    first = record_plan(fresh(), PLAN, chunks=3, items=30, id_base=1000)
     assert (first.chunks, first.items, first.id_base) == (3, 30, 1000)
-    assert planned(first, PlanBlob("other", "x"), chunks=9, items=9, id_base=2000) == first
+    assert record_plan(first, PlanBlob("other", "x"), chunks=9, items=9, id_base=2000) == first
 
 
 def test_a_job_without_a_plan_says_so_until_it_has_one():
     """Nobody but its publisher can help it, and nothing is wrong with it any more once the submission came again."""
-    waiting = forsaken(fresh())
+    waiting = note_missing_plan(fresh())
     assert "send its submission again" in waiting.problem
-    assert forsaken(waiting) is waiting
-    helped = planned(waiting, PLAN, chunks=3, items=30, id_base=1000)
+    assert note_missing_plan(waiting) is waiting
+    helped = record_plan(waiting, PLAN, chunks=3, items=30, id_base=1000)
     assert helped.problem is None
-    assert forsaken(helped) is helped
+    assert note_missing_plan(helped) is helped
 
 
 CLOSED, OPEN = Reading(4, is_open=False), Reading(4, is_open=True)
@@ -86,30 +85,30 @@ def gated(**changes):
 def test_a_job_meets_its_gate_only_with_a_plan():
     """Everything that can be done before a release is done before it."""
     with pytest.raises(JobStateError, match="has no plan"):
-        met(fresh(gate="nightly"), OPEN)
+        note_gate_passed(fresh(gate="nightly"), OPEN)
 
 
 def test_a_closed_gate_holds_a_job_until_any_opening_since():
     """The first epoch that it met stays; the note that it may start comes with a later one, also of a closed gate."""
-    waiting = met(gated(), CLOSED)
+    waiting = note_gate_passed(gated(), CLOSED)
     assert (waiting.state, waiting.held_epoch, waiting.passed_epoch) == (JobState.HELD, 4, None)
-    assert met(waiting, CLOSED) is waiting
-    assert met(waiting, Reading(3, is_open=False)) is waiting
+    assert note_gate_passed(waiting, CLOSED) is waiting
+    assert note_gate_passed(waiting, Reading(3, is_open=False)) is waiting
     for later in (Reading(5, is_open=False), Reading(1, is_open=True)):
-        released = met(waiting, later)
+        released = note_gate_passed(waiting, later)
         assert (released.held_epoch, released.passed_epoch) == (4, later.epoch)
-        assert met(released, CLOSED) is released
+        assert note_gate_passed(released, CLOSED) is released
         assert may_dispatch(released)
     assert not may_dispatch(waiting)
 
 
 def test_a_job_that_met_an_open_gate_may_start_whatever_closes_afterwards():
     """The note stays; one without a gate needs none, and one that has started has none from before there were notes."""
-    passed = met(gated(), OPEN)
+    passed = note_gate_passed(gated(), OPEN)
     assert (passed.state, may_dispatch(passed)) == (JobState.PLANNING, True)
-    assert met(passed, CLOSED) is passed
+    assert note_gate_passed(passed, CLOSED) is passed
     free = fresh(plan=PLAN, chunks=3)
-    assert met(free, CLOSED) is free
+    assert note_gate_passed(free, CLOSED) is free
     assert may_dispatch(free)
     assert may_dispatch(gated(state=JobState.DISPATCHING, dispatch_cursor=1))
 
@@ -117,17 +116,17 @@ def test_a_job_that_met_an_open_gate_may_start_whatever_closes_afterwards():
 def test_no_dispatch_is_noted_of_a_job_that_may_not_start():
     """Whoever would put its chunks all the same cannot write that it did."""
     with pytest.raises(JobStateError, match="nobody let it pass its gate"):
-        dispatched(met(gated(), CLOSED), 1, at(1))
+        advance_cursor(note_gate_passed(gated(), CLOSED), 1, at(1))
 
 
 def test_the_dispatch_cursor_only_moves_forward():
     """A slower dispatcher takes nothing back, and the last chunk makes the job run."""
-    first = dispatched(met(gated(), OPEN), 1, at(1))
+    first = advance_cursor(note_gate_passed(gated(), OPEN), 1, at(1))
     assert (first.state, first.dispatch_cursor, first.started_at) == (JobState.DISPATCHING, 1, at(1))
-    assert dispatched(first, 1, at(5)) == first
-    last = dispatched(first, 3, at(9))
+    assert advance_cursor(first, 1, at(5)) == first
+    last = advance_cursor(first, 3, at(9))
     assert (last.state, last.dispatch_cursor, last.started_at) == (JobState.RUNNING, 3, at(1))
-    assert dispatched(last, 2, at(10)) == last
+    assert advance_cursor(last, 2, at(10)) == last
     assert not may_dispatch(last)
 
 
@@ -135,97 +134,97 @@ def test_a_paused_job_is_not_dispatched_and_stays_paused():
     """A dispatcher that is under way when a job pauses notes its cursor and stops."""
     paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3)
     assert not may_dispatch(paused)
-    assert dispatched(paused, 6, at(1)).state is JobState.PAUSED
+    assert advance_cursor(paused, 6, at(1)).state is JobState.PAUSED
 
 
 def test_an_empty_job_finishes_at_its_dispatch():
     """Without chunks there is no last result to finish it."""
-    assert dispatched(fresh(plan=PLAN, chunks=0), 0, at(1)).state is JobState.FINISHING
+    assert advance_cursor(fresh(plan=PLAN, chunks=0), 0, at(1)).state is JobState.FINISHING
 
 
 def test_a_job_without_a_plan_cannot_be_dispatched():
     """The error says what to do."""
     assert not may_dispatch(fresh())
     with pytest.raises(JobStateError, match="let accept run again"):
-        dispatched(fresh(), 1, at(1))
+        advance_cursor(fresh(), 1, at(1))
 
 
 def test_a_resumed_job_goes_on_where_it_was():
     """What is parked is forgiven, and outstanding chunks are dispatched."""
     paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3, parked_chunks=3)
-    assert resumed(paused, at(1)).state is JobState.DISPATCHING
-    assert resumed(paused, at(1)).forgiven == 3
-    assert resumed(replace(paused, dispatch_cursor=9), at(1)).state is JobState.RUNNING
-    assert resumed(job(), at(1)) == job()
+    assert resume(paused, at(1)).state is JobState.DISPATCHING
+    assert resume(paused, at(1)).forgiven == 3
+    assert resume(replace(paused, dispatch_cursor=9), at(1)).state is JobState.RUNNING
+    assert resume(job(), at(1)) == job()
 
 
 def test_a_job_whose_outputs_could_not_be_made_resumes_as_a_new_revision():
     """Nothing of the failed attempt is taken over."""
-    stopped = halted(ended(), 1, "the workload failed")
+    stopped = halt(ended(), 1, "the workload failed")
     assert (stopped.state, stopped.problem) == (JobState.PAUSED, "the workload failed")
-    again = resumed(stopped, at(1))
+    again = resume(stopped, at(1))
     assert (again.state, again.revision, again.problem) == (JobState.FINISHING, 2, None)
-    assert halted(again, 1, "late") == again
+    assert halt(again, 1, "late") == again
 
 
 def test_a_finisher_of_an_older_revision_decides_nothing():
     """A stale finisher never ends a job that a replay has moved on."""
     newer = ended(revision=2)
-    assert finished(newer, 1, Balance(JobState.COMPLETE), at(1)) == newer
-    done = finished(newer, 2, Balance(JobState.COMPLETE), at(1))
+    assert finish(newer, 1, Balance(JobState.COMPLETE), at(1)) == newer
+    done = finish(newer, 2, Balance(JobState.COMPLETE), at(1))
     assert (done.state, done.finished_at) == (JobState.COMPLETE, at(1))
 
 
 def test_only_a_finished_job_is_buried():
     """What is open is never forgotten; id and content hash outlive the rest."""
     with pytest.raises(JobStateError, match="is running"):
-        buried(job())
-    kept = buried(job(state=JobState.COMPLETE, etag="e"))
+        bury(job())
+    kept = bury(job(state=JobState.COMPLETE, etag="e"))
     assert (kept.state, kept.content_hash, kept.plan, kept.etag) == (JobState.BURIED, "c0ffee", job().plan, "e")
-    assert buried(kept) == kept
+    assert bury(kept) == kept
 
 
 def test_a_job_that_adds_up_is_complete():
     """Items and every declared sum are proven before a job is called complete."""
-    assert balance(ended()) == Balance(JobState.COMPLETE)
+    assert check_balance(ended()) == Balance(JobState.COMPLETE)
 
 
 def test_a_job_with_parked_chunks_says_so():
     """What is parked is part of the proof."""
     part = amounts({"amount": str(AMOUNT)})
-    totals = Totals(Tally(ITEMS, part), Tally(ITEMS, part), Tally(ITEMS, part))
-    found = balance(ended(done=2, parked_chunks=1, totals=totals))
+    totals = Totals(Portion(ITEMS, part), Portion(ITEMS, part), Portion(ITEMS, part))
+    found = check_balance(ended(done=2, parked_chunks=1, totals=totals))
     assert found == Balance(JobState.COMPLETED_WITH_PARKED)
 
 
 @pytest.mark.parametrize(
     ("totals", "words"),
     [
-        (Totals(Tally(29, amounts({"amount": "37.02"}))), "30 items went in, 29 came out"),
-        (Totals(Tally(30, amounts({"amount": "37.03"}))), "'amount' was declared as 37.02, found 37.03"),
-        (Totals(Tally(30)), "found 0"),
+        (Totals(Portion(29, amounts({"amount": "37.02"}))), "30 items went in, 29 came out"),
+        (Totals(Portion(30, amounts({"amount": "37.03"}))), "'amount' was declared as 37.02, found 37.03"),
+        (Totals(Portion(30)), "found 0"),
     ],
 )
 def test_a_job_that_does_not_add_up_is_unbalanced(totals, words):
     """One item or one cent is enough, and the numbers are named."""
-    found = balance(ended(totals=totals))
+    found = check_balance(ended(totals=totals))
     assert found.state is JobState.UNBALANCED
     assert words in (found.problem or "")
 
 
 def test_unknown_sums_are_unproven_and_items_must_still_balance():
     """Nobody can add up what cannot be read, but everybody can count it."""
-    totals = Totals(accepted=Tally(2 * ITEMS), parked=Tally(ITEMS, unknown=1))
-    found = balance(ended(done=2, parked_chunks=1, totals=totals))
+    totals = Totals(accepted=Portion(2 * ITEMS), parked=Portion(ITEMS, unknown=1))
+    found = check_balance(ended(done=2, parked_chunks=1, totals=totals))
     assert (found.state, found.unproven) == (JobState.COMPLETED_WITH_PARKED, ("amount",))
-    missing = Totals(accepted=Tally(ITEMS), parked=Tally(ITEMS, unknown=1))
-    assert balance(ended(done=2, parked_chunks=1, totals=missing)).state is JobState.UNBALANCED
+    missing = Totals(accepted=Portion(ITEMS), parked=Portion(ITEMS, unknown=1))
+    assert check_balance(ended(done=2, parked_chunks=1, totals=missing)).state is JobState.UNBALANCED
 
 
 def test_totals_that_are_not_those_of_the_rows_are_unbalanced():
     """The ledger proves itself: the job's totals are the sum of its rows."""
-    assert balance(ended(), ended().totals).state is JobState.COMPLETE
-    assert balance(ended(), Totals()).state is JobState.UNBALANCED
+    assert check_balance(ended(), ended().totals).state is JobState.COMPLETE
+    assert check_balance(ended(), Totals()).state is JobState.UNBALANCED
 
 
 def test_chunks_are_overdue_after_silence_only():
@@ -233,7 +232,7 @@ def test_chunks_are_overdue_after_silence_only():
     running = job(chunks=4, dispatch_cursor=3, progressed_at=at(10))
     assert overdue(running, {1}, at(10) + HOUR, HOUR) == [0, 2]
     assert overdue(running, {1}, at(9) + HOUR, HOUR) == []
-    assert overdue(nudged(running, at(20)), {1}, at(10) + HOUR, HOUR) == []
+    assert overdue(note_put_again(running, at(20)), {1}, at(10) + HOUR, HOUR) == []
 
 
 @pytest.mark.parametrize("state", [JobState.HELD, JobState.PAUSED, JobState.COMPLETE, JobState.BURIED])
@@ -252,30 +251,30 @@ def test_a_job_stuck_in_planning_or_finishing_is_overdue():
 def test_the_end_is_predicted_from_the_rate_so_far():
     """A third in ten minutes makes twenty more."""
     third = job(chunks=9, done=2, parked_chunks=1, started_at=at(0))
-    seen = progress(third, at(600))
+    seen = read_progress(third, at(600))
     assert (seen.ended, seen.chunks, seen.predicted) == (3, 9, at(1800))
-    assert progress(job(), at(600)).predicted is None
+    assert read_progress(job(), at(600)).predicted is None
 
 
 def test_a_deadline_warns_before_it_is_missed():
     """Late is what will be late at the rate so far, not only what is."""
     third = job(chunks=9, done=3, started_at=at(0), deadline=at(1700))
-    assert progress(third, at(600)).is_late
-    assert not progress(replace(third, deadline=at(1900)), at(600)).is_late
-    assert progress(job(deadline=at(10)), at(11)).is_late
-    assert not progress(job(deadline=at(10), finished_at=at(9), state=JobState.COMPLETE), at(99)).is_late
+    assert read_progress(third, at(600)).is_late
+    assert not read_progress(replace(third, deadline=at(1900)), at(600)).is_late
+    assert read_progress(job(deadline=at(10)), at(11)).is_late
+    assert not read_progress(job(deadline=at(10), finished_at=at(9), state=JobState.COMPLETE), at(99)).is_late
 
 
 def test_a_job_that_waits_while_its_time_runs_out_is_at_risk():
     """Nothing can be predicted of it, so it warns when a quarter of its time is left; a replay has no deadline."""
     waiting = job(accepted_at=at(0), state=JobState.HELD, gate="nightly", deadline=at(1000), started_at=None)
-    assert progress(waiting, at(750)).risk is None
-    assert progress(waiting, at(751)).risk is Risk.WAITS_TOO_LONG
-    assert progress(waiting, at(1001)).risk is Risk.MISSED
-    assert progress(replace(waiting, revision=2), at(1001)).risk is None
-    assert progress(replace(waiting, deadline=None), at(1001)).risk is None
+    assert read_progress(waiting, at(750)).risk is None
+    assert read_progress(waiting, at(751)).risk is Risk.WAITS_TOO_LONG
+    assert read_progress(waiting, at(1001)).risk is Risk.MISSED
+    assert read_progress(replace(waiting, revision=2), at(1001)).risk is None
+    assert read_progress(replace(waiting, deadline=None), at(1001)).risk is None
     late = replace(waiting, state=JobState.COMPLETE, finished_at=at(1001))
-    assert progress(late, at(9999)).risk is Risk.MISSED
+    assert read_progress(late, at(9999)).risk is Risk.MISSED
 
 
 def test_looks_come_closer_together_as_a_deadline_comes_near():
@@ -288,10 +287,10 @@ def test_looks_come_closer_together_as_a_deadline_comes_near():
 
 def test_somebody_is_told_of_a_risk_once_and_of_a_graver_one_again():
     """What was told stays told, also when the job was better in between."""
-    told = warned(job(), Risk.PREDICTED_LATE)
-    assert warned(told, Risk.WAITS_TOO_LONG) is told
-    assert warned(told, Risk.PREDICTED_LATE) is told
-    assert warned(told, Risk.MISSED).warned is Risk.MISSED
+    told = note_warning(job(), Risk.PREDICTED_LATE)
+    assert note_warning(told, Risk.WAITS_TOO_LONG) is told
+    assert note_warning(told, Risk.PREDICTED_LATE) is told
+    assert note_warning(told, Risk.MISSED).warned is Risk.MISSED
 
 
 def test_amounts_are_plain_decimals():

@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from shared.errors import LedgerCorruptError, RowTooLargeError
-from shared.ledger import JobState, Tally, Totals
-from shared.ledger.entities import guarded, job_entity, job_of, row_entity, row_of_entity, utf16_length
+from shared.ledger import JobState, Portion, Totals
+from shared.ledger.entities import check_limits, job_entity, job_of, row_entity, row_of_entity, utf16_length
 from shared.ledger.ledger import MOST_ROWS
 from shared.ledger.records import Risk
 from tests.ledger.builders import NOON, job, row
@@ -15,7 +15,7 @@ from tests.ledger.builders import NOON, job, row
 
 def test_sums_wider_than_any_message_are_read_back():
     """The total of many large amounts has more digits than one amount may have."""
-    wide = Totals(accepted=Tally(1, {"amount": Decimal("1" * 60 + ".000000000000000001")}))
+    wide = Totals(accepted=Portion(1, {"amount": Decimal("1" * 60 + ".000000000000000001")}))
     assert job_of(job_entity(job(totals=wide)), "").totals == wide
 
 
@@ -54,15 +54,15 @@ def test_text_is_as_long_as_azure_counts_it(text, length):
 def test_a_property_that_azure_would_refuse_is_refused():
     """Azurite takes a property of any length, Azure 32 Ki characters."""
     fits = {"PartitionKey": "p", "RowKey": "r", "text": "x" * (32 * 1024 - 1)}
-    assert guarded(fits) == fits
+    assert check_limits(fits) == fits
     with pytest.raises(RowTooLargeError, match="'text' has more than"):
-        guarded(fits | {"text": "🎉" * (16 * 1024)})
+        check_limits(fits | {"text": "🎉" * (16 * 1024)})
 
 
 def test_a_row_that_azure_would_refuse_is_refused():
     """Many properties that each fit can be too much together."""
     with pytest.raises(RowTooLargeError, match="more than 524288 bytes"):
-        guarded({"PartitionKey": "p", "RowKey": "r"} | {f"text{n}": "x" * 30_000 for n in range(10)})
+        check_limits({"PartitionKey": "p", "RowKey": "r"} | {f"text{n}": "x" * 30_000 for n in range(10)})
 
 
 def test_a_transaction_that_azure_would_refuse_is_refused(table_ledger):

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import (
     FencedOffError,
     FinishRefusedError,
@@ -13,12 +13,12 @@ from shared.errors import (
     StorageUnavailableError,
 )
 from shared.ledger import JobState
-from shared.ledger.decisions import resumed
+from shared.ledger.job_decisions import resume
+from shared.messages import Completed, Finish, encode
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.pending import OUTBOX_POINTER
 from shared.pipeline.finish import Ending
 from shared.pipeline.merge import Merger
-from shared.pipeline.messages import Completed, Finish, encode
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
 from shared.telemetry import events
@@ -334,7 +334,7 @@ def test_a_resumed_job_is_finished_as_a_new_revision(world):
     with pytest.raises(FinishRefusedError):
         world.finish()
     world.workload = Summing()
-    world.ledger.commit(resumed(world.job(), NOON))
+    world.ledger.commit(resume(world.job(), NOON))
     assert world.finish(2) is Ending.FINISHED
     assert world.check().state is JobState.COMPLETE
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.bus import Destination
+from shared.azure.bus import Destination
 from shared.ledger import ChunkState
-from shared.ledger.balance import Balance
-from shared.ledger.decisions import buried, finished
+from shared.ledger.job_decisions import bury, finish
 from shared.ledger.ledger import MOST_ROWS
+from shared.ledger.progress import Balance
 from shared.ledger.records import JobState
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from tests.ledger.builders import NOON, job, row
@@ -155,8 +155,8 @@ def test_a_refused_commit_leaves_no_event(ledger):
 def test_a_buried_job_keeps_its_id_taken(ledger):
     """After the retention the rows are gone, and the same submission is still known."""
     before = ledger.commit(inserted(ledger, state=JobState.FINISHING), [row(n) for n in range(3)])
-    done = ledger.commit(finished(before, 1, Balance(JobState.COMPLETE), NOON))
-    ledger.commit(buried(done))
+    done = ledger.commit(finish(before, 1, Balance(JobState.COMPLETE), NOON))
+    ledger.commit(bury(done))
     ledger.remove_rows("nightly")
     ledger.remove_rows("nightly")
     assert list(ledger.rows("nightly")) == []

@@ -3,9 +3,9 @@
 from dataclasses import fields, replace
 
 from shared.ledger.columns import select_fields
-from shared.ledger.decisions import buried
+from shared.ledger.job_decisions import bury
 from shared.ledger.records import Job, JobState
-from shared.payload.form import Items
+from shared.payload.envelope import Items
 from shared.payload.submission import Declared, Submission
 from tests.ledger.golden import FULL_JOB, moment
 
@@ -30,7 +30,7 @@ def test_a_job_is_accepted_as_its_submission_says():
 
 def test_a_tombstone_keeps_what_knows_the_submission_again_and_what_the_job_cost():
     """Everything else has its default: nothing of a publisher's data outlives the retention."""
-    tombstone = buried(replace(FULL_JOB, etag="e"))
+    tombstone = bury(replace(FULL_JOB, etag="e"))
     named = {"job", "content_hash", "workload", "accepted_at", "finished_at", "plan", "revision", "chunks", "items"}
     kept = {name: getattr(FULL_JOB, name) for name in (*named, "requests", "nonce")}
     assert tombstone == Job(**kept, state=JobState.BURIED, etag="e")

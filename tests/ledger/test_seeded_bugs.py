@@ -9,7 +9,7 @@ from shared.ledger.ledger import Written, change
 from shared.ledger.settlement import settle
 from shared.outbox import Outbox
 from shared.pipeline import finish, outputs
-from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.settle import Settler
 from shared.pipeline.totals import TotalsTable
 from tests.faults.plan import Plan
@@ -82,14 +82,14 @@ def added_again_after_a_lost_reply(patch):
 
     patch.setattr(table_ledger, "_operations", over)
     patch.setattr(table_ledger.TableLedger, "_proven", lambda self, mine, rows, error: None)
-    patch.setattr(Settler, "_decided", without_looking)
+    patch.setattr(Settler, "_decide", without_looking)
 
 
 def pointer_after_the_state(patch):
     """The pointer to the finish message is written when the message is sent."""
     point = FinishCall.point
     patch.setattr(FinishCall, "point", lambda self, job, revision: None)
-    patch.setattr(FinishCall, "made", lambda self, pointer: point(self, "nightly", 1))
+    patch.setattr(FinishCall, "forget_pointer", lambda self, pointer: point(self, "nightly", 1))
 
 
 def conflict_read_as_a_failure(patch):
@@ -186,20 +186,20 @@ def replay_after_the_end(world):
 
 def revision_kept(patch):
     """A replay after the last chunk finishes the same revision again."""
-    moved = settlement._moved_on
+    moved = settlement._skip_stale
     patch.setattr(
-        settlement, "_moved_on", lambda before, *rest: replace(moved(before, *rest), revision=before.revision)
+        settlement, "_skip_stale", lambda before, *rest: replace(moved(before, *rest), revision=before.revision)
     )
 
 
 def totals_without_a_fence(patch):
     """The totals are written whatever revision has written before."""
-    move = TotalsTable._moved
+    move = TotalsTable._try_move_fence
 
     def never_refused(self, job, before, after, rows):
         return move(self, job, self._read(job), after, rows)
 
-    patch.setattr(TotalsTable, "_moved", never_refused)
+    patch.setattr(TotalsTable, "_try_move_fence", never_refused)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_ledger_without_etags_is_found(azurite, monkeypatch):
             if not patched:
                 races(world)
                 continue
-            monkeypatch.setattr(table_ledger, "_unchanged", lambda etag: {"mode": table_ledger.UpdateMode.REPLACE})
+            monkeypatch.setattr(table_ledger, "_is_unchanged", lambda etag: {"mode": table_ledger.UpdateMode.REPLACE})
             with pytest.raises(AssertionError):
                 races(world)
         finally:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from shared.errors import ContentionError, LedgerCorruptError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger import ChunkState, JobState, PlanBlob, Totals
-from shared.ledger.decisions import buried
+from shared.ledger.job_decisions import bury
+from shared.messages import Finish, decode, encode
 from shared.parked.parking import Parking, Stages
 from shared.pending import FINISH_POINTER, Pointer
-from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.messages import Finish, decode, encode
+from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.settle import Settled, Settler
 from tests.ledger.builders import ITEMS, NOON, job, parked, result
 from tests.ledger.memory_ledger import MemoryLedger
@@ -138,7 +138,7 @@ def test_a_forged_message_is_parked_with_its_reason(ledger, stage, body, reason)
 def test_results_of_a_buried_job_are_dropped(ledger):
     """After its retention nobody needs a job's results, and nothing is parked for ever."""
     ledger.insert(job(chunks=0, state=JobState.COMPLETE))
-    ledger.commit(buried(ledger.read("nightly")))
+    ledger.commit(bury(ledger.read("nightly")))
     stage = Stage(ledger)
     assert stage.settle(result(0)).duplicates == 1
     assert stage.parked.entries == {}

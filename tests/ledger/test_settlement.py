@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.ledger import ChunkState, JobState, Tally, Totals
+from shared.ledger import ChunkState, JobState, Portion, Totals
 from shared.ledger.settlement import settle
+from shared.messages import PortionMessage
 from shared.parked.policy import PoisonPolicy
-from shared.pipeline.messages import Outcome
 from tests.ledger.builders import AMOUNT, ITEMS, at, job, parked, result
 
 NEVER_PAUSE = PoisonPolicy(pause_share=1.0)
@@ -32,7 +32,7 @@ def test_a_result_is_credited_with_its_items_and_sums():
     """One done chunk moves the job's count, totals and reported costs."""
     made, rows = settled(job(), [result(1)])
     assert made.job.done == 1
-    assert made.job.totals.accepted == Tally(ITEMS, {"amount": AMOUNT})
+    assert made.job.totals.accepted == Portion(ITEMS, {"amount": AMOUNT})
     assert (made.job.milliseconds, dict(made.job.requests)) == (7, {"useful": 3})
     assert (made.job.state, made.finish_due) == (JobState.RUNNING, False)
     assert [row.chunk for row in made.inserts] == [1]
@@ -98,11 +98,11 @@ def test_the_result_of_an_older_revision_is_no_conflict():
         (result(0, blob="nightly/1/1"), "is not nightly/1/0"),
         (result(0, blob="nightly/1/../../other/0"), "is not nightly/1/0"),
         (result(0, blob="other/1/0"), "is not nightly/1/0"),
-        (result(0, accepted=Outcome(items=10**10)), "at most 1000000000 items"),
-        (result(0, accepted=Outcome(items=1, sums={"amount": "NaN"})), "no decimal number"),
-        (result(0, accepted=Outcome(items=1, sums={"amount": "1E+999999"})), "no decimal number"),
-        (result(0, accepted=Outcome(items=1, sums={"a" * 101: "1"})), "at most 64 sums"),
-        (result(0, accepted=Outcome(items=1, sums={f"s{n}": "1" for n in range(65)})), "at most 64 sums"),
+        (result(0, accepted=PortionMessage(items=10**10)), "at most 1000000000 items"),
+        (result(0, accepted=PortionMessage(items=1, sums={"amount": "NaN"})), "no decimal number"),
+        (result(0, accepted=PortionMessage(items=1, sums={"amount": "1E+999999"})), "no decimal number"),
+        (result(0, accepted=PortionMessage(items=1, sums={"a" * 101: "1"})), "at most 64 sums"),
+        (result(0, accepted=PortionMessage(items=1, sums={f"s{n}": "1" for n in range(65)})), "at most 64 sums"),
         (parked(0, hash="0" * 64), "both why it is parked and where its result is"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_replay_takes_the_place_of_the_parked_chunk_once():
     stored = rows[1]
     second, rows = settled(first.job, [result(1)], rows.values())
     assert (second.job.parked_chunks, second.job.done) == (0, 2)
-    assert second.job.totals.parked == Tally()
+    assert second.job.totals.parked == Portion()
     assert second.job.totals.accepted.items == 2 * ITEMS
     assert [row.etag for row in second.replaces] == [stored.etag]
     assert second.job.revision == 1
@@ -138,7 +138,7 @@ def test_a_replay_takes_the_place_of_the_parked_chunk_once():
 def test_parked_chunks_without_sums_are_counted_apart():
     """What cannot be read has items but no sums, and its replay takes the mark away again."""
     first, rows = settled(job(), [parked(1, sums=False)])
-    assert first.job.totals.parked == Tally(ITEMS, {}, unknown=1)
+    assert first.job.totals.parked == Portion(ITEMS, {}, unknown=1)
     second, _ = settled(first.job, [result(1)], rows.values())
     assert not second.job.totals.has_unknown_sums
 
@@ -215,9 +215,9 @@ def test_sums_are_exact_whatever_their_size(values):
     """No amount is ever rounded away, and taking everything back leaves nothing."""
     totals = Totals()
     for value in values:
-        totals += Totals(accepted=Tally(1, {"amount": value}))
+        totals += Totals(accepted=Portion(1, {"amount": value}))
     exact = sum(int(value * 10**6) for value in values)
     assert int(totals.accepted.sums.get("amount", Decimal(0)).scaleb(6)) == exact
     for value in values:
-        totals -= Totals(accepted=Tally(1, {"amount": value}))
+        totals -= Totals(accepted=Portion(1, {"amount": value}))
     assert totals == Totals()

@@ -7,12 +7,12 @@ from decimal import Decimal
 import pytest
 
 from shared.ledger import JobState
+from shared.messages import ChunkMessage, Result
 from shared.parked.entry import EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.payload import Limits
-from shared.pipeline.chunk_result import ResultStore
-from shared.pipeline.messages import Chunk, Result
-from shared.pipeline.parts import run_in_parts
+from shared.pipeline.outputs import run_in_parts
+from shared.pipeline.results import ResultStore
 from shared.workloads.billing import Billing
 from tests.ledger.world import World
 
@@ -46,7 +46,7 @@ def lines(chunk):
 
 def processed(world, number):
     """Run and store a chunk as the Processors do, and return its message."""
-    chunk = Chunk(
+    chunk = ChunkMessage(
         job="nightly",
         chunk=number,
         revision=1,

@@ -14,15 +14,15 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient, LinearRetry
 
 from shared.ledger import ChunkState, JobState, TableLedger, Totals
-from shared.ledger.results import result_blob
+from shared.ledger.settlement import result_blob
+from shared.messages import Finish, PortionMessage, Result, decode
 from shared.outbox import Outbox
 from shared.parked.parking import Parking, Stages
 from shared.payload import Limits
 from shared.pending import OUTBOX_POINTER, PendingTable
-from shared.pipeline.chunk_result import ChunkResult, write_result
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
-from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.messages import Finish, Outcome, Result, decode
+from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.results import ChunkResult, write_result
 from shared.pipeline.settle import Settler
 from shared.pipeline.totals import FENCE_KEY, TotalsTable
 from shared.workloads import Line, Total
@@ -147,7 +147,9 @@ class World:
         """Store the result of a chunk, as a processor does, and return its message."""
         mapped, self.rejected[chunk] = payments(chunk), rejected
         good, bad = mapped[rejected:], mapped[:rejected]
-        outcomes = [Outcome(items=len(part), sums={"amount": str(sum(p.amount for p in part))}) for part in (good, bad)]
+        outcomes = [
+            PortionMessage(items=len(part), sums={"amount": str(sum(p.amount for p in part))}) for part in (good, bad)
+        ]
         rejections = [Rejection(chunk * PER_CHUNK + n, "bad", "found", "{}") for n in range(rejected)]
         content = write_result(
             ChunkResult(
@@ -177,7 +179,11 @@ class World:
     def lost(self, chunk):
         """Return the message about a chunk that is parked."""
         return Result(
-            job="nightly", chunk=chunk, revision=1, parked=Outcome(items=PER_CHUNK, sums=None), reason="workload_failed"
+            job="nightly",
+            chunk=chunk,
+            revision=1,
+            parked=PortionMessage(items=PER_CHUNK, sums=None),
+            reason="workload_failed",
         )
 
     def settler(self):

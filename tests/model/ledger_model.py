@@ -14,13 +14,12 @@ from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from shared.ledger.balance import balance
-from shared.ledger.decisions import finished
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Tally, Totals
-from shared.ledger.results import result_blob
-from shared.ledger.settlement import settle
+from shared.ledger.job_decisions import finish
+from shared.ledger.progress import check_balance
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
+from shared.ledger.settlement import result_blob, settle
+from shared.messages import PortionMessage, Result
 from shared.parked.policy import PoisonPolicy
-from shared.pipeline.messages import Outcome, Result
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 NEVER_PAUSES = PoisonPolicy(pause_share=1.0, pause_chunks=100)
@@ -167,7 +166,7 @@ def _job(core: Core, chunks: int) -> Job:
         done=core.done,
         parked_chunks=core.parked,
         dispatch_cursor=chunks,
-        totals=Totals(accepted=Tally(core.accepted_items), parked=Tally(core.parked_items)),
+        totals=Totals(accepted=Portion(core.accepted_items), parked=Portion(core.parked_items)),
     )
 
 
@@ -178,7 +177,7 @@ def _core(job: Job) -> Core:
 
 
 def _row(chunk: int, state: str) -> ChunkRow:
-    tally = Tally(1)
+    tally = Portion(1)
     return ChunkRow(
         job="j",
         chunk=chunk,
@@ -193,9 +192,9 @@ def _row(chunk: int, state: str) -> ChunkRow:
 
 def _result(chunk: int, state: str) -> Result:
     if state == "parked":
-        return Result(job="j", chunk=chunk, revision=1, parked=Outcome(items=1), reason="why")
+        return Result(job="j", chunk=chunk, revision=1, parked=PortionMessage(items=1), reason="why")
     blob = result_blob("j", 1, chunk)
-    return Result(job="j", chunk=chunk, revision=1, accepted=Outcome(items=1), blob=blob, hash="0" * 64)
+    return Result(job="j", chunk=chunk, revision=1, accepted=PortionMessage(items=1), blob=blob, hash="0" * 64)
 
 
 class Decided(NamedTuple):
@@ -222,7 +221,7 @@ def decided(script: Script, core: Core, known: tuple[str, ...] | None, batch: tu
 def ended(core: Core, revision: int, chunks: int) -> Core:
     """Let the ledger end a job at a revision."""
     job = _job(core, chunks)
-    return _core(finished(job, revision, balance(job, job.totals), NOW))
+    return _core(finish(job, revision, check_balance(job, job.totals), NOW))
 
 
 class Protocol:

@@ -17,7 +17,7 @@ Slow: everybody is done, every signal came, and a message waits for a tick.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shared.dequeue.permits import Fleet
+from shared.dequeue.permits import SlotPlan
 from tests.model.search import replaced, walk
 
 IDLE, LEASE, RECEIVE, WORK = "idle", "lease", "receive", "work"
@@ -63,7 +63,7 @@ class Scope:
     @property
     def fleet(self):
         """How many tasks a depth calls for: one a message, within the cap, one a slot."""
-        return Fleet(rule=lambda depth: depth, cap=lambda: self.cap, tasks=1)
+        return SlotPlan(rule=lambda depth: depth, cap=lambda: self.cap, tasks=1)
 
 
 class Drained(NamedTuple):

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from shared.gate.decisions import after_close, after_open, must_dispatch
+from shared.gate.gate_decisions import after_close, after_open, must_dispatch
 from shared.gate.state import Reading
-from shared.ledger.decisions import dispatched, may_start, met, planned
+from shared.ledger.job_decisions import advance_cursor, may_start, note_gate_passed, record_plan
 from shared.ledger.records import Job, JobState, PlanBlob
 from tests.model.ledger_model import NOW
 from tests.model.search import replaced, walk
@@ -108,7 +108,7 @@ def after_meeting(rules, row, gate):
     job = _job(row)
     if not rules.first_epoch_stays and job.held_epoch is not None:
         job = replace(job, held_epoch=gate.epoch)
-    made = _row(met(job, gate))
+    made = _row(note_gate_passed(job, gate))
     if rules.writes_the_note and rules.notes_before_putting:
         return made
     return made._replace(passed=None)
@@ -117,14 +117,14 @@ def after_meeting(rules, row, gate):
 @cache
 def after_planning(rules, gate):
     """Return the row of a job that was just planned and met its gate."""
-    return after_meeting(rules, _row(planned(NEW, PlanBlob("p", "e"), 1, 1, 1)), gate)
+    return after_meeting(rules, _row(record_plan(NEW, PlanBlob("p", "e"), 1, 1, 1)), gate)
 
 
 @cache
 def after_putting(row):
     """Return the row of a job whose chunk is on its queue."""
     noted = row if may_start(_job(row)) else row._replace(passed=0)
-    return _row(dispatched(_job(noted), 1, NOW))
+    return _row(advance_cursor(_job(noted), 1, NOW))
 
 
 # What everybody may do next: (step, what it knows).

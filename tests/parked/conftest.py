@@ -8,13 +8,13 @@ from azure.storage.queue import QueueClient
 from typer.testing import CliRunner
 
 from cli.main import app
-from shared.audit import AuditTable
 from shared.errors import SluiceError
-from shared.parked.operator import ParkedOperator
+from shared.messages import Delivery, decode
+from shared.operating.audit import AuditTable
+from shared.operating.parked_acts import ParkedOperator
+from shared.operating.replay import Replayer
 from shared.parked.parking import QueuesPut, Stages
 from shared.parked.policy import DEFAULT_POLICY
-from shared.parked.replay import Replayer
-from shared.pipeline.messages import Delivery, decode
 from tests.faults.plan import Plan
 from tests.parked.stages import stages
 from tests.process.world import World
@@ -85,13 +85,13 @@ class Ward:
         """Remember whether whoever is woken finds work."""
         self.wakings.append(bool(self.queue.peek_messages()))
 
-    def landed(self, entry):
+    def has_landed(self, entry):
         """Whether the ledger would have the chunk as done."""
         return any(one.hash for world in self.worlds for one in world.sent if one.job == entry.job)
 
     def operator(self, process, pause=None):
         """Return the operator whose requests are those of this process."""
-        given = stages(put=QueuesPut(process.connections.queues)).named("process")
+        given = stages(put=QueuesPut(process.connections.queues)).find("process")
         own = Stages(replace(given, has_landed=self.landed))
         audit = AuditTable(process.connections.tables.get_table_client("audit"), self.clock)
         replayer = Replayer(process.parked, own, self.clock, pause or self.pause, self.wake)
@@ -126,7 +126,7 @@ def ward(make_ward):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """The library's retries wait for nobody here."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
 
 
 @pytest.fixture

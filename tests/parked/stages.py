@@ -2,8 +2,8 @@
 
 from shared.parked.parking import Stages
 from shared.pipeline.arrivals import accept_stage
-from shared.pipeline.process import work_stages
 from shared.pipeline.received import settle_stage
+from shared.pipeline.work_parking import work_stages
 
 
 def ignore(*_):

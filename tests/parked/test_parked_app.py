@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from cli.main import app as command
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.ledger.records import JobState
 from tests.waiting import until
 

@@ -8,13 +8,13 @@ import pytest
 
 from shared.errors import NotParkedError, ParkedTamperedError, RefusedError, StorageUnavailableError
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
-from shared.parked.door import at_the_door, claimed_job, door_key, named
-from shared.parked.drain import drain_poison, park_dead_result
+from shared.messages import Delivery, Finish, PortionMessage, Result, encode
+from shared.operating.grouping import WAVES, summarize_causes, waves
+from shared.parked.door import add_job_id, at_the_door, door_key, read_claimed_job
 from shared.parked.entry import ACCEPT, NO_JOB, EntryState, chunk_key
-from shared.parked.grouping import WAVES, grouped, waves
 from shared.parked.parking import Claim, Parking
+from shared.parked.poison import drain_poison, park_dead_result
 from shared.parked.policy import Mark
-from shared.pipeline.messages import Delivery, Finish, Outcome, Result, encode
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of
 from tests.ledger.memory_ledger import MemoryLedger
@@ -131,7 +131,7 @@ def test_failures_of_one_cause_are_one_group_over_lines_and_values(world, parkin
             broken(number)
         park(parking, world, error.value, key=f"k{number}")
     park(parking, world, WRONG, key="other")
-    groups = grouped(process.parked.entries(world.job))
+    groups = summarize_causes(process.parked.entries(world.job))
     assert [(group.reason, len(group.entries), group.jobs) for group in groups] == [
         ("failed:KeyError", 3, 1),
         ("hash_mismatch", 1, 1),
@@ -162,7 +162,7 @@ def test_a_poison_queue_is_drained_into_the_same_place(world, parking, process, 
     assert {entry.key for entry in process.parked.entries(world.job)} == {chunk_key(0, 1), "finish-2"}
     assert {entry.reason for entry in process.parked.entries(world.job)} == {"delivered_too_often"}
     assert "not json" in {process.parked.body(entry).decode() for entry in process.parked.entries(NO_JOB)}
-    assert [(one.reason, one.parked) for one in sent] == [("delivered_too_often", Outcome(items=10, sums=None))]
+    assert [(one.reason, one.parked) for one in sent] == [("delivered_too_often", PortionMessage(items=10, sums=None))]
 
 
 def test_an_empty_poison_queue_costs_one_request(world):
@@ -205,8 +205,8 @@ def test_a_submission_is_known_by_its_job_and_its_bytes():
         for body, name in ((bare, "m-1"), (bare, "m-2"), (other, "m-1"))
     ]
     assert len(set(keys)) == 3
-    again = named(bare, "m-1")
-    assert at_the_door("submissions", again, "m-9", claimed_job("submissions", again, "m-9")).key == keys[0]
+    again = add_job_id(bare, "m-1")
+    assert at_the_door("submissions", again, "m-9", read_claimed_job("submissions", again, "m-9")).key == keys[0]
 
 
 def test_two_that_nobody_can_name_are_two_entries():
@@ -219,7 +219,7 @@ def test_two_that_nobody_can_name_are_two_entries():
 def test_submissions_that_differ_in_an_impossible_job_id_are_two_entries():
     """Neither claims a job: under one key, the bytes of the second would be kept nowhere."""
     first, second = (b'{"sluice":{"job":"%s","items":[{"a":1}]}}' % job for job in (b"A/1", b"A/2"))
-    assert claimed_job("submissions", first, "m1") == claimed_job("submissions", second, "m2") == NO_JOB
+    assert read_claimed_job("submissions", first, "m1") == read_claimed_job("submissions", second, "m2") == NO_JOB
     assert door_key("submissions", first, NO_JOB) != door_key("submissions", second, NO_JOB)
 
 
@@ -239,7 +239,7 @@ def test_submissions_that_differ_in_an_impossible_job_id_are_two_entries():
 )
 def test_a_replayed_submission_says_which_job_it_is(body, job, sent):
     """Without an id of its own, each copy of it would become a job of its own."""
-    assert named(body, job) == sent
+    assert add_job_id(body, job) == sent
 
 
 @pytest.mark.parametrize(
@@ -251,14 +251,14 @@ def test_a_chunk_has_landed_when_the_ledger_has_it_as_done(world, parking, state
     job, _ = ledger.insert(Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON))
     rows = [ChunkRow(job=world.job, chunk=0, state=state, revision=1, settled_at=NOON)] if state else []
     ledger.commit(job, rows)
-    assert stages(ledger).named(entry.stage).has_landed(entry) is is_landed
+    assert stages(ledger).find(entry.stage).has_landed(entry) is is_landed
 
 
 def test_a_job_that_was_there_before_is_not_what_a_replayed_submission_became(world, parking):
     """The submission was refused because another one has its id: that one's acceptance is not its own."""
     entry = park(parking, world, WRONG, stage=ACCEPT, key="accept-1", chunk=None, revision=None)
     ledger = MemoryLedger()
-    has_landed = stages(ledger).named(ACCEPT).has_landed
+    has_landed = stages(ledger).find(ACCEPT).has_landed
     assert not has_landed(entry)
     ledger.insert(Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON))
     assert has_landed(entry)
@@ -270,9 +270,9 @@ def test_a_finish_has_landed_when_the_job_is_finished(world, parking):
     entry, ledger = park(parking, world, WRONG, stage="finish", key="finish-2", chunk=None, revision=2), MemoryLedger()
     job = Job(job=world.job, content_hash="c", workload="sales", accepted_at=NOON, revision=2)
     job, _ = ledger.insert(replace(job, state=JobState.FINISHING))
-    assert not stages(ledger).named(entry.stage).has_landed(entry)
+    assert not stages(ledger).find(entry.stage).has_landed(entry)
     ledger.commit(replace(job, state=JobState.COMPLETE))
-    assert stages(ledger).named(entry.stage).has_landed(entry)
+    assert stages(ledger).find(entry.stage).has_landed(entry)
 
 
 def at_site(site, mode):
@@ -323,23 +323,23 @@ def test_amounts_that_a_double_cannot_tell_apart_are_two_entries_and_stay_as_the
     """A sum is exact: rounded by the key or by a replay, a submission would be another one."""
     first, second = (b'{"sluice": {"items": [{"amount": 1.%s}]}}' % digits for digits in (b"0" * 20, b"0" * 19 + b"1"))
     assert door_key("submissions", first, "j") != door_key("submissions", second, "j")
-    assert b"1." + b"0" * 19 + b"1" in named(second, "job-7")
+    assert b"1." + b"0" * 19 + b"1" in add_job_id(second, "job-7")
 
 
 def test_a_room_is_its_queues_to_say():
     """The same words from another queue are about another job, and a replay says them where they came from."""
     body = b'{"sluice":{"items":[]}}'
-    assert [claimed_job(queue, body, "m-1") for queue in ("submissions", "submissions-a-b")] == ["m-1", "a-b~m-1"]
-    assert named(body, "a-b~m-1") == b'{"sluice":{"items":[],"job":"m-1"}}'
-    assert claimed_job("submissions", b'{"sluice":{"job":"a-b~m-1"}}') == NO_JOB
+    assert [read_claimed_job(queue, body, "m-1") for queue in ("submissions", "submissions-a-b")] == ["m-1", "a-b~m-1"]
+    assert add_job_id(body, "a-b~m-1") == b'{"sluice":{"items":[],"job":"m-1"}}'
+    assert read_claimed_job("submissions", b'{"sluice":{"job":"a-b~m-1"}}') == NO_JOB
 
 
 def test_the_same_bytes_of_two_rooms_are_two_entries():
     """Under one key the second room's message would be kept nowhere, and a replay of it would go to the first."""
     body = b'{"sluice":{"job":"a","items":[{}]}}'
     queues = ("submissions", "submissions-a", "submissions-b")
-    keys = {at_the_door(queue, body, "m", claimed_job(queue, body, "m")).key for queue in queues}
+    keys = {at_the_door(queue, body, "m", read_claimed_job(queue, body, "m")).key for queue in queues}
     assert len(keys) == 3
     bare = b'{"sluice":{"items":[{}]}}'
-    named_by = {at_the_door(queue, bare, "m", claimed_job(queue, bare, "m")).key for queue in queues}
+    named_by = {at_the_door(queue, bare, "m", read_claimed_job(queue, bare, "m")).key for queue in queues}
     assert len(named_by) == 3

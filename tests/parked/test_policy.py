@@ -16,10 +16,10 @@ from shared.errors import (
     StorageUnavailableError,
     UnknownWorkloadError,
 )
+from shared.messages import PortionMessage, Result, decode, encode
 from shared.parked.cause import fingerprint_of, reason_of
 from shared.parked.policy import DEFAULT_POLICY as POLICY
 from shared.parked.policy import Deliveries, KillerError, Mark, Nature, PoisonPolicy, nature_of
-from shared.pipeline.messages import Outcome, Result, decode, encode
 
 REFUSED = RefusedError("hash_mismatch", "found", "instead")
 
@@ -196,7 +196,7 @@ def test_reasons_are_short_codes():
 
 def test_unknown_sums_stay_unknown_on_the_wire():
     """A parked chunk's sums are not nothing, and the ledger must not take them for it."""
-    result = Result(job="j", chunk=0, revision=1, parked=Outcome(items=10, sums=None), reason="corrupt")
+    result = Result(job="j", chunk=0, revision=1, parked=PortionMessage(items=10, sums=None), reason="corrupt")
     assert decode(encode(result)) == result
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from azure.data.tables import UpdateMode
 
+from shared.operating.grouping import summarize_causes
+from shared.operating.parked_acts import Selection
+from shared.operating.replay import ReplayFate, ReplayPace
 from shared.parked.entry import EntryState
-from shared.parked.grouping import grouped
-from shared.parked.operator import Selection
-from shared.parked.replay import Fate, Pace
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.process.world import NOON
 
@@ -37,7 +37,7 @@ def replay(ward, pace=None, plan=None, pause=None, selection=None):
         # Other tests park for the same cause: each replays its own.
         entries = operator.selected
         operator.selected = lambda selection: [entry for entry in entries(selection) if entry.job in wanted]
-        return list(operator.replay(selection, pace or Pace(), by="ann", why="deployed"))
+        return list(operator.replay(selection, pace or ReplayPace(), by="ann", why="deployed"))
 
 
 def test_a_replay_after_the_cause_is_gone_brings_everything_home(make_ward):
@@ -62,7 +62,7 @@ def test_a_replay_stops_at_the_first_that_comes_back_for_the_same_cause(make_war
     """The cause is still there: one chunk was tried, the others were left alone."""
     ward = make_ward(4)
     (wave,) = replay(ward)
-    assert list(wave.fates.values()) == [Fate.SAME_AGAIN]
+    assert list(wave.fates.values()) == [ReplayFate.SAME_AGAIN]
     assert ward.deliveries == 1
     first, *others = ward.entries
     assert (first.state, first.replays, first.returns, first.attempts) == (EntryState.OPEN, 1, 1, 10)
@@ -71,8 +71,8 @@ def test_a_replay_stops_at_the_first_that_comes_back_for_the_same_cause(make_war
 
 def test_a_replay_stops_when_nobody_works(ward):
     """No worker answers within the patience: nothing more is put on a queue that nobody empties."""
-    (wave,) = replay(ward, Pace(patience=30), pause=ward.clock.advance)
-    assert list(wave.fates.values()) == [Fate.NO_ANSWER]
+    (wave,) = replay(ward, ReplayPace(patience=30), pause=ward.clock.advance)
+    assert list(wave.fates.values()) == [ReplayFate.NO_ANSWER]
     assert [entry.state for entry in ward.entries] == [EntryState.REPLAYED, EntryState.OPEN, EntryState.OPEN]
 
 
@@ -120,11 +120,11 @@ def test_a_replay_of_what_an_older_version_parked_stops_at_the_same_cause(make_w
     """Its fingerprint names files that moved since; the reason says that the cause is still there."""
     ward = written_before(make_ward(4))
     (wave,) = replay(ward)
-    assert list(wave.fates.values()) == [Fate.SAME_AGAIN]
+    assert list(wave.fates.values()) == [ReplayFate.SAME_AGAIN]
     assert ward.deliveries == 1
     assert [entry.scheme for entry in ward.entries] == [2, None, None, None]
     assert len({entry.fingerprint for entry in ward.entries}) == 3
-    (group,) = grouped(ward.entries)
+    (group,) = summarize_causes(ward.entries)
     assert (group.fingerprint, len(group.entries)) == (max(ward.entries, key=lambda one: one.last_at).fingerprint, 4)
     for entry in ward.entries:
         assert len(Selection(fingerprint=entry.fingerprint).select(ward.entries)) == 4
@@ -137,8 +137,8 @@ def test_what_an_older_version_parked_may_fail_for_another_cause(make_ward):
     ward.is_broken = False
     ward.worlds[0].workload.fault = lambda _sale: [].pop()
     waves = replay(ward)
-    assert [list(wave.fates.values()) for wave in waves] == [[Fate.OTHER_CAUSE], [Fate.DONE]]
-    assert len(grouped(ward.entries)) == 2
+    assert [list(wave.fates.values()) for wave in waves] == [[ReplayFate.OTHER_CAUSE], [ReplayFate.DONE]]
+    assert len(summarize_causes(ward.entries)) == 2
 
 
 def test_causes_of_one_reason_are_two_as_soon_as_no_older_entry_is_open(make_ward):
@@ -147,9 +147,9 @@ def test_causes_of_one_reason_are_two_as_soon_as_no_older_entry_is_open(make_war
     first, second, third = ward.entries
     older = replace(first, scheme=None)
     other = replace(second, fingerprint="0" * 12)
-    assert [len(group.entries) for group in grouped([older, other, third])] == [3]
+    assert [len(group.entries) for group in summarize_causes([older, other, third])] == [3]
     closed = replace(older, state=EntryState.DONE)
-    assert [len(group.entries) for group in grouped([closed, other, third])] == [2, 1]
+    assert [len(group.entries) for group in summarize_causes([closed, other, third])] == [2, 1]
 
 
 def test_another_cause_does_not_stop_the_replay(ward):
@@ -157,19 +157,22 @@ def test_another_cause_does_not_stop_the_replay(ward):
     ward.is_broken = False
     ward.worlds[0].workload.fault = lambda _sale: [].pop()
     waves = replay(ward)
-    assert [list(wave.fates.values()) for wave in waves] == [[Fate.OTHER_CAUSE], [Fate.DONE, Fate.DONE]]
+    assert [list(wave.fates.values()) for wave in waves] == [
+        [ReplayFate.OTHER_CAUSE],
+        [ReplayFate.DONE, ReplayFate.DONE],
+    ]
     assert ward.entries[0].reason == "failed:IndexError"
     assert ward.entries[0].fingerprint != ward.entries[1].fingerprint
 
 
 def test_what_is_on_its_queue_is_not_put_there_again_unless_asked(ward):
     """A second replay finds nothing to do for what has not been heard of; `again` repeats it."""
-    replay(ward, Pace(limit=1), pause=ward.clock.advance)
+    replay(ward, ReplayPace(limit=1), pause=ward.clock.advance)
     assert ward.entries[0].state is EntryState.REPLAYED
     ward.is_broken = False
-    replay(ward, Pace(limit=2))
+    replay(ward, ReplayPace(limit=2))
     assert [entry.replays for entry in ward.entries] == [1, 1, 1]
-    replay(ward, Pace(again=True))
+    replay(ward, ReplayPace(again=True))
     assert {entry.state for entry in ward.entries} == {EntryState.DONE}
     assert [sum(bool(one.hash) for one in world.sent) >= 1 for world in ward.worlds] == [True] * 3
     assert {one.hash for one in ward.worlds[0].sent if one.hash} == {ward.worlds[0].stored.hash}
@@ -178,7 +181,7 @@ def test_what_is_on_its_queue_is_not_put_there_again_unless_asked(ward):
 def test_the_limit_is_kept(ward):
     """Two of three are replayed, the oldest."""
     ward.is_broken = False
-    replay(ward, Pace(limit=2))
+    replay(ward, ReplayPace(limit=2))
     assert [entry.state for entry in ward.entries] == [EntryState.DONE, EntryState.DONE, EntryState.OPEN]
 
 
@@ -186,7 +189,7 @@ def test_the_rate_is_kept(make_ward):
     """At four a second, a quarter of a second passes between two of a wave."""
     ward = make_ward(3)
     ward.is_broken = False
-    replay(ward, Pace(rate=4))
+    replay(ward, ReplayPace(rate=4))
     assert ward.pauses.count(0.25) == 1
 
 
@@ -214,8 +217,8 @@ def test_damaged_bytes_are_not_sent(ward):
     with ward.process() as process:
         container = process.connections.blobs.get_container_client("parked")
         container.upload_blob(entry.bytes_name, b"something else", overwrite=True)
-    waves = replay(ward, Pace(limit=1))
-    assert [list(wave.fates.values()) for wave in waves] == [[Fate.REFUSED]]
+    waves = replay(ward, ReplayPace(limit=1))
+    assert [list(wave.fates.values()) for wave in waves] == [[ReplayFate.REFUSED]]
     assert ward.deliveries == 0
 
 
@@ -238,7 +241,7 @@ def test_one_fault_anywhere_in_a_replay_forgets_nothing(make_ward, at, mode):
         replay(ward, plan=plan, selection=selection)
     assert plan.fired
     assert ward.entries[0] is not None
-    replay(ward, Pace(again=True), selection=selection)
+    replay(ward, ReplayPace(again=True), selection=selection)
     assert ward.entries[0].state is EntryState.DONE
     world = ward.worlds[0]
     assert {one.hash for one in world.sent if one.hash} == {world.stored.hash}

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from shared.audit import AuditTable
 from shared.errors import NotParkedError, RefusedError
-from shared.parked.drain import drain_poison
+from shared.messages import Delivery
+from shared.operating.audit import AuditTable
+from shared.operating.parked_acts import ParkedOperator, Selection
+from shared.operating.replay import Replayer, ReplayFate, ReplayPace
 from shared.parked.entry import DOOR, EntryState, content_key
-from shared.parked.operator import ParkedOperator, Selection
 from shared.parked.parking import Claim, Parking, QueuesPut, Stage
-from shared.parked.replay import Fate, Pace, Replayer
-from shared.pipeline.messages import Delivery
+from shared.parked.poison import drain_poison
 from tests.parked.stages import stages
 from tests.process.world import World
 
@@ -76,7 +76,7 @@ class Installation:
 
     def replay(self, entry):
         """Replay one entry and return its fate."""
-        (wave,) = self.operator.replay(Selection(key=entry.key), Pace(patience=3), by="ann")
+        (wave,) = self.operator.replay(Selection(key=entry.key), ReplayPace(patience=3), by="ann")
         return wave.fates[entry.job, entry.key]
 
 
@@ -95,7 +95,7 @@ def test_a_further_stage_parks_and_its_replay_lands(installation):
     entry = installation.parking.park("command", delivery, BROKEN)
     assert (entry.stage, entry.instead, entry.attempts) == ("command", "mend the stream, then replay", 5)
     assert commands.told == [(EntryState.OPEN, entry.job, delivery.body)]
-    assert installation.replay(entry) is Fate.DONE
+    assert installation.replay(entry) is ReplayFate.DONE
     assert commands.wakings == 1
     assert installation.process.parked.get(entry.job, entry.key).state is EntryState.DONE
 
@@ -106,8 +106,8 @@ def test_a_claim_that_is_not_believed_only_lists_its_job(installation):
     entry = installation.parking.park("command", delivery, BROKEN)
     assert (entry.job, entry.claimed) == (DOOR, json.loads(delivery.body)["stream"])
     assert list(installation.process.parked.entries(entry.claimed)) == []
-    assert installation.operator.selected(Selection(job=entry.claimed)) == [entry]
-    assert installation.replay(entry) is Fate.DONE
+    assert installation.operator.select(Selection(job=entry.claimed)) == [entry]
+    assert installation.replay(entry) is ReplayFate.DONE
 
 
 def test_a_further_stage_is_drained_and_discarded(installation):
@@ -126,8 +126,8 @@ def test_an_entry_of_a_stage_that_is_not_registered_stays_and_can_be_discarded(i
     """A version that lost a stage must not fail at its rows, nor send them somewhere."""
     entry = installation.parking.park("command", installation.commands.delivery(), BROKEN)
     bare = Replayer(installation.process.parked, stages(), installation._clock, installation._pause)
-    (wave,) = bare.replay([entry], Pace())
-    assert wave.fates == {(entry.job, entry.key): Fate.REFUSED}
+    (wave,) = bare.replay([entry], ReplayPace())
+    assert wave.fates == {(entry.job, entry.key): ReplayFate.REFUSED}
     assert installation.commands.stream == []
     assert len(installation.operator.discard(Selection(key=entry.key), by="ann", why="gone")) == 1
 
@@ -149,6 +149,6 @@ def test_a_name_is_registered_once(installation):
 def test_the_names_of_the_stages_are_those_that_are_stored():
     """Rows of earlier versions have them, and their entries go back to their stage."""
     known = stages()
-    assert [known.named(name).name for name in ("accept", "process", "finish", "settle")] == [
+    assert [known.find(name).name for name in ("accept", "process", "finish", "settle")] == [
         "accept", "process", "finish", "settle",
     ]  # fmt: skip

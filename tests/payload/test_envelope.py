@@ -6,13 +6,13 @@ import json
 import pytest
 
 from shared.errors import RefusedError
-from shared.payload import Header, Limits, Reason, open_envelope, seal
-from shared.payload.reasons import BY_CODE
+from shared.payload import Limits, MessageHeader, open_envelope, seal
+from shared.refusals import BY_CODE, Reason
 
 LIMITS = Limits()
 
 
-class Dispatch(Header, frozen=True):
+class Dispatch(MessageHeader, frozen=True):
     """A kind of message that is not a submission."""
 
     job: str

@@ -9,7 +9,7 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 
 from local.paths import ROOT
-from shared.payload import Reason
+from shared.refusals import Reason
 
 MIB = 1024 * 1024
 #: Of address space, which is more than memory: threads' stacks and libraries count before they are touched.

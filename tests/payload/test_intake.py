@@ -11,20 +11,11 @@ import pytest
 import zstandard
 
 from shared.errors import RefusedError
-from shared.payload import (
-    Codec,
-    Form,
-    Intake,
-    Limits,
-    Reason,
-    fingerprint,
-    open_envelope,
-    parse_index,
-    read_submission,
-)
-from shared.payload.form import choose
-from shared.payload.lines import split_lines
+from shared.payload import Codec, Form, Intake, Limits, fingerprint, open_envelope, parse_index, read_submission
+from shared.payload.envelope import choose
+from shared.payload.reading import split_lines
 from shared.payload.transactions import Reader
+from shared.refusals import Reason
 from tests.payload.fetching import fetch
 from tests.payload.hostile import MESSAGE_ID, MIB, framed_blob, index_of, inline, sha, wrap
 

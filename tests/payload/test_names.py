@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import RefusedError
-from shared.payload.names import LONGEST_ROOM, NAME, check_job, is_job, is_room, room_job, room_of
+from shared.grammar import LONGEST_ROOM, NAME, check_job, is_job, is_room, room_job, room_of
 
 JOBS = st.from_regex(NAME, fullmatch=True)
 ROOMS = st.from_regex(r"[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}", fullmatch=True).filter(is_room)

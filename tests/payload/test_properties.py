@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.errors import RefusedError
-from shared.payload import Codec, Limits, Reason, open_envelope, read_submission
+from shared.payload import Codec, Limits, open_envelope, read_submission
 from shared.payload.compression import compress, expand_file, expand_frame
-from shared.payload.form import Items
-from shared.payload.framing import Framing, write_frames
-from shared.payload.lines import split_lines
-from shared.payload.reasons import BY_CODE
+from shared.payload.envelope import Items
+from shared.payload.frames import Framing, write_frames
+from shared.payload.reading import split_lines
+from shared.refusals import BY_CODE, Reason
 from tests.payload.fetching import read_frames
 from tests.payload.hostile import MESSAGE_ID
 

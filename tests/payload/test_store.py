@@ -18,8 +18,9 @@ from urllib3.util import parse_url
 
 from local.paths import ROOT
 from shared.errors import PayloadTamperedError, RefusedError, StorageUnavailableError
-from shared.payload import Limits, PayloadStore, Reason
-from shared.payload.names import BLOB
+from shared.grammar import BLOB
+from shared.payload import Limits, PayloadStore
+from shared.refusals import Reason
 
 #: Blocks so small that three of them are a payload.
 BLOCKS = Limits(block_bytes=1000)

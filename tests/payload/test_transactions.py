@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.errors import RefusedError
+from shared.grammar import EXACT
 from shared.payload import Limits, open_envelope, read_submission, transactions
-from shared.payload.decimals import EXACT
-from shared.payload.framing import Framing, write_frames
+from shared.payload.frames import Framing, write_frames
 from shared.payload.transactions import Reader
 from shared.workloads.billing import Billing
-from shared.workloads.run import run
+from shared.workloads.run import run_lines
 from tests.payload import odd_lines
 from tests.payload.hostile import MESSAGE_ID
 from tests.payload.odd_lines import FRAMES_EACH, KINDS, Program, difference, frame
@@ -81,7 +81,7 @@ def frame_around(line, count=600):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_line_that_breaks_a_rule_is_rejected_alone(rule):
     """By the worker's own way, with the reason of the catalogue, and its neighbours are billed."""
-    processed = run(Billing(), frame_around(RULES[rule]), 1000)
+    processed = run_lines(Billing(), frame_around(RULES[rule]), 1000)
     ((number, reason),) = [(one.number, one.reason) for one in processed.rejections]
     assert (number, reason) == (1600, rule.partition(",")[0])
     assert processed.accepted.items == 1200
@@ -92,8 +92,8 @@ def test_a_line_that_breaks_a_rule_is_rejected_alone(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_line_alone_gets_the_same_answer(rule):
     """What was learned from other lines changes nothing."""
-    (among,) = run(Billing(), frame_around(RULES[rule]), 0).rejections
-    (alone,) = run(Billing(), [RULES[rule]], 600).rejections
+    (among,) = run_lines(Billing(), frame_around(RULES[rule]), 0).rejections
+    (alone,) = run_lines(Billing(), [RULES[rule]], 600).rejections
     assert alone == among
 
 
@@ -111,7 +111,7 @@ def test_a_rule_of_json_is_kept_at_every_door(rule):
 @pytest.mark.parametrize("rule", ["duplicate_key", "duplicate_key, with an escape"])
 def test_a_key_given_twice_proves_no_amount(rule):
     """Its last value is nobody's word: the rejected sum is not known."""
-    processed = run(Billing(), [GOOD, RULES[rule]], 0)
+    processed = run_lines(Billing(), [GOOD, RULES[rule]], 0)
     assert processed.rejected.sums is None
     assert processed.accepted.sums == {"quantity": "2.50"}
 
@@ -119,7 +119,7 @@ def test_a_key_given_twice_proves_no_amount(rule):
 def test_what_a_line_says_that_does_not_fit_is_summed():
     """It was read strictly, so what it says in a control field is known; nothing and null count 0."""
     lines = [b'{"quantity":"1.25"}', b'{"account":"a"}', b'{"quantity":null}', b'{"account":7,"quantity":2}']
-    assert run(Billing(), lines, 0).rejected.sums == {"quantity": "3.25"}
+    assert run_lines(Billing(), lines, 0).rejected.sums == {"quantity": "3.25"}
 
 
 @pytest.mark.parametrize("spelt", NO_AMOUNTS)
@@ -127,7 +127,7 @@ def test_what_a_line_says_that_does_not_fit_is_summed():
 def test_what_is_no_number_of_the_grammar_is_no_amount(spelt, count):
     """At the worker, whether it looks closely or not, and at `sluice submit`."""
     line = b'{"account":"a-1","plan":"premium","quantity":%b,"note":"x"}' % spelt.encode()
-    processed = run(Billing(), frame_around(line, count), 0)
+    processed = run_lines(Billing(), frame_around(line, count), 0)
     assert [one.reason for one in processed.rejections] == ["bad_amount"]
     assert processed.rejected.sums is None
     with pytest.raises(RefusedError) as refused:
@@ -141,7 +141,7 @@ def test_a_number_of_the_grammar_is_an_amount(spelt, count):
     """As text or as a number of JSON, to the last digit."""
     line = b'{"account":"a-1","plan":"premium","quantity":%b,"note":"x"}' % spelt.encode()
     wanted = EXACT.add(Decimal(AMOUNTS[spelt]), 2 * count * Decimal("2.50"))
-    assert Decimal(run(Counted(), frame_around(line, count), 0).accepted.sums["quantity"]) == wanted
+    assert Decimal(run_lines(Counted(), frame_around(line, count), 0).accepted.sums["quantity"]) == wanted
     framing = Framing(sums=("quantity",), is_strict=True)
     assert write_frames(enumerate(frame_around(line, count)), io.BytesIO(), framing).sums == {"quantity": wanted}
 
@@ -150,7 +150,7 @@ def test_a_number_of_the_grammar_is_an_amount(spelt, count):
 def test_an_object_over_two_lines_and_two_on_one_are_three_bad_lines(around):
     """As many values as lines prove nothing: each line is read by itself."""
     lines = [b'{"account":"a","plan":"basic",', b'"quantity":"1"}', GOOD + GOOD]
-    processed = run(Billing(), [*[GOOD] * around, *lines, *[GOOD] * around], 0)
+    processed = run_lines(Billing(), [*[GOOD] * around, *lines, *[GOOD] * around], 0)
     assert processed.accepted.items == 2 * around
     assert [one.reason for one in processed.rejections] == ["not_json"] * 3
     with pytest.raises(RefusedError, match="line 1: "):
@@ -177,7 +177,7 @@ def door_of_messages(line):
 def test_no_door_takes_what_another_refuses(seed):
     """In a message, to `sluice submit` and to the worker the same line is the same, byte for byte."""
     lines = frame(random.Random(seed))
-    rejections = {one.number: one.reason for one in run(Counted(), lines, 0).rejections}
+    rejections = {one.number: one.reason for one in run_lines(Counted(), lines, 0).rejections}
     for place, line in enumerate(lines):
         found = rejections.get(place, "accepted")
         refused, items = door_of_messages(line)

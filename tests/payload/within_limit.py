@@ -14,7 +14,7 @@ from azure.storage.blob import ContainerClient
 
 from shared.errors import RefusedError
 from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
-from shared.workloads.run import run
+from shared.workloads.run import run_lines
 from tests import memory
 from tests.payload.fetching import fetch
 from tests.payload.hostile import MESSAGE_ID, Case, Stage, cases
@@ -79,7 +79,7 @@ def take(message: bytes, stores: PayloadStores) -> tuple[str, str]:
     try:
         for chunk in payload.index.chunks(1000, LIMITS):
             for first, text in fetch(intake, payload, chunk):
-                for rejection in run(Buying(), text.split(b"\n")[:-1], first).rejections:
+                for rejection in run_lines(Buying(), text.split(b"\n")[:-1], first).rejections:
                     return Stage.TRANSACTION, rejection.reason
     except RefusedError as refused:
         return Stage.CHUNK, refused.reason

@@ -8,17 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from shared.connections import Connections
+from shared.azure import BlobStore
+from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.gate.held import HeldEntry
 from shared.gate.state import Reading
-from shared.ids import BlobStore, RangeGenerator
+from shared.ids import RangeGenerator
 from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
-from shared.pipeline.dispatch import Dispatcher
-from shared.pipeline.enclosing import Enclosing
-from shared.pipeline.plan_store import PlanStore
+from shared.pipeline.dispatch import Dispatcher, Enclosing
+from shared.pipeline.plan import PlanStore
 from shared.pipeline.start import Starter
 from shared.retry import Retry
 from tests.faults.plan import KilledError, killed

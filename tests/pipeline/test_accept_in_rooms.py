@@ -8,11 +8,11 @@ import pytest
 from shared.errors import RefusedError
 from shared.ledger.records import JobState
 from shared.memory import Memory
-from shared.payload import PayloadStores, Reason
+from shared.messages import decode, encode
+from shared.payload import PayloadStores
+from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline.accept import Accepted
-from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.messages import decode, encode
-from shared.pipeline.weights import WORK
+from shared.refusals import Reason
 from shared.topology import PLANS, payload_container, room_of_queue, submission_queue
 from tests.payload.hostile import index_of, sha
 

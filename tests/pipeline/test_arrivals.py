@@ -8,9 +8,9 @@ import pytest
 
 from shared.errors import RefusedError
 from shared.ledger.records import JobState
+from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, encode
 from shared.parked.policy import Deliveries
 from shared.pipeline.arrivals import Arrivals
-from shared.pipeline.messages import Chunk, Completed, Delivery, Dispatch, Finish, Result, encode
 
 
 class Parked:
@@ -53,8 +53,8 @@ def forged(job):
     """Return one message of each kind that the app's stages send each other, for a job."""
     fields = {"workload": "billing", "codec": "plain", "frames": [], "first_id": 0}
     return [
-        Dispatch(job=job),
-        Chunk(job=job, chunk=0, revision=1, **fields),
+        DispatchMessage(job=job),
+        ChunkMessage(job=job, chunk=0, revision=1, **fields),
         Result(job=job, chunk=0, revision=1),
         Finish(job=job, revision=1),
         Completed(job=job, revision=1, workload="billing", state="complete"),

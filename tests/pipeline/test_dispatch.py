@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import StorageUnavailableError
-from shared.ledger.decisions import resumed
+from shared.ledger.job_decisions import resume
 from shared.ledger.records import JobState
 from shared.pipeline import accept, dispatch
+from shared.pipeline.dispatch import LEAST, MOST, STEP, Throttle
 from shared.pipeline.plan import PlannedChunk, plan_of
-from shared.pipeline.throttle import LEAST, MOST, STEP, Throttle
 from shared.telemetry import events
 
 
@@ -195,6 +195,6 @@ def test_a_plan_that_is_gone_is_a_persons_to_bring_back(world, accepted, told):
     assert paused.state is JobState.PAUSED
     assert "the plan of job" in paused.problem
     assert [line["job"] for line in told(events.JOB_PAUSED)] == [world.job]
-    world.ledger.commit(resumed(replace(paused, plan=job.plan), world.clock.now()))
+    world.ledger.commit(resume(replace(paused, plan=job.plan), world.clock.now()))
     assert accepted.dispatch(world.job)
     assert numbers(world) == list(range(250))

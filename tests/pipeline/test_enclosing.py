@@ -7,13 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from shared.memory import Memory
+from shared.messages import ChunkMessage, encode
 from shared.payload import Codec, Limits, PayloadStore, PayloadStores
-from shared.payload.form import base64_bytes
-from shared.payload.framing import Framing, write_frames
-from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.enclosing import Enclosing
-from shared.pipeline.messages import Chunk, encode
-from shared.pipeline.weights import WORK
+from shared.payload.envelope import base64_bytes
+from shared.payload.frames import Framing, write_frames
+from shared.payload.reading import WORK, PayloadReader
+from shared.pipeline.dispatch import Enclosing
 from tests.faults.plan import Fault, Plan
 from tests.faults.transport import FaultyTransport
 
@@ -32,7 +31,7 @@ class Payload:
         self.blob = PayloadStore(self.container).put(world.job, spool, framed.index.stored, framed.sha256).name
         frames = [(one.offset, one.length, one.items, one.sha256) for one in framed.index.frames]
         self.messages = [
-            Chunk(
+            ChunkMessage(
                 job=world.job,
                 chunk=first // 2,
                 revision=1,

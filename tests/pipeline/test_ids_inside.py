@@ -9,16 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.errors import RefusedError
+from shared.grammar import LONGEST_ON_BUS, NAME, bus_name, check_kept, is_job, is_room, payload_name, room_job
 from shared.ledger.entities import MOST_CHARACTERS, job_entity, job_of
 from shared.ledger.records import Job, PlanBlob
-from shared.ledger.results import result_blob
-from shared.parked.door import claimed_job, named
+from shared.ledger.settlement import result_blob
+from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, decode, encode
+from shared.parked.door import add_job_id, read_claimed_job
 from shared.parked.entry import NO_JOB
-from shared.payload.names import LONGEST_ON_BUS, NAME, bus_name, check_kept, is_job, is_room, payload_name, room_job
 from shared.pending import Pointer
-from shared.pipeline.messages import Chunk, Completed, Delivery, Dispatch, Finish, Result, decode, encode
 from shared.pipeline.received import Received, sort
-from shared.pipeline.send_result import MOST_BYTES, result_body
+from shared.pipeline.results import MOST_BYTES, result_body
 from shared.signals import Hint, job_message
 from shared.topology import room_of_queue, submission_queue
 from tests.parked.stages import stages
@@ -43,8 +43,8 @@ def messages(job):
     """Return each message of the app that names a job."""
     fields = {"workload": "billing", "codec": "plain", "frames": [(0, 1, 1, SHA)], "first_id": 1}
     return [
-        Dispatch(job=job),
-        Chunk(job=job, chunk=0, revision=1, blob=payload_name(job, SHA), is_kept=True, **fields),
+        DispatchMessage(job=job),
+        ChunkMessage(job=job, chunk=0, revision=1, blob=payload_name(job, SHA), is_kept=True, **fields),
         Result(job=job, chunk=0, revision=1, blob=result_blob(job, 1, 0), hash=SHA),
         Finish(job=job, revision=1),
         Completed(job=job, revision=1, workload="billing", state="complete"),
@@ -57,7 +57,7 @@ def test_messages_carry_it_and_their_readers_take_it(job):
     """On the wire, from the dead letters, from poison queues, on the bus."""
     for message in messages(job):
         assert decode(encode(message)) == message
-        if isinstance(message, Chunk | Finish):
+        if isinstance(message, ChunkMessage | Finish):
             assert identified("work-00", encode(message)).job == job
         if isinstance(message, Result):
             assert identified("results", encode(message)).job == job
@@ -93,16 +93,16 @@ def test_at_the_door_a_message_is_about_its_own_rooms_job_only(room, job):
     queue = submission_queue(room)
     assert room_of_queue(queue) == room
     said = msgspec.json.encode({"sluice": {"job": job, "items": [{}]}})
-    assert claimed_job(queue, said, "m") == room_job(room, job)
+    assert read_claimed_job(queue, said, "m") == room_job(room, job)
     nameless = msgspec.json.encode({"sluice": {"items": [{}]}})
-    assert msgspec.json.decode(named(nameless, room_job(room, job)))["sluice"]["job"] == job
+    assert msgspec.json.decode(add_job_id(nameless, room_job(room, job)))["sluice"]["job"] == job
 
 
 @given(IDS.filter(lambda one: "~" in one), ROOMS)
 def test_a_publisher_that_says_an_id_inside_claims_nothing(job, room):
     """Not even its own room's: such a name is none."""
     body = msgspec.json.encode({"sluice": {"job": job, "items": [{}]}})
-    assert claimed_job(submission_queue(room), body, "m") == NO_JOB
+    assert read_claimed_job(submission_queue(room), body, "m") == NO_JOB
 
 
 @given(st.text(max_size=60).filter(lambda text: not is_job(text)))
@@ -112,8 +112,8 @@ def test_a_publisher_that_says_an_id_inside_claims_nothing(job, room):
 @example("poison~x")
 def test_what_is_no_id_is_taken_nowhere(text):
     """Whoever wrote it: no table is asked for it, and no blob is named after it."""
-    for message in (Chunk, Finish, Result):
-        fields = {"workload": "b", "codec": "plain", "frames": [], "first_id": 1} if message is Chunk else {}
+    for message in (ChunkMessage, Finish, Result):
+        fields = {"workload": "b", "codec": "plain", "frames": [], "first_id": 1} if message is ChunkMessage else {}
         number = {} if message is Finish else {"chunk": 0}
         try:
             body = encode(message(job=text, revision=1, **number, **fields))

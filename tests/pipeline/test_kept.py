@@ -10,11 +10,10 @@ from msgspec import structs
 from shared.ledger.entities import job_entity, job_of
 from shared.ledger.records import Job, PlanBlob
 from shared.memory import Memory
-from shared.payload.stores import PayloadStores
-from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.messages import decode, encode
-from shared.pipeline.plan_store import PlanStore
-from shared.pipeline.weights import WORK
+from shared.messages import decode, encode
+from shared.payload.payload_store import PayloadStores
+from shared.payload.reading import WORK, PayloadReader
+from shared.pipeline.plan import PlanStore
 from shared.topology import PLANS, payload_container
 from tests.pipeline.conftest import NOON
 

@@ -12,18 +12,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.connections import Connections
+from shared.azure.connections import Connections
+from shared.azure.meter import tally_requests
 from shared.errors import SluiceError
 from shared.ledger.records import Job, JobState
+from shared.messages import Delivery
 from shared.parked.entry import ACCEPT, EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload import PayloadStore
-from shared.payload.reasons import Reason, refuse
 from shared.pending import ORPHANS_POINTER, PendingTable
-from shared.pipeline.messages import Delivery
 from shared.pipeline.orphans import MARGIN, Orphans
-from shared.usage.meter import tallied
+from shared.refusals import Reason, refuse
 from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError
 from tests.faults.plan import Plan as FaultPlan
 from tests.gate.conftest import ManualClock
@@ -117,7 +117,7 @@ def test_at_any_other_time_nothing_is_requested(night):
     """The idle tick stays at its two requests."""
     night.drop()
     night.clock.advance(minutes=1)
-    with tallied() as tally:
+    with tally_requests() as tally:
         night.orphans().run([])
     assert tally.total() == 0
 
@@ -223,7 +223,7 @@ def test_nothing_is_removed_while_old_submissions_wait(night, caplog):
 @pytest.mark.parametrize("mode", MODES)
 def test_a_night_that_is_cut_off_anywhere_is_made_up_for_by_the_next(night, azurite, monkeypatch, mode):
     """Killed, answered 503 or not at all at any request: what is needed stays, the rest goes, nothing is left noted."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
     held, parked = night.drop("held"), night.drop("parked")
     night.accept("held", JobState.HELD)
     night.park(b'{"sluice": {"job": "parked"}}')
@@ -249,7 +249,7 @@ def test_what_a_night_costs(night):
         night.drop(job)
     night.accept("a", JobState.HELD)
     night.park(b'{"sluice": {"job": "b"}}')
-    with tallied() as tally:
+    with tally_requests() as tally:
         night.orphans().run([])
     made = Counter((kind.service, kind.operation) for kind, _ in tally.counts().elements())
     assert made == {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.bus import Destination
+from shared.azure.bus import Destination
 from shared.errors import SignalNotSentError, StorageUnavailableError
 from shared.outbox import Outbox, OutgoingMessage
 from shared.pending import Due, Followers, Pointer

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.messages import decode, encode
 from shared.payload import Codec, Frame, FrameIndex, Limits, Payload, StoredBlob
-from shared.pipeline.messages import decode, encode
 from shared.pipeline.plan import Plan, plan_of
 
 LIMITS = Limits()

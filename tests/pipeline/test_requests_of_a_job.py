@@ -8,11 +8,11 @@ import pytest
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from shared.app import Stores
+from shared.azure.meter import Cause, because
+from shared.azure.requests import BUS, TABLE, RequestKind
 from shared.ledger.ledger import commit, counting
 from shared.ledger.records import Job, JobState
 from shared.topology import topology
-from shared.usage.meter import Cause, because
-from shared.usage.requests import BUS, TABLE, Kind
 from tests.faults.world import NOON, SETTINGS
 from tests.ledger.memory_ledger import MemoryLedger
 from tests.pipeline.whole_app import WholeApp
@@ -69,7 +69,10 @@ def test_a_burial_is_counted_and_the_tombstone_keeps_what_the_job_cost(app):
     assert Counter(tombstone.requests) - Counter(job.requests) == {"table sweep": 3}
 
 
-A_READ, A_WRITE = Kind("account", TABLE, "jobs", "QueryEntity"), Kind("account", TABLE, "jobs", "EntityGroup")
+A_READ, A_WRITE = (
+    RequestKind("account", TABLE, "jobs", "QueryEntity"),
+    RequestKind("account", TABLE, "jobs", "EntityGroup"),
+)
 
 
 class Refusing(MemoryLedger):
@@ -89,7 +92,7 @@ def test_a_commit_that_was_refused_is_noted_by_the_next_one_and_nothing_twice():
     job, _ = ledger.insert(Job(job="nightly", content_hash="0", workload="sales", accepted_at=NOON))
     with counting() as tally:
         tally.add(A_READ, Cause.USEFUL)
-        tally.add(Kind("namespace", BUS, "results", "send"), Cause.USEFUL)
+        tally.add(RequestKind("namespace", BUS, "results", "send"), Cause.USEFUL)
         assert commit(ledger, job) is None
         tally.add(A_WRITE, Cause.CONFLICT)
         job = commit(ledger, job)

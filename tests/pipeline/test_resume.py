@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from shared.ledger.records import JobState
+from shared.operating.job_acts import Resume
 from shared.pending import DISPATCH_POINTER
-from shared.pipeline.finish_call import FinishCall
-from shared.pipeline.resume import Resume
+from shared.pipeline.finish_request import FinishCall
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import RefusedError, StorageUnavailableError
-from shared.payload import PayloadStores, Reason
+from shared.payload import PayloadStores
 from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
 from shared.pipeline.rooms import LOOK_HOUR, Rooms, point_at
+from shared.refusals import Reason
 from shared.telemetry import events
 from shared.topology import payload_container, submission_queue
 from tests.gate.conftest import ManualClock
@@ -131,7 +132,7 @@ def test_what_the_app_keeps_is_never_taken_for_deleted_by_a_publisher(place):
         lambda _name: place.connections.blobs.get_container_client("no-such"), gone=point_at(place.pending)
     )
     with pytest.raises(StorageUnavailableError):
-        gone.kept().find(f"job/{'a' * 64}")
+        gone.kept_store().find(f"job/{'a' * 64}")
     assert place.pointers() == []
 
 

@@ -14,11 +14,11 @@ from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
 from shared.app import Stores
+from shared.grammar import LONGEST_ROOM
 from shared.ledger.records import JobState
+from shared.operating.parked_acts import Selection
+from shared.operating.replay import ReplayPace
 from shared.parked.entry import DOOR
-from shared.parked.operator import Selection
-from shared.parked.replay import Pace
-from shared.payload.names import LONGEST_ROOM
 from shared.pending import RETENTION_POINTER
 from shared.topology import PLANS, payload_container, rooms, submission_queue, topology
 from tests.faults.world import SETTINGS
@@ -111,13 +111,13 @@ def test_what_the_host_gave_up_is_parked_for_its_room_and_replayed_into_it(app):
         app.others.queues.get_queue_client(f"{submission_queue(room)}-poison").send_message(body)
     # Poison queues are drained each quarter of an hour.
     app.app.tick()
-    operator = app.stores.parked_operator(lambda _seconds: app.work_off())
+    operator = app.stores.build_parked_operator(lambda _seconds: app.work_off())
     for room in EVERYBODY:
-        (entry,) = operator.selected(Selection(job=inside(room, "given-up")))
+        (entry,) = operator.select(Selection(job=inside(room, "given-up")))
         assert (entry.job, entry.queue) == (DOOR, submission_queue(room))
     listed = sluice(app, "parked", "list", "--job", "team-a~given-up", "--json")
     assert [group["entries"] for group in json.loads(listed.stdout)["groups"]] == [1]
-    list(operator.replay(Selection(job="team-a~given-up"), Pace(), by="ann"))
+    list(operator.replay(Selection(job="team-a~given-up"), ReplayPace(), by="ann"))
     ledger = Stores(app.others).ledger
     assert ledger.read("team-a~given-up").state is JobState.COMPLETE
     assert [ledger.read(inside(room, "given-up")) for room in ("", "b")] == [None, None]
@@ -135,8 +135,8 @@ def test_a_chunk_of_a_room_fails_is_repaired_and_replayed(app):
     ledger = Stores(app.others).ledger
     assert ledger.read("b~spoilt").parked_chunks > 0
     container.upload_blob(name, content, overwrite=True)
-    operator = app.stores.parked_operator(lambda _seconds: app.work_off())
-    list(operator.replay(Selection(job="b~spoilt"), Pace(), by="ann"))
+    operator = app.stores.build_parked_operator(lambda _seconds: app.work_off())
+    list(operator.replay(Selection(job="b~spoilt"), ReplayPace(), by="ann"))
     app.work_off()
     job = ledger.read("b~spoilt")
     assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 6)
@@ -147,13 +147,13 @@ def test_a_submission_that_nobody_can_name_is_named_within_its_room(app):
     body = json.dumps({"sluice": {"workload": "sales", "items": [{"shop": "a", "amount": "1"}]}})
     app.others.queues.get_queue_client(f"{submission_queue('b')}-poison").send_message(body)
     app.app.tick()
-    operator = app.stores.parked_operator(lambda _seconds: app.work_off())
-    (entry,) = operator.selected(Selection(reason="unnamed"))
+    operator = app.stores.build_parked_operator(lambda _seconds: app.work_off())
+    (entry,) = operator.select(Selection(reason="unnamed"))
     for other in ("team-a~found", "b~b~found", "Found"):
         with pytest.raises(ValueError, match="no job of queue 'submissions-b'"):
             operator.name(entry, other, by="ann")
     assert operator.name(entry, "b~found", by="ann").claimed == "b~found"
-    list(operator.replay(Selection(job="b~found"), Pace(), by="ann"))
+    list(operator.replay(Selection(job="b~found"), ReplayPace(), by="ann"))
     assert Stores(app.others).ledger.read("b~found").state is JobState.COMPLETE
 
 

@@ -8,7 +8,7 @@ from shared.errors import StorageUnavailableError
 from shared.gate.held import HeldEntry
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
-from shared.pipeline.messages import Dispatch, encode
+from shared.messages import DispatchMessage, encode
 from shared.telemetry import events
 from tests.faults.plan import KilledError, killed
 from tests.gate.conftest import NOON
@@ -101,7 +101,7 @@ def test_what_was_held_by_a_version_before_is_started_and_not_put(world, held):
     """Its row says queue `submissions` and holds a dispatch message."""
     old = HeldEntry(
         gate="nightly", id=world.job, epoch=0, queue="submissions", held_at=NOON,
-        message=encode(Dispatch(job=world.job)).decode(),
+        message=encode(DispatchMessage(job=world.job)).decode(),
     )  # fmt: skip
     assert entry_of(world).is_same_work(old)
     assert held.starter.is_job(old)

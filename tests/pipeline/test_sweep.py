@@ -11,7 +11,7 @@ from shared.gate.state import Reading
 from shared.ledger.records import JobState
 from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
 from shared.pipeline import accept
-from shared.pipeline.finish_call import FinishCall
+from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.retention import Retention
 from shared.pipeline.sweep import Sweep
 from shared.telemetry import events

@@ -6,7 +6,7 @@ import pytest
 
 from shared.app import App, Stores
 from shared.app.tick import Tick
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.pending import OUTBOX_POINTER, Followers, Pointer, Range
 from shared.settings import Settings
@@ -69,7 +69,7 @@ class Index:
     def __init__(self, *pointers, error=None):
         self.pointers, self.error = list(pointers), error
 
-    def known(self, _until, _most):
+    def read_known(self, _until, _most):
         """Return them, or fail."""
         if self.error:
             raise self.error

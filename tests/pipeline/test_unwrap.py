@@ -6,13 +6,13 @@ import json
 import pytest
 
 from local.paths import ROOT
-from shared.connections import Connections
-from shared.parked.drain import drain_poison, park_dead_result
+from shared.azure.connections import Connections
+from shared.grammar import room_job
+from shared.messages import Result, encode, unwrap
 from shared.parked.entry import chunk_key, result_key
 from shared.parked.parking import Parking
-from shared.payload.names import room_job
+from shared.parked.poison import drain_poison, park_dead_result
 from shared.pipeline.accept import Accepted
-from shared.pipeline.messages import Result, encode, unwrap
 from shared.pipeline.received import Received, sort
 from tests.parked.stages import stages
 from tests.pipeline.test_orphans import Night
@@ -110,8 +110,8 @@ def test_nothing_else_in_the_source_decodes_a_body():
         if "b64decode" in module.read_text() or "a2b_base64" in module.read_text()
     }
     assert decoders == {
-        "shared/pipeline/messages.py",
+        "shared/messages.py",
         # The bytes of a payload or of a chunk, within a message that was read.
         "shared/payload/submission.py",
-        "shared/pipeline/chunk_reader.py",
+        "shared/payload/reading.py",
     }

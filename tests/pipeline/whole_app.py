@@ -1,13 +1,13 @@
 """The whole app in one process, driven to the end of a job; what it requests is counted apart from what others do."""
 
 from shared.app import App, Stores
-from shared.payload.names import room_job
-from shared.pipeline.messages import Delivery
+from shared.azure.requests import BUS
+from shared.grammar import room_job
+from shared.messages import Delivery
 from shared.pipeline.received import Received
 from shared.publish import Publisher
-from shared.telemetry.telemetry import SILENT
+from shared.telemetry.log import SILENT
 from shared.topology import payload_container, submission_queue
-from shared.usage.requests import BUS
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal

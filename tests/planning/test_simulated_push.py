@@ -8,16 +8,16 @@ import pytest
 from planning.simulated_push import Push
 from planning.simulator import Simulation
 from planning.synthetic import DAY
+from shared.azure.connections import Connections
+from shared.azure.meter import usage_of
 from shared.clock import SystemClock
-from shared.concurrency.rules import BUILT_IN, Rule, Rules, Step
-from shared.concurrency.trace import Header, Stretch, Trace
-from shared.connections import Connections
+from shared.concurrency.rules import BUILT_IN, Rule, Rules, RuleStep
+from shared.concurrency.trace import Stretch, Trace, TraceHeader
 from shared.dequeue.drain import Drain, Drained
-from shared.dequeue.permits import Fleet as Permits
-from shared.dequeue.slots import CONTAINER, BlobSlots
+from shared.dequeue.permits import CONTAINER, BlobSlots
+from shared.dequeue.permits import SlotPlan as Permits
 from shared.dequeue.work_queue import WorkQueue
-from shared.pipeline.messages import Permit, encode_permit
-from shared.usage.bill import usage_of
+from shared.messages import Permit, encode_permit
 
 
 @pytest.mark.parametrize("messages", [1, 3])
@@ -55,7 +55,7 @@ def test_a_drain_requests_what_the_replay_counts(fleet, provisioned, messages):
 def _replayed(messages):
     """Return what a replay of so many messages counts, by what it is billed as."""
     stretches = [Stretch(at=DAY, arrived=messages, latency=0.001)]
-    outcome = Simulation(Trace(Header(), stretches), Push(BUILT_IN)).run()
+    outcome = Simulation(Trace(TraceHeader(), stretches), Push(BUILT_IN)).run()
     counted = Counter()
     for charge, number in outcome.usage.items():
         # What the tick asks for while the job counts as open is not the drain's.
@@ -66,6 +66,6 @@ def _replayed(messages):
 
 def test_whoever_runs_is_not_woken_again():
     """A second put while the slot's tasks work sends no permit: one is sent, received and completed."""
-    rules = Rules(1, (Rule("four", (), Step(4)),), most=4)
+    rules = Rules(1, (Rule("four", (), RuleStep(4)),), most=4)
     stretches = [Stretch(at=DAY + timedelta(seconds=second), arrived=8, latency=5.0) for second in (0, 1)]
-    assert Simulation(Trace(Header(), stretches), Push(rules)).run().count("bus") == 3
+    assert Simulation(Trace(TraceHeader(), stretches), Push(rules)).run().count("bus") == 3

@@ -11,8 +11,8 @@ from planning.capacity import Load, plans
 from planning.simulated_push import Push
 from planning.simulator import Simulation
 from planning.synthetic import DAY, bursty_day
-from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules, Step
-from shared.concurrency.trace import Header, Stretch, Trace, read, write
+from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules, RuleStep
+from shared.concurrency.trace import Stretch, Trace, TraceHeader, read, write
 from shared.errors import TraceRefusedError
 from shared.usage.prices import load
 from tests.benchmarks import concurrency as benchmark
@@ -27,13 +27,13 @@ stretches = st.lists(
         latency=st.one_of(st.none(), st.floats(0.01, 20)),
     ),
     max_size=6,
-).map(lambda found: Trace(Header(), sorted(found, key=lambda one: one.at)))
-FIVE = Rules(1, (Rule("five", (), Step(5)),), most=5)
+).map(lambda found: Trace(TraceHeader(), sorted(found, key=lambda one: one.at)))
+FIVE = Rules(1, (Rule("five", (), RuleStep(5)),), most=5)
 
 
 def one_message(hour=12):
     """Return a day with one message."""
-    return Trace(Header(), [Stretch(at=DAY + timedelta(hours=hour), arrived=1, latency=1.0)])
+    return Trace(TraceHeader(), [Stretch(at=DAY + timedelta(hours=hour), arrived=1, latency=1.0)])
 
 
 def strategies():
@@ -79,7 +79,7 @@ def test_a_replay_is_the_same_every_time():
 def test_every_step_of_a_burst_has_a_decision_with_its_reason():
     """0, what the rules want, 0."""
     push = Push(FIVE)
-    Simulation(Trace(Header(), [Stretch(at=DAY + timedelta(hours=1), arrived=5000, latency=0.1)]), push).run()
+    Simulation(Trace(TraceHeader(), [Stretch(at=DAY + timedelta(hours=1), arrived=5000, latency=0.1)]), push).run()
     assert [one.tasks for one in push.decisions] == [0, 5, 0] or [one.tasks for one in push.decisions] == [5, 0]
     assert all(one.reason for one in push.decisions)
 

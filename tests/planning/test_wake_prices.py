@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planning.wake_prices import CHUNKS_OF_A_PUT, Dispatch, wakings
-from shared.dequeue.notify import Notify
-from shared.dequeue.permits import Fleet
+from shared.dequeue.notifier import Notify
+from shared.dequeue.permits import SlotPlan
 from shared.usage.prices import load
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 #: Mizonov's steps: 10, 50, 100 tasks; four of them a slot.
-FLEET = Fleet(rule=lambda depth: 10 if depth < 100 else 50 if depth < 1_000 else 100, cap=lambda: 100, tasks=4)
+FLEET = SlotPlan(rule=lambda depth: 10 if depth < 100 else 50 if depth < 1_000 else 100, cap=lambda: 100, tasks=4)
 DISPATCHES = st.lists(
     st.builds(
         Dispatch,

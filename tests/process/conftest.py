@@ -14,4 +14,4 @@ def world(provisioned):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """The library's retries wait for nobody here."""
-    monkeypatch.setattr("shared.connections.PAUSE", 0.001)
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)

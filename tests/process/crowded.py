@@ -18,10 +18,10 @@ from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
 from shared.app import App
-from shared.concurrency.limiter import MOST_HERE
-from shared.connection_settings import BUS, STORAGE
+from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.concurrency.gauge import MOST_HERE
 from shared.ledger.records import FINISHED, JobState
-from shared.pipeline.messages import Delivery
+from shared.messages import Delivery
 from shared.pipeline.received import Received
 from shared.settings import Settings
 from shared.topology import topology
@@ -32,7 +32,9 @@ from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 
-SETTINGS = Settings.parse({STORAGE: "this run's", BUS: "this run's", "SLUICE_TICK_SCHEDULE": "by hand"})
+SETTINGS = Settings.parse(
+    {STORAGE_CONNECTION: "this run's", BUS_CONNECTION: "this run's", "SLUICE_TICK_SCHEDULE": "by hand"}
+)
 ENDED = {*FINISHED, JobState.PAUSED, JobState.HELD}
 PATIENCE = 400
 

@@ -8,9 +8,8 @@ import pytest
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.memory import Memory
 from shared.payload import Limits
-from shared.payload.stores import PayloadStores
-from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.weights import WORK
+from shared.payload.payload_store import PayloadStores
+from shared.payload.reading import WORK, PayloadReader
 from tests.faults.plan import Plan
 from tests.process.world import LINES
 

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from shared.errors import RefusedError, ResultRefusedError
-from shared.payload import Limits, Reason
-from shared.pipeline.chunk_result import ChunkResult, read_result, write_result
-from shared.pipeline.messages import Outcome
-from shared.pipeline.parts import NOT_KEPT, run_in_parts
+from shared.messages import PortionMessage
+from shared.payload import Limits
+from shared.pipeline.outputs import NOT_KEPT, run_in_parts
+from shared.pipeline.results import ChunkResult, read_result, write_result
+from shared.refusals import Reason
 from shared.workloads.billing import Billing
 
 GOOD = [b'{"account":"a%d","plan":"basic","quantity":"%d.5"}' % (n % 3, n) for n in range(1, 9)]
@@ -55,7 +56,14 @@ def test_each_rejection_is_kept_and_its_text_as_long_as_there_is_room():
 
 def result(**changes):
     """Return a result with a small partial."""
-    fields = {"job": "j", "chunk": 1, "revision": 1, "workload": "w", "accepted": Outcome(), "rejected": Outcome()}
+    fields = {
+        "job": "j",
+        "chunk": 1,
+        "revision": 1,
+        "workload": "w",
+        "accepted": PortionMessage(),
+        "rejected": PortionMessage(),
+    }
     return ChunkResult(**fields, **{"partial": msgspec.Raw(b'{"a":1}'), **changes})
 
 

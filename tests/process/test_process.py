@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from shared.errors import ResultNotSentError, StorageUnavailableError
+from shared.messages import DispatchMessage, Finish, PortionMessage, encode
 from shared.parked.entry import NO_JOB, EntryState
 from shared.parked.policy import DEFAULT_POLICY
-from shared.pipeline.chunk_result import read_partial
-from shared.pipeline.messages import Dispatch, Finish, Outcome, encode
+from shared.pipeline.results import read_partial
 from tests.faults.plan import Plan
 from tests.process.world import LINES, World
 
@@ -23,8 +23,8 @@ def test_a_chunk_leaves_its_result_and_one_message_about_it(world):
     (sent,) = world.sent
     stored = world.stored
     assert (sent.blob, sent.hash) == (f"{world.job}/1/0", stored.hash)
-    assert sent.accepted == Outcome(items=10, sums={"amount": "46.00"})
-    assert (sent.rejected, sent.parked, sent.reason) == (Outcome(), Outcome(), None)
+    assert sent.accepted == PortionMessage(items=10, sums={"amount": "46.00"})
+    assert (sent.rejected, sent.parked, sent.reason) == (PortionMessage(), PortionMessage(), None)
     partial = read_partial(stored.result, world.workload.partial)
     assert partial == {"s0": Decimal("18.40"), "s1": Decimal("12.30"), "s2": Decimal("15.30")}
 
@@ -42,9 +42,9 @@ def test_a_bad_transaction_is_rejected_and_takes_no_other_along(provisioned):
     world = World(provisioned, lines)
     world.deliver()
     (sent,) = world.sent
-    assert sent.accepted == Outcome(items=2, sums={"amount": "4.20"})
+    assert sent.accepted == PortionMessage(items=2, sums={"amount": "4.20"})
     # One of them cannot be read at all, so nobody knows what its amount was meant to be.
-    assert sent.rejected == Outcome(items=3, sums=None)
+    assert sent.rejected == PortionMessage(items=3, sums=None)
     rejections = world.rejections
     assert [(one["number"], one["reason"]) for one in rejections] == [
         (101, "does_not_fit"),
@@ -93,7 +93,7 @@ def test_a_damaged_payload_parks_at_once_with_its_reason(world):
     assert (entry.reason, entry.stage, entry.attempts) == ("hash_mismatch", "process", 1)
     assert entry.instead
     (sent,) = world.sent
-    assert (sent.reason, sent.parked) == ("hash_mismatch", Outcome(items=10, sums=None))
+    assert (sent.reason, sent.parked) == ("hash_mismatch", PortionMessage(items=10, sums=None))
     with world.process() as process:
         assert process.parked.body(entry) == body
 
@@ -186,7 +186,7 @@ def test_a_chunk_that_this_version_must_not_touch_is_parked(world, change):
 
 def test_a_message_of_another_queue_is_parked(world):
     """A dispatch on a work queue is somebody's mistake, and is not lost for it."""
-    world.deliver(body=encode(Dispatch(job=world.job)))
+    world.deliver(body=encode(DispatchMessage(job=world.job)))
     assert world.workload.runs == 0
 
 

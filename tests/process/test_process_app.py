@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
+from shared.messages import encode
 from shared.parked.entry import NO_JOB
-from shared.pipeline.messages import encode
 from tests.process.world import World
 from tests.waiting import until
 

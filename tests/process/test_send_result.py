@@ -9,10 +9,10 @@ from azure.servicebus import ServiceBusClient
 
 from functions import park_dead
 from servicebus_local.launcher import Broker
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
-from shared.pipeline.messages import Outcome, Result, decode
-from shared.pipeline.send_result import BusResults, result_body
+from shared.messages import PortionMessage, Result, decode
+from shared.pipeline.results import BusResults, result_body
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,9 @@ def received(bus, count, queue="results"):
 
 def result(chunk=0, **changes):
     """Return a result."""
-    return Result(job="a-job", chunk=chunk, revision=1, accepted=Outcome(items=3, sums={"amount": "1.10"}), **changes)
+    return Result(
+        job="a-job", chunk=chunk, revision=1, accepted=PortionMessage(items=3, sums={"amount": "1.10"}), **changes
+    )
 
 
 def test_a_result_arrives_as_it_was_sent(bus, send):

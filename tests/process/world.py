@@ -10,21 +10,19 @@ from io import BytesIO
 import msgspec
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError
 from shared.memory import Memory
+from shared.messages import ChunkMessage, Delivery, encode
 from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.parked.policy import Attempts, Deliveries
 from shared.payload.compression import Codec, compress
-from shared.payload.store import PayloadStore
-from shared.payload.stores import PayloadStores
-from shared.pipeline.chunk_reader import PayloadReader
-from shared.pipeline.chunk_result import ResultStore, read_result
-from shared.pipeline.messages import Chunk, Delivery, encode
+from shared.payload.payload_store import PayloadStore, PayloadStores
+from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline.process import Processor, Tools
-from shared.pipeline.weights import WORK
+from shared.pipeline.results import ResultStore, read_result
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
@@ -131,7 +129,7 @@ class World:
         with Connections(self.azurite.connection_string) as connections:
             store = PayloadStore(connections.blobs.get_container_client("payloads"))
             blob = store.put(self.job, BytesIO(stored), len(stored), _sha256(stored))
-        return Chunk(
+        return ChunkMessage(
             job=self.job, chunk=0, revision=1, workload="sales", codec="zstd", frames=frames, first_id=100,
             blob=blob.name, etag=blob.etag,
         )  # fmt: skip

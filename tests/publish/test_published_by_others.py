@@ -17,9 +17,9 @@ from azure.storage.queue import QueueClient
 from msgspec import structs
 
 from local.paths import ROOT, STACK
-from shared.connections import Connections
+from shared.azure.connections import Connections
+from shared.messages import Completed, PortionMessage, encode
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
-from shared.pipeline.messages import Completed, Outcome, encode
 from tests.outside import checker
 from tests.publish.without_keys import running
 from tests.waiting import until
@@ -143,7 +143,7 @@ def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings)
     """What the outbox announces is what the page's own function yields, each revision once, however often it is sent."""
     names, job = {}, f"told-{uuid.uuid4().hex[:8]}"
     exec(compile(examples("python")[1], "docs/formats.md", "exec"), names)
-    told = Completed(job=job, revision=1, workload="billing", state="complete", accepted=Outcome(items=7))
+    told = Completed(job=job, revision=1, workload="billing", state="complete", accepted=PortionMessage(items=7))
     with Connections.parse(stack_settings) as connections:
         for revision in (1, 1, 2):
             event = encode(structs.replace(told, revision=revision))

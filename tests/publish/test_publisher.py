@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.payload import Codec, Form, Limits
-from shared.publish import Publisher, read_file
-from shared.publish.source import encode_all
+from shared.publish import Publisher, encode_all, read_file
 
 
 class Usage(msgspec.Struct):

@@ -15,7 +15,7 @@ from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.topology import rooms, topology
 
 SLUICE = Path(sys.executable).parent / "sluice"

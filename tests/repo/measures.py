@@ -1,7 +1,8 @@
 """What the shape of `shared` is measured by: `python -m tests.repo.measures` prints the figures.
 
 - *imports per 100 lines*: statements that import a module of `shared`, in all files of `shared`, those of the doors
-  (`__init__`) and inside functions included; one statement counts once, however many names it brings.
+  (`__init__`) and inside functions included; one statement counts once, however many names it brings. *Outside of
+  doors*: without the statements that only list a package's names.
 - *arrows up*: pairs of modules of which one imports the other against `tests/repo/layers.py`.
 - *circles*: groups of modules that import each other; imports for annotations alone are left out.
 - *classes that stand twice*: public names of classes and of type aliases that two modules define.
@@ -158,9 +159,10 @@ class House:
                 found |= {name if name in self.modules else node.module for name in inner.values()}
         return found - {module.name}
 
-    def imports_per_100_lines(self):
-        """Return the density of imports of our own."""
-        statements = sum(len(list(module.statements())) for module in self.modules.values())
+    def imports_per_100_lines(self, *, doors=True):
+        """Return the density of imports of our own; without doors, those of their lists are left out."""
+        importing = [module for module in self.modules.values() if doors or module.path.stem != "__init__"]
+        statements = sum(len(list(module.statements())) for module in importing)
         return round(100 * statements / sum(module.lines for module in self.modules.values()), 2)
 
     def arrows_up(self):
@@ -270,6 +272,7 @@ def _reach(edges, start):
 #: What each figure is called, and how it is found with the places that make it up.
 FIGURES = {
     "imports per 100 lines": lambda house: (house.imports_per_100_lines(), []),
+    "of these, outside of doors": lambda house: (house.imports_per_100_lines(doors=False), []),
     "arrows up": lambda house: _counted(house.arrows_up()),
     "circles": lambda house: _counted(house.circles()),
     "classes that stand twice": lambda house: _counted(house.doubled_classes()),

@@ -9,7 +9,7 @@ import yaml
 from local.paths import ROOT
 from servicebus_local import emulator
 from servicebus_local.entities import read
-from shared.connection_settings import LOCAL_BUS, LOCAL_STORAGE
+from shared.azure.connection_settings import LOCAL_BUS, LOCAL_STORAGE
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 CONFIG = json.loads((ROOT / "servicebus_local" / "Config.json").read_text())

@@ -9,16 +9,17 @@ from tests.repo.measures import DELIVERIES, FIGURES, HAPPY_PATH, House, is_parti
 
 #: A figure that fell by a change is lowered here with it; none is raised.
 CEILINGS = {
-    "imports per 100 lines": 4.85,
-    "arrows up": 10,
+    "imports per 100 lines": 3.35,
+    "of these, outside of doors": 2.85,
+    "arrows up": 0,
     "circles": 0,
-    "classes that stand twice": 30,
-    "modules that stand twice": 16,
-    "participles": 133,
+    "classes that stand twice": 0,
+    "modules that stand twice": 0,
+    "participles": 0,
     "lines of the longest module": 250,
-    "modules that one module imports": 26,
-    HAPPY_PATH: 91,
-    DELIVERIES: 85,
+    "modules that one module imports": 16,
+    HAPPY_PATH: 64,
+    DELIVERIES: 60,
 }
 
 
@@ -62,23 +63,20 @@ def test_imports_are_counted_by_statement(tmp_path):
 
 
 def test_an_import_against_the_layers_is_an_arrow_up(tmp_path):
-    """By the unit where a module belongs, wherever it lies today."""
+    """By the package that a module is in; within a package there is none."""
     house = written(
         tmp_path,
         {
-            "payload/names": "import shared.errors\nfrom shared.payload.limits import a",
-            "payload/limits": "from shared.payload.names import b",
-            "ledger/records": "from shared.gate.operator import c",
-            "gate/operator": "from shared.ledger.records import d",
+            "payload/frames": "import shared.errors\nfrom shared.payload.limits import a",
+            "payload/limits": "from shared.payload.frames import b",
+            "ledger/records": "from shared.operating.gate_acts import c",
+            "operating/gate_acts": "from shared.ledger.records import d",
         },
     )
-    assert house.arrows_up() == [
-        "shared.ledger.records -> shared.gate.operator",
-        "shared.payload.names -> shared.payload.limits",
-    ]
+    assert house.arrows_up() == ["shared.ledger.records -> shared.operating.gate_acts"]
     assert house.circles() == [
-        ["shared.gate.operator", "shared.ledger.records"],
-        ["shared.payload.limits", "shared.payload.names"],
+        ["shared.ledger.records", "shared.operating.gate_acts"],
+        ["shared.payload.frames", "shared.payload.limits"],
     ]
 
 
@@ -135,7 +133,9 @@ def test_a_participle_is_no_name_of_a_function(name, is_one):
 
 def test_functions_and_methods_are_looked_at_and_properties_are_not(tmp_path):
     """Inner ones too."""
-    text = "class A:\n    @property\n    def known(self): ...\n    def made(self):\n        async def sent(): ...\n"
+    text = (
+        "class A:\n    @property\n    def read_known(self): ...\n    def made(self):\n        async def sent(): ...\n"
+    )
     assert written(tmp_path, {"clock": text}).participles() == ["shared.clock:made", "shared.clock:sent"]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.errors import SettingsError
 from shared.parked.policy import PoisonPolicy
-from shared.settings import SETTINGS, Settings, SettingsError
+from shared.settings import SETTINGS, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Read by the Functions host, not by the app.

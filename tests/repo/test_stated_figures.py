@@ -7,18 +7,18 @@ import pytest
 
 from local.paths import ROOT
 from shared.app.tick import GATES_TAKE
-from shared.concurrency import decide, governor, limiter
+from shared.azure import pushback
+from shared.concurrency import decide, gauge
 from shared.concurrency.fleet import LOOK_EVERY
-from shared.dequeue import drain, sizing, slots
+from shared.dequeue import drain, hooks, permits
 from shared.gate.held_work import TAKES_FOR
+from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import LARGEST_SKEW, WRITES
 from shared.ids.range_generator import RangeGenerator
-from shared.ids.sizing import _GROWTH, Sizing
+from shared.ids.reservations import _GROWTH, Sizing
 from shared.ledger.ledger import MOST_ROWS
-from shared.parked.grouping import WAVES
-from shared.payload.decimals import DIGITS, DIGITS_OF_SUM, PLACES
+from shared.operating.grouping import WAVES
 from shared.payload.limits import KIB, MIB, Limits
-from shared.payload.names import LONGEST_BLOB
 from shared.payload.strict_json import MOST_DIGITS
 from shared.pipeline import merge, orphans
 from shared.pipeline.dispatch import CURSOR_EVERY
@@ -54,15 +54,15 @@ STATED = [
     ("concurrency.md", f"{word(seconds(decide.QUIET))} seconds and {word(decide.LATENCIES)} times"),
     ("concurrency.md", f"{word(seconds(decide.LONGEST_QUIET))} at most"),
     ("concurrency.md", f"by less than {decide.SMALLEST_CHANGE:.0%}"),
-    ("concurrency.md", f"for refusals within {word(seconds(governor.TOGETHER))} seconds"),
-    ("concurrency.md", f"nothing grows for {word(seconds(governor.QUIET))} seconds"),
-    ("concurrency.md", f"up to {word(seconds(governor.LONGEST_QUIET) // 60)} minutes"),
-    ("concurrency.md", f"{governor.GROWTH * 100:.0f} % of the full rate"),
+    ("concurrency.md", f"for refusals within {word(seconds(pushback.TOGETHER))} seconds"),
+    ("concurrency.md", f"nothing grows for {word(seconds(pushback.QUIET))} seconds"),
+    ("concurrency.md", f"up to {word(seconds(pushback.LONGEST_QUIET) // 60)} minutes"),
+    ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
     ("concurrency.md", f"| {LOOK_EVERY:.0f} s after the tick |"),
-    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {sizing.MOST_MESSAGES})"),
+    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {hooks.MOST_MESSAGES})"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
-    ("dequeue.md", f"stops by its own clock {word(slots.MARGIN)} seconds"),
+    ("dequeue.md", f"stops by its own clock {word(permits.MARGIN)} seconds"),
     ("dequeue.md", f"for each {word(CURSOR_EVERY)} chunks of a dispatch"),
     ("design.md", f"after {seconds(TAKES_FOR)} s;"),
     ("design.md", f"{seconds(GATES_TAKE)} s for gates, then jobs until {seconds(TAKES_FOR)} s"),
@@ -78,8 +78,8 @@ STATED = [
     ("formats.md", f"{word(LIMITS.line_least)} bytes at least"),
     ("formats.md", f"expand to {LIMITS.ratio_most} times"),
     ("formats.md", f"fit in {LIMITS.rejected_text_most // MIB} MiB"),
-    ("formats.md", f"waits for {word(limiter.PATIENCE // 60)} minutes"),
-    ("formats.md", f"works on {limiter.MOST_HERE} messages"),
+    ("formats.md", f"waits for {word(gauge.PATIENCE // 60)} minutes"),
+    ("formats.md", f"works on {gauge.MOST_HERE} messages"),
     ("formats.md", f"up to {LIMITS.part_items:,} lines and {LIMITS.part_bytes // MIB} MiB"),
     ("formats.md", f"({DEFAULTS['SLUICE_MERGED_MIB']} unless it is set"),
     ("gate.md", f"({seconds(TAKES_FOR)} s, the tick {seconds(GATES_TAKE)} s)"),

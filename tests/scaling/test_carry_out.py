@@ -9,17 +9,15 @@ from azure.core.credentials import AccessToken
 
 from local.paths import ROOT
 from shared.errors import ScalingRefusedError
-from shared.scaling.carry_out import prepare, send
-from shared.scaling.plan import Held, Wanted, plan
-from shared.scaling.resource_manager import API_VERSION, ResourceManager
-from shared.scaling.words import Site
+from shared.scaling.instances import HeldVolume, InstanceRequest, plan
+from shared.scaling.resource_manager import API_VERSION, ResourceManager, Site, prepare, send
 from shared.usage.prices import load
 from tests.scaling.resource_manager_server import CONFIGURATION, SITE, running
 
 APP = Site("s-1", "rg", "sluice-app")
 PLAN = plan(
-    Held(jobs=3, chunks=6_000),
-    Wanted(within=timedelta(minutes=10), lead=timedelta(), chunk_seconds=2),
+    HeldVolume(jobs=3, chunks=6_000),
+    InstanceRequest(within=timedelta(minutes=10), lead=timedelta(), chunk_seconds=2),
     load().functions,
 )
 #: What a body may hold at all, in our own words; always checked.

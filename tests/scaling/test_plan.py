@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from local.paths import ROOT
 from shared.ledger.records import Job, JobState
-from shared.scaling.plan import CHUNK_SECONDS, LEAST_MAXIMUM, MOST_MAXIMUM, Held, Wanted, chunk_seconds, plan
-from shared.scaling.words import Site, az_commands, bicep_parameters
+from shared.scaling.instances import (
+    CHUNK_SECONDS,
+    LEAST_MAXIMUM,
+    MOST_MAXIMUM,
+    HeldVolume,
+    InstanceRequest,
+    chunk_seconds,
+    plan,
+)
+from shared.scaling.resource_manager import Site, az_commands, bicep_parameters
 from shared.usage.prices import load
 
 PRICES = load().functions
@@ -20,12 +28,12 @@ TEN_MINUTES = timedelta(minutes=10)
 
 def wanted(**fields):
     """Ten minutes from the opening to the end, there ten minutes before it."""
-    return Wanted(**{"within": TEN_MINUTES, "lead": TEN_MINUTES} | fields)
+    return InstanceRequest(**{"within": TEN_MINUTES, "lead": TEN_MINUTES} | fields)
 
 
 def test_the_work_is_done_in_the_time_that_was_wanted():
     """6,000 chunks of two seconds are twenty instances for ten minutes."""
-    found = plan(Held(jobs=3, chunks=6_000), wanted(chunk_seconds=2), PRICES)
+    found = plan(HeldVolume(jobs=3, chunks=6_000), wanted(chunk_seconds=2), PRICES)
     assert found.always_ready == {"release_gate": 1, "accept_submission": 1, "process_chunk": 20, "settle_results": 1}
     assert found.finishes_in == TEN_MINUTES
     assert found.maximum == LEAST_MAXIMUM
@@ -33,7 +41,7 @@ def test_the_work_is_done_in_the_time_that_was_wanted():
 
 def test_what_it_costs_is_memory_by_time():
     """23 instances of 2 GB for 20 minutes, and 12,000 busy seconds of one."""
-    found = plan(Held(jobs=3, chunks=6_000), wanted(chunk_seconds=2), PRICES)
+    found = plan(HeldVolume(jobs=3, chunks=6_000), wanted(chunk_seconds=2), PRICES)
     waiting = 23 * 2 * 1_200 * PRICES.ready_gb_second
     assert found.window == waiting + 12_000 * 2 * PRICES.ready_running_gb_second
     assert found.month == 23 * 2 * 30 * 86_400 * PRICES.ready_gb_second
@@ -41,7 +49,7 @@ def test_what_it_costs_is_memory_by_time():
 
 def test_each_work_queue_has_a_function_of_its_own_and_push_has_one_for_all():
     """The names are those that the app registers, which the host's settings need."""
-    held = Held(jobs=1, chunks=6_000)
+    held = HeldVolume(jobs=1, chunks=6_000)
     by_trigger = plan(held, wanted(chunk_seconds=2, work_queues=3), PRICES).always_ready
     assert {name: by_trigger[name] for name in by_trigger if "chunk" in name} == {
         "process_chunk": 7,
@@ -55,7 +63,7 @@ def test_each_work_queue_has_a_function_of_its_own_and_push_has_one_for_all():
 
 def test_nothing_held_needs_nothing():
     """And costs nothing."""
-    found = plan(Held(jobs=0, chunks=0), wanted(), PRICES)
+    found = plan(HeldVolume(jobs=0, chunks=0), wanted(), PRICES)
     assert (found.instances, found.window, found.month) == (0, Decimal(), Decimal())
 
 
@@ -63,7 +71,7 @@ def test_nothing_held_needs_nothing():
 def test_a_plan_never_asks_for_more_than_there_can_be(chunks, seconds, minutes, is_push):
     """Whatever is held: within Azure's bounds, no more workers than chunks, and done in time unless the bound binds."""
     what = wanted(within=timedelta(minutes=minutes), chunk_seconds=seconds, is_push=is_push)
-    found = plan(Held(jobs=1, chunks=chunks), what, PRICES)
+    found = plan(HeldVolume(jobs=1, chunks=chunks), what, PRICES)
     workers = found.always_ready["drain_work" if is_push else "process_chunk"]
     assert LEAST_MAXIMUM <= found.maximum <= MOST_MAXIMUM
     assert found.instances < found.maximum
@@ -76,7 +84,7 @@ def test_a_plan_never_asks_for_more_than_there_can_be(chunks, seconds, minutes, 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_more_work_never_gets_fewer_instances(chunks, more):
     """Nor is it cheaper."""
-    less, all_of_it = (plan(Held(jobs=1, chunks=n), wanted(), PRICES) for n in (chunks, chunks + more))
+    less, all_of_it = (plan(HeldVolume(jobs=1, chunks=n), wanted(), PRICES) for n in (chunks, chunks + more))
     assert less.instances <= all_of_it.instances
     assert less.window <= all_of_it.window
 
@@ -92,7 +100,7 @@ def test_how_long_a_chunk_takes_is_what_finished_jobs_took():
 
 def test_the_commands_name_every_function_and_the_last_one_takes_it_back():
     """Each is one that a shell takes as it is."""
-    found = plan(Held(jobs=1, chunks=6_000), wanted(chunk_seconds=2), PRICES)
+    found = plan(HeldVolume(jobs=1, chunks=6_000), wanted(chunk_seconds=2), PRICES)
     maximum, ready, back = map(shlex.split, az_commands(found, "rg", "sluice-app"))
     assert maximum[-2:] == ["--maximum-instance-count", "40"]
     assert set(ready[ready.index("--settings") + 1 :]) == {
@@ -106,7 +114,7 @@ def test_the_commands_name_every_function_and_the_last_one_takes_it_back():
 
 def test_the_bicep_parameters_are_those_that_the_template_has():
     """A name that infra/main.bicep does not know would fail the deployment."""
-    text = bicep_parameters(plan(Held(jobs=1, chunks=6_000), wanted(chunk_seconds=2), PRICES))
+    text = bicep_parameters(plan(HeldVolume(jobs=1, chunks=6_000), wanted(chunk_seconds=2), PRICES))
     named = set(re.findall(r"^param (\w+) =", text, re.MULTILINE))
     declared = set(re.findall(r"^param (\w+) ", (ROOT / "infra" / "main.bicep").read_text(), re.MULTILINE))
     assert named == {"maximumInstanceCount", "releaseGateAlwaysReady", "alwaysReady"}

@@ -11,9 +11,8 @@ import pytest
 from local.paths import ROOT
 from shared.errors import AttemptFailedError, RefusedError, StorageUnavailableError
 from shared.telemetry import events
-from shared.telemetry.event import tell
 from shared.telemetry.events import EVENTS
-from shared.telemetry.failure import discreet, place, told
+from shared.telemetry.log import describe_error, discreet, place, tell
 
 SOURCES = [
     module
@@ -52,7 +51,7 @@ def test_nothing_is_logged_beside_the_catalogue():
     """A line that no entry describes would be one that no operator knows."""
     loggers = {str(module.relative_to(ROOT)) for module in SOURCES if "getLogger" in module.read_text()}
     # The second and the third only set levels of what libraries log.
-    assert loggers == {"shared/telemetry/event.py", "shared/telemetry/libraries.py", "cli/main.py"}
+    assert loggers == {"shared/telemetry/log.py", "shared/telemetry/choice.py", "cli/main.py"}
 
 
 def test_names_are_static_words_and_said_once():
@@ -104,7 +103,7 @@ def test_the_host_never_sees_words_that_may_quote_a_payload(error):
 
 def test_an_error_of_ours_keeps_its_words():
     """They say what was tried and what to do, with ids and nothing else."""
-    assert told(StorageUnavailableError("could not read gate 'x'")) == (
+    assert describe_error(StorageUnavailableError("could not read gate 'x'")) == (
         "StorageUnavailableError: could not read gate 'x'"
     )
 

@@ -16,12 +16,10 @@ from opentelemetry.trace import StatusCode
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from shared.telemetry import metrics
-from shared.telemetry.choice import Wanted, telemetry
-from shared.telemetry.metric import Kind
-from shared.telemetry.metrics import METRICS
+from shared.telemetry.choice import TelemetryChoice, telemetry
+from shared.telemetry.log import PIECES, SILENT, Piece, context_of
+from shared.telemetry.metrics import METRICS, Instrument
 from shared.telemetry.otel import OtelTelemetry
-from shared.telemetry.spans import PIECES, Piece
-from shared.telemetry.telemetry import SILENT, context_of
 from shared.topology import topology
 from tests.pipeline.whole_app import WholeApp
 
@@ -140,7 +138,7 @@ def test_every_metric_of_the_catalogue_can_be_recorded(seen):
         seen.telemetry.add(metric, 1, **dict.fromkeys(metric.attributes, "x"))
     values = seen.values()
     assert set(values) == {metric.name for metric in METRICS}
-    assert all(hasattr(values[one.name][0], "count") == (one.kind is Kind.HISTOGRAM) for one in METRICS)
+    assert all(hasattr(values[one.name][0], "count") == (one.kind is Instrument.HISTOGRAM) for one in METRICS)
 
 
 def test_every_span_is_described():
@@ -177,7 +175,10 @@ def test_off_loads_no_library():
 
 def test_printed_spans_are_lines_of_the_log(caplog):
     """What `make up ARGS=--spans` shows."""
-    with caplog.at_level("INFO", "sluice"), telemetry(Wanted.PRINT).span(Piece.DISPATCH, CONTEXT, job="nightly"):
+    with (
+        caplog.at_level("INFO", "sluice"),
+        telemetry(TelemetryChoice.PRINT).span(Piece.DISPATCH, CONTEXT, job="nightly"),
+    ):
         pass
     name, _, fields = caplog.messages[0].partition(" ")
     line = json.loads(fields)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.azure.meter import Cause, RequestTally, usage_of
+from shared.azure.requests import Charge, RequestKind, meter_of
 from shared.errors import PricesError
-from shared.usage.bill import Charge, meter_of, price, usage_of, useful
+from shared.usage.bill import price, useful
 from shared.usage.prices import BUILT_IN, load
-from shared.usage.requests import Kind
-from shared.usage.tally import Cause, Tally
 
 PRICES = load()
 OPERATIONS = st.integers(0, 3_000_000_000)
@@ -42,7 +42,8 @@ def test_what_cannot_be_priced_is_said_and_not_guessed():
 def test_deleting_blobs_is_free_and_taking_them_for_writes_would_be_dear():
     """The operations on blobs differ in price; each is billed as what Azure's own list calls it."""
     named = {
-        operation: meter_of(Kind("a", "blob", "c", operation)) for operation in ("PutBlob", "GetBlob", "LeaseBlob")
+        operation: meter_of(RequestKind("a", "blob", "c", operation))
+        for operation in ("PutBlob", "GetBlob", "LeaseBlob")
     }
     assert named == {"PutBlob": "blob-write", "GetBlob": "blob-read", "LeaseBlob": "blob-other"}
     assert price(useful(blob_delete=10_000), PRICES).total == 0
@@ -50,10 +51,10 @@ def test_deleting_blobs_is_free_and_taking_them_for_writes_would_be_dear():
 
 def test_a_tally_becomes_usage_by_what_it_is_billed_as():
     """Two queues are one line of the bill."""
-    tally = Tally()
+    tally = RequestTally()
     for entity in ("work-00", "work-01"):
-        tally.add(Kind("a", "queue", entity, "PutMessage"), Cause.USEFUL)
-    tally.add(Kind("a", "bus", "results", "send"), Cause.RETRY, 3)
+        tally.add(RequestKind("a", "queue", entity, "PutMessage"), Cause.USEFUL)
+    tally.add(RequestKind("a", "bus", "results", "send"), Cause.RETRY, 3)
     assert usage_of(tally) == {Charge("queue", "useful"): 2, Charge("bus", "retry"): 3}
 
 

@@ -9,20 +9,27 @@ from azure.core.exceptions import ServiceResponseError
 
 from local.stack import sample_values
 from shared.app import Stores
-from shared.connections import Connections
+from shared.azure.connections import Connections
+from shared.azure.meter import Cause, CountedRequest, RequestTally
+from shared.azure.requests import RequestKind
 from shared.errors import StorageUnavailableError
 from shared.settings import Settings
-from shared.usage.budget import LEAST_TASKS, STRETCH
-from shared.usage.diary import AT_LEAST_EVERY, MOST_UNNOTED, NOT_SOONER_THAN, Diary, noted_on
-from shared.usage.keeping import AFTER_FAILURE, LOOK_EVERY, keep
+from shared.usage.budget import LEAST_TASKS, STRETCH, DayBudget
+from shared.usage.diary import (
+    AFTER_FAILURE,
+    AT_LEAST_EVERY,
+    LOOK_EVERY,
+    MOST_UNNOTED,
+    NOT_SOONER_THAN,
+    Diary,
+    keep,
+    read_day,
+)
 from shared.usage.prices import load
-from shared.usage.requests import Kind
-from shared.usage.spending import DayBudget
-from shared.usage.tally import Cause, Counted, Tally
 from tests.faults.world import ManualClock
 
-PUT = Kind("account", "queue", "work-00", "PutMessage")
-WRITE = Kind("account", "blob", "results", "PutBlob")
+PUT = RequestKind("account", "queue", "work-00", "PutMessage")
+WRITE = RequestKind("account", "blob", "results", "PutBlob")
 _days = itertools.count(1)
 SECOND = timedelta(seconds=1)
 
@@ -45,12 +52,12 @@ def clock():
 @pytest.fixture
 def tally():
     """The count of one process."""
-    return Tally()
+    return RequestTally()
 
 
 def test_a_day_is_the_sum_of_what_all_processes_noted(table, clock):
     """Each has a row of its own, which it writes again and again."""
-    tallies = [Tally(), Tally()]
+    tallies = [RequestTally(), RequestTally()]
     diaries = [Diary(table, tally, clock) for tally in tallies]
     for tally, diary in zip(tallies, diaries, strict=True):
         tally.add(PUT, Cause.USEFUL, 3)
@@ -58,7 +65,10 @@ def test_a_day_is_the_sum_of_what_all_processes_noted(table, clock):
     tallies[0].add(WRITE, Cause.RETRY, 2)
     diaries[0].note()
     diaries[0].note()
-    assert noted_on(table, clock.now().date()) == {Counted(PUT, Cause.USEFUL): 6, Counted(WRITE, Cause.RETRY): 2}
+    assert read_day(table, clock.now().date()) == {
+        CountedRequest(PUT, Cause.USEFUL): 6,
+        CountedRequest(WRITE, Cause.RETRY): 2,
+    }
 
 
 def test_a_new_day_begins_at_nothing(table, clock, tally):
@@ -69,7 +79,7 @@ def test_a_new_day_begins_at_nothing(table, clock, tally):
     clock.advance(days=13)
     tally.add(PUT, Cause.USEFUL, 4)
     diary.note()
-    assert [noted_on(table, day).total() for day in (first, clock.now().date())] == [3, 4]
+    assert [read_day(table, day).total() for day in (first, clock.now().date())] == [3, 4]
 
 
 def test_a_note_is_rare(table, clock, tally):
@@ -109,7 +119,7 @@ def test_what_could_not_be_noted_is_in_the_next_note(clock, tally, table):
         diary.note()
     lost.is_failing = False
     diary.note()
-    assert noted_on(table, clock.now().date()).total() == 7
+    assert read_day(table, clock.now().date()).total() == 7
 
 
 class Failing:
@@ -163,7 +173,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def a_budget(amount, noted):
     """A budget of the day, held against what this says is noted, in writes of blobs."""
     return DayBudget(
-        budget=amount, prices=load(), noted_on=lambda day: {Counted(WRITE, Cause.USEFUL): noted.get(day, 0)}
+        budget=amount, prices=load(), noted_on=lambda day: {CountedRequest(WRITE, Cause.USEFUL): noted.get(day, 0)}
     )
 
 

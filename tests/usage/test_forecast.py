@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from shared.ledger.records import Job
 from shared.usage.bill import price
-from shared.usage.forecast import demand_of_arrivals, demand_of_jobs, month
-from shared.usage.idle import DAY, Installation, Who, idle_day
 from shared.usage.job_bill import bill_of
+from shared.usage.month import DAY, Installation, Who, demand_of_arrivals, demand_of_jobs, forecast_month, idle_day
 from shared.usage.prices import load
 
 PRICES = load()
@@ -41,7 +40,7 @@ def test_a_job_is_billed_for_what_it_counted_and_for_taking_its_messages():
 def test_a_month_is_its_parts():
     """The work scaled to thirty days, idleness, the fixed charges; and nothing else."""
     demand = demand_of_jobs([job()], NOON + timedelta(days=1))
-    found = month(demand, Installation(), PRICES)
+    found = forecast_month(demand, Installation(), PRICES)
     work = 30 * price({c: n for c, n in demand.usage.items() if c.meter != "bus"}, PRICES).total
     assert found.items[0].amount == work
     assert found.items[1].requests == 30 * 60
@@ -52,7 +51,7 @@ def test_a_month_is_its_parts():
 
 def test_without_jobs_a_month_is_idleness_and_charges():
     """Nothing is divided by a time that never was."""
-    found = month(demand_of_jobs([], NOON), Installation(instances=0), PRICES)
+    found = forecast_month(demand_of_jobs([], NOON), Installation(instances=0), PRICES)
     assert found.items[0].requests == 0
     assert not any("always-ready" in item.what for item in found.items)
 

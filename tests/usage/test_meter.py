@@ -10,10 +10,9 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError, Se
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import LinearRetry, QueueServiceClient
 
-from shared.connections import Connections
-from shared.usage.meter import BusOperation, Cause, Meter, because, looking, tallied
-from shared.usage.requests import Kind
-from shared.usage.tally import Counted
+from shared.azure.connections import Connections
+from shared.azure.meter import BusOperation, Cause, CountedRequest, Meter, because, looking, tally_requests
+from shared.azure.requests import RequestKind
 
 
 def by_cause(tally):
@@ -42,7 +41,7 @@ def queues(meter, azurite):
 
 def useful(*kind):
     """What a useful request of this kind is counted under."""
-    return Counted(Kind(*kind), Cause.USEFUL)
+    return CountedRequest(RequestKind(*kind), Cause.USEFUL)
 
 
 def test_each_request_is_counted_once_by_queue_and_operation(meter, queues):
@@ -106,7 +105,7 @@ def test_the_caller_says_what_only_it_can_know(meter, queues):
 def test_a_look_is_idle_when_it_found_nothing(meter, queues):
     """Only who asked knows whether there was work: the request is counted when that is known."""
     queue = queues.create_queue("meter-eight")
-    with tallied() as asked, looking() as look:
+    with tally_requests() as asked, looking() as look:
         look.has_found = queue.receive_message() is not None
     assert by_cause(asked) == {"idle": 1}
     queue.send_message("x")
@@ -127,7 +126,7 @@ def test_each_message_is_an_operation_of_the_bus(meter):
     meter.count_bus(BusOperation.SEND, "results", 100)
     with because(Cause.RETRY):
         meter.count_bus(BusOperation.SEND, "results")
-    with tallied() as asked:
+    with tally_requests() as asked:
         meter.count_bus(BusOperation.RECEIVE_EMPTY, "signals")
     assert by_cause(asked) == {"idle": 1}
     assert meter.tally.counts()[useful("", "bus", "results", "send")] == 100
@@ -162,7 +161,7 @@ def test_what_the_sdk_sends_again_is_a_retry(meter, queues, monkeypatch):
 def test_a_tally_counts_what_is_made_inside_it_and_only_that(meter, queues):
     """The requests of one job are known beside those of the whole process."""
     queue = queues.create_queue("meter-five")
-    with tallied() as outer, tallied() as inner:
+    with tally_requests() as outer, tally_requests() as inner:
         queue.send_message("x")
     queue.send_message("y")
     assert (outer.total(), inner.total(), meter.tally.total()) == (1, 1, 3)

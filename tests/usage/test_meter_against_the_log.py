@@ -6,9 +6,9 @@ import pytest
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
+from shared.azure.requests import BUS, TABLE
 from shared.ledger.records import JobState
 from shared.topology import topology
-from shared.usage.requests import BUS, TABLE
 from tests.benchmarks.request_log import between_marks, kinds, mark
 from tests.pipeline.whole_app import WholeApp
 

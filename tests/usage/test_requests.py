@@ -3,9 +3,9 @@
 import pytest
 from azure.core.pipeline.transport import RequestsTransport
 
-from shared.connections import Connections
-from shared.usage.meter import tallied
-from shared.usage.requests import Kind, identify
+from shared.azure.connections import Connections
+from shared.azure.meter import tally_requests
+from shared.azure.requests import RequestKind, identify
 
 EMULATED = "http://127.0.0.1:10000/account"
 
@@ -39,7 +39,7 @@ def test_a_request_is_named_as_the_service_names_it(service, asked, entity, oper
     """The same name whether the account is in the path, as the emulators have it, or in the host."""
     start = EMULATED if is_emulated else f"https://account.{service}.core.windows.net"
     method, rest = asked.split(" ", 1)
-    assert identify(service, method, start + rest) == Kind("account", service, entity, operation)
+    assert identify(service, method, start + rest) == RequestKind("account", service, entity, operation)
 
 
 def test_every_request_of_the_clients_has_a_name(provisioned, monkeypatch):
@@ -49,7 +49,7 @@ def test_every_request_of_the_clients_has_a_name(provisioned, monkeypatch):
     monkeypatch.setattr(
         RequestsTransport, "send", lambda self, request, **rest: seen.append(request) or send(self, request, **rest)
     )
-    with Connections(provisioned.connection_string) as connections, tallied() as tally:
+    with Connections(provisioned.connection_string) as connections, tally_requests() as tally:
         _ask_for_much(connections)
     kinds = {counted.kind for counted in tally.counts()}
     assert all(kind.account == provisioned.account.name for kind in kinds)

@@ -12,7 +12,7 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient, LinearRetry
 from azure.storage.queue import QueueServiceClient
 
-from shared.signed_session import SignedSession
+from shared.azure.transport import SignedSession
 
 PIECE = 65536
 ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nSet-Cookie: a=b\r\nContent-Type: application/json\r\n\r\n{}"

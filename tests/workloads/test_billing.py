@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.workloads import Line, Total
-from shared.workloads.billing import PLANS, UNITS, Billing, Invoices, Plan
-from shared.workloads.run import run
+from shared.workloads.billing import PLANS, UNITS, Billing, Invoices, Tariff
+from shared.workloads.run import run_lines
 from tests.workloads import oracle
 
 BILLING = Billing()
@@ -26,7 +26,7 @@ def line(account="a-1", plan="basic", quantity="1"):
 
 def partial_of(lines):
     """Return the chunk's partial after a way through its stored form."""
-    partial = run(BILLING, lines, 0).partial
+    partial = run_lines(BILLING, lines, 0).partial
     return msgspec.json.decode(msgspec.json.encode(partial), type=Invoices)
 
 
@@ -50,7 +50,7 @@ def test_a_file_costs_what_it_costs_in_fractions():
 @given(st.sampled_from(sorted(oracle.CONTRACTS)), quantities)
 def test_any_quantity_costs_what_it_costs_in_fractions(plan, quantity):
     """No quantity of any plan is off by the smallest unit."""
-    processed = run(BILLING, [line(plan=plan, quantity=f"{quantity:f}")], 0)
+    processed = run_lines(BILLING, [line(plan=plan, quantity=f"{quantity:f}")], 0)
     ((_, _, amount),) = owed(processed.partial).values()
     assert amount == oracle.price(plan, quantity)
 
@@ -58,7 +58,7 @@ def test_any_quantity_costs_what_it_costs_in_fractions(plan, quantity):
 @pytest.mark.parametrize(("plan", "quantity", "amount"), [("basic", "0.5", "0.02"), ("basic", "0.7", "0.04")])
 def test_a_half_is_rounded_to_even(plan, quantity, amount):
     """0.025 becomes 0.02 and 0.035 becomes 0.04: halves do not add up to the seller's favour."""
-    (invoice,) = run(BILLING, [line(plan=plan, quantity=quantity)], 0).partial.by_currency["EUR"].values()
+    (invoice,) = run_lines(BILLING, [line(plan=plan, quantity=quantity)], 0).partial.by_currency["EUR"].values()
     assert str(invoice.amount) == amount
 
 
@@ -101,7 +101,7 @@ def test_merging_is_associative_and_nothing_merges_to_the_same(transactions, dat
 )
 def test_a_bad_transaction_is_rejected_alone(change, reason):
     """It counts for nothing and has its reason; its neighbours are billed."""
-    processed = run(BILLING, [line(), line(**change), line()], 10)
+    processed = run_lines(BILLING, [line(), line(**change), line()], 10)
     assert [(one.number, one.reason) for one in processed.rejections] == [(11, reason)]
     assert processed.accepted.items == 2
     assert processed.accepted.sums == {"quantity": "2"}
@@ -132,4 +132,4 @@ def test_an_account_has_one_row_and_a_line_for_each_currency():
 def test_a_price_list_that_leaves_a_quantity_without_price_is_refused(tiers):
     """A plan without an end, or with tiers that fall, is a mistake of whoever wrote it."""
     with pytest.raises(ValueError, match="do not rise"):
-        Plan("EUR", *tiers)
+        Tariff("EUR", *tiers)

@@ -7,7 +7,7 @@ from functools import reduce
 from local.paths import ROOT
 from shared.workloads import Line
 from shared.workloads.registry import Workloads
-from shared.workloads.run import run
+from shared.workloads.run import run_lines
 
 README = (ROOT / "README.md").read_text()
 CODE = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
@@ -20,14 +20,14 @@ def test_the_code_in_the_readme_is_a_workload_of_twelve_lines(tmp_path, monkeypa
     (tmp_path / file).write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     try:
-        sales = Workloads.load(setting, {}).named("sales")
+        sales = Workloads.load(setting, {}).find("sales")
     finally:
         sys.modules.pop("sales", None)
     chunks = [
         [b'{"units":2}', b'{"units":3}'],
         [b'{"units":4}', b'{"units":"x"}'],
     ]
-    processed = [run(sales, chunk, 0) for chunk in chunks]
+    processed = [run_lines(sales, chunk, 0) for chunk in chunks]
     assert [one.reason for one in processed[1].rejections] == ["bad_amount"]
     assert processed[0].accepted.sums == {"units": "5"}
     assert list(sales.finish(reduce(sales.merge, [one.partial for one in processed]))) == [Line({"units": 9})]

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from docs.examples.enrichment import Enrichment
-from shared.errors import UnknownWorkloadError, WorkloadsRefusedError
-from shared.payload.decimals import DIGITS_OF_SUM, PLACES
-from shared.pipeline.messages import Outcome, Result, decode
-from shared.pipeline.send_result import MOST_BYTES, result_body
-from shared.settings import SETTINGS, SettingsError
+from shared.errors import SettingsError, UnknownWorkloadError, WorkloadsRefusedError
+from shared.grammar import DIGITS_OF_SUM, PLACES
+from shared.messages import PortionMessage, Result, decode
+from shared.pipeline.results import MOST_BYTES, result_body
+from shared.settings import SETTINGS
 from shared.workloads.billing import Billing
 from shared.workloads.registry import LONGEST_SUM_NAME, MOST_SUMS, Workloads
 
@@ -34,7 +34,7 @@ def test_the_default_setting_has_billing():
     (setting,) = (one for one in SETTINGS if one.name == "SLUICE_WORKLOADS")
     workloads = Workloads.load(setting.default, {})
     assert list(workloads) == ["billing"]
-    assert isinstance(workloads.named("billing"), Billing)
+    assert isinstance(workloads.find("billing"), Billing)
     assert "billing" in workloads
 
 
@@ -45,13 +45,13 @@ def test_a_workload_may_read_the_apps_settings():
     assert list(workloads) == ["billing", "enrichment"]
     with pytest.raises(SettingsError, match="SLUICE_ENRICHMENT_URL"):
         Workloads.load("docs.examples.enrichment:Enrichment", {})
-    assert isinstance(workloads.named("enrichment"), Enrichment)
+    assert isinstance(workloads.find("enrichment"), Enrichment)
 
 
 def test_an_unknown_name_says_which_there_are():
     """A person who misspelt it sees the right one."""
     with pytest.raises(UnknownWorkloadError, match="known: billing"):
-        Workloads.load("shared.workloads.billing:Billing", {}).named("biling")
+        Workloads.load("shared.workloads.billing:Billing", {}).find("biling")
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_the_largest_result_fits_its_kibibyte():
         revision=100,
         blob=f"{job}/100/{10**6}",
         hash="f" * 64,
-        accepted=Outcome(items=100_000, sums=sums),
-        rejected=Outcome(items=100_000, sums=sums),
+        accepted=PortionMessage(items=100_000, sums=sums),
+        rejected=PortionMessage(items=100_000, sums=sums),
         milliseconds=600_000,
         requests={"blob-read useful": 10, "blob-write useful": 10},
     )

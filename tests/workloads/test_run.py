@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.workloads import Rejected
-from shared.workloads.control import sums_of, with_amounts
-from shared.workloads.run import run
+from shared.workloads.run import run_lines, sums_of, with_amounts
 
 
 class Amount(msgspec.Struct):
@@ -61,7 +60,7 @@ bad = st.sampled_from([{}, {"amount": "x"}, {"amount": "NaN"}, {"amount": "1", "
 def test_every_line_is_accepted_or_rejected_once(documents, first):
     """Items and numbers add up, whatever the lines are, and each accepted amount is in the sum."""
     lines = [json.dumps(one).encode() for one in documents]
-    processed = run(Adding(), lines, first)
+    processed = run_lines(Adding(), lines, first)
     numbers = [number for number, _ in processed.partial] + [one.number for one in processed.rejections]
     assert sorted(numbers) == list(range(first, first + len(lines)))
     assert processed.accepted.items + processed.rejected.items == len(lines)
@@ -71,7 +70,7 @@ def test_every_line_is_accepted_or_rejected_once(documents, first):
 @given(st.lists(good, max_size=20))
 def test_accepted_and_rejected_sums_add_up_to_what_was_sent(documents):
     """Of lines that can be read, no amount is lost between accepted and rejected."""
-    processed = run(Adding(), [json.dumps(one).encode() for one in documents], 0)
+    processed = run_lines(Adding(), [json.dumps(one).encode() for one in documents], 0)
     accepted, rejected = processed.accepted.sums, processed.rejected.sums or {"amount": "0", "units": "0"}
     both = {name: Decimal(accepted[name]) + Decimal(rejected[name]) for name in Adding.sums}
     assert both["amount"] == sum(Decimal(one["amount"]) for one in documents)
@@ -82,14 +81,14 @@ def test_accepted_and_rejected_sums_add_up_to_what_was_sent(documents):
 def test_waiting_gives_what_calling_gives(documents):
     """An async map has the same result, in the same order, and never more waiting than allowed."""
     lines, waiting = [json.dumps(one).encode() for one in documents], Waiting()
-    assert run(waiting, lines, 5) == run(Adding(), lines, 5)
+    assert run_lines(waiting, lines, 5) == run_lines(Adding(), lines, 5)
     assert waiting.most <= Waiting.concurrency
 
 
 def test_waiting_overlaps():
     """As many calls wait at a time as the workload says."""
     waiting = Waiting()
-    run(waiting, [b'{"amount":"1"}'] * 50, 0)
+    run_lines(waiting, [b'{"amount":"1"}'] * 50, 0)
     assert waiting.most == Waiting.concurrency
 
 
@@ -101,7 +100,7 @@ def test_the_error_of_a_waiting_map_comes_out_as_it_is():
             raise ConnectionRefusedError
 
     with pytest.raises(ConnectionRefusedError):
-        run(Refusing(), [b'{"amount":"1"}'] * 3, 0)
+        run_lines(Refusing(), [b'{"amount":"1"}'] * 3, 0)
 
 
 def test_a_map_many_that_forgets_a_transaction_is_an_error():
@@ -112,20 +111,20 @@ def test_a_map_many_that_forgets_a_transaction_is_an_error():
             return [self.map(*one) for one in zip(transactions, numbers, strict=True)][1:]
 
     with pytest.raises(ValueError, match="returned 1 values for 2"):
-        run(Forgetful(), [b'{"amount":"1"}'] * 2, 0)
+        run_lines(Forgetful(), [b'{"amount":"1"}'] * 2, 0)
 
 
 @pytest.mark.parametrize("text", ["NaN", "sNaN", "Infinity", "1e400", "1e-400", "1e21", "0.0000000000000000001"])
 def test_an_amount_that_no_sum_can_carry_is_rejected(text):
     """It is never rounded, and never makes a sum of a million digits."""
-    processed = run(Adding(), [b'{"amount":"1.5"}', json.dumps({"amount": text}).encode()], 0)
+    processed = run_lines(Adding(), [b'{"amount":"1.5"}', json.dumps({"amount": text}).encode()], 0)
     assert processed.accepted.sums == {"amount": "1.5", "units": "0"}
     assert processed.rejected.sums is None
 
 
 def test_the_number_of_a_line_that_cannot_be_read_is_not_used_again():
     """A transaction keeps its number whatever becomes of its neighbours."""
-    processed = run(Adding(), [b"{", b'{"amount":"2"}'], 7)
+    processed = run_lines(Adding(), [b"{", b'{"amount":"2"}'], 7)
     assert processed.partial == [(8, Decimal(2))]
 
 
@@ -156,4 +155,4 @@ def test_a_default_that_no_message_can_carry_is_the_workloads_fault():
             return number, one.amount
 
     with pytest.raises(ValueError, match="no decimal number"):
-        run(Adds(), [b"{}"], 0)
+        run_lines(Adds(), [b"{}"], 0)

@@ -10,7 +10,7 @@ import msgspec
 from local.paths import ROOT
 from shared.workloads import Line, Total
 from shared.workloads.registry import Workloads
-from shared.workloads.run import run
+from shared.workloads.run import run_lines
 
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
 CODE = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
@@ -23,11 +23,11 @@ def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatc
     monkeypatch.syspath_prepend(tmp_path)
     setting = re.search(r"`(shared\.workloads\.billing:Billing, sales:Sales)`", PAGE)[1]
     try:
-        sales = Workloads.load(setting, {}).named("sales")
+        sales = Workloads.load(setting, {}).find("sales")
     finally:
         sys.modules.pop("sales", None)
     chunks = [[b'{"shop":"a","amount":"1.10"}', b'{"shop":"b","amount":"2"}'], [b'{"shop":"a","amount":"-1"}', b"{}"]]
-    processed = [run(sales, chunk, 0) for chunk in chunks]
+    processed = [run_lines(sales, chunk, 0) for chunk in chunks]
     partials = [msgspec.json.decode(msgspec.json.encode(one.partial), type=sales.partial) for one in processed]
     assert [one.reason for one in processed[1].rejections] == ["bad_amount", "does_not_fit"]
     assert processed[0].accepted.sums == {"amount": "3.10"}

@@ -10,7 +10,7 @@ from local.infra import alerts, queries
 from local.infra.finding import Finding
 from local.infra.project import Project, at, both_ways
 from local.infra.resource import Resource
-from shared.telemetry.event import Event
+from shared.telemetry import LogEvent
 
 _SEARCHES: Final = "Microsoft.OperationalInsights/workspaces/savedSearches"
 _RULES: Final = "Microsoft.Insights/scheduledQueryRules"
@@ -66,7 +66,7 @@ def _hears_silence(rule: Resource, project: Project) -> Iterator[Finding]:
         yield Finding(rule.where, "the rule that hears silence looks for a function that there is not")
 
 
-def _speaks(event: Event, rule: Resource) -> Iterator[Finding]:
+def _speaks(event: LogEvent, rule: Resource) -> Iterator[Finding]:
     found = {path: at(rule.properties, path) for path in ("enabled", "autoMitigate", "severity", "scopes")}
     severity = event.alert and int(event.alert.severity)
     if (found["enabled"], found["autoMitigate"], found["severity"]) != (True, True, severity) or not found["scopes"]:

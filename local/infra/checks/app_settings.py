@@ -6,13 +6,14 @@ from typing import Any, Final
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import ROOMS, Project, both_ways, with_rooms
-from shared.connection_settings import BUS, STORAGE
-from shared.settings import Settings, SettingsError
+from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.errors import SettingsError
+from shared.settings import Settings
 
 #: What the identity-based form of each connection needs.
 IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
-    STORAGE: ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
-    BUS: ("fullyQualifiedNamespace", "credential", "clientId"),
+    STORAGE_CONNECTION: ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
+    BUS_CONNECTION: ("fullyQualifiedNamespace", "credential", "clientId"),
     "AzureWebJobsStorage": ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
 }
 #: Read by the host, and by the C library of its workers.

@@ -12,7 +12,7 @@ from azure.core.rest import HttpRequest
 from azure.core.rest._requests_basic import RestRequestsTransportResponse
 from requests.structures import CaseInsensitiveDict
 
-from shared.connections import Connections
+from shared.azure.connections import Connections
 from shared.topology import topology
 from tests.faults.memory.blobs import Blobs
 from tests.faults.memory.queues import Queues

@@ -1,0 +1,80 @@
+"""What talks to Azure: the only package that makes clients, counts their requests and knows their errors.
+
+Reading order: `connection_settings` and `connections` (clients), `transport` (HTTP below them), `requests` and `meter`
+(counting), `pushback` (refusals), `bus` (sending), `blob_lease` and `value_store` (two small uses of a blob).
+"""
+
+from shared.azure.blob_lease import LEASE_SECONDS, BlobLease, try_lease
+from shared.azure.bus import FAILURES, BusSender, Destination
+from shared.azure.connection_settings import (
+    BUS_CONNECTION,
+    BUS_SETTING,
+    STORAGE_CONNECTION,
+    STORAGE_SETTING,
+    Login,
+    Setting,
+    find_connection,
+    missing,
+)
+from shared.azure.connections import Connections
+from shared.azure.meter import (
+    BusOperation,
+    Cause,
+    CountedRequest,
+    RequestCounts,
+    RequestTally,
+    because,
+    charges,
+    current_cause,
+    looking,
+    tally_requests,
+    usage_of_counts,
+)
+from shared.azure.pushback import USED_BY_WORK, Governor, Pushback, governors_of_work
+from shared.azure.requests import BUS, TABLE, Charge, RequestKind
+from shared.azure.transport import date_of, expecting_an_answer, is_refused
+from shared.azure.value_store import BlobStore, OptimisticStore, Snapshot, connect
+
+__all__ = [
+    "BUS",
+    "BUS_CONNECTION",
+    "BUS_SETTING",
+    "FAILURES",
+    "LEASE_SECONDS",
+    "STORAGE_CONNECTION",
+    "STORAGE_SETTING",
+    "TABLE",
+    "USED_BY_WORK",
+    "BlobLease",
+    "BlobStore",
+    "BusOperation",
+    "BusSender",
+    "Cause",
+    "Charge",
+    "Connections",
+    "CountedRequest",
+    "Destination",
+    "Governor",
+    "Login",
+    "OptimisticStore",
+    "Pushback",
+    "RequestCounts",
+    "RequestKind",
+    "RequestTally",
+    "Setting",
+    "Snapshot",
+    "because",
+    "charges",
+    "connect",
+    "current_cause",
+    "date_of",
+    "expecting_an_answer",
+    "find_connection",
+    "governors_of_work",
+    "is_refused",
+    "looking",
+    "missing",
+    "tally_requests",
+    "try_lease",
+    "usage_of_counts",
+]

@@ -1,0 +1,142 @@
+"""Sends to the queues and topics of the bus on connections that are kept: opening one takes longer than sending."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import datetime
+from queue import LifoQueue
+from threading import Lock
+from typing import Final, Literal, NamedTuple, get_args
+
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSender
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
+
+from shared.azure.connections import Connections
+from shared.azure.meter import BusOperation, Cause, because
+from shared.closing import Closing
+
+#: The library's errors when it could not send; ValueError for a sender that it has closed by itself.
+FAILURES: Final = (ServiceBusError, OSError, ValueError)
+#: Once on the connection that is there, which may have been idle for too long, and once on a new one.
+_ATTEMPTS: Final = 2
+DestinationKind = Literal["queue", "bus", "topic", "call"]
+_KINDS: Final = frozenset(get_args(DestinationKind))
+
+
+class Destination(NamedTuple):
+    """The place that a message goes to: a storage queue, a queue or a topic of the bus, or a call in this process.
+
+    As text: `work-00`, `bus:results`, `topic:job-events`, `call:dispatch`.
+    """
+
+    kind: DestinationKind
+    name: str
+
+    def __str__(self) -> str:
+        """Return the text, which for a storage queue is its name alone."""
+        return self.name if self.kind == "queue" else f"{self.kind}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Destination":
+        """Read the text; raises ValueError for an unknown kind."""
+        kind, found, name = text.partition(":")
+        if not found:
+            return cls("queue", text)
+        if kind not in _KINDS or kind == "queue" or not name:
+            raise ValueError(f"{text!r} is not a destination: write a queue's name, or one of bus:, topic:, call:")
+        return cls(kind, name)  # type: ignore[arg-type]  # one of the literals, as just checked
+
+
+class BusSender(Closing):
+    """A pool of senders, at most `most` for each destination; safe from several threads, each with a sender alone.
+
+    Close it when done; a message after that opens a connection again. `attempts`: 1 where a send that failed is tried
+    again by other means, such as the tick.
+    """
+
+    def __init__(self, connections: Connections, *, most: int = 1, attempts: int = _ATTEMPTS) -> None:
+        self._connections, self._most, self._attempts = connections, most, attempts
+        # The sender that was used last is taken first, so no more are opened than threads send at the same time.
+        self._idle: dict[Destination, LifoQueue[_KeptSender]] = {}
+        self._lock = Lock()
+
+    def send(self, to: Destination, messages: Sequence[ServiceBusMessage], *, at: datetime | None = None) -> None:
+        """Send this list in one transfer, all of it or nothing; raises FAILURES.
+
+        `at`: the bus keeps the messages back until then.
+        """
+        if at is not None:
+            for message in messages:
+                message.scheduled_enqueue_time_utc = at
+        with self._take(to) as sender:
+            sender.send(messages)
+
+    def close(self) -> None:
+        """Close the connections, each when its transfer has ended."""
+        with self._lock:
+            for idle in self._idle.values():
+                for sender in [idle.get() for _ in range(self._most)]:
+                    sender.close()
+                    idle.put(sender)
+
+    @contextmanager
+    def _take(self, to: Destination) -> Iterator["_KeptSender"]:
+        with self._lock:
+            if to not in self._idle:
+                self._idle[to] = self._make_pool(to)
+        sender = self._idle[to].get()
+        try:
+            yield sender
+        finally:
+            self._idle[to].put(sender)
+
+    def _make_pool(self, to: Destination) -> LifoQueue["_KeptSender"]:
+        if to.kind not in {"bus", "topic"}:
+            raise TypeError(f"{to.kind} {to.name!r} is not on the bus: only a queue or a topic of the bus is")
+        pool: LifoQueue[_KeptSender] = LifoQueue()
+        for _ in range(self._most):
+            pool.put(_KeptSender(self._connections, to, self._attempts))
+        return pool
+
+
+class _KeptSender:
+    """One connection to one destination, opened by its first message; from one thread at a time."""
+
+    def __init__(self, connections: Connections, to: Destination, attempts: int) -> None:
+        self._connections, self._to, self._attempts = connections, to, attempts
+        self._open: tuple[ServiceBusClient, ServiceBusSender] | None = None
+
+    def send(self, messages: Sequence[ServiceBusMessage]) -> None:
+        """Send them in one transfer, on a new connection where the one that is there is broken."""
+        for left in reversed(range(self._attempts)):
+            try:
+                self._send_once(messages, is_again=left < self._attempts - 1)
+            except MessageSizeExceededError:
+                # Refused however often it is sent, and the connection is as good as before.
+                raise
+            except FAILURES as error:
+                self._connections.pushback.on_bus_error(error)
+                self.close()
+                if not left:
+                    raise
+            else:
+                return
+
+    def close(self) -> None:
+        """Close the connection; the next message opens another."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened[1].close()
+            opened[0].close()
+
+    def _send_once(self, messages: Sequence[ServiceBusMessage], *, is_again: bool) -> None:
+        if self._open is None:
+            client = self._connections.bus_client()
+            self._open = client, self._open_sender(client)
+        with because(Cause.RETRY) if is_again else nullcontext():
+            self._connections.meter.count_bus(BusOperation.SEND, self._to.name, len(messages))
+        # A list travels as a batch, with an envelope of its own.
+        self._open[1].send_messages(list(messages) if len(messages) > 1 else messages[0])
+
+    def _open_sender(self, client: ServiceBusClient) -> ServiceBusSender:
+        name = self._to.name
+        return client.get_topic_sender(name) if self._to.kind == "topic" else client.get_queue_sender(name)

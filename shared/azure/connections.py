@@ -1,0 +1,168 @@
+"""The one place that builds clients of storage and of the bus, from the settings that name them.
+
+Every client gives up within seconds: whoever calls has a queue, a timer or a person behind it that tries again, and
+the libraries' own defaults wait for minutes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import Any, Final, Self, TypeAlias, TypeVar
+
+from azure.core.credentials import TokenCredential
+from azure.core.pipeline.transport import HttpTransport
+from azure.data.tables import TableServiceClient
+from azure.servicebus import ServiceBusClient
+from azure.storage import blob, queue
+
+from shared.azure.connection_settings import (
+    BUS_CONNECTION,
+    BUS_SETTING,
+    STORAGE_CONNECTION,
+    STORAGE_SETTING,
+    ByLogin,
+    Login,
+    find_connection,
+    missing,
+)
+from shared.azure.meter import Meter
+from shared.azure.pushback import Pushback
+from shared.azure.transport import WholeReplies
+from shared.clock import SystemClock
+from shared.closing import Closing
+from shared.errors import SettingsError
+from shared.telemetry import SILENT, Telemetry
+
+#: Makes the transport of one client, below its retry policy: each request and each repetition passes it.
+TransportFactory: TypeAlias = Callable[[], HttpTransport[Any, Any]]
+#: Repetitions of one storage request, and the seconds before the first.
+RETRIES: Final = 3
+PAUSE: Final = 0.2
+#: Seconds for a connection and for an answer.
+PATIENCE: Final = 10
+_Client = TypeVar("_Client", blob.BlobServiceClient, queue.QueueServiceClient, TableServiceClient)
+
+
+class Connections(Closing):
+    """Clients of one installation, each made at its first use; close them when done."""
+
+    def __init__(
+        self,
+        storage: str | ByLogin,
+        bus: str | ByLogin | None = None,
+        *,
+        transport: TransportFactory | None = None,
+        retries: int = RETRIES,
+        telemetry: Telemetry = SILENT,
+    ) -> None:
+        self._storage, self._bus, self._transport, self._retries = storage, bus, transport, retries
+        #: Counts every request, unless a transport of the caller's own takes its place.
+        self.meter = Meter(_namespace(bus))
+        #: Hears of every reply by which a service says that it has enough.
+        self.pushback = Pushback(SystemClock())
+        #: Where the spans and metrics of whoever works over these connections go.
+        self.telemetry = telemetry
+        self._opened: list[Callable[[], None]] = []
+        self._credentials: dict[Login, TokenCredential] = {}
+
+    @classmethod
+    def parse(
+        cls,
+        settings: Mapping[str, str],
+        *,
+        transport: TransportFactory | None = None,
+        is_person: bool = False,
+        retries: int = RETRIES,
+        telemetry: Telemetry = SILENT,
+    ) -> Self:
+        """Return the connections that the settings name; `is_person`: not logged in as the app but as its user."""
+        storage, bus = (
+            find_connection(name, settings, is_person=is_person) for name in (STORAGE_CONNECTION, BUS_CONNECTION)
+        )
+        if problems := (*storage.problems, *bus.problems):
+            raise SettingsError("; ".join(problems))
+        if storage.connection is None:
+            raise SettingsError(missing(STORAGE_SETTING))
+        return cls(storage.connection, bus.connection, transport=transport, retries=retries, telemetry=telemetry)
+
+    @property
+    def has_bus(self) -> bool:
+        """Whether there is a bus at all; without one everything is found by polling."""
+        return self._bus is not None
+
+    @cached_property
+    def blobs(self) -> blob.BlobServiceClient:
+        """The blob service."""
+        return self._open(blob.BlobServiceClient, "blob", retry_policy=self._quick(blob.LinearRetry))
+
+    @cached_property
+    def queues(self) -> queue.QueueServiceClient:
+        """The queue service; messages pass as they are, nothing is encoded."""
+        return self._open(queue.QueueServiceClient, "queue", retry_policy=self._quick(queue.LinearRetry))
+
+    @cached_property
+    def tables(self) -> TableServiceClient:
+        """The table service."""
+        return self._open(TableServiceClient, "table", retry_total=self._retries, retry_backoff_factor=PAUSE)
+
+    def bus_client(self) -> ServiceBusClient:
+        """Return a new client of the bus; whoever asked closes it, since a broken one is of no use to others."""
+        if self._bus is None:
+            raise SettingsError(missing(BUS_SETTING))
+        if isinstance(self._bus, str):
+            with _refusing(BUS_CONNECTION):
+                return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)
+        credential = self._credential(self._bus.login)
+        return ServiceBusClient(self._bus.addresses["bus"], credential, retry_total=1, retry_backoff_factor=PAUSE)
+
+    def close(self) -> None:
+        """Close every client that was made."""
+        while self._opened:
+            self._opened.pop()()
+
+    def _open(self, kind: type[_Client], service: str, **retries: Any) -> _Client:
+        patience = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
+        counted = self._transport or partial(self.meter.transport, service, **patience)
+        # Of what the three services send, only a blob may be more than a process should hold.
+        whole = WholeReplies(counted(), self.pushback.on_reply, in_pieces=service == "blob")
+        options = {**patience, **retries, "transport": whole}
+        if isinstance(self._storage, str):
+            with _refusing(STORAGE_CONNECTION):
+                client = kind.from_connection_string(self._storage, **options)
+        else:
+            credential = self._credential(self._storage.login)
+            client = kind(self._storage.addresses[service], credential=credential, **options)
+        self._opened.append(client.close)
+        return client
+
+    def _quick(self, policy: Callable[..., Any]) -> Any:
+        # The annotations of both policies say int where seconds are meant; fractions work.
+        return policy(backoff=PAUSE, retry_total=self._retries, random_jitter_range=PAUSE / 2)
+
+    def _credential(self, login: Login) -> TokenCredential:
+        """Return the one credential of this login: it keeps its tokens, for storage and for the bus."""
+        if login not in self._credentials:
+            from shared.azure.credentials import credential_of  # noqa: PLC0415 - a connection string costs nothing of it
+
+            made = credential_of(login, retry_total=self._retries, retry_backoff_factor=PAUSE)
+            self._opened.append(made.close)
+            self._credentials[login] = made
+        return self._credentials[login]
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Turn what the library says of a connection string into an error that names the setting, and not its key."""
+    try:
+        yield
+    except ValueError:
+        raise SettingsError(
+            f"{name} is no connection string: copy it whole, as it begins with a name, an equals sign and a value"
+        ) from None
+
+
+def _namespace(bus: str | ByLogin | None) -> str:
+    if isinstance(bus, ByLogin):
+        return bus.addresses["bus"].partition(".")[0]
+    host = (bus or "").partition("://")[2].partition(";")[0]
+    return host.partition(".")[0].partition(":")[0].rstrip("/")

@@ -1,0 +1,196 @@
+"""The grammars of names. An accepted name cannot leave its container, however a client normalises paths.
+
+Exact decimals: read from text within bounds, added without ever being rounded.
+
+The one grammar of numbers that are added up, whoever writes them and wherever they stand.
+
+As text: digits, perhaps a minus before them, perhaps a point and digits behind it. Numbers of JSON have the same bounds.
+
+Rooms: publishers that do not trust each other, each with a queue and a container of its own.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow, Rounded
+from types import MappingProxyType
+from typing import Final
+
+from shared.refusals import Reason, refuse
+
+#: A publisher's name for a job, and the names of workloads and gates.
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+#: A segment neither begins nor ends with a dot: `..` never gets through, and Azure drops dots at the end of a path.
+_SEGMENT: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_.=+@,-]*[A-Za-z0-9_=+@,-])?"
+BLOB: Final = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT}){{0,15}}")
+SHA256: Final = re.compile(r"[0-9a-f]{64}")
+LONGEST_BLOB: Final = 512
+_ROOM: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+#: With `submissions-` and `-poison` around it, a queue's name stays below the 63 characters of storage.
+LONGEST_ROOM: Final = 40
+#: Characters of a message's id, subject and correlation id on Service Bus.
+LONGEST_ON_BUS: Final = 128
+#: Between a room and a job: no publisher can say it, so no message claims a job of another room.
+_JOIN: Final = "~"
+
+
+def is_room(text: str) -> bool:
+    """Check a room's name: `submissions-poison` is the host's, and so is every queue of that ending."""
+    reserved = text == "poison" or text.endswith("-poison")
+    return len(text) <= LONGEST_ROOM and _ROOM.fullmatch(text) is not None and not reserved
+
+
+def room_job(room: str, job: str) -> str:
+    """Return the internal id of the job that a room's publishers call `job`. The common room is the empty text."""
+    return f"{room}{_JOIN}{job}" if room else job
+
+
+def room_of(job: str) -> str:
+    """Return the room of a job from its internal id. Its queue gave the room, the common room is empty."""
+    return job.rpartition(_JOIN)[0]
+
+
+def is_job(text: str) -> bool:
+    """Check a job's internal id: a publisher's name, after its room if it has one."""
+    room, join, job = text.rpartition(_JOIN)
+    return NAME.fullmatch(job) is not None and (not join or is_room(room))
+
+
+def bus_name(text: str) -> str:
+    """Return a job's short name for the bus, which limits its length. Two jobs never share it."""
+    if len(text) <= LONGEST_ON_BUS:
+        return text
+    return f"{text[: LONGEST_ON_BUS - 65]}~{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def check_job(job: str) -> str:
+    """Return a publisher's name for its job, or refuse it. Internal ids are for `is_job`."""
+    if not NAME.fullmatch(job):
+        raise refuse(Reason.BAD_JOB, f"the job is called {job[:120]!r}")
+    return job
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return the name of a workload or a gate, or refuse it."""
+    if not NAME.fullmatch(name):
+        raise refuse(Reason.BAD_NAME, f"the {kind} is called {name[:120]!r}")
+    return name
+
+
+def check_blob(name: str) -> str:
+    """Return the name of a blob inside the payload container, or refuse it."""
+    if len(name) > LONGEST_BLOB or not BLOB.fullmatch(name):
+        raise refuse(Reason.BAD_BLOB_NAME, f"the blob is called {name[:120]!r}")
+    return name
+
+
+def check_kept(name: str) -> str:
+    """Return the name of a blob that the app keeps for a job, or refuse it."""
+    if owner_of(name) is None:
+        raise refuse(Reason.BAD_BLOB_NAME, f"the blob is called {name[:160]!r}")
+    return name
+
+
+def owner_of(name: str) -> str | None:
+    """Return the only job that may own a blob of this name, or None if any job may."""
+    job, _, sha256 = name.partition("/")
+    return job if SHA256.fullmatch(sha256) and is_job(job) else None
+
+
+def payload_name(job: str, sha256: str) -> str:
+    """Return the name of the blob of a job's payload. No other job writes it, and it never has other content."""
+    return f"{job}/{sha256}"
+
+
+#: Enough for a thousand million of the largest amounts; whatever does not fit is an error, never a rounding.
+_EXACT: Final = Context(prec=100, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
+#: Sums by name; the mapping is never changed in place.
+Amounts = Mapping[str, Decimal]
+NO_AMOUNTS: Final[Amounts] = MappingProxyType({})
+
+
+def amounts(texts: Mapping[str, str]) -> Amounts:
+    """Return the decimals of every sum; raises ValueError for anything but plain digits of a sane number."""
+    return MappingProxyType({name: read_sum(text) for name, text in texts.items()})
+
+
+def plus(left: Amounts, right: Amounts) -> Amounts:
+    """Return the exact sums; a name that one side lacks counts as zero there."""
+    return _combine(left, right, _EXACT.add)
+
+
+def minus(left: Amounts, right: Amounts) -> Amounts:
+    """Return the exact differences; what becomes zero is left out, as if it had never been added."""
+    return _combine(left, right, _EXACT.subtract)
+
+
+def texts(values: Amounts) -> dict[str, str]:
+    """Return the sums as text without exponents, as messages and rows carry them."""
+    return {name: format(value, "f") for name, value in sorted(values.items())}
+
+
+def _combine(left: Amounts, right: Amounts, operation: Callable[[Decimal, Decimal], Decimal]) -> Amounts:
+    if not right:
+        return left
+    names = sorted({*left, *right})
+    both = {name: operation(left.get(name, ZERO), right.get(name, ZERO)) for name in names}
+    return MappingProxyType({name: value for name, value in both.items() if value})
+
+
+#: Digits of one value before and behind the point.
+DIGITS, PLACES = 20, 18
+#: Digits of a sum before the point: ten million of the largest values have 27.
+DIGITS_OF_SUM: Final = 30
+ZERO: Final = Decimal(0)
+#: Whatever would have to be rounded is an error instead.
+EXACT: Final = Context(prec=DIGITS_OF_SUM + PLACES, traps=[Inexact, InvalidOperation, Overflow, Rounded])
+#: The grammar of a value and of a sum; `[0-9]`, since `\d` takes the digits of every script.
+VALUE: Final = rf"-?[0-9]{{1,{DIGITS}}}(?:\.[0-9]{{1,{PLACES}}})?"
+SUM: Final = rf"-?[0-9]{{1,{DIGITS_OF_SUM}}}(?:\.[0-9]{{1,{PLACES}}})?"
+_VALUE: Final = re.compile(VALUE)
+_SUM: Final = re.compile(SUM)
+
+
+def read_amount(value: object, field: str) -> Decimal:
+    """Return what a field says, exactly; null and nothing are 0, and anything but a number within bounds is refused."""
+    if value is None:
+        return ZERO
+    if isinstance(value, str) and _VALUE.fullmatch(value):
+        # As it is written: a Decimal would also take what the grammar does not have, like 1_000.
+        return Decimal(value)
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and _is_within(Decimal(value)):
+        return Decimal(value)
+    raise refuse(Reason.BAD_AMOUNT, f"{field} is {str(value)[:50]!r}")
+
+
+def read_sum(text: str) -> Decimal:
+    """Return a sum; raise ValueError for anything but plain digits of a sane number."""
+    if not _SUM.fullmatch(text):
+        raise ValueError(
+            f"{text[:70]!r} is no decimal number of at most {DIGITS_OF_SUM} digits before and {PLACES} behind the point"
+        )
+    return Decimal(text)
+
+
+def _is_within(number: Decimal) -> bool:
+    return number.adjusted() < DIGITS and -int(number.as_tuple().exponent) <= PLACES
+
+
+#: Each room is a function that scales by itself; an installation is not made for more.
+MOST_ROOMS: Final = 20
+
+
+def read_rooms(name: str, text: str, report: Callable[[str], None]) -> tuple[str, ...]:
+    """Return the rooms that a setting of this name lists, and report what is wrong with them."""
+    rooms = tuple(room.strip() for room in text.split(",")) if text.strip() else ()
+    for room in rooms:
+        if not is_room(room):
+            report(
+                f"{name} names the room {room[:100]!r}, expected at most {LONGEST_ROOM} small letters, digits and single "
+                "hyphens, not `poison` and not ending in `-poison`, such as team-a"
+            )
+    if len(set(rooms)) < len(rooms):
+        report(f"{name} is {text[:200]!r}: name each room once")
+    if len(rooms) > MOST_ROOMS:
+        report(f"{name} names {len(rooms)} rooms, expected at most {MOST_ROOMS}: each is a function of its own")
+    return rooms

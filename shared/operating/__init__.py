@@ -1,0 +1,33 @@
+"""The acts of an operator, each audited.
+
+Reading order: `audit` (a row before the effect, its result after), then `gate_acts`, `parked_acts`, `replay`, `job_acts`.
+"""
+
+from shared.operating.audit import AuditedAct, AuditTable
+from shared.operating.gate_acts import GateActResult, Operator, Overview, overview
+from shared.operating.grouping import Group, summarize_causes, waves
+from shared.operating.job_acts import Resume
+from shared.operating.parked_acts import ParkedOperator, Selection, describe_fault
+from shared.operating.replay import Replayer, ReplayFate, ReplayPace, Wave, choose, nobody
+
+__all__ = [
+    "AuditTable",
+    "AuditedAct",
+    "GateActResult",
+    "Group",
+    "Operator",
+    "Overview",
+    "ParkedOperator",
+    "ReplayFate",
+    "ReplayPace",
+    "Replayer",
+    "Resume",
+    "Selection",
+    "Wave",
+    "choose",
+    "describe_fault",
+    "nobody",
+    "overview",
+    "summarize_causes",
+    "waves",
+]

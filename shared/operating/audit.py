@@ -1,0 +1,72 @@
+"""Who did what, when and why: one row before the effect, its result after it."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from azure.data.tables import TableClient, UpdateMode
+
+from shared.azure import expecting_an_answer
+from shared.clock import Clock
+from shared.errors import StorageUnavailableError
+
+#: Stands in a row whose command has not ended, or whose process ended first.
+STARTED: Final = "started"
+
+
+@dataclass(slots=True)
+class AuditedAct:
+    """What somebody wants to do; the one who does it fills in `result`."""
+
+    who: str
+    what: str
+    target: str
+    why: str
+    details: dict[str, str] = field(default_factory=dict)
+    result: str = STARTED
+
+
+class AuditTable:
+    """The record of commands, one partition a month."""
+
+    def __init__(self, table: TableClient, clock: Clock) -> None:
+        self._table, self._clock = table, clock
+
+    @contextmanager
+    def record(self, command: AuditedAct) -> Iterator[AuditedAct]:
+        """Write the row, then let the block act, then write its result; without the row nothing is done."""
+        now = self._clock.now()
+        key = {
+            "PartitionKey": f"{now:%Y-%m}",
+            "RowKey": f"{now.isoformat(timespec='microseconds')}|{secrets.token_hex(4)}",
+        }
+        with expecting_an_answer(f"record {command.what} {command.target!r} before doing it, so nothing was done"):
+            self._table.upsert_entity({**key, **_columns(command)}, mode=UpdateMode.REPLACE)
+        try:
+            yield command
+        except BaseException as error:
+            command.result = f"failed: {type(error).__name__}"
+            self._finish(key, command)
+            raise
+        self._finish(key, command)
+
+    def _finish(self, key: dict[str, str], command: AuditedAct) -> None:
+        try:
+            with expecting_an_answer(f"record the result of {command.what} {command.target!r}"):
+                self._table.update_entity({**key, **_columns(command)}, mode=UpdateMode.REPLACE)
+        except StorageUnavailableError:
+            # The effect is there and the row says who wanted it; failing now would say the opposite.
+            command.details["unrecorded"] = "the result is not in the audit table"
+
+
+def _columns(command: AuditedAct) -> dict[str, str]:
+    return {
+        "who": command.who,
+        "what": command.what,
+        "target": command.target,
+        "why": command.why,
+        "result": command.result,
+        **command.details,
+    }

@@ -1,0 +1,155 @@
+"""What a person does to a gate: audited before the effect, signalled after it.
+
+All gates at a glance, with those that hold work although nobody ever opened them: perhaps a name is misspelt.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from azure.storage.blob import ContainerClient
+
+from shared.azure import expecting_an_answer
+from shared.clock import Clock
+from shared.errors import GateCorruptError, ScheduleRefusedError
+from shared.gate import (
+    Changed,
+    Gates,
+    GateState,
+    HeldSummary,
+    HeldTable,
+    Opening,
+    check_name,
+    close_gate,
+    is_name,
+    open_gate,
+    schedule,
+    send_signal,
+    timestamp,
+)
+from shared.operating.audit import AuditedAct, AuditTable
+from shared.pending import AT_ONCE, GATE_POINTER, PendingTable, Pointer
+from shared.signals import Signals
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One gate and what waits behind it."""
+
+    gate: str
+    state: GateState
+    held: HeldSummary
+    #: What is wrong with its blob; such a gate is as good as closed, and its state here is that of a new one.
+    problem: str = ""
+
+    @property
+    def holds_in_silence(self) -> bool:
+        """Whether work waits behind it, nobody ever opened it, and nobody has planned to."""
+        never_used = self.state.epoch == 0 and self.state.scheduled is None
+        return bool(self.held.count) and never_used and not self.problem
+
+
+def overview(container: ContainerClient, gates: Gates, held: HeldTable) -> list[Overview]:
+    """Return every gate that has a blob or holds something, by name."""
+    with expecting_an_answer("list the gates"):
+        known = {name for name in container.list_blob_names() if is_name(name)}
+    holding = set(filter(is_name, held.gates()))
+    waiting = {name: held.summary(name) for name in holding}
+    return [_observe_gate(gates, name, waiting.get(name, HeldSummary(0, None))) for name in sorted(known | holding)]
+
+
+def _observe_gate(gates: Gates, name: str, waiting: HeldSummary) -> Overview:
+    try:
+        return Overview(name, gates.read(name), waiting)
+    except GateCorruptError as error:
+        # One broken gate must not hide the others from whoever looks for it.
+        return Overview(name, GateState(), waiting, str(error))
+
+
+#: A plan further ahead is a typing error in the year.
+FURTHEST: Final = timedelta(days=400)
+
+
+@dataclass(frozen=True, slots=True)
+class GateActResult:
+    """What a command did; `unsignalled` says why nobody was told at once, and is empty when they were or need not be."""
+
+    before: GateState
+    after: GateState
+    unsignalled: str = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the command changed anything."""
+        return self.before is not self.after
+
+
+class Operator:
+    """Opens and closes gates for a person or a program."""
+
+    def __init__(self, gates: Gates, pending: PendingTable, audit: AuditTable, signals: Signals, clock: Clock) -> None:
+        self._gates, self._pending, self._audit = gates, pending, audit
+        self._signals, self._clock = signals, clock
+
+    def open(self, gate: str, *, by: str, why: str = "", once: bool = False) -> GateActResult:
+        """Open the gate now; `once`: it closes again after the held work of this epoch."""
+        now = self._clock.now()
+        opening = Opening(at=now, by=by, why=why, once=once)
+        details = {"once": "yes"} if once else {}
+        with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details)) as command:
+            changed = self._gates.change(
+                gate, lambda state: open_gate(state, opening, now), partial(point_to_once, self._pending, gate)
+            )
+            command.result = _result(changed)
+        return GateActResult(*changed, unsignalled=self._signal(gate, changed))
+
+    def schedule(self, gate: str, at: datetime, *, by: str, why: str = "", once: bool = False) -> GateActResult:
+        """Let the tick open the gate at that time, to the second."""
+        now = self._clock.now()
+        opening = Opening(at=at.replace(microsecond=0), by=by, why=why, once=once)
+        _check_schedule(gate, opening.at, now)
+        details = {"at": timestamp(opening.at) or "", **({"once": "yes"} if once else {})}
+        with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details)) as command:
+            pointer = Pointer(GATE_POINTER, opening.at, gate)
+            changed = self._gates.change(
+                gate, lambda state: schedule(state, opening, now), lambda _after: self._pending.add(pointer)
+            )
+            command.result = _result(changed)
+        return GateActResult(*changed)
+
+    def close(self, gate: str, *, by: str, why: str = "") -> GateActResult:
+        """Close the gate and take back what was scheduled; what is dispatched already runs on."""
+        now = self._clock.now()
+        with self._audit.record(AuditedAct(by, "gate close", check_name(gate), why)) as command:
+            changed = self._gates.change(gate, lambda state: close_gate(state, by, why, now))
+            command.result = _result(changed)
+        return GateActResult(*changed)
+
+    def _signal(self, gate: str, changed: Changed) -> str:
+        return send_signal(self._signals, gate, changed.after) if changed.is_opening else ""
+
+
+def point_to_once(pending: PendingTable, gate: str, after: GateState) -> None:
+    """Note, before the gate opens for once, that the tick must close it."""
+    if after.is_open and after.once:
+        pending.add(Pointer(GATE_POINTER, AT_ONCE, gate))
+
+
+def _check_schedule(gate: str, at: datetime, now: datetime) -> None:
+    if at <= now:
+        raise ScheduleRefusedError(
+            f"cannot open gate {gate!r} at {timestamp(at)}: that is past (it is {timestamp(now)}); open it now instead"
+        )
+    if at - now > FURTHEST:
+        raise ScheduleRefusedError(
+            f"cannot open gate {gate!r} at {timestamp(at)}: that is more than {FURTHEST.days} days ahead; check the year"
+        )
+
+
+def _result(changed: Changed) -> str:
+    if changed.before is changed.after:
+        return f"nothing to do: epoch {changed.after.epoch}, {'open' if changed.after.is_open else 'closed'}"
+    state = "open" if changed.after.is_open else "closed"
+    planned = f", opens at {timestamp(changed.after.scheduled.at)}" if changed.after.scheduled else ""
+    return f"done: epoch {changed.after.epoch}, {state}{planned}"

@@ -1,0 +1,79 @@
+"""What is parked, by cause; and how many to replay at a time; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain, cycle, islice
+from typing import Final
+
+from shared.parked import Entry, EntryState
+
+#: One first, to see whether the cause is gone; then more, each wave only after the one before it came through.
+WAVES: Final = (1, 2, 5, 20, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Entries that failed for one cause."""
+
+    fingerprint: str
+    reason: str
+    stage: str
+    instead: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs are concerned."""
+        return len({entry.about for entry in self.entries})
+
+    @property
+    def first_at(self) -> datetime:
+        """When it happened first."""
+        return min(entry.first_at for entry in self.entries)
+
+    @property
+    def last_at(self) -> datetime:
+        """When it happened last."""
+        return max(entry.last_at for entry in self.entries)
+
+
+def summarize_causes(entries: Iterable[Entry]) -> list[Group]:
+    """Return the groups, the largest first."""
+    groups = [_group(members) for members in group_by_cause(list(entries))]
+    return sorted(groups, key=lambda group: (-len(group.entries), group.fingerprint))
+
+
+def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the entries of each cause together.
+
+    An open entry of an older scheme is of one cause with all that have its reason: it brings them together.
+    """
+    unclear = {entry.reason for entry in entries if entry.scheme is None and entry.is_open}
+    members = defaultdict[tuple[bool, str], list[Entry]](list)
+    for entry in entries:
+        is_unclear = entry.reason in unclear
+        members[is_unclear, entry.reason if is_unclear else entry.fingerprint].append(entry)
+    return list(members.values())
+
+
+def waves(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield the entries in waves, in order; the last size repeats."""
+    rest = iter(entries)
+    for size in chain(WAVES[:-1], cycle(WAVES[-1:])):
+        wave = list(islice(rest, size))
+        if not wave:
+            return
+        yield wave
+
+
+def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Entry]:
+    """Yield what may be put back; `again`: also what is on its queue already, as far as anybody knows."""
+    wanted = {EntryState.OPEN, EntryState.REPLAYING} | ({EntryState.REPLAYED} if again else set())
+    yield from (entry for entry in entries if entry.state in wanted)
+
+
+def _group(entries: Sequence[Entry]) -> Group:
+    newest = max(entries, key=lambda entry: entry.last_at)
+    return Group(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))

@@ -1,0 +1,48 @@
+"""Lets a paused job go on, once a person has seen why it stopped."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from shared.clock import Clock
+from shared.errors import JobStateError, SignalNotSentError
+from shared.ledger import Job, JobState, Ledger, change, counting, may_dispatch, resume
+from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
+from shared.pipeline import FinishCall, Hints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """What resuming needs."""
+
+    ledger: Ledger
+    finish: FinishCall
+    pending: PendingTable
+    hints: Hints
+    clock: Clock
+
+    def resume(self, job_id: str) -> Job:
+        """Let the job go on and return it; raises JobStateError for one that is not paused."""
+        with counting():
+            job = self._resume(job_id)
+        # The pointer that every unfinished job has makes good what is lost from here on.
+        if job.state is JobState.FINISHING:
+            self.finish.send(job.job, job.revision)
+        elif may_dispatch(job):
+            # The next tick goes on with it, and somebody at once where there is a bus to tell them.
+            self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job.job))
+            with suppress(SignalNotSentError):
+                self.hints.send_job(job.job)
+        return job
+
+    def _resume(self, job_id: str) -> Job:
+        now = self.clock.now()
+
+        def decide(job: Job) -> Job:
+            if job.state is not JobState.PAUSED:
+                raise JobStateError(f"could not resume job {job_id!r}: it is {job.state.value}, expected paused")
+            return resume(job, now)
+
+        job = change(self.ledger, job_id, decide, tried="resume the job")
+        if job is None:
+            raise JobStateError(f"could not resume job {job_id!r}: it is not known, expected paused")
+        return job

@@ -1,0 +1,108 @@
+"""What a person does about what is parked: audited before the effect."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from shared.errors import ContentionError
+from shared.grammar import NAME, room_job
+from shared.operating.audit import AuditedAct, AuditTable
+from shared.operating.grouping import group_by_cause
+from shared.operating.replay import Replayer, ReplayFate, ReplayPace, Wave, choose
+from shared.parked import NO_JOB, Entry, EntryState, ParkedTable, is_nameless
+from shared.topology import room_of_queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which entries are meant; what is None selects nothing away."""
+
+    fingerprint: str | None = None
+    job: str | None = None
+    key: str | None = None
+    reason: str | None = None
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether the entry is meant, as far as one entry can tell: its cause is seen beside others only."""
+        wanted = {"key": self.key, "reason": self.reason}
+        is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
+        return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
+
+    def select(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return those that are meant: of a fingerprint, all that are listed with it as one cause."""
+        if self.fingerprint is None:
+            return [entry for entry in entries if self.takes(entry)]
+        causes = group_by_cause(list(entries))
+        meant = [cause for cause in causes if any(entry.fingerprint == self.fingerprint for entry in cause)]
+        return [entry for entry in chain.from_iterable(meant) if self.takes(entry)]
+
+    def __str__(self) -> str:
+        named = [self.fingerprint, self.reason, self.job, self.key]
+        return " ".join(name for name in named if name is not None) or "everything"
+
+
+class ParkedOperator:
+    """Replays and discards for a person."""
+
+    def __init__(self, table: ParkedTable, replayer: Replayer, audit: AuditTable) -> None:
+        self._table, self._replayer, self._audit = table, replayer, audit
+
+    def select(self, selection: Selection, *, closed: bool = False) -> list[Entry]:
+        """Return the entries that are meant."""
+        found = self._table.entries(selection.job, closed=closed)
+        if selection.job is not None:
+            found = chain(found, self._table.claiming(selection.job, closed=closed))
+        return selection.select(found)
+
+    def name(self, entry: Entry, job: str, *, by: str, why: str = "") -> Entry:
+        """Say which job a submission is whose id nobody knows; said once, it stays, or there could be two jobs."""
+        # As its publisher calls it, or as it is called inside: then the room is the one that the message came from.
+        room = room_of_queue(entry.queue)
+        name = job.removeprefix(room_job(room, ""))
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"no job of queue {entry.queue!r} can be called {job[:120]!r}: say 1 to 100 of a-z 0-9 . _ -"
+            )
+        if entry.about != NO_JOB or not is_nameless(self._table.body(entry)):
+            raise ValueError(f"parked {entry.key!r} is about job {entry.about!r} and takes no other id")
+        command = AuditedAct(by, "parked name", str(Selection(key=entry.key)), why, {"job": job})
+        with self._audit.record(command) as recorded:
+            changed = self._table.change(entry, replace(entry, claimed=room_job(room, name)))
+            if changed is None:
+                raise ContentionError(f"somebody else changed parked {entry.key!r} meanwhile: look at it again")
+            recorded.result = f"done: it is job {job}"
+        return changed
+
+    def replay(self, selection: Selection, pace: ReplayPace, *, by: str, why: str = "") -> Iterator[Wave]:
+        """Replay in waves and yield each; nothing happens before the first is asked for."""
+        entries = self.select(selection)
+        details = {"entries": str(len(choose(entries, pace)))}
+        with self._audit.record(AuditedAct(by, "parked replay", str(selection), why, details)) as command:
+            done: list[Wave] = []
+            for wave in self._replayer.replay(entries, pace):
+                done.append(wave)
+                command.result = describe_fault(done)
+                yield wave
+            command.result = describe_fault(done)
+
+    def discard(self, selection: Selection, *, by: str, why: str) -> list[Entry]:
+        """Close the entries for good, and return those that were; their rows stay, with the reason."""
+        if not why.strip():
+            raise ValueError("discarding needs a reason: say why nobody needs it")
+        entries = self.select(selection)
+        command = AuditedAct(by, "parked discard", str(selection), why, {"entries": str(len(entries))})
+        with self._audit.record(command) as recorded:
+            note = f"{by}: {why}"
+            closed = [
+                changed
+                for entry in entries
+                if (changed := self._table.change(entry, replace(entry, state=EntryState.DISCARDED, note=note)))
+            ]
+            recorded.result = f"done: {len(closed)} of {len(entries)} discarded"
+        return closed
+
+
+def describe_fault(waves: Sequence[Wave]) -> str:
+    """Say what became of the entries of some waves."""
+    counts = {fate: sum(wave.count(fate) for wave in waves) for fate in ReplayFate}
+    return ", ".join(f"{count} {fate.value}" for fate, count in counts.items() if count) or "nothing to replay"

@@ -1,0 +1,179 @@
+"""Replays parked messages in growing waves, and stops when the cause turns out to be there still."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+from shared.clock import Clock
+from shared.errors import NotParkedError, ParkedTamperedError
+from shared.operating.grouping import replayable, waves
+from shared.parked import ACCEPT, DOOR, NO_JOB, Entry, EntryState, ParkedTable, Stages, door_key, is_nameless
+
+#: Seconds between two looks at what became of a wave.
+LOOK: Final = 1.0
+
+
+def nobody() -> None:
+    """Wake nobody."""
+
+
+class ReplayFate(StrEnum):
+    """What became of one replayed entry."""
+
+    #: It has had its effect.
+    DONE = "done"
+    #: It failed again, for the cause it was parked for, or for another one.
+    SAME_AGAIN = "same again"
+    OTHER_CAUSE = "other cause"
+    #: Nothing yet: its worker is busy, or stopped.
+    NO_ANSWER = "no answer"
+    #: Its bytes are gone, or are none that its queue takes.
+    REFUSED = "cannot be sent"
+    #: It has no job id, and nobody knows the one that it was dropped with: `--as` says one.
+    UNNAMED = "needs a job id"
+    #: Somebody else replayed, discarded or parked it at the same moment.
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPace:
+    """How a replay goes about it."""
+
+    #: Entries at most; None: all.
+    limit: int | None = None
+    #: Messages a second at most; None: as fast as storage takes them.
+    rate: float | None = None
+    #: Seconds to wait for what becomes of a wave.
+    patience: float = 120.0
+    #: Also what was replayed before and has not been heard of.
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.limit is not None and self.limit < 1) or (self.rate is not None and self.rate <= 0):
+            raise ValueError(f"limit is {self.limit} and rate is {self.rate}, expected more than 0")
+
+
+@dataclass(slots=True)
+class Wave:
+    """One wave and what became of it."""
+
+    entries: list[Entry]
+    fates: dict[tuple[str, str], ReplayFate] = field(default_factory=dict)
+
+    def count(self, fate: ReplayFate) -> int:
+        """Return how many had this fate."""
+        return sum(one is fate for one in self.fates.values())
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing more must be replayed: the cause is still there, or nobody is there to say so."""
+        return self.count(ReplayFate.SAME_AGAIN) > 0 or self.count(ReplayFate.NO_ANSWER) > 0
+
+
+class Replayer:
+    """Puts entries back; safe to repeat, at the same time as others, and to be killed anywhere."""
+
+    def __init__(
+        self,
+        table: ParkedTable,
+        stages: Stages,
+        clock: Clock,
+        pause: Callable[[float], object],
+        wake: Callable[[], object] = nobody,
+    ) -> None:
+        self._table, self._stages, self._wake = table, stages, wake
+        self._clock, self._pause = clock, pause
+
+    def replay(self, entries: Sequence[Entry], pace: ReplayPace) -> Iterator[Wave]:
+        """Yield each wave when it is known what became of it; the one after it starts then."""
+        for members in waves(choose(entries, pace)):
+            wave = Wave(members)
+            self._settle(wave, self._send_wave(wave, pace), pace.patience)
+            yield wave
+            if wave.is_last:
+                return
+
+    def _send_wave(self, wave: Wave, pace: ReplayPace) -> list[Entry]:
+        sent = []
+        for number, entry in enumerate(wave.entries):
+            if number and pace.rate:
+                self._pause(1 / pace.rate)
+            marked = self._send(entry)
+            if isinstance(marked, ReplayFate):
+                wave.fates[entry.job, entry.key] = marked
+            else:
+                sent.append(marked)
+        return sent
+
+    def _send(self, entry: Entry) -> Entry | ReplayFate:
+        """Put one entry back and return it as it is then, or why that was not possible."""
+        try:
+            body = self._table.body(entry)
+        except ParkedTamperedError:
+            return ReplayFate.REFUSED
+        if entry.stage == ACCEPT:
+            if entry.about == NO_JOB and is_nameless(body):
+                return ReplayFate.UNNAMED
+            filed = find_refiled(self._table, entry, body)
+            if filed is None:
+                return ReplayFate.SKIPPED
+            entry = filed
+        # Noted before it is sent: whoever is killed in between leaves an entry that is replayed again, and what is
+        # sent twice counts once.
+        marked = self._table.change(entry, replace(entry, state=EntryState.REPLAYING, replays=entry.replays + 1))
+        if marked is None:
+            return ReplayFate.SKIPPED
+        try:
+            stage = self._stages.find(marked.stage)
+            stage.put_back(marked, body)
+        except NotParkedError:
+            return ReplayFate.REFUSED
+        if stage.wakes:
+            self._wake()
+        # It may have come back already; then its row says so, and that stays.
+        return self._table.change(marked, replace(marked, state=EntryState.REPLAYED)) or marked
+
+    def _settle(self, wave: Wave, sent: list[Entry], patience: float) -> None:
+        end = self._clock.monotonic() + patience
+        while sent:
+            sent = [entry for entry in sent if not self._is_known(wave, entry)]
+            if not sent or self._clock.monotonic() >= end:
+                break
+            self._pause(LOOK)
+        wave.fates |= {(entry.job, entry.key): ReplayFate.NO_ANSWER for entry in sent}
+
+    def _is_known(self, wave: Wave, entry: Entry) -> bool:
+        now = self._table.get(entry.job, entry.key)
+        if now.returns > entry.returns:
+            wave.fates[entry.job, entry.key] = (
+                ReplayFate.SAME_AGAIN if now.is_same_cause(entry) else ReplayFate.OTHER_CAUSE
+            )
+            return True
+        if not self._stages.find(now.stage).has_landed(now):
+            return False
+        # Kept until here: had the message been lost on its way, the entry would still be there to be replayed.
+        self._table.change(now, replace(now, state=EntryState.DONE))
+        wave.fates[entry.job, entry.key] = ReplayFate.DONE
+        return True
+
+
+def find_refiled(table: ParkedTable, entry: Entry, body: bytes) -> Entry | None:
+    """Return a submission's entry where it is found when it comes back; None: somebody else changed it meanwhile.
+
+    What the version before parked lies under its job, and what a person named has the key of an unnamed one.
+    """
+    key = door_key(entry.queue, body, entry.about)
+    if (entry.job, entry.key) == (DOOR, key):
+        return entry
+    # The new one first: whoever is killed in between leaves both, and the same replay again brings them together.
+    there = table.park(replace(entry, job=DOOR, key=key, claimed=entry.about, state=EntryState.OPEN), body)
+    gone = replace(entry, state=EntryState.DISCARDED, note=f"filed as {key} of {DOOR}")
+    return None if table.change(entry, gone) is None else there
+
+
+def choose(entries: Sequence[Entry], pace: ReplayPace) -> list[Entry]:
+    """Return what a replay at this pace would put back, the oldest first."""
+    oldest_first = sorted(entries, key=lambda entry: (entry.first_at, entry.job, entry.key))
+    return list(islice(replayable(oldest_first, again=pace.again), pace.limit))

@@ -1,0 +1,104 @@
+"""Parks what the host and the bus gave up on, so that there is one place to look; each message by itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from azure.storage.queue import QueueClient, QueueMessage
+
+from shared.azure import expecting_an_answer
+from shared.errors import RefusedError
+from shared.messages import Delivery
+from shared.parked.door import at_the_door, is_nameless, read_claimed_job
+from shared.parked.entry import ACCEPT, INSTEAD, NO_JOB
+from shared.parked.parking import Claim, Parking
+from shared.parked.policy import Attempts, submission_note
+from shared.retry import all_tried
+from shared.telemetry import describe_error, events, place, tell
+from shared.topology import POISON_SUFFIX
+
+RESULTS: Final = "results"
+#: What one receive brings at most, and for how many seconds nobody else sees it.
+_PAGE: Final = 32
+_HIDDEN: Final = 60
+
+
+def drain_poison(queue: QueueClient, parking: Parking, attempts: Attempts, most: int = 10 * _PAGE) -> int:
+    """Park what lies on a poison queue, and return how much it was; one request when it is empty.
+
+    A message that cannot be parked now stays, and those behind it do not wait for it; its error is raised at the end.
+    """
+    drain = _Drain(queue, parking, attempts)
+    try:
+        all_tried(
+            (partial(drain.park, message) for message in drain.receive(most)),
+            lambda error: tell(
+                events.POISON_KEPT, queue=queue.queue_name, error=describe_error(error), at=place(error)
+            ),
+        )
+    finally:
+        if drain.parked:
+            tell(events.POISON_DRAINED, queue=queue.queue_name, messages=drain.parked)
+    return drain.parked
+
+
+@dataclass(slots=True)
+class _Drain:
+    """One pass over a poison queue."""
+
+    queue: QueueClient
+    parking: Parking
+    attempts: Attempts
+    parked: int = 0
+
+    def receive(self, most: int) -> Iterator[QueueMessage]:
+        """Yield what is on the queue, a page at a time."""
+        received = 0
+        while received < most:
+            with expecting_an_answer(f"drain queue {self.queue.queue_name!r}"):
+                messages = self.queue.receive_messages(messages_per_page=_PAGE, visibility_timeout=_HIDDEN)
+                page = list(next(messages.by_page(), ()))
+            if not page:
+                return
+            yield from page
+            received += len(page)
+
+    def park(self, message: QueueMessage) -> None:
+        """Park one message, then take it off the queue."""
+        body, source = message.content.encode(), self.queue.queue_name.removesuffix(POISON_SUFFIX)
+        why = f"the host moved it from {source} to {self.queue.queue_name}"
+        delivery = Delivery(queue=source, message_id=message.id, body=body, count=1)
+        stage, claim = self.parking.stages.identify(delivery)
+        error, dropped_as = RefusedError("delivered_too_often", why, INSTEAD["delivered_too_often"]), []
+        if stage.name == ACCEPT:
+            dropped_as = self.attempts.list_drops(source, body) if is_nameless(body) else []
+            claim, error = _explain_failure(delivery, dropped_as, why)
+        self.parking.park(stage.name, delivery, error, claim)
+        with expecting_an_answer(f"take a parked message off queue {self.queue.queue_name!r}"):
+            # Only now: a crash before this parks the same message again, which changes nothing.
+            self.queue.delete_message(message)
+        self.parked += 1
+        if len(dropped_as) == 1:
+            # And the note after that: the same message, parked again, must find the same id.
+            self.attempts.forget(submission_note(source, body, dropped_as[0]))
+
+
+def _explain_failure(delivery: Delivery, dropped_as: list[str], why: str) -> tuple[Claim, RefusedError]:
+    """Return the claim of a submission: under the id that its publisher's message had, for the copy has another."""
+    body, reason = delivery.body, "delivered_too_often"
+    claimed = read_claimed_job(delivery.queue, body, dropped_as[0] if len(dropped_as) == 1 else "")
+    if claimed == NO_JOB and is_nameless(body):
+        reason = "unnamed"
+        known = f"{len(dropped_as)} messages of this content were" if dropped_as else "none of this content was"
+        why = f"{why}; it says no job id, and {known} noted before"
+    claim = at_the_door(delivery.queue, body, delivery.message_id, claimed)
+    return claim, RefusedError(reason, why, INSTEAD[reason])
+
+
+def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -> None:
+    """Park a message from the dead letters of the bus queue `results`; its chunk counts as not ended yet."""
+    found = f"the bus moved it to its dead letters: {why[:500]}"
+    delivery = Delivery(queue=RESULTS, message_id=message_id, body=body, count=1)
+    stage, claim = parking.stages.identify(delivery)
+    parking.park(stage.name, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]), claim)

@@ -1,0 +1,60 @@
+"""Calls for the finish of a job whose last chunk has ended; the call survives whoever makes it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from shared.clock import Clock
+from shared.ledger import Job, JobState
+from shared.messages import Finish, encode
+from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
+from shared.pipeline.dispatch import Waking, wake_nobody
+
+QUEUE: Final = "work-00"
+#: Longer than any settler takes between its pointer and its message.
+GRACE: Final = timedelta(minutes=3)
+
+
+class FinishCall:
+    """Sends finish messages; `send` takes the name of a queue and a message, `waking` is entered around it."""
+
+    def __init__(
+        self, send: Callable[[str, str], None], pending: Pending, clock: Clock, waking: Waking = wake_nobody
+    ) -> None:
+        self._send, self._pending, self._clock, self._waking = send, pending, clock, waking
+
+    def point(self, job: str, revision: int) -> Pointer:
+        """Leave a pointer; before the state that it points to, since whoever writes that may end right after."""
+        if revision > 1:
+            # The tick looks at a finished job no more: a replay opens it again, and its message may be lost as well.
+            self._pending.add(Pointer(JOB_POINTER, self._clock.now() + GRACE, job))
+        return self._pending.add(Pointer(FINISH_POINTER, self._clock.now() + GRACE, _id(job, revision)))
+
+    def send(self, job: str, revision: int) -> None:
+        """Send the message; a second one finds the work of the first."""
+        with self._waking(1, 1):
+            self._send(QUEUE, encode(Finish(job=job, revision=revision)).decode())
+
+    def forget_pointer(self, pointer: Pointer) -> None:
+        """Forget the pointer of a call whose message is on its queue."""
+        self._pending.remove(pointer)
+
+    def repeat(self, pointer: Pointer, job: Job | None) -> None:
+        """Follow a pointer that is due: whoever left it may have ended before its message was sent."""
+        if job is not None and self._may_still_come(pointer, job):
+            # Its writer stood still between pointer and state. Removed now, the pointer would be missing later.
+            self._pending.add(replace(pointer, due=self._clock.now() + GRACE))
+        elif job is not None and job.state is JobState.FINISHING and pointer.id == _id(job.job, job.revision):
+            self.send(job.job, job.revision)
+        self._pending.remove(pointer)
+
+    def _may_still_come(self, pointer: Pointer, job: Job) -> bool:
+        number = pointer.id.rpartition(":")[2]
+        if job.state is JobState.BURIED or not number.isdecimal():
+            return False
+        return int(number) > job.revision or (int(number) == job.revision and not job.has_ended)
+
+
+def _id(job: str, revision: int) -> str:
+    return f"{job}:{revision}"

@@ -1,0 +1,9 @@
+"""A worker process waits for a gate.
+
+Reading order: `release` (the worker's `with`), `wait` (one wait for every kind of wake-up), `watch` (one read of a flag
+for all that wait), `listening` (signals).
+"""
+
+from shared.waiting.release import Release
+
+__all__ = ["Release"]
