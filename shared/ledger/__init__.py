@@ -1,7 +1,11 @@
 """Jobs and their chunks: in flight, done, and the proof that nothing was lost or counted twice.
 
-Reading order: `records` (the words), `job_decisions`, `settlement` and `progress` (pure), `ledger` (the contract, and the
-one loop that changes a job), `table_ledger` (the store).
+Reading order:
+
+- `records` defines the data, `columns` and `entities` how it is stored.
+- `job_decisions`, `settlement` and `progress` decide. They make no request.
+- `ledger` is the contract, with `change`: the one loop that changes a job.
+- `table_ledger` is the store.
 """
 
 from shared.ledger.entities import Entity, check_limits, entity_size

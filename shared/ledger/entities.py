@@ -1,6 +1,7 @@
-"""The ledger's records as table entities and back; guards Azure's limits, since the local Azurite has none.
+"""The ledger's records as table entities, and back.
 
-The list of jobs, newest first: a table lists in key order only, so its keys count down.
+It refuses rows beyond Azure's limits, because the local Azurite accepts rows of any size. A table lists in key order
+only, so the keys in the list of jobs count down: the newest job comes first.
 """
 
 import json
@@ -17,35 +18,36 @@ from shared.errors import LedgerCorruptError, RowTooLargeError
 from shared.grammar import Amounts, texts
 from shared.ledger.columns import ColumnCodec, columns
 from shared.ledger.ledger import Listed
-from shared.ledger.records import NO_TALLY, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
+from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
 
 Entity: TypeAlias = dict[str, Any]
 Convert: TypeAlias = Callable[[Any], Any]
-#: Azure Tables: 32 Ki UTF-16 characters a string, 1 MiB an entity; half of that leaves room for how it counts names.
+#: Azure Tables takes 32 Ki UTF-16 characters per string and 1 MiB per entity. Half of that leaves room for the names,
+#: which Azure counts in its own way.
 MOST_CHARACTERS: Final = 32 * 1024 - 1
 MOST_BYTES: Final = 512 * 1024
 JOB_KEY: Final = "job"
 CHUNK_PREFIX: Final = "chunk:"
 EVENT_PREFIX: Final = "event:"
-#: What Python raises for a row that another hand wrote: a text for an object, a number beyond every column.
+#: Python's errors for a row that another program wrote: a text instead of an object, a number out of range.
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError)
-#: Made once: for separators of its own, `json.dumps` makes an encoder each time.
+#: Created once: with custom separators, `json.dumps` builds an encoder per call.
 _dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
 _loads: Final = json.JSONDecoder().decode
 
 
 def chunk_key(chunk: int) -> str:
-    """Return the row key of a chunk; keys sort as numbers do."""
+    """Return the row key of a chunk. Keys sort in the order of the numbers."""
     return f"{CHUNK_PREFIX}{chunk:09}"
 
 
 def job_entity(job: Job) -> Entity:
-    """Return the job as its row."""
+    """Encode a job as its row."""
     return _entity({"PartitionKey": job.job, "RowKey": JOB_KEY}, job)
 
 
 def job_of(entity: Mapping[str, Any], etag: str) -> Job:
-    """Return the job that a row holds."""
+    """Decode the job of a row."""
     try:
         return Job(job=entity["PartitionKey"], etag=etag, **_values(entity, Job))
     except _UNREADABLE as error:
@@ -53,12 +55,12 @@ def job_of(entity: Mapping[str, Any], etag: str) -> Job:
 
 
 def row_entity(row: ChunkRow) -> Entity:
-    """Return the chunk row as its row."""
+    """Encode a chunk row as its entity."""
     return _entity({"PartitionKey": row.job, "RowKey": chunk_key(row.chunk)}, row)
 
 
 def row_of_entity(entity: Mapping[str, Any], etag: str) -> ChunkRow:
-    """Return the chunk row that a row holds."""
+    """Decode the chunk row of an entity."""
     try:
         chunk = int(entity["RowKey"].removeprefix(CHUNK_PREFIX))
         return ChunkRow(job=entity["PartitionKey"], chunk=chunk, etag=etag, **_values(entity, ChunkRow))
@@ -78,7 +80,7 @@ def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
 
 
 def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str, Any]:
-    """Return the fields that the row has; the others have their default."""
+    """Decode the fields that the row has. The others have their default."""
     table = _TABLES[record]
     values = {name: entity[name] if read is None else read(entity[name]) for name, read in table.always}
     for name, read in table.others:
@@ -91,28 +93,30 @@ def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str
 
 
 def check_limits(entity: Entity) -> Entity:
-    """Return the entity, or raise RowTooLargeError where Azure would refuse it and Azurite would not."""
+    """Return the entity, or raise RowTooLargeError if Azure would refuse it. Azurite would not."""
     where = f"row {entity['RowKey']!r} of {entity['PartitionKey']!r}"
     size = 0
     for name, value in entity.items():
         length = utf16_length(value) if isinstance(value, str) else 8
         if length > MOST_CHARACTERS:
-            raise RowTooLargeError(f"could not write {where}: {name!r} has more than {MOST_CHARACTERS} characters")
+            raise RowTooLargeError(
+                f"could not write {where}: {name!r} has {length} characters, the limit is {MOST_CHARACTERS}"
+            )
         size += 2 * (len(name) + length)
     if size > MOST_BYTES:
-        raise RowTooLargeError(f"could not write {where}: it has more than {MOST_BYTES} bytes")
+        raise RowTooLargeError(f"could not write {where}: it has {size} bytes, the limit is {MOST_BYTES}")
     return entity
 
 
 def entity_size(entity: Mapping[str, Any]) -> int:
-    """Return about how many bytes an entity takes, names included, as Azure counts text: two bytes a character."""
+    """Estimate the bytes of an entity with its names. Azure counts two bytes per character."""
     return sum(
         2 * len(name) + (2 * utf16_length(value) if isinstance(value, str) else 16) for name, value in entity.items()
     )
 
 
 def utf16_length(text: str) -> int:
-    """Return the length as Azure counts it: characters outside the basic plane are two."""
+    """Return the length as Azure counts it: two per character outside the basic plane."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -127,33 +131,33 @@ def _int(value: Any) -> int:
 
 def _totals_text(totals: Totals) -> str:
     named = {"accepted": totals.accepted, "rejected": totals.rejected, "parked": totals.parked}
-    return _dumps({name: _tally(tally) for name, tally in named.items() if tally != NO_TALLY})
+    return _dumps({name: _portion_document(portion) for name, portion in named.items() if portion != NO_PORTION})
 
 
-def _tally(tally: Portion) -> dict[str, Any]:
-    return {"items": tally.items, "sums": texts(tally.sums), "unknown": tally.unknown}
+def _portion_document(portion: Portion) -> dict[str, Any]:
+    return {"items": portion.items, "sums": texts(portion.sums), "unknown": portion.unknown}
 
 
 def _totals_of(text: str) -> Totals:
-    return Totals(**{name: _tally_of(found) for name, found in _loads(text).items()})
+    return Totals(**{name: _portion_of(found) for name, found in _loads(text).items()})
 
 
-def _tally_of(found: Mapping[str, Any]) -> Portion:
+def _portion_of(found: Mapping[str, Any]) -> Portion:
     return Portion(int(found["items"]), _amounts(found["sums"]), int(found["unknown"]))
 
 
 def _amounts(found: Mapping[str, str]) -> Amounts:
-    # Wider than one message may be: the sum of many large amounts has more digits than each.
+    # Without the limit on digits of a message: the sum of many large amounts has more digits than each.
     return MappingProxyType({name: Decimal(text) for name, text in found.items()})
 
 
 def _plan_of(entity: Mapping[str, Any], name: str) -> PlanBlob:
-    # A row of before does not say the container: it has the default.
-    said = {"container": entity[f"{name}_container"]} if f"{name}_container" in entity else {}
-    return PlanBlob(entity[f"{name}_blob"], entity[f"{name}_etag"], **said)
+    # A row of an earlier version has no column for the container, which is then the default.
+    container = {"container": entity[f"{name}_container"]} if f"{name}_container" in entity else {}
+    return PlanBlob(entity[f"{name}_blob"], entity[f"{name}_etag"], **container)
 
 
-#: How each codec writes a value and reads it again; None: as it is.
+#: The writer and the reader of each codec. None: the value is stored unchanged.
 _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
     ColumnCodec.TEXT: (None, None),
     ColumnCodec.WHOLE: (lambda number: EntityProperty(number, EdmType.INT64), _int),
@@ -169,14 +173,15 @@ _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
 
 
 class _Table(NamedTuple):
-    """The columns of a record, made ready once: both directions run for every request."""
+    """The columns of a record, prepared once, because every request encodes or decodes them."""
 
     values: Callable[[Any], tuple[Any, ...]]
     writers: Sequence[tuple[str, Convert | None]]
-    #: Readers of columns that a row must have, and of the others.
+    #: The readers of columns that a row must have.
     always: Sequence[tuple[str, Convert | None]]
+    #: The readers of the other columns.
     others: Sequence[tuple[str, Convert | None]]
-    #: Fields that take three columns.
+    #: The fields that take three columns.
     plans: Sequence[str]
 
 
@@ -197,17 +202,17 @@ _LAST_MILLISECOND: Final = 10**15 - 1
 
 
 def index_entity(job: Job) -> Entity:
-    """Return the job's line in the list; the same job always has the same."""
+    """Encode the job's row in the list of jobs. The same job always has the same row."""
     moment = job.accepted_at
-    line = {"job": job.job, "workload": job.workload, "gate": job.gate, "accepted_at": moment.isoformat()}
+    listed = {"job": job.job, "workload": job.workload, "gate": job.gate, "accepted_at": moment.isoformat()}
     keys = {
         "PartitionKey": f"{_LAST_MONTH - (moment.year * 100 + moment.month):06}",
         "RowKey": f"{_LAST_MILLISECOND - int(moment.timestamp() * 1000):015}|{job.job}",
     }
-    return keys | {name: value for name, value in line.items() if value is not None}
+    return keys | {name: value for name, value in listed.items() if value is not None}
 
 
 def to_listed(entity: Mapping[str, Any]) -> Listed:
-    """Return the line that a row holds."""
+    """Decode a row of the list of jobs."""
     accepted_at = datetime.fromisoformat(entity["accepted_at"])
     return Listed(entity["job"], accepted_at, entity["workload"], entity.get("gate"))

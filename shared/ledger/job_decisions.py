@@ -1,7 +1,7 @@
-"""What happens to a job outside of settling: accepted twice, planned, held or let pass, dispatched, resumed; pure.
+"""The decisions about a job outside of settling: accept twice, plan, hold or pass, dispatch, resume, finish, bury.
 
-Every decision may be repeated on what it has already decided and then changes nothing, so that whoever lost the reply
-of a write reads the job again and simply decides again.
+They make no request. Each returns the changed job, or the same object where nothing changes. A decision that is repeated
+on its own outcome changes nothing. So a stage that lost the reply of a write reads the job and decides again.
 """
 
 from dataclasses import dataclass, replace
@@ -14,32 +14,32 @@ from shared.gate import Reading, must_dispatch
 from shared.ledger.progress import Balance
 from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk
 
-#: A problem is read in a list of jobs; the row has a limit.
+#: Characters of a problem: it is shown in a list of jobs, and a row has a limit.
 LONGEST_PROBLEM: Final = 2000
 _BEFORE_DISPATCH: Final = frozenset({JobState.PLANNING, JobState.HELD})
 
 
 class Collision(Enum):
-    """What a submission is to the job that already has its id."""
+    """How a submission relates to the job that already has its id."""
 
-    #: The same content: it runs once.
+    #: The same content, which runs once.
     DUPLICATE = "duplicate"
-    #: Other content: never merged.
+    #: Other content, which is never merged.
     CONFLICT = "conflict"
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The collision, and for a conflict what to tell the publisher."""
+    """A collision, with the reason for the publisher if it is a conflict."""
 
     collision: Collision
     reason: str = ""
 
 
 def judge(existing: Job, content_hash: str, hash_before: str | None = None) -> Judged:
-    """Say whether a submission under an id that is taken is the same one again or another one.
+    """Tell a repeated submission from another one under the same job id.
 
-    `hash_before`: how the version before, which may have accepted the job, took the hash of this submission.
+    The previous version may have accepted the job. `hash_before` is this submission's hash by its rules.
     """
     if existing.content_hash in {content_hash, hash_before}:
         return Judged(Collision.DUPLICATE)
@@ -51,7 +51,7 @@ def judge(existing: Job, content_hash: str, hash_before: str | None = None) -> J
 
 
 def record_plan(job: Job, plan: PlanBlob, chunks: int, items: int, id_base: int | None) -> Job:
-    """Return the job with its plan; the plan that was recorded first stays, since ids were reserved for it."""
+    """Record the plan. The plan that was recorded first stays, because ids were reserved for it."""
     if job.plan is not None:
         return job
     _require(job, {JobState.PLANNING}, "record the plan")
@@ -59,16 +59,16 @@ def record_plan(job: Job, plan: PlanBlob, chunks: int, items: int, id_base: int 
 
 
 def note_missing_plan(job: Job) -> Job:
-    """Return a job that has waited for its plan for too long with the problem, for a person; a planned one unchanged."""
+    """Record the problem of a job that has waited too long for its plan. A planned job stays unchanged."""
     if job.plan is not None or job.state is not JobState.PLANNING or job.problem:
         return job
     return replace(job, problem="it has no plan yet: send its submission again under the same job id, it counts once")
 
 
 def note_gate_passed(job: Job, gate: Reading) -> Job:
-    """Return the planned job as its gate found it: with the note that it may start, or as one that waits.
+    """Record the gate's answer for a planned job: it may start, or it is held.
 
-    The first epoch that it met stays: any opening since then is its own, whatever was closed meanwhile.
+    The first epoch that the job met stays. Any later opening releases it, even if the gate was closed again since.
     """
     if may_start(job):
         return job
@@ -76,30 +76,31 @@ def note_gate_passed(job: Job, gate: Reading) -> Job:
     first = gate.epoch if job.held_epoch is None else job.held_epoch
     if must_dispatch(first, gate):
         return replace(job, held_epoch=first, passed_epoch=gate.epoch)
-    is_known = job.state is JobState.HELD and job.held_epoch == first
-    return job if is_known else replace(job, state=JobState.HELD, held_epoch=first)
+    is_held = job.state is JobState.HELD and job.held_epoch == first
+    return job if is_held else replace(job, state=JobState.HELD, held_epoch=first)
 
 
 def may_start(job: Job) -> bool:
-    """Whether the row says so: it has no gate, somebody who read its gate noted it, or it has started before."""
+    """Check by the row alone: the job has no gate, its passage was noted, or it has started before."""
     return job.gate is None or job.passed_epoch is not None or job.state not in _BEFORE_DISPATCH
 
 
 def may_dispatch(job: Job) -> bool:
-    """Whether its chunks may be put on the work queues: planned, past its gate, not paused, not all put, not ended."""
+    """Check whether chunks may be put: the job is planned, past its gate, not paused, not ended, and some are left."""
     is_open = job.state in _BEFORE_DISPATCH or job.state is JobState.DISPATCHING
     return is_open and job.plan is not None and may_start(job)
 
 
 def advance_cursor(job: Job, cursor: int, now: datetime) -> Job:
-    """Return the job with all chunks below the cursor put on the work queues.
+    """Note that all chunks below the cursor were put on the work queues.
 
-    The cursor only moves forward: of two dispatchers the slower one changes nothing.
+    The cursor only moves forward: of two dispatchers, the slower one changes nothing.
     """
     _require_plan(job, "note its dispatch")
     if not may_start(job):
         raise JobStateError(
-            f"could not note its dispatch: job {job.job!r} is {job.state} and nobody let it pass its gate"
+            f"could not note its dispatch: job {job.job!r} is {job.state} and has not passed its gate {job.gate!r}; "
+            "let a release of the gate dispatch it"
         )
     if job.state not in _BEFORE_DISPATCH and cursor <= job.dispatch_cursor:
         return job
@@ -116,18 +117,18 @@ def _state_after_dispatch(job: Job) -> JobState:
     if job.state not in _BEFORE_DISPATCH and job.state is not JobState.DISPATCHING:
         return job.state
     if job.has_ended:
-        # The last result can overtake the last note of the dispatcher, and an empty job has no results at all.
+        # The last result can arrive before the dispatcher's last note, and an empty job has no results at all.
         return JobState.FINISHING
     return JobState.RUNNING if job.dispatch_cursor >= job.chunks else JobState.DISPATCHING
 
 
 def note_put_again(job: Job, now: datetime) -> Job:
-    """Return the job as one whose silent chunks were put again."""
+    """Note that the silent chunks were put on their queues again."""
     return replace(job, nudged_at=now)
 
 
 def note_warning(job: Job, risk: Risk) -> Job:
-    """Return the job as one of whose risk somebody was told; a graver one was told before: unchanged."""
+    """Record the warning, unless one as grave was recorded."""
     gravity = list(Risk).index
     if job.warned is not None and gravity(job.warned) >= gravity(risk):
         return job
@@ -135,33 +136,33 @@ def note_warning(job: Job, risk: Risk) -> Job:
 
 
 def undispatchable(job: Job, problem: str) -> Job:
-    """Return a job whose chunks cannot be put, as one that waits for a person."""
+    """Pause a job whose chunks cannot be put, until an operator resumes it."""
     return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM]) if may_dispatch(job) else job
 
 
 def resume(job: Job, now: datetime) -> Job:
-    """Return a paused job as one that goes on; what is parked so far does not pause it again.
+    """Resume a paused job. The chunks that are parked so far do not pause it again.
 
-    One whose outputs could not be made gets a new revision, so that nothing of the failed attempt is taken over.
+    A job whose outputs could not be made gets a new revision, so that it takes nothing from the failed attempt.
     """
     if job.state is not JobState.PAUSED:
         return job
-    going = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None)
+    resumed = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None)
     if job.has_ended:
-        return replace(going, state=JobState.FINISHING, revision=job.revision + 1)
+        return replace(resumed, state=JobState.FINISHING, revision=job.revision + 1)
     is_dispatched = job.dispatch_cursor >= job.chunks
-    return replace(going, state=JobState.RUNNING if is_dispatched else JobState.DISPATCHING)
+    return replace(resumed, state=JobState.RUNNING if is_dispatched else JobState.DISPATCHING)
 
 
 def halt(job: Job, revision: int, problem: str) -> Job:
-    """Return a job whose outputs cannot be made as one that waits for a person."""
+    """Pause a job whose outputs cannot be made, until an operator resumes it."""
     if job.state is not JobState.FINISHING or job.revision != revision:
         return job
     return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM])
 
 
 def finish(job: Job, revision: int, balance: Balance, now: datetime) -> Job:
-    """Return the job as finished at this revision, or unchanged where a newer one has begun."""
+    """Finish the job at this revision. If a newer revision has begun, the job stays unchanged."""
     if job.state is not JobState.FINISHING or job.revision != revision:
         return job
     problem = (balance.problem or "")[:LONGEST_PROBLEM] or None
@@ -169,7 +170,7 @@ def finish(job: Job, revision: int, balance: Balance, now: datetime) -> Job:
 
 
 def bury(job: Job) -> Job:
-    """Return what is kept of a finished job after its retention: enough to know the same submission again."""
+    """Reduce a finished job after its retention to its tombstone, which still recognizes the same submission."""
     if job.state is JobState.BURIED:
         return job
     _require(job, FINISHED, "bury it")

@@ -1,7 +1,7 @@
-"""The contract of every store of jobs and chunk rows, and `change`: the one loop that reads, decides and commits.
+"""The contract of a ledger, and `change`: the one loop that reads, decides and commits.
 
-Within `counting`, each commit notes in the job's row how many storage requests its stages made so far. Requests after
-the last write of the row are in no count: noting them would be one more request.
+Within `counting`, each commit notes in the job's row how many storage requests the stage has made so far. Requests after
+the last write of the row are not counted, because noting them would take another request.
 """
 
 from collections import Counter
@@ -18,13 +18,13 @@ from shared.ledger.records import ChunkRow, Job
 from shared.outbox import OutboxStore, OutgoingMessage
 from shared.retry import LOST_RACES, Retry
 
-#: What one entity-group transaction takes beside the job's own row.
+#: Rows that one entity-group transaction takes beside the job's own row.
 MOST_ROWS = 99
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One line of the list of jobs."""
+    """One job in the list of jobs."""
 
     job: str
     accepted_at: datetime
@@ -35,13 +35,13 @@ class Listed:
 class Ledger(OutboxStore, Protocol):
     """Jobs, their chunk rows and the messages that their state caused.
 
-    Writes answer None when they were refused, or when a lost reply leaves it unproven that they took effect: read
-    again and decide again. Nothing may ever be added to what was read before. Where storage does not answer at all,
-    StorageUnavailableError is raised.
+    A write returns None if it was refused, or if its reply was lost and nothing proves that it took effect. The caller
+    then reads again and decides again. It never adds to an earlier reading. StorageUnavailableError means that storage
+    did not answer at all.
     """
 
     def insert(self, job: Job) -> tuple[Job, bool]:
-        """Insert a new job, and say whether it was new; else return the one that has this id."""
+        """Insert a job and return it with True, or return the job that already has this id with False."""
         ...
 
     def read(self, job: str) -> Job | None:
@@ -49,39 +49,39 @@ class Ledger(OutboxStore, Protocol):
         ...
 
     def rows(self, job: str) -> Iterator[ChunkRow]:
-        """Yield the job's chunk rows by number, a page at a time."""
+        """Yield the job's chunk rows in the order of their numbers, a page at a time."""
         ...
 
     def rows_of(self, job: str, chunks: Collection[int]) -> Mapping[int, ChunkRow]:
-        """Return the rows that exist of these chunks."""
+        """Return the rows of these chunks that exist, by number."""
         ...
 
     def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
-        """Write the job over the version whose ETag it carries, with rows and messages, all or nothing.
+        """Replace the version of the job whose ETag it carries, with rows and messages, all or nothing.
 
-        A row without an ETag is inserted and must not exist; one with an ETag replaces that version. The job that is
-        returned has no ETag where it was proven by its rows that the write took effect and others have written since.
+        A row without an ETag is inserted and must not exist. A row with an ETag replaces that version. The returned job
+        has no ETag if only its rows proved the write: other writers have changed the job since.
         """
         ...
 
     def remove_rows(self, job: str) -> None:
-        """Remove the chunk rows of a buried job; safe to repeat."""
+        """Remove the chunk rows of a buried job. Safe to repeat."""
         ...
 
     def newest(self, limit: int) -> list[Listed]:
-        """Return the jobs accepted last, the newest first."""
+        """Return the latest jobs, the newest first."""
         ...
 
 
 class Written(NamedTuple):
-    """What one commit writes: the job, and what must change together with it."""
+    """The job, with the rows and messages that one commit writes together with it."""
 
     job: Job
     rows: Sequence[ChunkRow] = ()
     messages: Sequence[OutgoingMessage] = ()
 
 
-def change(  # noqa: PLR0913 - keywords, each with a default but the words of the error
+def change(  # noqa: PLR0913 - keywords, all but `tried` with a default
     ledger: Ledger,
     job: str,
     decide: Callable[[Job], Job | Written],
@@ -90,11 +90,11 @@ def change(  # noqa: PLR0913 - keywords, each with a default but the words of th
     known: Job | None = None,
     retry: Retry = LOST_RACES,
 ) -> Job | None:
-    """Read the job unless it is `known`, decide, commit; after a lost race, read and decide again.
+    """Change a job: read it unless it is `known`, decide, commit. After a lost race, read and decide again.
 
     `decide` returns the same object to write nothing. It must recognize its own earlier work, which a lost reply can
-    leave behind. None: the job is gone. After the last attempt, ContentionError says which change was `tried`; where
-    the retry gives up instead, the job is returned without the change.
+    leave behind. The result is None if the job is gone. After the last attempt, ContentionError says which change was
+    `tried`. A retry that gives up returns the job without the change instead.
     """
     found = known
     for _ in retry.tries():
@@ -114,7 +114,7 @@ def change(  # noqa: PLR0913 - keywords, each with a default but the words of th
 
 
 class _Count:
-    """The requests that a stage made for one job, and how many of them its row has."""
+    """The requests that a stage made for one job, and how many of them its row already counts."""
 
     def __init__(self, tally: RequestTally) -> None:
         self._tally, self._noted = tally, Counter[str]()
@@ -123,10 +123,10 @@ class _Count:
         self, ledger: Ledger, job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]
     ) -> Job | None:
         # The commit itself is a request too.
-        made = Counter(charges(self._tally)) + Counter([str(Charge(TABLE, current_cause().value))])
-        written = ledger.commit(job.add_requests(made - self._noted), rows, messages)
+        total = Counter(charges(self._tally)) + Counter([str(Charge(TABLE, current_cause().value))])
+        written = ledger.commit(job.add_requests(total - self._noted), rows, messages)
         if written is not None:
-            self._noted = made
+            self._noted = total
         return written
 
 
@@ -135,7 +135,7 @@ _count: ContextVar[_Count | None] = ContextVar("count", default=None)
 
 @contextmanager
 def counting() -> Iterator[RequestTally]:
-    """Count what a stage requests for one job; threads need their caller's context (`copy_context().run`)."""
+    """Count the requests of a stage for one job. Its threads need the caller's context (`copy_context().run`)."""
     with tally_requests() as tally:
         token = _count.set(_Count(tally))
         try:
@@ -147,6 +147,6 @@ def counting() -> Iterator[RequestTally]:
 def commit(
     ledger: Ledger, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()
 ) -> Job | None:
-    """Commit as the ledger does; within `counting`, with every request that no commit has noted, this one included."""
+    """Commit to the ledger. Within `counting`, note all requests that no commit has noted yet, this one included."""
     count = _count.get()
     return ledger.commit(job, rows, messages) if count is None else count.commit(ledger, job, rows, messages)

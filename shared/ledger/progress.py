@@ -1,6 +1,6 @@
-"""When a job will end, whether that is too late, and which of its chunks were not heard of for too long; pure.
+"""The progress of a job: its predicted end, the risk of its deadline, its silent chunks, and the proof of its totals.
 
-The proof that what went in came out: in = accepted + rejected + parked, in items and in every declared sum; pure.
+The proof: in = accepted + rejected + parked, in items and in every declared sum. Nothing here makes a request.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,12 +14,12 @@ from shared.ledger.records import ENDED, Job, JobState, Risk, Totals
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How a job adds up."""
+    """The outcome of the proof, and the state in which the job finishes by it."""
 
     state: JobState
-    #: One sentence for each thing that does not add up.
+    #: One sentence per number that does not add up.
     problems: tuple[str, ...] = ()
-    #: Declared sums that nobody can prove, because some transactions could not be read.
+    #: Declared sums that cannot be proven, because some transactions could not be read.
     unproven: tuple[str, ...] = ()
 
     @property
@@ -29,9 +29,9 @@ class Balance:
 
 
 def check_balance(job: Job, rows: Totals | None = None) -> Balance:
-    """Return the state in which a job whose chunks have all ended may finish.
+    """Prove the totals of a job whose chunks have all ended, and decide the state in which it finishes.
 
-    `rows` are the totals added up anew from the chunk rows; they must be the job's own.
+    `rows` are the totals added up anew from the chunk rows. They must equal the job's totals.
     """
     problems = [*_items(job), *_rows(job, rows)]
     unproven = tuple(sorted(job.declared)) if job.totals.has_unknown_sums else ()
@@ -47,12 +47,9 @@ def _items(job: Job) -> Iterator[str]:
     if not job.has_ended:
         yield f"{job.chunks - job.ended_chunks} of {job.chunks} chunks have not ended"
     if job.totals.items != job.items:
-        yield f"{job.items} items went in, {job.totals.items} came out ({_ways(job)})"
-
-
-def _ways(job: Job) -> str:
-    totals = job.totals
-    return f"{totals.accepted.items} accepted, {totals.rejected.items} rejected, {totals.parked.items} parked"
+        totals = job.totals
+        ways = f"{totals.accepted.items} accepted, {totals.rejected.items} rejected, {totals.parked.items} parked"
+        yield f"{job.items} items went in, {totals.items} came out ({ways})"
 
 
 def _sums(job: Job) -> Iterator[str]:
@@ -68,33 +65,33 @@ def _rows(job: Job, rows: Totals | None) -> Iterator[str]:
         yield f"the chunk rows add up to {rows.items} items and other sums than the job's {job.totals.items} items"
 
 
-#: Below this share of a job, the rate so far says little about the rest.
+#: Below this share of ended chunks, the rate so far predicts too little.
 _TOO_EARLY: Final = 0.02
-#: A job of which nothing can be predicted yet, behind its gate for one, should have this share of its time left.
+#: A job without a prediction, for instance behind its gate, should have this share of its time left.
 _SHARE_LEFT: Final = 0.25
-#: Looks for the sake of a deadline are no closer together: the tick itself comes once a minute.
-_CLOSEST_LOOKS: Final = timedelta(minutes=1)
+#: Two checks are no closer than this, however near the deadline is: the tick itself runs once per minute.
+_SHORTEST_PAUSE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is, for a person and for the warning of its deadline."""
+    """The progress of a job, for the command and for the warning about its deadline."""
 
     ended: int
     chunks: int
-    #: None where nothing can be said: not started, or too early.
+    #: The predicted end. None: the job has not started, or it is too early to predict.
     predicted: datetime | None
-    #: What endangers its deadline; None: nothing, or it has none.
+    #: The danger to its deadline. None: no danger, or no deadline.
     risk: Risk | None = None
 
     @property
     def is_late(self) -> bool:
-        """Whether the deadline is missed already, or will be at the rate so far."""
+        """True if the deadline is missed, or will be at the rate so far."""
         return self.risk in {Risk.PREDICTED_LATE, Risk.MISSED}
 
 
 def read_progress(job: Job, now: datetime) -> Progress:
-    """Return how far a job is and when it will end at the rate so far."""
+    """Measure the progress of a job, and predict its end from the rate so far."""
     predicted = job.finished_at or _predict_end(job, now)
     return Progress(job.ended_chunks, job.chunks, predicted, _risk(job, predicted, now))
 
@@ -102,13 +99,13 @@ def read_progress(job: Job, now: datetime) -> Progress:
 def _predict_end(job: Job, now: datetime) -> datetime | None:
     if job.started_at is None or not job.ended_chunks or job.ended_chunks < _TOO_EARLY * job.chunks:
         return None
-    # Until now, not until the last progress: a job that stands still is later with every minute.
+    # The rate counts up to now, not up to the last progress: each minute of silence makes a stalled job later.
     per_chunk = (now - job.started_at) / job.ended_chunks
     return now + per_chunk * (job.chunks - job.ended_chunks)
 
 
 def _risk(job: Job, predicted: datetime | None, now: datetime) -> Risk | None:
-    # A replay opens a job again that had its end: the deadline was for that one.
+    # A later revision comes from a replay or a resume: the deadline was for the first one.
     if job.deadline is None or job.revision > 1:
         return None
     if (job.finished_at or now) > job.deadline:
@@ -120,29 +117,29 @@ def _risk(job: Job, predicted: datetime | None, now: datetime) -> Risk | None:
 
 
 def next_look(job: Job, now: datetime, patience: timedelta) -> datetime:
-    """Return when somebody should look at the job again: sooner as its deadline comes nearer, so as to warn before."""
+    """Return when the tick should check the job again: sooner near its deadline, to warn before it."""
     if job.deadline is None or now > job.deadline:
         return now + patience
-    return now + min(patience, max((job.deadline - now) / 2, _CLOSEST_LOOKS))
+    return now + min(patience, max((job.deadline - now) / 2, _SHORTEST_PAUSE))
 
 
 def silent_since(job: Job) -> datetime | None:
-    """Return when a job that should be moving was last heard of or nudged; None for one that nobody waits for."""
+    """Return when a job that should progress last did, or was last nudged. None: no progress is expected of it."""
     if job.state in ENDED - {JobState.FINISHING} | {JobState.HELD, JobState.PAUSED, JobState.BURIED}:
         return None
     return max(moment for moment in (job.accepted_at, job.progressed_at, job.nudged_at) if moment)
 
 
 def is_overdue(job: Job, now: datetime, patience: timedelta) -> bool:
-    """Whether a job made no progress for that long although it should."""
+    """Check whether a job that should progress has been silent for `patience`."""
     since = silent_since(job)
     return since is not None and now - since >= patience
 
 
 def overdue(job: Job, ended: Collection[int], now: datetime, patience: timedelta) -> list[int]:
-    """Return the chunks to put again: on a work queue once, not ended, and the job silent for too long.
+    """Return the chunks to put again if the job is overdue: those below the cursor that have not ended.
 
-    Chunks that the cursor has not reached are the dispatcher's, whose message is sent again instead.
+    The tick has the chunks above the cursor dispatched instead.
     """
     if job.state in ENDED or not is_overdue(job, now, patience):
         return []

@@ -1,7 +1,10 @@
-"""Records of the ledger: one row per job and one row per chunk that has ended; plain data, no storage.
+"""Records of the ledger: one row per job and one row per chunk that has ended.
 
-Each field names the codec of its column, so a field is added here and nowhere else: `entities` writes and reads every
-field by its codec, `Job.accept` copies the given ones from the submission, and a burial keeps those marked `kept`.
+They are plain data. Each field names the codec of its column, so a new field is added only here:
+
+- `entities` writes and reads every field by its codec.
+- `Job.accept` copies the fields marked `given` from the submission.
+- `Job.tombstone` keeps the fields marked `kept`.
 """
 
 from collections.abc import Mapping
@@ -40,7 +43,7 @@ def _no_counts() -> Mapping[str, int]:
 
 
 class JobState(StrEnum):
-    """Where a job is on its way."""
+    """The state of a job."""
 
     #: Accepted; its plan is being made.
     PLANNING = "planning"
@@ -50,7 +53,7 @@ class JobState(StrEnum):
     DISPATCHING = "dispatching"
     #: Every chunk was put on a work queue.
     RUNNING = "running"
-    #: Too many chunks parked, or its outputs cannot be made: nothing happens until a person resumes it.
+    #: Too many chunks are parked, or its outputs cannot be made. It waits until an operator resumes it.
     PAUSED = "paused"
     #: Every chunk has ended; the outputs of this revision are being written.
     FINISHING = "finishing"
@@ -58,31 +61,31 @@ class JobState(StrEnum):
     COMPLETE = "complete"
     #: Finished and balanced, with parked transactions; a replay starts another revision.
     COMPLETED_WITH_PARKED = "completed_with_parked"
-    #: Every chunk has ended and the counts or sums do not add up to what was declared.
+    #: Every chunk has ended, but items or sums differ from those declared.
     UNBALANCED = "unbalanced"
-    #: Its retention is over: only id and content hash are kept, so that the same submission is still known.
+    #: Its retention is over. The row keeps enough to recognize the same submission.
     BURIED = "buried"
 
 
-#: Nothing more happens by itself.
+#: Nothing more happens unless an operator acts.
 FINISHED: Final = frozenset({JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED})
-#: Every chunk has ended: one that is replayed now makes a new revision.
+#: Every chunk has ended: a chunk that is replayed now starts a new revision.
 ENDED: Final = FINISHED | {JobState.FINISHING}
 
 
 class Risk(StrEnum):
-    """What endangers a deadline, the gravest last."""
+    """Dangers to a deadline, the gravest last."""
 
-    #: Nothing can be predicted yet, because it waits for its gate or has hardly begun, and little of its time is left.
+    #: Little time is left, and no prediction is possible: the job waits for its gate or has hardly begun.
     WAITS_TOO_LONG = "waits_too_long"
-    #: At the rate so far it will end after its deadline.
+    #: At the rate so far, the job ends after its deadline.
     PREDICTED_LATE = "predicted_late"
-    #: The deadline is over, and the job was not finished by then.
+    #: The job was not finished at its deadline.
     MISSED = "missed"
 
 
 class ChunkState(StrEnum):
-    """How a chunk ended; a chunk that has not ended has no row."""
+    """How a chunk ended. A chunk that has not ended has no row."""
 
     DONE = "done"
     PARKED = "parked"
@@ -90,7 +93,7 @@ class ChunkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Items and sums that ended in one way; the sums of `unknown` chunks cannot be read and are missing here."""
+    """Items and sums that ended in one way. The sums of `unknown` chunks cannot be read and are missing here."""
 
     items: int = 0
     sums: Amounts = field(default_factory=_no_amounts)
@@ -103,17 +106,17 @@ class Portion:
         return Portion(self.items - other.items, minus(self.sums, other.sums), self.unknown - other.unknown)
 
 
-#: Made once: most rows have it twice.
-NO_TALLY: Final = Portion()
+#: Created once, because most rows have it twice.
+NO_PORTION: Final = Portion()
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Everything that ended, by the way it ended."""
 
-    accepted: Portion = NO_TALLY
-    rejected: Portion = NO_TALLY
-    parked: Portion = NO_TALLY
+    accepted: Portion = NO_PORTION
+    rejected: Portion = NO_PORTION
+    parked: Portion = NO_PORTION
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(self.accepted + other.accepted, self.rejected + other.rejected, self.parked + other.parked)
@@ -123,7 +126,7 @@ class Totals:
 
     @property
     def has_unknown_sums(self) -> bool:
-        """Whether the sums of some transactions cannot be known."""
+        """True if the sums of some transactions could not be read."""
         return bool(self.accepted.unknown or self.rejected.unknown or self.parked.unknown)
 
     @property
@@ -134,22 +137,22 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class PlanBlob:
-    """Where a job's plan is, and the ETag that it must still have."""
+    """The blob of a job's plan, and the ETag that it must still have."""
 
     name: str
     etag: str
-    #: Plans of before lie beside the payloads that they cut.
+    #: Earlier versions stored a plan beside its payload.
     container: str = "payloads"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """How one chunk ended: written once; only a parked one is ever replaced, by the done one of its replay."""
+    """How one chunk ended. It is written once. Only a parked row is ever replaced, by the done row of its replay."""
 
     job: Annotated[str, Column(KEY)]
     chunk: Annotated[int, Column(KEY)]
     state: Annotated[ChunkState, Column(CHUNK_STATE, always=True)]
-    #: The revision that the chunk was dispatched under; its result blob lies there.
+    #: The revision under which the chunk was dispatched. It is part of the name of the result blob.
     revision: Annotated[int, Column(SMALL, always=True)]
     settled_at: Annotated[datetime, Column(MOMENT, always=True)]
     totals: Annotated[Totals, Column(TOTALS, always=True)] = field(default_factory=Totals)
@@ -157,7 +160,7 @@ class ChunkRow:
     hash: Annotated[str | None, Column(TEXT)] = None
     reason: Annotated[str | None, Column(TEXT)] = None
     milliseconds: Annotated[int, Column(WHOLE, always=True)] = 0
-    #: Which write put it here: after a lost reply, a writer knows its own rows by it.
+    #: Identifies the write: after a lost reply, a writer recognizes its own rows by it.
     nonce: Annotated[str, Column(TEXT, always=True)] = ""
     etag: Annotated[str, Column(KEY)] = ""
 
@@ -172,17 +175,17 @@ class Job:
     accepted_at: Annotated[datetime, Column(MOMENT, kept=True, always=True)]
     state: Annotated[JobState, Column(JOB_STATE, always=True)] = JobState.PLANNING
     gate: Annotated[str | None, Column(TEXT, given=True)] = None
-    #: The gate's epoch before the job was held: an opening after it released the job, whatever was lost since.
+    #: The gate's epoch before the job was held. A later opening releases the job, even if its signal was lost.
     held_epoch: Annotated[int | None, Column(WHOLE)] = None
-    #: The epoch by which somebody who read its gate let it pass; a job with a gate starts only with this note.
+    #: The gate's epoch when a stage read the gate and let the job pass. A job with a gate starts only with this note.
     passed_epoch: Annotated[int | None, Column(WHOLE)] = None
     deadline: Annotated[datetime | None, Column(MOMENT, given=True)] = None
-    #: The gravest risk of the deadline that somebody was told of.
+    #: The gravest risk of the deadline that was logged.
     warned: Annotated[Risk | None, Column(RISK)] = None
-    #: How many transactions there are; declared by the publisher or counted when it was framed.
+    #: The number of transactions: declared by the publisher, or counted when the payload was framed.
     items: Annotated[int, Column(WHOLE, kept=True)] = 0
     chunks: Annotated[int, Column(WHOLE, kept=True)] = 0
-    #: The declared sums that must be proven.
+    #: The declared sums, which the totals must prove.
     declared: Annotated[Amounts, Column(AMOUNTS, always=True)] = field(default_factory=_no_amounts)
     id_base: Annotated[int | None, Column(WHOLE)] = None
     plan: Annotated[PlanBlob | None, Column(PLAN, kept=True)] = None
@@ -192,52 +195,55 @@ class Job:
     totals: Annotated[Totals, Column(TOTALS, always=True)] = field(default_factory=Totals)
     #: Chunks below this number were put on the work queues.
     dispatch_cursor: Annotated[int, Column(WHOLE)] = 0
-    #: When the first chunk was put, when the last chunk ended or was put, when the last revision was finished.
+    #: When the first chunk was put on a queue.
     started_at: Annotated[datetime | None, Column(MOMENT)] = None
+    #: When a chunk last ended or was put on a queue.
     progressed_at: Annotated[datetime | None, Column(MOMENT)] = None
+    #: When the last revision was finished.
     finished_at: Annotated[datetime | None, Column(MOMENT, kept=True)] = None
-    #: When chunks without progress were last put again.
+    #: When silent chunks were last put on their queues again.
     nudged_at: Annotated[datetime | None, Column(MOMENT)] = None
-    #: Parked chunks that a person has seen and resumed the job in spite of.
+    #: The number of parked chunks when an operator last resumed the job.
     forgiven: Annotated[int, Column(WHOLE)] = 0
-    #: What did not add up, for a person.
+    #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
-    #: Milliseconds of work as the chunks reported them, and what all stages requested, as it is billed.
+    #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
+    #: The requests of all stages, by the meter that bills them.
     requests: Annotated[Mapping[str, int], Column(COUNTS, kept=True, always=True)] = field(default_factory=_no_counts)
-    #: The W3C trace context of its acceptance, under which all of its later spans stand; None while nobody traces.
+    #: The W3C trace context of its acceptance, the parent of all later spans. None while tracing is off.
     trace: Annotated[str | None, Column(TEXT)] = None
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""
     etag: Annotated[str, Column(KEY, kept=True)] = ""
 
     @classmethod
     def accept(cls, submission: Submission, content_hash: str, now: datetime, trace: str | None) -> Self:
-        """Return the new job of a submission, without a plan; `trace`: the acceptance, as later spans refer to it."""
+        """Build the new job of a submission, without a plan. `trace` is the trace context of its acceptance."""
         given: dict[str, Any] = {name: getattr(submission, name) for name in select_fields(Job, "given")}
         declared = dict(submission.declared.sums)
         return cls(**given, content_hash=content_hash, accepted_at=now, declared=declared, trace=trace)
 
     def tombstone(self) -> "Job":
-        """Return the buried job: the fields that are kept."""
+        """Return the buried job, with only the fields that are kept."""
         kept: dict[str, Any] = {name: getattr(self, name) for name in select_fields(Job, "kept")}
         return Job(**kept, state=JobState.BURIED)
 
     @property
     def ended_chunks(self) -> int:
-        """Chunks that are done or parked."""
+        """The number of chunks that are done or parked."""
         return self.done + self.parked_chunks
 
     @property
     def has_ended(self) -> bool:
-        """Whether every chunk of its plan has ended."""
+        """True if every chunk of its plan has ended."""
         return self.plan is not None and self.ended_chunks == self.chunks
 
     def add_requests(self, requests: Mapping[str, int]) -> "Job":
-        """Return it with more requests made for it."""
+        """Add requests to those made for the job."""
         names = sorted({*self.requests, *requests})
         added = {name: self.requests.get(name, 0) + requests.get(name, 0) for name in names}
         return replace(self, requests=MappingProxyType(added))
 
     def stamp(self, nonce: str) -> "Job":
-        """Return it as the write with this nonce leaves it."""
+        """Return the job as the write with this nonce stores it."""
         return replace(self, nonce=nonce)

@@ -1,9 +1,7 @@
-"""Credits results to a job: which are new, which are known, which are lies, and what the job is afterwards; pure.
+"""Credits results to a job: checks each against the job, tells new from known ones, and decides the job's next state.
 
-The same results in any order, any number of times and in any grouping leave the same totals: the set of chunk rows
-decides, and a done row outranks a parked one.
-
-What a result says, checked against the job that it claims to belong to; pure.
+It makes no request. The same results leave the same totals in any order, any grouping and any number of deliveries.
+The reason: the set of chunk rows decides, and a done row outranks a parked one.
 """
 
 import re
@@ -18,14 +16,19 @@ from shared.messages import PortionMessage, Result
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-#: A chunk holds at most the transactions of some frames; more than this is no chunk.
+#: Items of a chunk: it holds the transactions of a few frames, and a larger number is invalid.
 MOST_ITEMS: Final = 10**9
-#: The row keeps the beginning of a reason; the whole of it is with the parked bytes.
+#: Characters of a reason that the row keeps. The whole reason is stored with the parked bytes.
 LONGEST_REASON: Final = 500
+#: Sums and causes that one job's row may carry, by name. A row has a limit, and others choose the names.
+MOST_NAMES: Final = 64
+LONGEST_NAME: Final = 100
+#: A job in one of these states may still have outstanding chunks.
+_UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RUNNING, JobState.PAUSED})
 
 
 def result_blob(job: str, revision: int, chunk: int) -> str:
-    """Return the name of the blob that the result of a chunk has."""
+    """Name the blob of a chunk's result."""
     return f"{job}/{revision}/{chunk}"
 
 
@@ -46,7 +49,7 @@ def _wrong_end(result: Result) -> str:
     if result.hash is None or not _SHA256.fullmatch(result.hash):
         return "a done chunk needs the SHA-256 of its result blob in lower-case hex"
     if result.blob != result_blob(result.job, result.revision, result.chunk):
-        # The finisher reads this blob with the app's own rights: it must lie where this chunk's result lies.
+        # The finisher reads this blob with the app's own rights, so a message must not choose another one.
         return f"its result blob is not {result_blob(result.job, result.revision, result.chunk)}"
     return ""
 
@@ -71,7 +74,7 @@ def row_of(result: Result, now: datetime) -> ChunkRow:
         state=ChunkState.DONE if result.reason is None else ChunkState.PARKED,
         revision=result.revision,
         settled_at=now,
-        totals=Totals(_tally(result.accepted), _tally(result.rejected), _tally(result.parked)),
+        totals=Totals(_portion(result.accepted), _portion(result.rejected), _portion(result.parked)),
         blob=result.blob,
         hash=result.hash,
         reason=None if result.reason is None else result.reason[:LONGEST_REASON],
@@ -79,22 +82,15 @@ def row_of(result: Result, now: datetime) -> ChunkRow:
     )
 
 
-def _tally(outcome: PortionMessage) -> Portion:
+def _portion(outcome: PortionMessage) -> Portion:
     if outcome.sums is None:
         return Portion(outcome.items, unknown=1)
     return Portion(outcome.items, amounts(outcome.sums))
 
 
-#: Sums and causes by name that one job's row may carry; a row has a limit, and names come from outside.
-MOST_NAMES: Final = 64
-LONGEST_NAME: Final = 100
-#: Chunks of a job in one of these may still be outstanding.
-_UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RUNNING, JobState.PAUSED})
-
-
 @dataclass(frozen=True, slots=True)
 class RefusedResult:
-    """A result that cannot belong to its job, and why."""
+    """A result that cannot belong to its job, with the reason."""
 
     result: Result
     reason: str
@@ -102,26 +98,26 @@ class RefusedResult:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What one group of results does to its job."""
+    """The job and the rows to write after one group of results."""
 
     job: Job
     inserts: tuple[ChunkRow, ...] = ()
-    #: Done rows that take the place of parked ones; they carry the ETag of the row that they replace.
+    #: Done rows that replace parked ones. They carry the ETag of the row that they replace.
     replaces: tuple[ChunkRow, ...] = ()
     duplicates: tuple[Result, ...] = ()
     refused: tuple[RefusedResult, ...] = ()
-    #: Whether this settlement ended the last chunk, so that whoever commits it sends the finish message.
+    #: True if this settlement ends the last chunk: the settler that commits it sends the finish message.
     finish_due: bool = False
 
     @property
     def rows(self) -> tuple[ChunkRow, ...]:
-        """Everything to write beside the job."""
+        """All rows to write beside the job."""
         return (*self.inserts, *self.replaces)
 
 
 @dataclass(slots=True)
 class _Book:
-    """The job and its rows as they are while a group is gone through."""
+    """The job and its rows while the results of a group are entered, one after the other."""
 
     job: Job
     stored: Mapping[int, ChunkRow]
@@ -137,23 +133,24 @@ def settle(
     now: datetime,
     policy: PoisonPolicy = DEFAULT_POLICY,
 ) -> Settlement:
-    """Return what to write for these results; `stored` are the rows known to exist, which may be too few.
+    """Decide the job and the rows to write for these results.
 
-    A row that exists without being known makes the write fail as a whole; then read it and decide again.
+    `stored` holds the rows known to exist, which may be too few. A row that exists unknown to the caller makes the whole
+    write fail. The caller then reads it and decides again.
     """
     book = _Book(job, stored)
     for result in results:
         reason = misfit(job, result) or _add_rows(book, row_of(result, now), result)
         if reason:
             book.refused.append(RefusedResult(result, reason))
-    moved = _skip_stale(job, book.job, now, policy) if book.fresh else job
+    settled = _advance_state(job, book.job, now, policy) if book.fresh else job
     return Settlement(
-        moved,
+        settled,
         tuple(row for row in book.fresh.values() if row.chunk not in stored),
         tuple(row for row in book.fresh.values() if row.chunk in stored),
         tuple(book.duplicates),
         tuple(book.refused),
-        finish_due=bool(book.fresh) and moved.state is JobState.FINISHING,
+        finish_due=bool(book.fresh) and settled.state is JobState.FINISHING,
     )
 
 
@@ -169,7 +166,7 @@ def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
     if not _has_room(after):
         return f"a job has at most {MOST_NAMES} sums and causes, with names of at most {LONGEST_NAME} characters"
     book.job = after
-    # A row that takes a stored one's place carries that one's ETag; between results of one group there is none yet.
+    # A row that replaces a stored one carries its ETag. A row of the same group has no ETag yet.
     book.fresh[row.chunk] = replace(row, etag="" if known is None else known.etag)
     return ""
 
@@ -179,13 +176,13 @@ def _outranks(row: ChunkRow, known: ChunkRow) -> bool:
 
 
 def _contradicts(row: ChunkRow, known: ChunkRow) -> bool:
-    """Whether two results of one run differ; those of different revisions may, and the first one stays."""
+    """Check whether two results of one revision differ. Those of two revisions may, and the first one stays."""
     both_done = known.state is ChunkState.DONE and row.state is ChunkState.DONE
     return both_done and known.revision == row.revision and known.hash != row.hash
 
 
 def credit(job: Job, row: ChunkRow, known: ChunkRow | None, requests: Mapping[str, int]) -> Job:
-    """Return the job with one more row in its totals, in place of the one that was known."""
+    """Add a row to the job's totals, in place of the row that was known for the chunk."""
     before = 0 if known is None else 1
     is_done = row.state is ChunkState.DONE
     totals = job.totals if known is None else job.totals - known.totals
@@ -204,16 +201,16 @@ def _has_room(job: Job) -> bool:
     return len(names) <= MOST_NAMES and all(len(name) <= LONGEST_NAME for name in names)
 
 
-def _skip_stale(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -> Job:
-    """Return the credited job in the state that follows."""
+def _advance_state(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -> Job:
+    """Move the credited job to the state that follows."""
     job = replace(job, progressed_at=now, started_at=job.started_at or now)
     if before.has_ended:
-        # Whatever a finisher of the older revision still writes is fenced off by the new number, even before its end:
+        # The new revision fences off a finisher of the older one, even one that has not ended:
         # it may have read the rows before this one was replaced.
         return replace(job, state=JobState.FINISHING, revision=job.revision + 1, finished_at=None, problem=None)
     if job.has_ended:
         return replace(job, state=JobState.FINISHING)
-    # What a person has seen already does not count.
+    # Parked chunks that an operator has forgiven do not count.
     if job.state in _UNFINISHED and policy.pauses(job.parked_chunks - job.forgiven, job.chunks):
         return replace(job, state=JobState.PAUSED)
     return job

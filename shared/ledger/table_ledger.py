@@ -1,8 +1,7 @@
-"""The ledger in two tables: a job and its chunk rows share a partition, so that they change together or not at all.
+"""The ledger in two tables. A job and its chunk rows share a partition, so that they change together or not at all.
 
-A lost reply leaves open whether a write took effect: the library sends a PUT again and then reports a conflict with
-itself, and does not send a POST again at all. Every write therefore leaves a nonce, and whatever was not answered with
-a clear yes is read back by it.
+A lost reply leaves open whether a write took effect. The library repeats a PUT and then reports a conflict with
+itself. It does not repeat a POST. So every write leaves a nonce, and a write without a clear yes is read back by it.
 """
 
 import json
@@ -36,11 +35,11 @@ from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 
-#: Azure takes 4 MiB; the multipart frame around each row is not counted by `entity_size`.
+#: Azure takes 4 MiB, but `entity_size` does not count the multipart frame around each row.
 MOST_TRANSACTION_BYTES: Final = 3 * 1024 * 1024
-#: Rows this far apart are asked for separately: a page holds a thousand rows.
-_FAR_APART: Final = 1000
-#: Refusals by a condition of our own; anything else leaves open what happened.
+#: Rows of a page. A gap between two chunks that exceeds it starts another query.
+_PAGE: Final = 1000
+#: Refusals by our own condition. Any other error leaves open whether the write took effect.
 LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})
 TransactionOperationType: TypeAlias = tuple[str, Entity] | tuple[str, Entity, dict[str, Any]]
 
@@ -56,7 +55,7 @@ class TableLedger:
         self._jobs, self._index, self._new_nonce = jobs, index, new_nonce
 
     def insert(self, job: Job) -> tuple[Job, bool]:
-        """Insert a new job, or return the one that has this id; either is in the list of jobs afterwards."""
+        """Insert a job, or return the job that already has this id. Either is in the list of jobs afterwards."""
         mine = job.stamp(self._new_nonce())
         with expecting_an_answer(f"insert job {job.job!r}"):
             try:
@@ -67,7 +66,7 @@ class TableLedger:
                 if found is None:
                     raise
                 stored, is_new = found, found.nonce == mine.nonce
-            # By the stored time: whoever inserts the same job again after a crash writes the same line.
+            # By the stored time: the next delivery after a crash writes the same row.
             self._index.upsert_entity(index_entity(stored), mode=UpdateMode.REPLACE)
         return stored, is_new
 
@@ -81,19 +80,21 @@ class TableLedger:
         return job_of(entity, str(entity.metadata["etag"]))
 
     def rows(self, job: str) -> Iterator[ChunkRow]:
-        """Yield the job's chunk rows by number, a page at a time."""
-        return self._query(job, CHUNK_PREFIX, CHUNK_PREFIX + "~")
+        """Yield the job's chunk rows in the order of their numbers, a page at a time."""
+        return self._read_rows(job, CHUNK_PREFIX, CHUNK_PREFIX + "~")
 
     def rows_of(self, job: str, chunks: Collection[int]) -> Mapping[int, ChunkRow]:
-        """Return the rows that exist of these chunks."""
+        """Return the rows of these chunks that exist, by number."""
         wanted = set(chunks)
         found = (
-            row for low, high in _runs(sorted(wanted)) for row in self._query(job, chunk_key(low), chunk_key(high))
+            row
+            for low, high in _split_at_gaps(sorted(wanted))
+            for row in self._read_rows(job, chunk_key(low), chunk_key(high))
         )
         return {row.chunk: row for row in found if row.chunk in wanted}
 
     def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
-        """Write the job, rows and messages in one entity-group transaction, or nothing of them."""
+        """Write the job, rows and messages in one entity-group transaction: all or nothing."""
         mine = job.stamp(self._new_nonce())
         stamped = [replace(row, nonce=mine.nonce) for row in rows]
         operations = _operations(mine, stamped, messages)
@@ -101,16 +102,16 @@ class TableLedger:
             try:
                 written = self._jobs.submit_transaction(operations)
             except AzureError as error:
-                return self._proven(mine, stamped, error)
+                return self._prove_write(mine, stamped, error)
         return replace(mine, etag=written[0]["etag"])
 
     def unsent(self, owner: str) -> list[OutgoingMessage]:
-        """Return the messages of the job that were not forgotten, by name."""
+        """Return the job's messages that are still stored, in the order of their names."""
         with expecting_an_answer(f"read the events of job {owner!r}"):
-            return [_message_of(entity) for entity in self._between(owner, EVENT_PREFIX, EVENT_PREFIX + "~")]
+            return [_message_of(entity) for entity in self._list_between(owner, EVENT_PREFIX, EVENT_PREFIX + "~")]
 
     def forget(self, owner: str, sent: Sequence[OutgoingMessage]) -> None:
-        """Delete messages that were sent; one that is gone already is no error."""
+        """Delete messages that were sent. A message that is gone already is no error."""
         for message in sent:
             with expecting_an_answer(f"forget event {message.name!r} of job {owner!r}"):
                 self._jobs.delete_entity(owner, EVENT_PREFIX + message.name)
@@ -123,26 +124,26 @@ class TableLedger:
                 try:
                     self._jobs.submit_transaction([("delete", entity) for entity in entities])
                 except TableTransactionError as refusal:
-                    # Two sweeps at once: the other has removed some of these; what is left is read anew.
+                    # Two sweeps at once: the other removed some of these. The rest is read again.
                     if error_code(refusal) != "ResourceNotFound":
                         raise
 
     def newest(self, limit: int) -> list[Listed]:
-        """Return the jobs accepted last, the newest first."""
+        """Return the latest jobs, the newest first."""
         with expecting_an_answer("list the jobs"):
-            found = self._index.list_entities(results_per_page=min(limit, 1000))
+            found = self._index.list_entities(results_per_page=min(limit, _PAGE))
             return [to_listed(entity) for entity, _ in zip(found, range(limit), strict=False)]
 
     def _first_keys(self, job: str) -> list[str]:
-        found = self._between(job, CHUNK_PREFIX, CHUNK_PREFIX + "~", page=MOST_ROWS, select=["RowKey"])
+        found = self._list_between(job, CHUNK_PREFIX, CHUNK_PREFIX + "~", page=MOST_ROWS, select=["RowKey"])
         return [entity["RowKey"] for entity, _ in zip(found, range(MOST_ROWS), strict=False)]
 
-    def _query(self, job: str, low: str, high: str) -> Iterator[ChunkRow]:
+    def _read_rows(self, job: str, low: str, high: str) -> Iterator[ChunkRow]:
         with expecting_an_answer(f"read the chunks of job {job!r}"):
-            for entity in self._between(job, low, high):
+            for entity in self._list_between(job, low, high):
                 yield row_of_entity(entity, str(entity.metadata["etag"]))
 
-    def _between(self, job: str, low: str, high: str, page: int = 1000, select: list[str] | None = None) -> Any:
+    def _list_between(self, job: str, low: str, high: str, page: int = _PAGE, select: list[str] | None = None) -> Any:
         return self._jobs.query_entities(
             "PartitionKey eq @job and RowKey ge @low and RowKey le @high",
             parameters={"job": job, "low": low, "high": high},
@@ -150,17 +151,17 @@ class TableLedger:
             select=select,
         )
 
-    def _proven(self, mine: Job, rows: Sequence[ChunkRow], error: AzureError) -> Job | None:
-        """Return the job if its write took effect although the answer was no yes."""
+    def _prove_write(self, mine: Job, rows: Sequence[ChunkRow], error: AzureError) -> Job | None:
+        """Return the job if its write took effect although the answer was not a yes, or None after a lost race."""
         found = self.read(mine.job)
         if found is not None and found.nonce == mine.nonce:
             return found
         if rows and self._is_mine(mine, rows[0]):
-            # Written, and by now the job was written again by somebody else: the totals hold these rows.
+            # Written, and another writer has changed the job since: its totals include these rows.
             return replace(mine, etag="")
         if error_code(error) in LOST_RACE:
             return None
-        # Not written so far. Should it still be on its way, the ETag decides between it and the caller's next try.
+        # Not written so far. If the write is still on its way, the ETag decides between it and the caller's retry.
         raise error
 
     def _is_mine(self, mine: Job, row: ChunkRow) -> bool:
@@ -171,7 +172,7 @@ class TableLedger:
 def _operations(
     job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]
 ) -> list[TransactionOperationType]:
-    """Return the transaction, the job first; raises RowTooLargeError where Azure would refuse it."""
+    """Build the transaction, the job first, or raise RowTooLargeError if Azure would refuse it."""
     own: TransactionOperationType = ("update", job_entity(job), _is_unchanged(job.etag))
     entities = [(row_entity(row), row.etag) for row in rows]
     entities += [(_message_entity(job.job, message), "") for message in messages]
@@ -188,13 +189,13 @@ def _operations(
 
 
 def _is_unchanged(etag: str) -> dict[str, Any]:
-    """Return the options by which a row is replaced as a whole, only in the version that was read."""
+    """Return the options that replace a whole row, only in the version that was read."""
     return {"mode": UpdateMode.REPLACE, "etag": etag, "match_condition": MatchConditions.IfNotModified}
 
 
 def _message_entity(job: str, message: OutgoingMessage) -> Entity:
     row = {"PartitionKey": job, "RowKey": EVENT_PREFIX + message.name, "body": message.body.decode()}
-    # Columns for the rest only where it is given: the end of a job is its name and its body.
+    # A column only where a value is given: the event about the end of a job is just a name and a body.
     given = {
         "destination": None if message.destination == JOB_EVENTS else str(message.destination),
         "properties": json.dumps(dict(message.properties)) if message.properties else None,
@@ -215,16 +216,16 @@ def _message_of(row: Entity) -> OutgoingMessage:
     )
 
 
-def _runs(chunks: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _split_at_gaps(chunks: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield ranges of numbers without wide gaps, so that few pages hold them all."""
     start = 0
     for n, chunk in enumerate(chunks):
-        if n + 1 == len(chunks) or chunks[n + 1] - chunk > _FAR_APART:
+        if n + 1 == len(chunks) or chunks[n + 1] - chunk > _PAGE:
             yield chunks[start], chunk
             start = n + 1
 
 
 def error_code(error: AzureError) -> str:
-    """Return the service's own name for a refusal; the library sets it without declaring it."""
+    """Return the service's own code of a refusal, which the library sets without declaring it."""
     code = getattr(error, "error_code", None) or type(error).__name__
     return str(getattr(code, "value", code))

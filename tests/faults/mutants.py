@@ -57,7 +57,7 @@ MUTANTS = {
     ),
     "a write whose reply was lost is made again on what is read then": Mutant(
         TableLedger,
-        "_proven",
+        "_prove_write",
         lambda *_: None,
         SETTLE,
         "reset_after",

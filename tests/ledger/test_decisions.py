@@ -115,7 +115,7 @@ def test_a_job_that_met_an_open_gate_may_start_whatever_closes_afterwards():
 
 def test_no_dispatch_is_noted_of_a_job_that_may_not_start():
     """Whoever would put its chunks all the same cannot write that it did."""
-    with pytest.raises(JobStateError, match="nobody let it pass its gate"):
+    with pytest.raises(JobStateError, match="has not passed its gate"):
         advance_cursor(note_gate_passed(gated(), CLOSED), 1, at(1))
 
 

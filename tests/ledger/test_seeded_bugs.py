@@ -81,7 +81,7 @@ def added_again_after_a_lost_reply(patch):
         return settle(job, {}, [one.result for one in group.arrived], self._clock.now())
 
     patch.setattr(table_ledger, "_operations", over)
-    patch.setattr(table_ledger.TableLedger, "_proven", lambda self, mine, rows, error: None)
+    patch.setattr(table_ledger.TableLedger, "_prove_write", lambda self, mine, rows, error: None)
     patch.setattr(Settler, "_decide", without_looking)
 
 
@@ -186,9 +186,9 @@ def replay_after_the_end(world):
 
 def revision_kept(patch):
     """A replay after the last chunk finishes the same revision again."""
-    moved = settlement._skip_stale
+    moved = settlement._advance_state
     patch.setattr(
-        settlement, "_skip_stale", lambda before, *rest: replace(moved(before, *rest), revision=before.revision)
+        settlement, "_advance_state", lambda before, *rest: replace(moved(before, *rest), revision=before.revision)
     )
 
 
