@@ -1,7 +1,13 @@
 """Taking work off the queues: a listener that follows their depth, and permits that start it.
 
-Reading order: `work_queue` (receive, depth), `task` (one loop), `listener` (as many tasks as depth calls for), `permits`
-(slots of the fleet), `notifier` (permits for a put), `drain` (the tasks that a permit starts).
+Reading order:
+
+- `work_queue`: receive messages and read the depth.
+- `task`: the loop of one dequeue task.
+- `listener`: as many tasks as the depth calls for.
+- `permits`: the slots of the fleet.
+- `notifier`: permits for a put.
+- `drain`: the tasks that a permit starts.
 """
 
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain

@@ -1,10 +1,11 @@
-"""What a permit starts on one instance: the tasks of its slot, until the queues are empty or the time is up.
+"""Runs the tasks of a permit's slot on one instance, until the queues are empty or the time is up.
 
-    lease the slot; one task receives; if there is work the others start; at an empty receive all end; release the slot
+    lease the slot -> one task receives -> if it finds work, the others start -> at an empty receive all end
+    -> release the slot
 
-Whoever puts messages looks which slots are held and wakes only the others. A message that is put after the last receive
-of a drain and before the release of its slot would wake nobody, so slot 0, the first that anybody wakes, looks once more
-after its release.
+The sender of a put lists the held slots and sends permits only for the others. A message may be put after the last
+receive of a drain and before the release of its slot. That message would wake no instance. So the drain of slot 0, the
+first slot that any sender wakes, peeks into the queues once more after its release.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,33 +24,33 @@ from shared.messages import Delivery, Permit, decode_permit
 from shared.signals import SendPermits
 from shared.telemetry import describe_error, events, tell
 
-#: Seconds until a drain receives no more: it has handed over within four minutes of its start, while the bus still
-#: keeps the permit's lock for it (five) and the host lets it run (ten).
+#: Seconds after which a drain receives no more. So it hands over within four minutes of its start. The bus keeps the
+#: lock of its permit for five minutes, and the host lets it run for ten.
 PATIENCE: Final = 220.0
-#: Seconds for which a drain goes by the depth that it knows.
+#: Seconds between two reads of the depth in a drain.
 DEPTH_EVERY: Final = 10.0
 
 
 class Drained(StrEnum):
-    """How a drain ended."""
+    """The outcome of a drain."""
 
-    #: It found the queues empty, or its slot may run nothing any more.
+    #: It found the queues empty, or no task of its slot may run any more.
     GAVE_UP = "gave up"
-    #: The time was up: another permit for the same slot was sent.
+    #: The time was up. It sent another permit for the same slot.
     HANDED_OVER = "handed over"
-    #: Somebody else runs this slot.
+    #: Another instance runs this slot.
     TAKEN = "taken"
     #: No task of this slot may run now.
     BEYOND_CAP = "beyond the cap"
-    #: What came is no permit.
+    #: The message was not a permit.
     REFUSED = "refused"
-    #: Storage did not answer; the tick sends another permit.
+    #: Storage did not answer. The tick sends another permit.
     UNANSWERED = "unanswered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """What draining needs; one for each process."""
+    """Runs drains. There is one per process."""
 
     sources: Sequence[WorkSource]
     handle: Callable[[Delivery], object]
@@ -57,13 +58,13 @@ class Drain:
     slots: Slots
     send: SendPermits
     clock: Clock
-    #: Called when a task has found work, before it begins: what the cap goes by may be old.
+    #: Called when a task has found work, before it begins: the decision behind the cap may be old.
     look: Callable[[], object] = lambda: None
     patience: float = PATIENCE
     visibility: int = 30
 
     def on_signal(self, body: bytes) -> Drained:
-        """Follow one signal; never raises: a permit that fails would be tried again at once, ten times."""
+        """Follow one permit. Never raises: the bus would redeliver a failed permit at once, ten times."""
         permit = decode_permit(body)
         if permit is None:
             tell(events.PERMIT_REFUSED, bytes=len(body))
@@ -77,7 +78,7 @@ class Drain:
         return drained
 
     def run(self, permit: Permit) -> Drained:
-        """Run the tasks of the permit's slot as long as there is work."""
+        """Run the tasks of the permit's slot while there is work."""
         until = self.clock.monotonic() + self.patience
         while True:
             drained = self._drain(permit, until)
@@ -92,10 +93,10 @@ class Drain:
             return Drained.TAKEN
         depth = self._work(permit, lease, until)
         if not lease.is_held:
-            # Not ours to release any more, and whoever has it needs no permit.
+            # The lease may belong to another instance by now. That one needs no permit.
             return Drained.GAVE_UP
         is_late = self.clock.monotonic() >= until
-        # Released before it is handed over, or the next holder would find it taken.
+        # Release before the permit goes out, or its receiver would find the slot taken.
         lease.release()
         if not is_late:
             return Drained.GAVE_UP
@@ -103,7 +104,7 @@ class Drain:
         return Drained.HANDED_OVER
 
     def _work(self, permit: Permit, lease: SlotLease, until: float) -> int:
-        """Run the tasks to their end and return the depth that they know of."""
+        """Run the tasks to their end. Return the depth that they know last."""
         listening = Listening(
             rule=lambda depth: self.fleet.tasks if depth else 0,
             cap=lambda: self.fleet.allowance(permit.slot) if lease.is_held else 0,
@@ -120,7 +121,7 @@ class Drain:
         with Renewals(self.clock) as renewals, renewals.keep_leased(lease):
             with QueueListener(self.sources, self.handle, listening, clock=self.clock) as listener:
                 listener.subscribe(Telling())
-                # One looks first: a permit that comes for nothing costs one empty receive, not one a task.
+                # One task receives first: a needless permit costs one empty receive, not one per task.
                 listener.start(1)
                 listener.wait()
             return listener.query_state().depth

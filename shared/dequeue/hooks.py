@@ -1,12 +1,11 @@
-"""How a listener behaves: its numbers, its rule, and its hooks.
+"""The behaviour of a listener: its numbers, its rule, and its hooks.
 
-How long a task waits before it asks an empty queue again: random and exponential, so that tasks come apart.
-
-How many messages one receive asks for: its share of what waits, and never more than its task can run in time.
-
-Whoever subscribed to a listener.
-
-Writes down what goes wrong with messages while a listener runs; a host does that for its own triggers only.
+- `BackOff`: the pause before an empty queue is polled again. It is random and exponential, so that tasks drift apart.
+- `receive_size`: the messages of one receive: a share of the depth, and no more than the task can run in time.
+- `Observers`: the subscribers of a listener.
+- `Telling`: a subscriber that logs failures of messages, which a host logs for its own triggers only.
+- `pull`, `push`: the answers to an empty queue.
+- `Listening`: all of it together.
 """
 
 import math
@@ -20,7 +19,7 @@ from typing import Final, Protocol, TypeAlias
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, place, tell
 
-#: Doubling further passes any interval; it only keeps the power finite.
+#: More doublings pass any interval. The bound only keeps the power finite.
 _MOST_DOUBLINGS: Final = 40
 #: How far the random step may be from the given one.
 _LOWEST, _HIGHEST = 0.8, 1.2
@@ -36,29 +35,29 @@ class BackOff:
 
     def __post_init__(self) -> None:
         if not (0 <= self.shortest <= self.longest and self.longest > 0 and self.step > 0):
-            raise ValueError(f"{self} makes no sense: expected 0 <= shortest <= longest, longest > 0 and step > 0")
+            raise ValueError(f"{self} is invalid: expected 0 <= shortest <= longest, longest > 0 and step > 0")
 
     def delay(self, empties: int, uniform: Callable[[float, float], float]) -> float:
-        """Return the wait after so many empty receives in a row; `uniform` is the caller's random number in a range."""
+        """Return the wait after so many empty receives in a row. `uniform` draws a random number in a range."""
         doubled = 2.0 ** min(empties, _MOST_DOUBLINGS) - 1.0
         return min(self.longest, self.shortest + doubled * uniform(self.step * _LOWEST, self.step * _HIGHEST))
 
     def is_longest(self, delay: float) -> bool:
-        """Whether a task that waits so long has been idle for as long as it may be."""
+        """Return True if a task that waits so long has been idle for as long as it may be."""
         return delay >= self.longest
 
 
-#: What one receive of Queue Storage may ask for.
+#: The most messages that Queue Storage hands out to one receive.
 MOST_MESSAGES: Final = 32
-#: The weight of the newest measurement: the pace follows a change within a few messages.
+#: The weight of the newest measurement: the average follows a change within a few messages.
 _NEWEST: Final = 0.2
 
 
 def receive_size(depth: int, tasks: int, *, pace: float | None, seconds: float) -> int:
-    """Return clamp(ceil(depth / tasks), 1, 32), less where a task at this pace would not be through within `seconds`.
+    """Return clamp(ceil(depth / tasks), 1, 32), or fewer if the task could not run that many within `seconds`.
 
-    A task runs its messages one after the other, and what it cannot begin in time is hidden from the others for
-    nothing. `pace` is seconds a message, None while nothing is known.
+    A task runs its messages one after the other. A message that it cannot begin in time is hidden from the other tasks
+    in vain. `pace` is in seconds per message, None before the first measurement.
     """
     share = math.ceil(depth / max(tasks, 1))
     in_time = MOST_MESSAGES if not pace else int(max(seconds, 0.0) / pace)
@@ -66,7 +65,7 @@ def receive_size(depth: int, tasks: int, *, pace: float | None, seconds: float) 
 
 
 class HandlingTime:
-    """Seconds a message takes here, smoothed; shared by all tasks of a process."""
+    """The smoothed seconds that this process needs per message, shared by all its tasks."""
 
     def __init__(self) -> None:
         self._seconds: float | None = None
@@ -74,7 +73,7 @@ class HandlingTime:
 
     @property
     def seconds(self) -> float | None:
-        """The pace; None before the first message."""
+        """The smoothed seconds per message, None before the first."""
         return self._seconds
 
     def note(self, seconds: float) -> None:
@@ -85,68 +84,68 @@ class HandlingTime:
 
 
 class ListenerObserver(Protocol):
-    """Hears what a listener does; what it raises is logged and changes nothing."""
+    """A subscriber of a listener. An error that it raises is logged and changes nothing."""
 
     def on_next(self, delivery: Delivery, /) -> None:
-        """Hear of a message that was handled."""
+        """Note that a message was handled."""
         ...
 
     def on_error(self, error: BaseException, delivery: Delivery | None, /) -> None:
-        """Hear of a message whose handler failed, or, without one, of a queue that did not answer."""
+        """Note that the handler of a message failed, or, without a message, that a queue did not answer."""
         ...
 
     def on_completed(self) -> None:
-        """Hear that a task ended."""
+        """Note that a task ended."""
         ...
 
 
 class Observers:
-    """Tells all of them; one that fails is logged and keeps neither the others nor the work from going on."""
+    """Notifies every subscriber. A failure of one is logged and stops neither the others nor the work."""
 
     def __init__(self) -> None:
         self._observers: list[ListenerObserver] = []
         self._lock = Lock()
 
     def subscribe(self, observer: ListenerObserver) -> Callable[[], None]:
-        """Tell this one too from now on; returns what ends it."""
+        """Notify this observer too from now on. Return the function that ends its subscription."""
         with self._lock:
             self._observers.append(observer)
         return lambda: self._unsubscribe(observer)
 
     def on_next(self, delivery: Delivery) -> None:
-        """Tell of a message that was handled."""
-        self._tell(lambda one: one.on_next(delivery))
+        """Report that a message was handled."""
+        self._notify(lambda observer: observer.on_next(delivery))
 
     def on_error(self, error: BaseException, delivery: Delivery | None = None) -> None:
-        """Tell of a message whose handler failed, or, without one, of a queue that did not answer."""
-        self._tell(lambda one: one.on_error(error, delivery))
+        """Report that the handler of a message failed, or, without a message, that a queue did not answer."""
+        self._notify(lambda observer: observer.on_error(error, delivery))
 
     def on_completed(self) -> None:
-        """Tell that a task ended."""
-        self._tell(lambda one: one.on_completed())
+        """Report that a task ended."""
+        self._notify(lambda observer: observer.on_completed())
 
     def _unsubscribe(self, observer: ListenerObserver) -> None:
         with self._lock:
-            self._observers = [one for one in self._observers if one is not observer]
+            self._observers = [other for other in self._observers if other is not observer]
 
-    def _tell(self, call: Callable[[ListenerObserver], None]) -> None:
+    def _notify(self, call: Callable[[ListenerObserver], None]) -> None:
         with self._lock:
             observers = list(self._observers)
-        for one in observers:
+        for observer in observers:
             try:
-                call(one)
-            except Exception as error:  # noqa: BLE001 - it is somebody else's code
+                call(observer)
+            except Exception as error:  # noqa: BLE001 - an observer is the caller's code
                 tell(events.LISTENER_OBSERVER_FAILED, error=describe_error(error), at=place(error))
 
 
 class Telling:
-    """An observer that tells in events."""
+    """An observer that logs failures as events."""
 
     def on_next(self, delivery: Delivery, /) -> None:
-        """Tell nothing: what came of the message is told where it was worked on."""
+        """Log nothing: the handler logs its own outcome."""
 
     def on_error(self, error: BaseException, delivery: Delivery | None, /) -> None:
-        """Tell of a message that is tried again, or of a queue that did not answer."""
+        """Log that a message is redelivered, or that a queue did not answer."""
         if delivery is None:
             tell(events.RECEIVE_FAILED, error=describe_error(error))
             return
@@ -160,7 +159,7 @@ class Telling:
         )
 
     def on_completed(self) -> None:
-        """Tell nothing: tasks come and go."""
+        """Log nothing: tasks come and go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +170,15 @@ class Rest:
     stop: bool
 
 
-#: Asked with the number of times in a row that a task found nothing.
+#: Called with the number of empty receives in a row.
 OnQueueEmpty: TypeAlias = Callable[[int], Rest]
 
 
 def pull(backoff: BackOff, uniform: Callable[[float, float], float] = random.uniform) -> OnQueueEmpty:
-    """Return the hook of a worker that polls: rest longer each time, and end at the longest, unless it is the last."""
+    """Build the hook of a worker that polls: rest longer each time, and end at the longest rest.
+
+    The listener keeps its `least` tasks even then.
+    """
 
     def rest(empties: int) -> Rest:
         delay = backoff.delay(empties, uniform)
@@ -186,7 +188,7 @@ def pull(backoff: BackOff, uniform: Callable[[float, float], float] = random.uni
 
 
 def push(_empties: int) -> Rest:
-    """Return the answer where a signal starts the tasks: end at the first empty receive."""
+    """Answer for tasks that a signal starts: end at the first empty receive."""
     return Rest(0.0, stop=True)
 
 
@@ -200,47 +202,51 @@ def _no_cap() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """How a listener behaves; rule and cap count tasks over all processes."""
+    """The behaviour of a listener. Its rule and its cap count tasks over all processes."""
 
     #: Tasks that a depth calls for.
     rule: Callable[[int], int]
     #: Tasks that may run now.
     cap: Callable[[], int] = _no_cap
-    #: Processes that listen to the same queues; more of them than the cap allows tasks are more than the cap.
+    #: Processes that listen to the same queues. With more processes than the cap has tasks, the cap is exceeded,
+    #: because each keeps its `least`.
     processes: int = 1
     #: Tasks that stay when the queues are empty: 1 to poll, 0 where a signal starts them.
     least: int = 1
     #: Called when a task found nothing in any queue.
     on_queue_empty: OnQueueEmpty = field(default_factory=lambda: pull(BackOff()))
-    #: Called when a task that had found nothing, or that has just begun, finds work.
+    #: Called when a task finds work at its first receive or after a rest.
     on_work_detected: Callable[[], object] = _nothing
-    #: Seconds for which a sample of the depth is good.
+    #: Seconds between two samples of the depth.
     depth_every: float = 5.0
-    #: The depth that is known from elsewhere at the beginning.
+    #: The depth at the beginning if the caller knows it: saves the first sample.
     first_depth: int | None = None
-    #: Tasks over all processes among which the depth is shared out; None: as many as run here, times the processes.
+    #: Tasks over all processes that share the depth. None: the tasks that run here, times the processes.
     fleet: int | None = None
     #: The number of the queue to begin with.
     first_queue: int = 0
-    #: Seconds for which a received message is hidden, and a failed one before it is tried again.
+    #: Seconds for which a received message is hidden, and after which a failed one is redelivered.
     visibility: int = 30
     #: No receive from this moment on, in the clock's monotonic seconds.
     until: float = inf
-    #: After a receive that failed.
+    #: The pauses after receives that failed.
     backoff: BackOff = field(default_factory=BackOff)
 
     def __post_init__(self) -> None:
         if self.processes < 1 or self.least < 0 or self.visibility < 2:
-            raise ValueError(f"{self} makes no sense: expected processes >= 1, least >= 0, visibility >= 2")
+            raise ValueError(f"{self} is invalid: expected processes >= 1, least >= 0, visibility >= 2")
 
     def most(self) -> int:
         """Return how many tasks this process may run now: its part of the cap, rounded down."""
         return max(self.least, self.cap() // self.processes)
 
     def count_wanted(self, depth: int) -> int:
-        """Return how many tasks of this process a depth calls for: its part, rounded up, no more than messages."""
+        """Return how many tasks of this process a depth calls for: its part of the rule, rounded up.
+
+        The rule counts for at most one task per message. The process runs at most its part of the cap.
+        """
         return min(-(-min(self.rule(depth), depth) // self.processes), self.most())
 
     def sharing(self, active: int) -> int:
-        """Return among how many tasks the depth is shared out."""
+        """Return how many tasks share the depth."""
         return self.fleet or active * self.processes

@@ -1,7 +1,7 @@
 """A listener that runs as many dequeue tasks as the depth of its queues calls for.
 
-Pull: one task stays, polls ever less often, and grows to the rule when it finds work (1, rule, 1). Push: a signal
-starts the first task, and all end when the queues are empty (0, rule, 0).
+- Pull: one task stays and polls ever less often. When it finds work, tasks grow to the rule (1, rule, 1).
+- Push: a signal starts the first task, and all end when the queues are empty (0, rule, 0).
 """
 
 import random
@@ -22,19 +22,19 @@ from shared.telemetry import describe_error, events, place, tell
 
 @dataclass(frozen=True, slots=True)
 class ListenerState:
-    """How a listener stands now; asking for it costs nothing."""
+    """The depth and the tasks of a listener now. Reading it makes no request."""
 
-    #: As it was sampled last.
+    #: The last sample.
     depth: int
     active: int
-    #: The most that were active at a time.
+    #: The most tasks that were active at a time.
     peak: int
 
 
 class QueueListener:
-    """Listens while it is entered; `handle` is called for each message, which is done when it returns.
+    """Listens while it is entered. It calls `handle` for each message and deletes the message when that returns.
 
-    A handler that raises gets its message again after a while; whether it ever gives up is up to the handler.
+    If the handler raises, the message is redelivered after a while. Only the handler decides when to give up.
     """
 
     def __init__(
@@ -49,14 +49,17 @@ class QueueListener:
         clock, stopping = clock or SystemClock(), Event()
         self._crew = Crew(
             listening=listening,
-            sources={one.name: one for one in sources},
+            sources={source.name: source for source in sources},
             handle=handle,
             clock=clock,
             partitions=Partitions(
-                [one.name for one in sources], first=listening.first_queue, ends=listening.on_queue_empty is push
+                [source.name for source in sources], first=listening.first_queue, ends=listening.on_queue_empty is push
             ),
             depth=DepthSample(
-                lambda: sum(one.depth() for one in sources), clock, listening.depth_every, first=listening.first_depth
+                lambda: sum(source.depth() for source in sources),
+                clock,
+                listening.depth_every,
+                first=listening.first_depth,
             ),
             observers=Observers(),
             renewals=Renewals(clock),
@@ -71,25 +74,25 @@ class QueueListener:
         self._threads: list[Thread] = []
 
     def start(self, tasks: int) -> int:
-        """Have at least so many tasks, or as many as may run now; returns how many were started for it."""
+        """Grow to so many tasks, or to as many as may run now. Return how many were started."""
         count, listening = self._crew.count, self._crew.listening
         missing = count.grow_to(min(tasks, listening.most()))
         for number in range(missing):
             try:
                 self._start_one()
             except RuntimeError:
-                # The system has no thread left: those that were counted and do not run leave the count.
+                # The system has no thread left: tasks that were counted but do not run leave the count.
                 for _ in range(missing - number):
                     count.leave(0)
                 raise
         return missing
 
     def query_state(self) -> ListenerState:
-        """Return how it stands now; no request is made."""
+        """Return the depth and the tasks now. Makes no request."""
         return ListenerState(self._crew.depth.last, self._crew.count.active, self._peak)
 
     def subscribe(self, observer: ListenerObserver) -> Callable[[], None]:
-        """Tell the observer what happens from now on; returns what ends the subscription."""
+        """Notify the observer from now on. Return the function that ends the subscription."""
         return self._crew.observers.subscribe(observer)
 
     def wait(self) -> None:
@@ -98,7 +101,7 @@ class QueueListener:
             threads[0].join()
 
     def stop(self) -> None:
-        """End every task after the message that it handles; what was received and not begun is given back."""
+        """End every task after the message that it handles. Messages received but not begun are given back."""
         self._crew.stopping.set()
         self.wait()
 
@@ -121,12 +124,13 @@ class QueueListener:
             return list(self._threads)
 
     def _main(self) -> None:
-        while not self._ran_to_its_end():
-            # It is still counted: a new task takes the place of the one that failed, or nobody might be left.
+        while not self._try_run():
+            # The thread is still counted: without a new task in place of the failed one, none might be left.
             self._crew.pause(self._crew.listening.backoff.longest)
         self._crew.observers.on_completed()
 
-    def _ran_to_its_end(self) -> bool:
+    def _try_run(self) -> bool:
+        """Run a task to its end. Return False if it failed."""
         try:
             DequeueTask(self._crew).run()
         except BaseException as error:  # noqa: BLE001 - a workload may end its thread in any way

@@ -1,11 +1,12 @@
-"""Wakes somebody for what is put on the work queues, by one of the policies.
+"""Sends permits for messages that are put on the work queues, by one of four policies.
 
-Whom a put on the work queues wakes: the policies, pure.
+- `each`: one permit per message.
+- `first`: permits if the queues were empty before the put.
+- `depth`: permits if the put crosses a step of the rule.
+- `burst`: permits for all messages of a batch of puts, once per batch.
 
-`each`: a permit for each message. `first`: permits when the queues were empty before. `depth`: when the put crosses a
-step of the rule. `burst`: permits for what is being put, once for each batch of puts.
-
-What the tick does for push: permits for the slots that nobody runs although there is work.
+`choose_slots` decides by the policy and makes no request. `TopUp` is the tick's part in push mode: it sends permits for
+unleased slots while the queues hold work.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from shared.telemetry import describe_error, events, tell
 
 
 class Notify(StrEnum):
-    """When permits are sent."""
+    """The policy by which permits are sent."""
 
     EACH = "each"
     FIRST = "first"
@@ -30,31 +31,34 @@ class Notify(StrEnum):
 
     @property
     def looks_at_depth(self) -> bool:
-        """Whether it asks for the depth before a put, which is a request for each queue."""
+        """True if it reads the depth before a put, which takes one request per queue."""
         return self in {Notify.FIRST, Notify.DEPTH}
 
 
 class When(StrEnum):
-    """On which side of the put."""
+    """The moment of the permits: before or after the put."""
 
-    #: An instance starts while the messages are put; a permit that is faster finds nothing, and is lost.
+    #: An instance starts while the messages are put. A permit that is faster than the put finds no work and is lost.
     BEFORE = "before"
     AFTER = "after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """A put of messages, as far as it is known."""
+    """A put of messages, as its sender knows it."""
 
     messages: int
     #: These, and those that follow in the same dispatch.
     coming: int
-    #: The depth before; None where the policy does not look.
+    #: The depth before. None if the policy does not read it, or if it could not be read.
     before: int | None = None
 
 
 def choose_slots(policy: Notify, put: Put, wanted: Callable[[int], int]) -> int:
-    """Return the depth that permits are sent for; 0: none are. `wanted` says how many tasks a depth calls for."""
+    """Return the depth for which permits are sent, 0 for no permits. `wanted` counts the tasks that a depth calls for.
+
+    Makes no request.
+    """
     before = put.before or 0
     if policy is Notify.FIRST:
         return 0 if before else put.coming
@@ -65,7 +69,7 @@ def choose_slots(policy: Notify, put: Put, wanted: Callable[[int], int]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notifier:
-    """Sends permits around a put; nothing that goes wrong with them keeps the put from being made."""
+    """Sends permits around a put. A failure to send them does not stop the put."""
 
     policy: Notify
     when: When
@@ -79,20 +83,20 @@ class Notifier:
         """Enter around a put of so many messages, the first of `coming` in the same dispatch."""
         put = Put(messages=messages, coming=coming, before=self._before())
         if self.when is When.BEFORE:
-            self._tell(put)
+            self._try_send(put)
         yield
         if self.when is When.AFTER:
-            self._tell(put)
+            self._try_send(put)
 
     def _before(self) -> int | None:
         if not self.policy.looks_at_depth:
             return None
-        # Not known is as good as empty: somebody is woken rather than nobody.
+        # An unknown depth counts as empty: a needless permit is better than a missing one.
         with suppress(StorageUnavailableError):
             return self.depth()
         return None
 
-    def _tell(self, put: Put) -> None:
+    def _try_send(self, put: Put) -> None:
         try:
             self.send(self._permits(put))
         except StorageUnavailableError as error:
@@ -103,7 +107,8 @@ class Notifier:
         slots, tasks = self.fleet.slots(depth), self.fleet.count_wanted(depth)
         if not slots:
             return []
-        # A receive asks for its share of what is there: what is still coming would let the first tasks take all of it.
+        # A receive takes its share of this depth. With the messages still to come counted in, the first tasks would
+        # take all messages that are there.
         here = min(depth, (put.before or 0) + put.messages)
         if self.policy is Notify.EACH:
             return [Permit(slot=number % slots, depth=here, tasks=tasks) for number in range(put.messages)]
@@ -113,14 +118,17 @@ class Notifier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUp:
-    """Sends the permits that were lost, or were never sent; a permit too many finds its slot taken."""
+    """Sends the permits that were lost or never sent. A surplus permit finds its slot taken."""
 
     slots: Slots
     fleet: SlotPlan
     send: SendPermits
 
     def run(self, depth: int, tasks: int | None = None) -> int:
-        """Send a permit for each slot that is wanted and free; returns how many. `tasks` are those over the fleet."""
+        """Send a permit for each unleased slot that the depth calls for. Return how many were sent.
+
+        With `tasks`, that many tasks over the fleet are wanted, instead of the number that the rule gives.
+        """
         wanted = self.fleet.count_wanted(depth) if tasks is None else max(0, min(tasks, depth))
         slots = -(-wanted // self.fleet.tasks)
         if not slots:

@@ -1,10 +1,8 @@
-"""Who runs the tasks of a slot: whoever holds its lease, and nobody else at the same time.
+"""The slots of the fleet: each is the right to run a few dequeue tasks, held by one instance at a time.
 
-Slots of permits, each the right to run a few tasks. Pure: who may run how many follows from numbers alone.
-
-Slot 0 stands for the first tasks of the fleet, slot 1 for the next ones, and so on; whoever runs the tasks of a slot
-holds its lease. So however many permits there are, doubled, forged or late, no task runs twice at a time, and all
-together are never more than the cap.
+Slot 0 stands for the first tasks of the fleet, slot 1 for the next ones, and so on. An instance runs the tasks of a
+slot only while it holds the slot's lease. So permits may be doubled, forged or late: no task runs twice at a time, and
+all tasks together never exceed the cap.
 """
 
 from collections.abc import Callable
@@ -20,7 +18,7 @@ from shared.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotPlan:
-    """How many tasks there may be over all instances, and how they are shared out into slots."""
+    """The tasks allowed over all instances, and their division into slots. Makes no request."""
 
     #: Tasks that a depth calls for.
     rule: Callable[[int], int]
@@ -30,24 +28,24 @@ class SlotPlan:
     tasks: int
 
     def count_wanted(self, depth: int) -> int:
-        """Return how many tasks a depth calls for: no more than may run, no more than there are messages."""
+        """Return how many tasks a depth calls for: at most the cap, and at most one per message."""
         return max(0, min(self.rule(depth), self.cap(), depth))
 
     def slots(self, depth: int) -> int:
-        """Return how many slots that takes."""
+        """Return how many slots hold the tasks that a depth calls for."""
         return -(-self.count_wanted(depth) // self.tasks)
 
     def allowance(self, slot: int) -> int:
-        """Return how many tasks of this slot may run now: all slots together have the cap."""
+        """Return how many tasks of this slot may run now: the slots share the cap."""
         return min(max(self.cap() - slot * self.tasks, 0), self.tasks)
 
 
 CONTAINER: Final = "permits"
-#: Seconds until a lease is renewed: a renewal may fail, and another one, before it is given up.
+#: Seconds until a lease is renewed: two renewals may fail before the lease is given up.
 RENEW_AFTER: Final = 20.0
 #: Seconds between two renewals while they fail.
 RENEW_AGAIN_AFTER: Final = 5.0
-#: A holder stops so many seconds before others may have its lease: no receive that it began is still on its way then.
+#: A holder stops this many seconds before its lease can end: by then no receive that it began is still under way.
 MARGIN: Final = 15.0
 
 
@@ -56,20 +54,20 @@ class SlotLease(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether it is certain that nobody else has it."""
+        """True while no other process can hold the lease."""
         ...
 
     @property
     def due(self) -> float:
-        """When it must be renewed, in the clock's monotonic seconds."""
+        """The moment of the next renewal, in the clock's monotonic seconds."""
         ...
 
     def renew(self) -> None:
-        """Have it for as long again; one request."""
+        """Extend the lease by its full length. Makes one request."""
         ...
 
     def release(self) -> None:
-        """Let others have it; one request."""
+        """Free the slot for others. Makes one request."""
         ...
 
 
@@ -77,36 +75,37 @@ class Slots(Protocol):
     """All slots of a fleet."""
 
     def lease(self, slot: int) -> SlotLease | None:
-        """Lease a slot; None when somebody has it. One request, three at the first use of a slot ever."""
+        """Lease a slot, or return None if it is leased. Makes one request, three at the very first use of a slot."""
         ...
 
     def list_held(self) -> frozenset[int]:
-        """Return the slots that somebody has; one request."""
+        """Return the leased slots. Makes one request."""
         ...
 
 
 class BlobSlots:
-    """Slots as leases on blobs: storage alone says when they end, so no clocks have to agree."""
+    """Slots as leases on blobs. Storage alone decides when they end, so no clocks have to agree."""
 
     def __init__(self, container: ContainerClient, clock: Clock) -> None:
         self._container, self._clock = container, clock
 
     def lease(self, slot: int) -> SlotLease | None:
-        """Lease a slot; None when somebody has it."""
-        asked = self._clock.monotonic()
+        """Lease a slot, or return None if it is leased."""
+        # Read before the request: storage counts the lease from some moment after it.
+        requested_at = self._clock.monotonic()
         with expecting_an_answer(f"lease slot {slot} of the dequeue tasks"):
             lease = try_lease(self._container, _name(slot))
-        return None if lease is None else _Lease(lease, self._clock.monotonic, asked)
+        return None if lease is None else _Lease(lease, self._clock.monotonic, requested_at)
 
     def list_held(self) -> frozenset[int]:
-        """Return the slots that somebody has."""
+        """Return the leased slots."""
         with expecting_an_answer("list the slots of the dequeue tasks"):
             leased = [blob.name for blob in self._container.list_blobs() if blob.lease.state == "leased"]
         return frozenset(int(name) for name in leased if name.isdecimal())
 
 
 class _Lease:
-    """A lease that counts as held while it cannot have ended, whatever became of its last renewal."""
+    """A lease that counts as held while it cannot have ended, even if its last renewal had no reply."""
 
     def __init__(self, lease: BlobLease, monotonic: Callable[[], float], since: float) -> None:
         self._lease, self._monotonic = lease, monotonic
@@ -114,21 +113,21 @@ class _Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is certain that nobody else has it."""
+        """True while no other process can hold the lease."""
         return self._monotonic() < self._until
 
     def renew(self) -> None:
-        """Have it for as long again; one that ended meanwhile is not taken up again."""
-        asked = self._monotonic()
-        if asked >= self._until:
+        """Extend the lease by its full length. A lease that ended meanwhile is not taken again."""
+        requested_at = self._monotonic()
+        if requested_at >= self._until:
             self.due = inf
         elif self._lease.renew():
-            self._hold(asked)
+            self._hold(requested_at)
         else:
-            self.due = asked + RENEW_AGAIN_AFTER
+            self.due = requested_at + RENEW_AGAIN_AFTER
 
     def release(self) -> None:
-        """Let others have it."""
+        """Free the slot for others."""
         self._lease.release()
 
     def _hold(self, since: float) -> None:

@@ -1,4 +1,4 @@
-"""Renews whatever is held for longer than half of its time, by one thread for a whole listener."""
+"""Renewals of held messages and leases, each in good time before its end, by one thread per listener."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,25 +9,25 @@ from typing import Final, Protocol, Self
 
 from shared.clock import Clock
 
-#: Between two looks at least: what is due again at once must not keep a processor busy.
+#: Seconds between two rounds at least: a renewal that is due again at once must not keep a processor busy.
 SHORTEST: Final = 0.05
 
 
 class Renewable(Protocol):
-    """Something that is held for a time."""
+    """A message or lease that is held for a time."""
 
     @property
     def due(self) -> float:
-        """When it must be renewed, in the clock's monotonic seconds."""
+        """The moment of the next renewal, in the clock's monotonic seconds."""
         ...
 
     def renew(self) -> None:
-        """Hold it for as long again; never raises."""
+        """Hold it for its full time again. Never raises."""
         ...
 
 
 class Renewals:
-    """What is being held; `look` renews what is due, and a thread of its own looks while it is entered."""
+    """Everything that is kept renewed. While entered, a thread of its own calls `renew_due` in time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -45,18 +45,18 @@ class Renewals:
             self.drop(held)
 
     def keep(self, held: Renewable) -> None:
-        """Begin to renew it."""
+        """Start renewing it."""
         with self._changed:
             self._kept.add(held)
             self._changed.notify()
 
     def drop(self, held: Renewable) -> None:
-        """End renewing it; a renewal under way may still end after this."""
+        """Stop renewing it. A renewal under way may still end after this."""
         with self._changed:
             self._kept.discard(held)
 
-    def look(self) -> None:
-        """Renew what is due."""
+    def renew_due(self) -> None:
+        """Renew everything that is due."""
         now = self._clock.monotonic()
         with self._changed:
             due = [held for held in self._kept if held.due <= now]
@@ -65,7 +65,7 @@ class Renewals:
 
     def _run(self) -> None:
         while not self._is_ended:
-            self.look()
+            self.renew_due()
             self._rest()
 
     def _rest(self) -> None:

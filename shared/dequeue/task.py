@@ -1,9 +1,9 @@
-"""One dequeue task: receive a share of what waits, handle it message by message, end when it is agreed that it may.
+"""One dequeue task: receive a share of the depth, handle it message by message, and end when the count allows it.
 
-How many tasks a process runs, changed by compare-and-set only: no two tasks ever act on the same count.
-
-"Stop if more than one runs", read first and acted upon later, lets two tasks see "two" and leaves none; "start what is
-missing" lets two tasks start it twice. Here whoever acts has changed the count from exactly what it decided upon.
+The number of tasks of a process is changed by compare-and-set only, so no two tasks act on the same count. Suppose
+instead that a task reads the count first and acts later. By "stop if more than one runs", two tasks read "two" and none
+is left. By "start the missing tasks", two tasks start them twice. Here a task acts only after it changed the count from
+exactly the value that it decided upon.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ class Cell(Protocol):
     """A number that several threads share."""
 
     def load(self) -> int:
-        """Return it."""
+        """Return the number."""
         ...
 
     def compare_and_set(self, expected: int, wanted: int) -> bool:
-        """Make it `wanted` if it is still `expected`, and say whether it was."""
+        """Set the number to `wanted` if it is still `expected`. Return whether it was."""
         ...
 
 
@@ -39,11 +39,11 @@ class AtomicCell:
         self._value, self._lock = 0, Lock()
 
     def load(self) -> int:
-        """Return it."""
+        """Return the number."""
         return self._value
 
     def compare_and_set(self, expected: int, wanted: int) -> bool:
-        """Make it `wanted` if it is still `expected`, and say whether it was."""
+        """Set the number to `wanted` if it is still `expected`. Return whether it was."""
         with self._lock:
             if self._value != expected:
                 return False
@@ -52,25 +52,25 @@ class AtomicCell:
 
 
 class TaskCount:
-    """The tasks of one process that run or are about to."""
+    """The number of tasks of one process that run or are about to run."""
 
     def __init__(self, cell: Cell | None = None) -> None:
         self._cell = cell or AtomicCell()
 
     @property
     def active(self) -> int:
-        """How many there are."""
+        """The number of tasks."""
         return self._cell.load()
 
     def grow_to(self, wanted: int) -> int:
-        """Count as many as are missing, and return how many: the caller starts exactly those."""
+        """Count the missing tasks as running, and return how many. The caller starts exactly those."""
         while (active := self._cell.load()) < wanted:
             if self._cell.compare_and_set(active, wanted):
                 return wanted - active
         return 0
 
     def leave(self, least: int) -> bool:
-        """Take one off if more than `least` are left with it; the task that is told True ends, any other stays."""
+        """Take one task off if more than `least` are counted. The caller ends if this returns True, else it stays."""
         while (active := self._cell.load()) > least:
             if self._cell.compare_and_set(active, active - 1):
                 return True
@@ -83,7 +83,7 @@ MOST_FAILURES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """What the tasks of one listener share."""
+    """The state and functions shared by the tasks of one listener."""
 
     listening: Listening
     sources: Mapping[str, WorkSource]
@@ -96,7 +96,7 @@ class Crew:
     count: TaskCount
     pace: HandlingTime
     stopping: Event
-    #: A random number in a range.
+    #: Draws a random number in a range.
     uniform: Callable[[float, float], float]
     #: Waits so many seconds, or until the listener stops.
     pause: Callable[[float], object]
@@ -105,22 +105,23 @@ class Crew:
 
 
 class DequeueTask:
-    """A task; `run` returns when it has left the count."""
+    """A dequeue task. `run` returns once the task has left the count."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
-        #: Empty receives since the last rest, rests since the last message, failures since the last answer.
+        #: Empty receives since the last rest, rests since the last message, failed receives in a row.
         self._misses = self._empties = self._failures = 0
         self._was_idle = True
 
     def run(self) -> None:
         """Receive and handle until this task may end."""
-        while not self._is_surplus() and self._goes_on():
+        while not self._try_leave() and self._step():
             pass
 
-    def _is_surplus(self) -> bool:
+    def _try_leave(self) -> bool:
+        """Leave the count if the listener ends, or if more tasks run than may run now."""
         crew = self._crew
-        # Whoever stays although all are to end would never end; whoever ends above the cap leaves the cap's number.
+        # At the end every task leaves, or the last would never end. Above the cap, tasks leave down to the cap.
         return crew.count.leave(0 if self._is_over() else crew.listening.most())
 
     def _is_over(self) -> bool:
@@ -128,7 +129,8 @@ class DequeueTask:
         is_late = crew.stopping.is_set() or crew.clock.monotonic() >= crew.listening.until
         return is_late or not crew.listening.most()
 
-    def _goes_on(self) -> bool:
+    def _step(self) -> bool:
+        """Receive once and handle the messages. Return False when the task has left the count."""
         crew = self._crew
         name = crew.partitions.next()
         if name is None:
@@ -146,7 +148,7 @@ class DequeueTask:
     def _size(self) -> int:
         crew = self._crew
         left = crew.listening.until - crew.clock.monotonic()
-        # In half of the time that messages are hidden: the ordinary message is never renewed.
+        # A task should be through in half of the time that messages are hidden: then most are never renewed.
         seconds = min(crew.listening.visibility / 2, left)
         tasks = crew.listening.sharing(crew.count.active)
         return receive_size(crew.depth.last, tasks, pace=crew.pace.seconds, seconds=seconds)
@@ -182,7 +184,7 @@ class DequeueTask:
             crew.renewals.keep(held)
         try:
             if is_full:
-                # Less than was asked for is all there was: nobody else would find any.
+                # A short receive means that the queue is empty for every task.
                 crew.grow()
             for held in found:
                 self._handle(held)

@@ -1,8 +1,8 @@
-"""One work queue as a listener sees it: receive, ask its depth, and hold what was received by its own receipt.
+"""Work queues as a listener sees them: receive messages, hold each by its own receipt, and read the depth.
 
-The depth of the queues, read once an interval for all tasks: no task pays for knowing whether to save a request.
-
-Which of several work queues a task asks next: all in rotation, so that none starves.
+- `DepthSample`: the depth of all queues, read once per interval for all tasks. A task makes no request of its own to
+  find out how large its receive should be.
+- `Partitions`: the order in which tasks receive from several queues: in rotation, so that none starves.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from shared.telemetry import describe_error, events, tell
 
 
 class DepthSample:
-    """What `read` said last; it is called when somebody asks and the last answer is older than `every` seconds."""
+    """The last result of `read`, which is called again once the result is older than `every` seconds."""
 
     def __init__(self, read: Callable[[], int], clock: Clock, every: float, *, first: int | None = None) -> None:
         self._read, self._clock, self._every = read, clock, every
@@ -31,15 +31,15 @@ class DepthSample:
 
     @property
     def last(self) -> int:
-        """The last answer, however old; free."""
+        """The last result, however old. Makes no request."""
         return self._depth
 
     def depth(self) -> int:
-        """Return the depth; while one thread asks, the others go by the last answer."""
+        """Return the depth. While one thread reads it, the others use the last result."""
         if self._is_old() and self._lock.acquire(blocking=self._at is None):
             try:
                 if self._is_old():
-                    # Whatever comes of it: storage that does not answer is not to be asked by every task in turn.
+                    # Set even if the read fails: when storage does not answer, not every task should ask it in turn.
                     self._at = self._clock.monotonic()
                     with suppress(StorageUnavailableError):
                         self._depth = self._read()
@@ -48,7 +48,7 @@ class DepthSample:
         return self._depth
 
     def note_empty(self) -> None:
-        """Take it from a task that found nothing, which is free; it says nothing about when to read next."""
+        """Note that a task found the queues empty. This saves a request, but does not delay the next read."""
         self._depth = 0
 
     def _is_old(self) -> bool:
@@ -56,21 +56,21 @@ class DepthSample:
 
 
 class Partitions:
-    """The queues that tasks share out among themselves, by name.
+    """The names of the queues from which all tasks of a listener receive in turn.
 
-    With `ends`, a queue is asked no more after its first empty receive, by any of the tasks: one empty receive a queue
-    and not one for each task.
+    With `ends`, no task receives from a queue again after its first empty receive. So the end costs one empty receive
+    per queue, instead of one per queue and task.
     """
 
     def __init__(self, names: Sequence[str], *, first: int = 0, ends: bool = False) -> None:
         if not names:
-            raise ValueError("no queue is named: a listener needs at least one")
+            raise ValueError("a listener needs at least one queue, got none")
         begin = first % len(names)
         self._names, self._ends = [*names[begin:], *names[:begin]], ends
         self._lock = Lock()
 
     def next(self) -> str | None:
-        """Return the queue whose turn it is; None when every one has ended."""
+        """Return the queue whose turn it is, or None when every queue has ended."""
         with self._lock:
             if not self._names:
                 return None
@@ -79,14 +79,14 @@ class Partitions:
             return name
 
     def note_empty(self, name: str, in_a_row: int) -> bool:
-        """Note that a receive came back empty, and say whether there is nothing left to ask before a rest."""
+        """Note an empty receive. Return True when no queue is left to try before a rest."""
         with self._lock:
             if self._ends and name in self._names:
                 self._names.remove(name)
             return not self._names if self._ends else in_a_row >= len(self._names)
 
 
-#: Answers that say: the message is gone, or was received by somebody else since.
+#: Status codes of a message that is gone, or that another process has received since.
 _LOST: Final = frozenset({400, 404})
 
 
@@ -95,29 +95,29 @@ class ReceivedMessage(Protocol):
 
     @property
     def delivery(self) -> Delivery:
-        """What it says, for the handler."""
+        """The message, for the handler."""
         ...
 
     @property
     def is_lost(self) -> bool:
-        """Whether somebody else may have it by now."""
+        """True once another process may have received it."""
         ...
 
     @property
     def due(self) -> float:
-        """When it must be renewed, in the clock's monotonic seconds."""
+        """The moment of the next renewal, in the clock's monotonic seconds."""
         ...
 
     def renew(self) -> None:
-        """Hide it for as long again, counted from now."""
+        """Hide it for its full time again, counted from now."""
         ...
 
     def delete(self) -> None:
-        """Be done with it."""
+        """Acknowledge it: delete it from the queue."""
         ...
 
     def show_in(self, seconds: int) -> None:
-        """Let others have it after so many seconds."""
+        """Give it back: redeliver it after so many seconds."""
         ...
 
 
@@ -126,50 +126,50 @@ class WorkSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     def receive(self, most: int) -> Sequence[ReceivedMessage]:
-        """Return up to so many messages; one request."""
+        """Receive up to so many messages. Makes one request."""
         ...
 
     def depth(self) -> int:
-        """Return about how many messages it has, the hidden ones included; one request."""
+        """Return about how many messages it has, including the hidden ones. Makes one request."""
         ...
 
     def waits(self) -> bool:
-        """Whether a message could be received now; one request that changes nothing."""
+        """Return True if a message could be received now. Makes one request, which changes nothing."""
         ...
 
 
 class WorkQueue:
-    """A work queue in storage, whose messages stay hidden for `visibility` seconds unless they are renewed."""
+    """A work queue in storage. Its received messages stay hidden for `visibility` seconds after the last renewal."""
 
     def __init__(self, queue: QueueClient, clock: Clock, visibility: int) -> None:
         self._queue, self._clock, self._visibility = queue, clock, visibility
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return str(self._queue.queue_name)
 
     def receive(self, most: int) -> Sequence[ReceivedMessage]:
-        """Return up to so many messages; one request."""
-        # Counted from before the request: storage hides them from some moment after that.
-        asked = self._clock.monotonic()
+        """Receive up to so many messages. Makes one request."""
+        # Read before the request: storage hides the messages from some moment after it.
+        requested_at = self._clock.monotonic()
         with expecting_an_answer(f"receive from queue {self.name!r}"):
             pages = self._queue.receive_messages(messages_per_page=most, visibility_timeout=self._visibility).by_page()
-            # The pager would go on to ask for another page when the first is empty of messages.
+            # Only the first page: without messages in it, the pager would request another one.
             messages = list(next(pages, ()))
-        return [HeldMessage(self._queue, message, self._clock, self._visibility, asked) for message in messages]
+        return [HeldMessage(self._queue, message, self._clock, self._visibility, requested_at) for message in messages]
 
     def depth(self) -> int:
-        """Return about how many messages it has, the hidden ones included; one request."""
+        """Return about how many messages it has, including the hidden ones. Makes one request."""
         with expecting_an_answer(f"read the depth of queue {self.name!r}"):
             return self._queue.get_queue_properties().approximate_message_count or 0
 
     def waits(self) -> bool:
-        """Whether a message could be received now; one request that changes nothing."""
+        """Return True if a message could be received now. Makes one request, which changes nothing."""
         with expecting_an_answer(f"peek into queue {self.name!r}"), looking() as look:
             look.has_found = bool(self._queue.peek_messages())
         return look.has_found
@@ -188,22 +188,22 @@ class HeldMessage:
             body=message.content.encode(),
             count=message.dequeue_count or 1,
         )
-        # A renewal under way changes the receipt that the end of the work needs.
+        # Renewing changes the receipt that deleting and giving back need: one of them at a time.
         self._lock, self._is_settled = Lock(), False
 
     @property
     def is_lost(self) -> bool:
-        """Whether somebody else may have it by now."""
+        """True once another process may have received it."""
         return self._clock.monotonic() >= self._until
 
     def renew(self) -> None:
-        """Hide it for as long again; a failure is tried again at half of the time that is left, a refusal is final."""
+        """Hide it for its full time again. Retry a failure after half of the time left. A refusal is final."""
         with self._lock:
             if self._is_settled:
                 return
             now = self._clock.monotonic()
             try:
-                self._receipt = self._describe_change(self._length)
+                self._receipt = self._hide(self._length)
             except AzureError as error:
                 self._until = now if _is_lost(error) else self._until
                 self.due = inf if _is_lost(error) else now + max(1.0, (self._until - now) / 2)
@@ -212,33 +212,34 @@ class HeldMessage:
                 self._until, self.due = now + self._length, now + self._length / 2
 
     def delete(self) -> None:
-        """Be done with it; should that fail it comes back, and its result is found then."""
+        """Acknowledge it: delete it. If that fails it is redelivered, and its handler finds its result."""
         with self._lock:
             self._is_settled = True
             try:
                 self._queue.delete_message(self._id, self._receipt)
             except ResourceNotFoundError:
-                # Gone: by an attempt of this request whose reply was lost, or by whoever had it since.
+                # Already deleted: by an attempt of this request whose reply was lost, or by its next receiver.
                 return
             except AzureError as error:
                 self._tell("not deleted", error)
 
     def show_in(self, seconds: int) -> None:
-        """Let others have it after so many seconds; should that fail, they have it when its time is over."""
+        """Give it back: redeliver it after so many seconds. If that fails, it is redelivered when its time is over."""
         with self._lock:
             self._is_settled = True
             try:
-                self._describe_change(seconds)
+                self._hide(seconds)
             except AzureError as error:
                 self._tell("not given back", error)
 
-    def _describe_change(self, seconds: int) -> str:
-        # Without a body, which would be sent and stored anew.
+    def _hide(self, seconds: int) -> str:
+        """Hide the message for so many seconds from now. Return its new receipt."""
+        # Without a body: it would be sent and stored again.
         return str(self._queue.update_message(self._id, self._receipt, visibility_timeout=seconds).pop_receipt)
 
-    def _tell(self, what: str, error: AzureError) -> None:
-        queue, name = self.delivery.queue, self._id
-        tell(events.MESSAGE_UNSETTLED, queue=queue, message_id=name, what=what, error=describe_error(error))
+    def _tell(self, failure: str, error: AzureError) -> None:
+        queue, error_text = self.delivery.queue, describe_error(error)
+        tell(events.MESSAGE_UNSETTLED, queue=queue, message_id=self._id, what=failure, error=error_text)
 
 
 def _is_lost(error: AzureError) -> bool:

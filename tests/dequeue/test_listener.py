@@ -119,7 +119,7 @@ def test_a_message_that_was_lost_while_it_waited_is_not_run(memory_queue, manual
             manual_clock.advance(31)
 
     task, _, _ = alone(memory_queue, manual_clock, handle, first_depth=2)
-    task._goes_on()
+    task._step()
     assert ran == [b"slow"]
 
 
@@ -133,10 +133,10 @@ def test_what_is_held_for_long_is_renewed_at_half_of_its_time(memory_queue, manu
         if delivery.body == b"slow":
             for _ in range(4):
                 manual_clock.advance(15)
-                crew.renewals.look()
+                crew.renewals.renew_due()
 
     task, _, crew = alone(memory_queue, manual_clock, handle, first_depth=2)
-    task._goes_on()
+    task._step()
     assert ran == [b"slow", b"waits"]
     assert (memory_queue.renewals, memory_queue.depth()) == (8, 0)
 
@@ -184,7 +184,7 @@ def test_the_depth_is_not_asked_for_by_a_task_that_finds_nothing(memory_queue, m
     """A billable request is not made to learn whether to save requests."""
     task, _, crew = alone(memory_queue, manual_clock, print, least=1, on_queue_empty=pull(QUICK))
     for _ in range(50):
-        task._goes_on()
+        task._step()
     assert (memory_queue.requests, crew.count.active) == ([(1, 0)] * 50, 1)
 
 
@@ -206,14 +206,14 @@ def test_a_queue_that_does_not_answer_is_asked_ever_less_often_and_then_by_one_t
     task, watch, crew = alone(memory_queue, manual_clock, lambda delivery: None, least=1, on_queue_empty=pull(QUICK))
     object.__setattr__(crew, "pause", pauses.append)
     crew.count.grow_to(2)
-    assert [task._goes_on() for _ in range(MOST_FAILURES)] == [True] * (MOST_FAILURES - 1) + [False]
+    assert [task._step() for _ in range(MOST_FAILURES)] == [True] * (MOST_FAILURES - 1) + [False]
     assert pauses == sorted(pauses)
     assert pauses[0] > 0
     last, _, _ = DequeueTask(crew), crew.count, None
-    assert [last._goes_on() for _ in range(MOST_FAILURES)] == [True] * MOST_FAILURES
+    assert [last._step() for _ in range(MOST_FAILURES)] == [True] * MOST_FAILURES
     memory_queue.fails = False
     memory_queue.put(b"found")
-    last._goes_on()
+    last._step()
     assert (watch.bodies, len(watch.errors)) == ([b"found"], 2 * MOST_FAILURES)
 
 

@@ -377,7 +377,7 @@ def test_a_put_is_made_although_nobody_can_be_woken(policy):
     def silent():
         raise StorageUnavailableError("injected")
 
-    stage.slots.held = stage.queue.depth = silent
+    stage.slots.list_held = stage.queue.depth = silent
     with stage.notifier(policy)(10, 10):
         stage.put(10)
     assert (stage.bus.sent, stage.queue.waits()) == ([], True)
