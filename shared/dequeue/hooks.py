@@ -2,8 +2,7 @@
 
 - `BackOff`: the pause before an empty queue is polled again. It is random and exponential, so that tasks drift apart.
 - `receive_size`: the messages of one receive: a share of the depth, and no more than the task can run in time.
-- `Observers`: the subscribers of a listener.
-- `Telling`: a subscriber that logs failures of messages, which a host logs for its own triggers only.
+- `Observers`, `Telling`: the subscribers of a listener. `Telling` logs failures, as a host does for its own triggers.
 - `pull`, `push`: the answers to an empty queue.
 - `Listening`: all of it together.
 """
@@ -208,8 +207,7 @@ class Listening:
     rule: Callable[[int], int]
     #: Tasks that may run now.
     cap: Callable[[], int] = _no_cap
-    #: Processes that listen to the same queues. With more processes than the cap has tasks, the cap is exceeded,
-    #: because each keeps its `least`.
+    #: Processes that listen to the same queues. Each keeps its `least` tasks, even if they exceed the cap together.
     processes: int = 1
     #: Tasks that stay when the queues are empty: 1 to poll, 0 where a signal starts them.
     least: int = 1
