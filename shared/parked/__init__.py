@@ -1,7 +1,14 @@
 """Messages that failed for good: kept with reason and bytes until a person replays or discards them.
 
-Reading order: `policy` (when a message is poison), `entry` (the words), `parking` (the one way in), `parked_table` (the
-store), `poison` (drains what the host and the bus gave up on), `door` (messages without a usable id).
+Reading order:
+
+- `policy`: when a message is poison
+- `entry`: one parked message, and its key
+- `cause`: the reason and the fingerprint of a failure
+- `parking`: the one way in, and the registry of stages
+- `parked_table`: the store
+- `door`: messages that are not believed
+- `poison`: messages that the host and the bus gave up on
 """
 
 from shared.parked.cause import FailureCause

@@ -1,4 +1,4 @@
-"""The cause of a failure: its reason, and the fingerprint that all failures of one cause share; pure."""
+"""The cause of a failure: its reason, and the fingerprint that all failures of one cause share. Pure."""
 
 import hashlib
 import sys
@@ -12,14 +12,14 @@ from shared.errors import RefusedError, UnknownWorkloadError
 from shared.parked.entry import INSTEAD
 from shared.parked.policy import KillerError
 
-#: The way in which `fingerprint_of` makes fingerprints: those of two schemes cannot be compared.
+#: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
 FINGERPRINT_SCHEME: Final = 2
-#: The package of this code, and the one workload in it.
+#: The package of this code, and the one workload in it: billing, the example.
 _OURS: Final = "shared"
 _EXAMPLE: Final = "shared.workloads.billing"
-#: Where libraries are installed; the standard library's own names are Python's to say.
+#: Folders of installed libraries. Python itself lists the standard library's names.
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-#: Frames of their own in some versions of Python only.
+#: Comprehensions have frames of their own in some versions of Python only, so they never count.
 _INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 _REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
     {UnknownWorkloadError: "unknown_workload", KillerError: "killed_its_worker"}
@@ -27,7 +27,7 @@ _REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
 
 
 class FailureCause(NamedTuple):
-    """Why a message is parked: the code, the facts, the remedy, and the fingerprint of all that failed for the same."""
+    """Why a message is parked: reason code, facts, remedy, and the fingerprint of all failures of this cause."""
 
     reason: str
     found: str
@@ -36,7 +36,10 @@ class FailureCause(NamedTuple):
 
 
 def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
-    """Return the cause that an error gives; `remedy`: of its stage, where neither the error nor its reason has one."""
+    """Return the cause of an error.
+
+    `remedy` is its stage's: it is used when neither the error nor its reason has one.
+    """
     reason, fingerprint = reason_of(error), fingerprint_of(error, stage)
     if isinstance(error, RefusedError):
         return FailureCause(reason, error.found, error.instead, fingerprint)
@@ -44,18 +47,18 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the code of a failure: short, permanent, and the same for the same cause."""
+    """Return the reason code of a failure: short, permanent, and the same for the same cause."""
     if isinstance(error, RefusedError):
-        # A str that is an enum's member in some catalogues, plain text in others.
+        # Some catalogues of reasons are string enums, others are plain text.
         return str(error.reason)
     return _REASONS.get(type(error), f"failed:{type(error).__name__}")[:200]
 
 
 def fingerprint_of(error: BaseException, stage: str) -> str:
-    """Return the fingerprint that failures of one cause share: type, reason, and the workload's functions it went through.
+    """Return a hash of the error's type, its reason and the workload's functions in its traceback.
 
-    A failure outside of the workload is known by its stage and our last function. Neither files, line numbers, values
-    nor libraries count: a later deployment must give the same cause the same fingerprint.
+    A failure outside of the workload is identified by its stage and our last function. Files, line numbers, values and
+    libraries do not count: a later deployment must give the same cause the same fingerprint.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     places = [f"{_module(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]
@@ -66,7 +69,7 @@ def fingerprint_of(error: BaseException, stage: str) -> str:
 
 
 def _is_of_workload(frame: FrameType) -> bool:
-    """Whether the code is neither ours nor a library's."""
+    """Return whether the code is neither ours nor a library's."""
     if frame.f_code.co_name in _INLINED:
         return False
     module = _module(frame)

@@ -1,4 +1,4 @@
-"""One thing that failed for good, as plain data."""
+"""A parked message as plain data: its row, its states, its key and the remedies."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -7,48 +7,48 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-#: Stands for the job where a message does not say one; no job can be called so.
+#: The job of an entry whose message names no job. No job can have this name.
 NO_JOB: Final = "~none"
-#: The partition of what was refused at the door, whatever job it claims: only what the app itself sent lies under a job.
+#: The partition of messages refused at the door, for any job they claim. Only the app's own messages lie under a job.
 DOOR: Final = "~door"
-#: The stage at the door; its entries are believed in nothing. Each other stage says its own name.
+#: The stage at the door; nothing in its entries is believed. Each other stage brings its own name.
 ACCEPT: Final = "accept"
-#: The partition beside the entries in which deliveries are noted; no job can be called so either.
+#: The partition beside the entries in which deliveries are noted. No job can have this name either.
 NOT_ENTRIES: Final = "~attempts"
 
 
 class EntryState(StrEnum):
-    """What was done about it."""
+    """How far the handling of an entry is."""
 
     #: Nothing yet, or it came back after a replay.
     OPEN = "open"
-    #: Somebody is putting it back on its queue, or died while doing so.
+    #: A replayer is putting it back on its queue, or died while doing so.
     REPLAYING = "replaying"
-    #: It is back on its queue; what becomes of it is not known yet.
+    #: It is back on its queue; its effect is not known yet.
     REPLAYED = "replayed"
     #: It was replayed and has had its effect.
     DONE = "done"
-    #: A person said that it is not needed.
+    #: A person decided that it is not needed.
     DISCARDED = "discarded"
 
 
-#: Nobody needs the bytes of these any more.
+#: The bytes of an entry in these states are not needed any more.
 CLOSED: Final = frozenset({EntryState.DONE, EntryState.DISCARDED})
-#: A delivery of the same message that comes late changes nothing about these.
+#: A late delivery of the same message does not change an entry in these states.
 SETTLED: Final = CLOSED | {EntryState.OPEN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row: why, what and where from; its bytes are in a blob of their own."""
+    """One parked message. Its bytes are in a blob of their own."""
 
     job: str
     key: str
     #: The name of the stage that it failed in.
     stage: str
-    #: Where a replay puts it.
+    #: The queue that a replay puts it on.
     queue: str
-    #: The code of the reason, what was found, and what to send instead.
+    #: The reason code, the facts, and the remedy.
     reason: str
     found: str
     instead: str
@@ -62,7 +62,7 @@ class Entry:
     size: int
     chunk: int | None = None
     revision: int | None = None
-    #: Of what was refused at the door, the job that it is about: said by whoever sent it, so it only lists it.
+    #: The job that a message at the door claims. Its sender says so, so the entry is only listed by it.
     claimed: str = ""
     state: EntryState = EntryState.OPEN
     #: How often it was put back, and how often it came back.
@@ -72,33 +72,33 @@ class Entry:
     note: str = ""
     #: How the fingerprint was made; None in rows of version aa6d1e7 and older, whose fingerprints name files.
     scheme: int | None = None
-    #: Which write put the row here: after a lost reply, a writer knows its own row by it.
+    #: Identifies the write of this row: after a lost reply, a writer recognises its own row.
     nonce: str = ""
     etag: str = ""
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody may still need it."""
+        """Return whether a replay may still need it."""
         return self.state not in CLOSED
 
     @property
     def about(self) -> str:
-        """The job that it is about; rows of the version before have no claim and lie under their job."""
+        """Return the job that it is about. Rows of the previous version have no claim and lie under their job."""
         return self.claimed or (NO_JOB if self.job == DOOR else self.job)
 
     @property
     def bytes_name(self) -> str:
-        """The name of the blob with its bytes."""
+        """Return the name of the blob with its bytes."""
         return f"{self.job}/{self.sha256}"
 
     def again(self, later: "Entry") -> "Entry":
-        """Return the entry after the same message failed once more."""
+        """Return the entry after one more failure of the same message."""
         if self.stage == ACCEPT and later.stage != ACCEPT:
-            # The version before believed a publisher's message that claimed to be this chunk: the place is the chunk's.
+            # The previous version believed a publisher's message that claimed to be this chunk. The key is the chunk's.
             return later
         noted = replace(self, last_at=later.last_at, message_id=later.message_id)
         if self.state is EntryState.OPEN:
-            # Another delivery of the message that was parked already: it counts its deliveries itself.
+            # Another delivery of the message that is parked already: its own count includes the earlier ones.
             return replace(noted, attempts=max(self.attempts, later.attempts))
         return replace(
             noted,
@@ -113,14 +113,14 @@ class Entry:
         )
 
     def is_same_cause(self, other: "Entry") -> bool:
-        """Whether both failed for one cause; an older fingerprint says nothing beside a new one, the reason does."""
+        """Return whether both failed for one cause: by fingerprint if both have a scheme, else by reason."""
         if self.scheme is None or other.scheme is None:
             return self.reason == other.reason
         return self.fingerprint == other.fingerprint
 
 
 def chunk_key(chunk: int, revision: int) -> str:
-    """Return the key of a chunk; whoever parks it, and however often, there is one entry."""
+    """Return the key of a chunk: it has one entry, however often and by whichever stage it is parked."""
     return f"chunk-{chunk:09}-{revision}"
 
 
@@ -135,19 +135,19 @@ def finish_key(revision: int) -> str:
 
 
 def content_key(stage: str, body: bytes) -> str:
-    """Return the key of a message that is known by nothing but its bytes."""
+    """Return the key of a message that only its bytes identify."""
     return f"{stage}-{hashlib.sha256(body).hexdigest()[:32]}"
 
 
-#: What to do instead, where the reason itself does not say it.
+#: The remedy by reason, for errors that bring none.
 INSTEAD: Final = MappingProxyType(
     {
         "unreadable": "send the message as docs/formats.md describes it, or discard it",
         "unknown_workload": "deploy the workload and name it in SLUICE_WORKLOADS, then replay",
-        "unnamed": "look whether its job is there: then discard it, else replay it with `--as JOB`",
-        "killed_its_worker": "find out by its transactions why the process died (memory, an exit), then replay",
-        "delivered_too_often": "look in the log for what stopped it, then replay",
-        "dead_lettered": "look in the log for why the bus gave it up, then replay",
+        "unnamed": "check whether its job exists: if so discard it, else replay it with `--as JOB`",
+        "killed_its_worker": "check the workload for memory use and exits on its transactions, then replay",
+        "delivered_too_often": "find in the log why its deliveries failed, then replay",
+        "dead_lettered": "find in the log why the bus gave it up, then replay",
     }
 )
 OTHERWISE: Final = "correct the workload or what it depends on, deploy, then replay"

@@ -1,4 +1,8 @@
-"""The store of what is parked: rows in a table, original bytes in a container; nothing in it expires by itself."""
+"""The store of parked messages: entries as rows of a table, original bytes as blobs. Nothing in it expires by itself.
+
+Order of writes: the bytes, then the row. A row without bytes would promise a replay that is impossible; bytes without a
+row are written again by the next delivery of the message.
+"""
 
 import secrets
 from collections.abc import Iterator, Mapping
@@ -23,35 +27,34 @@ from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryS
 from shared.parked.policy import Nature, nature_of
 from shared.telemetry import describe_error, events, place, tell
 
-#: What a table's string property holds, with room for characters that count twice.
+#: The upper bound of a text column, below Azure's limit even if every character counts twice.
 MOST_TEXT: Final = 8000
-#: Others change an entry only when it fails again or a person acts on it.
+#: Attempts at a write. Other writers change an entry only when it fails again or a person acts on it.
 _ATTEMPTS: Final = 8
 _NUMBERS: Final = ("attempts", "size", "chunk", "revision", "replays", "returns", "scheme")
 
 
 class ParkedTable:
-    """Entries by job and key."""
+    """Entries by job and key, and their bytes."""
 
     def __init__(self, table: TableClient, container: ContainerClient) -> None:
         self._table, self._container = table, container
 
     def park(self, entry: Entry, body: bytes) -> Entry:
-        """Keep the message; safe to repeat, from any process: there is one entry a key, and one blob a content.
+        """Store the message: one entry per key, one blob per content. Safe to repeat from any process.
 
-        One that cannot be kept as what it claims to be is kept as nothing but its bytes, so that nothing disappears.
+        If storage refuses the entry as claimed, it is stored by its bytes alone, so that no message disappears.
         """
         try:
             return self._park(entry, body)
-        except Exception as odd:
-            if nature_of(odd) is Nature.TRANSIENT:
+        except Exception as refusal:
+            if nature_of(refusal) is Nature.TRANSIENT:
                 raise
             alone = _by_bytes(entry, body)
-            tell(events.PARKED_BY_BYTES, key=alone.key, error=describe_error(odd), at=place(odd))
+            tell(events.PARKED_BY_BYTES, key=alone.key, error=describe_error(refusal), at=place(refusal))
             return self._park(alone, body)
 
     def _park(self, entry: Entry, body: bytes) -> Entry:
-        # The bytes first: a row without them would promise a replay that nobody can keep.
         self._keep(entry, body)
         fresh = replace(entry, nonce=secrets.token_hex(8))
         for _ in range(_ATTEMPTS):
@@ -60,7 +63,10 @@ class ParkedTable:
                 return known
             if (updated := self.change(known, known.again(entry))) is not None:
                 return updated
-        raise ContentionError(f"could not park {entry.key!r} of job {entry.job!r}: others kept changing its row")
+        raise ContentionError(
+            f"could not park {entry.key!r} of job {entry.job!r} in {_ATTEMPTS} attempts: other writers changed its row; "
+            "its message is delivered again"
+        )
 
     def find(self, job: str, key: str) -> Entry | None:
         """Return the entry, or None."""
@@ -77,7 +83,7 @@ class ParkedTable:
         return entry
 
     def about(self, job: str, key: str) -> Entry:
-        """Return the entry under its job, or at the door where it only claims the job."""
+        """Return the entry under its job, or the one at the door that claims the job, or raise NotParkedError."""
         if (entry := self.find(job, key)) is None:
             entry = self.get(DOOR, key)
             if entry.claimed != job:
@@ -85,13 +91,13 @@ class ParkedTable:
         return entry
 
     def entries(self, job: str | None = None, *, closed: bool = False) -> Iterator[Entry]:
-        """Yield what is parked, of all or under one job; `closed`: also what was done or discarded."""
+        """Yield the entries of all jobs or of one. `closed`: also those done or discarded."""
         if job is None:
             return self._query("PartitionKey ne @notes", {"notes": NOT_ENTRIES}, closed=closed)
         return self._query("PartitionKey eq @job", {"job": job}, closed=closed)
 
     def claiming(self, job: str, *, closed: bool = False) -> Iterator[Entry]:
-        """Yield what was refused at the door and claims the job: anybody may have sent it."""
+        """Yield the entries at the door that claim the job: any publisher may have sent them."""
         wanted = "PartitionKey eq @door and claimed eq @job"
         return self._query(wanted, {"door": DOOR, "job": job}, closed=closed)
 
@@ -99,12 +105,12 @@ class ParkedTable:
         if not closed:
             wanted += " and state ne @done and state ne @discarded"
             parameters |= {"done": EntryState.DONE.value, "discarded": EntryState.DISCARDED.value}
-        with expecting_an_answer("read what is parked"):
+        with expecting_an_answer("list the parked entries"):
             for row in self._table.query_entities(wanted, parameters=parameters):
                 yield _entry(row)
 
     def change(self, known: Entry, changed: Entry) -> Entry | None:
-        """Replace the entry as it was read; None when somebody else changed it since."""
+        """Replace the entry that was read. Return None if another writer changed it since."""
         fresh = replace(changed, nonce=secrets.token_hex(8))
         with expecting_an_answer(f"change parked {known.key!r} of job {known.job!r}"):
             try:
@@ -115,13 +121,13 @@ class ParkedTable:
                     match_condition=MatchConditions.IfNotModified,
                 )
             except ResourceModifiedError:
-                # It may be our own write whose reply was lost, and which the library sent again.
+                # Our own write may have done it: its reply was lost, and the library sent it again.
                 there = self.find(known.job, known.key)
                 return there if there is not None and there.nonce == fresh.nonce else None
         return replace(fresh, etag=written["etag"])
 
     def body(self, entry: Entry) -> bytes:
-        """Return the original bytes, proven by their hash."""
+        """Return the original bytes, verified by their hash."""
         with expecting_an_answer(f"read the bytes of parked {entry.key!r} of job {entry.job!r}"):
             try:
                 content: bytes = self._container.download_blob(entry.bytes_name).readall()
@@ -141,7 +147,7 @@ class ParkedTable:
             try:
                 self._container.upload_blob(entry.bytes_name, body)
             except ResourceExistsError as refusal:
-                # The name is the hash: what is there is from an earlier delivery, or from this one.
+                # The name is the hash, so the blob has the same bytes: this or an earlier delivery wrote it.
                 if getattr(refusal, "error_code", None) != "BlobAlreadyExists":
                     raise
 
@@ -154,13 +160,13 @@ class ParkedTable:
                     return _entry(self._table.get_entity(entry.job, entry.key))
                 raise
             except AzureError:
-                # No reply: whether the row is there, only the row itself tells.
+                # No reply: only a read shows whether the row was written.
                 return _entry(self._table.get_entity(entry.job, entry.key))
         return replace(entry, etag=written["etag"])
 
 
 def _not_parked(job: str, key: str) -> NotParkedError:
-    return NotParkedError(f"nothing is parked as {key!r} of job {job!r}: look at `sluice parked list`")
+    return NotParkedError(f"nothing is parked as {key!r} of job {job!r}: see `sluice parked list`")
 
 
 def _by_bytes(entry: Entry, body: bytes) -> Entry:
@@ -178,7 +184,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _text(value: str) -> str:
-    # An exception may quote half a character; a row that cannot be written would park nothing.
+    # An exception may quote half a character (a lone surrogate): storage would refuse the row.
     return value[:MOST_TEXT].encode(errors="replace").decode()
 
 

@@ -1,7 +1,10 @@
-"""The one way into the store, and the registry of the stages that park: each says how its messages are known.
+"""The one way into the parked store, and the registry of the stages that park.
 
-A stage says what a message claims to be, how an entry goes back, and when it has had its effect. So a new stage is
-registered, and nothing here changes.
+A stage says how a message is identified, how an entry is put back, and when it has had its effect. A new stage is
+registered; this module does not change.
+
+Order of writes: the bytes, the row, the stage's message about it. The caller then forgets the note of deliveries. A
+crash in between parks the same entry once more.
 """
 
 import base64
@@ -26,34 +29,34 @@ from shared.telemetry import events, tell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The place of a message among the entries, by the job and the key that it claims."""
+    """The place of a message among the entries: the job and the key that it claims."""
 
     key: str
     job: str = NO_JOB
     chunk: int | None = None
     revision: int | None = None
-    #: The partition of what is not believed; the job is then only a column that lists it. None: it lies under the job.
+    #: The partition of a claim that is not believed: the job is then only a column. None: the entry lies under the job.
     partition: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A stage that parks; its name is stored, so it is permanent."""
+    """A stage that parks. Its name is stored, so it is permanent."""
 
     name: str
-    #: Whether it reads this queue.
+    #: Says whether it reads this queue.
     reads: Callable[[str], bool]
-    #: None: the message belongs to another stage of the queue. The earlier one registered is asked first.
+    #: None: the message belongs to another stage of the same queue. Stages are tried in the order of registration.
     identify: Callable[[Delivery], Claim | None]
-    #: Sends the bytes of an entry again; twice has the effect of once. Raises NotParkedError where that cannot be.
+    #: Sends the bytes of an entry again; repeating it has no further effect. Raises NotParkedError if that is impossible.
     put_back: Callable[[Entry, bytes], object]
-    #: Whether the effect of an entry is there for good.
+    #: Says whether the effect of an entry is there for good.
     has_landed: Callable[[Entry], bool]
-    #: Said of an entry whose reason has no remedy of its own.
+    #: The remedy of an entry whose error and reason bring none.
     remedy: str = OTHERWISE
-    #: Sends the message about an entry, after its row and before its note goes; may be repeated.
+    #: Sends the message about an entry: after the row is written, before the note of deliveries goes. May be repeated.
     on_parked: Callable[[Entry, Claim, bytes], object] | None = None
-    #: Whether a worker is to be woken for what was put back.
+    #: Whether a worker must be woken for an entry that was put back.
     wakes: bool = False
 
 
@@ -66,7 +69,7 @@ class Stages:
             self.register(stage)
 
     def register(self, stage: Stage) -> None:
-        """Add a stage; its name must be new."""
+        """Add a stage. Its name must be new."""
         if stage.name in self._stages:
             raise ValueError(f"stage {stage.name!r} is registered already: a name is stored with its entries")
         self._stages[stage.name] = stage
@@ -80,7 +83,7 @@ class Stages:
         return self._stages[name]
 
     def identify(self, delivery: Delivery) -> tuple[Stage, Claim]:
-        """Return the stage that reads a message and the claim of the message."""
+        """Return the stage that a message belongs to, and its claim."""
         return next(self._claims(delivery))
 
     def _claims(self, delivery: Delivery) -> Iterator[tuple[Stage, Claim]]:
@@ -91,13 +94,13 @@ class Stages:
 
 
 class Parking:
-    """Writes entries; safe to repeat."""
+    """Parks messages. Safe to repeat."""
 
     def __init__(self, table: ParkedTable, clock: Clock, stages: Stages) -> None:
         self.table, self.stages, self._clock = table, stages, clock
 
     def park(self, name: str, delivery: Delivery, error: BaseException, claim: Claim | None = None) -> Entry:
-        """Keep a message that failed in this stage, then send the stage's message about it; None: identify it first."""
+        """Store a message that failed in this stage, then send the stage's message about it. No claim: identify it first."""
         stage = self.stages.find(name)
         claim = claim or stage.identify(delivery) or Claim(key=content_key(name, delivery.body))
         parked = self.keep(name, delivery, cause_of(error, name, stage.remedy), claim)
@@ -114,7 +117,7 @@ class Parking:
         return parked
 
     def keep(self, name: str, delivery: Delivery, cause: FailureCause, claim: Claim) -> Entry:
-        """Keep a message whose stage tells of it by itself: the bytes, then the row."""
+        """Store the bytes, then the row, for a stage that logs and reports by itself."""
         now = self._clock.now()
         entry = Entry(
             job=claim.partition or claim.job,
@@ -137,30 +140,30 @@ class Parking:
 
 
 class PutOnQueue(Protocol):
-    """Puts a message on the queue that an entry names."""
+    """Put a message on the queue that an entry names."""
 
     def __call__(self, entry: Entry, message: bytes, /) -> None:
-        """Put it."""
+        """Put the message."""
         ...
 
 
 class QueuesPut:
-    """PutOnQueue by the storage queues."""
+    """PutOnQueue for storage queues."""
 
     def __init__(self, queues: QueueServiceClient) -> None:
         self._queues = queues
 
     def __call__(self, entry: Entry, message: bytes, /) -> None:
-        """Put it, to stay until it is taken."""
+        """Put the message without an expiry."""
         tried = f"put parked {entry.key!r} of job {entry.job!r} back on queue {entry.queue!r}"
-        # Not closed: it shares the connections of the service's client.
+        # Not closed: it shares the connections of the service client.
         queue = self._queues.get_queue_client(entry.queue)
         with expecting_an_answer(tried):
             queue.send_message(_text(message), time_to_live=-1)
 
 
 def read_message(body: bytes) -> Internal | None:
-    """Return a message of the app's own about a possible job; None for any other body."""
+    """Return the app's own message if its job is a valid name. None: any other body."""
     try:
         message = decode(unwrap(body))
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -169,7 +172,7 @@ def read_message(body: bytes) -> Internal | None:
 
 
 def identify_message(stage: str, body: bytes) -> Claim:
-    """Return the claim of a message of the app's own; what is none is known by its bytes."""
+    """Return the claim of the app's own message. Its bytes identify any other one."""
     match read_message(body):
         case ChunkMessage(job=job, chunk=chunk, revision=revision):
             return Claim(key=chunk_key(chunk, revision), job=job, chunk=chunk, revision=revision)
@@ -184,5 +187,5 @@ def _text(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError:
-        # A queue takes text only; each reader of work and submissions recognises Base64.
+        # A queue takes text only. Each reader of work and submissions recognises Base64.
         return base64.b64encode(body).decode()

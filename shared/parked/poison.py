@@ -1,4 +1,8 @@
-"""Parks what the host and the bus gave up on, so that there is one place to look; each message by itself."""
+"""Parks the messages that the host and the bus gave up on, so that there is one place to look.
+
+Order per message: park it, delete it from the poison queue, forget its note. A crash in between parks the same message
+again, which changes nothing. Parked again, it must find the same id, so the note goes last.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,15 +23,15 @@ from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX
 
 RESULTS: Final = "results"
-#: What one receive brings at most, and for how many seconds nobody else sees it.
+#: The upper bound of messages per receive, and the seconds for which other readers do not see them.
 _PAGE: Final = 32
 _HIDDEN: Final = 60
 
 
 def drain_poison(queue: QueueClient, parking: Parking, attempts: Attempts, most: int = 10 * _PAGE) -> int:
-    """Park what lies on a poison queue, and return how much it was; one request when it is empty.
+    """Park the messages of a poison queue and return their number. An empty queue costs one request.
 
-    A message that cannot be parked now stays, and those behind it do not wait for it; its error is raised at the end.
+    A message that cannot be parked now stays, and those behind it do not wait for it. Its error is raised at the end.
     """
     drain = _Drain(queue, parking, attempts)
     try:
@@ -53,7 +57,7 @@ class _Drain:
     parked: int = 0
 
     def receive(self, most: int) -> Iterator[QueueMessage]:
-        """Yield what is on the queue, a page at a time."""
+        """Yield the messages on the queue, one page per request."""
         received = 0
         while received < most:
             with expecting_an_answer(f"drain queue {self.queue.queue_name!r}"):
@@ -65,39 +69,39 @@ class _Drain:
             received += len(page)
 
     def park(self, message: QueueMessage) -> None:
-        """Park one message, then take it off the queue."""
+        """Park one message, then delete it from the queue."""
         body, source = message.content.encode(), self.queue.queue_name.removesuffix(POISON_SUFFIX)
         why = f"the host moved it from {source} to {self.queue.queue_name}"
         delivery = Delivery(queue=source, message_id=message.id, body=body, count=1)
         stage, claim = self.parking.stages.identify(delivery)
-        error, dropped_as = RefusedError("delivered_too_often", why, INSTEAD["delivered_too_often"]), []
+        error, known_ids = RefusedError("delivered_too_often", why, INSTEAD["delivered_too_often"]), []
         if stage.name == ACCEPT:
-            dropped_as = self.attempts.list_drops(source, body) if is_nameless(body) else []
-            claim, error = _explain_failure(delivery, dropped_as, why)
+            known_ids = self.attempts.list_drops(source, body) if is_nameless(body) else []
+            claim, error = _explain_failure(delivery, known_ids, why)
         self.parking.park(stage.name, delivery, error, claim)
-        with expecting_an_answer(f"take a parked message off queue {self.queue.queue_name!r}"):
-            # Only now: a crash before this parks the same message again, which changes nothing.
+        with expecting_an_answer(f"delete a parked message from queue {self.queue.queue_name!r}"):
             self.queue.delete_message(message)
         self.parked += 1
-        if len(dropped_as) == 1:
-            # And the note after that: the same message, parked again, must find the same id.
-            self.attempts.forget(submission_note(source, body, dropped_as[0]))
+        if len(known_ids) == 1:
+            self.attempts.forget(submission_note(source, body, known_ids[0]))
 
 
-def _explain_failure(delivery: Delivery, dropped_as: list[str], why: str) -> tuple[Claim, RefusedError]:
-    """Return the claim of a submission: under the id that its publisher's message had, for the copy has another."""
+def _explain_failure(delivery: Delivery, known_ids: list[str], why: str) -> tuple[Claim, RefusedError]:
+    """Return claim and error of a submission.
+
+    The poison copy has another id than the publisher's message, so the id comes from the notes of late deliveries.
+    """
     body, reason = delivery.body, "delivered_too_often"
-    claimed = read_claimed_job(delivery.queue, body, dropped_as[0] if len(dropped_as) == 1 else "")
+    claimed = read_claimed_job(delivery.queue, body, known_ids[0] if len(known_ids) == 1 else "")
     if claimed == NO_JOB and is_nameless(body):
         reason = "unnamed"
-        known = f"{len(dropped_as)} messages of this content were" if dropped_as else "none of this content was"
-        why = f"{why}; it says no job id, and {known} noted before"
+        why = f"{why}; it has no job id, and {len(known_ids)} messages with its bytes were noted: one is needed for its id"
     claim = at_the_door(delivery.queue, body, delivery.message_id, claimed)
     return claim, RefusedError(reason, why, INSTEAD[reason])
 
 
 def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -> None:
-    """Park a message from the dead letters of the bus queue `results`; its chunk counts as not ended yet."""
+    """Park a message from the dead letters of the bus queue `results`. Its chunk still counts as not ended."""
     found = f"the bus moved it to its dead letters: {why[:500]}"
     delivery = Delivery(queue=RESULTS, message_id=message_id, body=body, count=1)
     stage, claim = parking.stages.identify(delivery)

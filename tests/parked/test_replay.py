@@ -35,8 +35,8 @@ def replay(ward, pace=None, plan=None, pause=None, selection=None):
     with ward.process(plan) as process:
         operator, wanted = ward.operator(process, pause), {world.job for world in ward.worlds}
         # Other tests park for the same cause: each replays its own.
-        entries = operator.selected
-        operator.selected = lambda selection: [entry for entry in entries(selection) if entry.job in wanted]
+        entries = operator.select
+        operator.select = lambda selection: [entry for entry in entries(selection) if entry.job in wanted]
         return list(operator.replay(selection, pace or ReplayPace(), by="ann", why="deployed"))
 
 
