@@ -1,6 +1,7 @@
 """What is worked out of Bicep files: loops, conditions, modules, and what stays unknown until it is deployed."""
 
 import re
+from types import SimpleNamespace
 
 import azure.functions as func
 import pytest
@@ -134,7 +135,7 @@ def test_no_filtered_subscription_keeps_the_rule_that_passes_everything():
 def test_publishers_reach_the_queue_that_the_app_takes_submissions_from():
     """Where they may write is where the trigger listens, and both places are in the topology, of each room too."""
     settings = Settings.parse({**sample_values(), "SLUICE_ROOMS": "team-a,b"})
-    functions = accept_submission.blueprint(settings, None)
+    functions = accept_submission.blueprint(SimpleNamespace(settings=settings))
     app = func.FunctionApp()
     app.register_functions(functions)
     listening = {one.get_function_name(): one.get_trigger().queue_name for one in app.get_functions()}

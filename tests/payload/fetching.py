@@ -6,7 +6,7 @@ from shared.payload.reading import read_frame
 def fetch(intake, payload, chunk):
     """Yield each frame's verified content with the position of its first line."""
     if payload.blob is not None:
-        store = intake._stores.kept_store() if payload.is_kept else intake._store
+        store = intake._stores.store_of_done() if payload.is_kept else intake._store
         stored = store.read_touched(payload.blob, chunk.offset, chunk.length)
     else:
         stored = payload.inline[chunk.offset : chunk.offset + chunk.length]

@@ -132,7 +132,7 @@ def test_what_the_app_keeps_is_never_taken_for_deleted_by_a_publisher(place):
         lambda _name: place.connections.blobs.get_container_client("no-such"), gone=point_at(place.pending)
     )
     with pytest.raises(StorageUnavailableError):
-        gone.kept_store().find(f"job/{'a' * 64}")
+        gone.store_of_done().find(f"job/{'a' * 64}")
     assert place.pointers() == []
 
 

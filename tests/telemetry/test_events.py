@@ -44,7 +44,7 @@ def test_every_event_is_told_with_exactly_the_fields_of_its_entry():
 def test_every_entry_of_the_catalogue_is_told_somewhere():
     """Nobody waits for an alert that cannot come."""
     names = {name for _, name, _ in calls()}
-    assert {name for name in vars(events) if isinstance(getattr(events, name), events.Event)} == names
+    assert {name for name in vars(events) if isinstance(getattr(events, name), events.LogEvent)} == names
 
 
 def test_nothing_is_logged_beside_the_catalogue():

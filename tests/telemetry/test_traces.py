@@ -163,10 +163,10 @@ def test_off_loads_no_library():
     """The deployed set has none, and needs none."""
     program = (
         "import sys; sys.modules['opentelemetry'] = None\n"
-        "from shared.telemetry.choice import Wanted, telemetry, TelemetryMissingError\n"
-        "telemetry(Wanted.OFF)\n"
+        "from shared.telemetry.choice import TelemetryChoice, telemetry, TelemetryMissingError\n"
+        "telemetry(TelemetryChoice.OFF)\n"
         "import shared.app\n"
-        "try: telemetry(Wanted.OTEL)\n"
+        "try: telemetry(TelemetryChoice.OTEL)\n"
         "except TelemetryMissingError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
