@@ -1,6 +1,12 @@
 """The app: builds every stage from connections and settings.
 
-Reading order: `app` (its verbs), `stages` (how they are built), `stores` (what an installation has), `tick`.
+Reading order:
+
+- `app`: its verbs.
+- `stages`: the construction of the stages.
+- `stores`: the tables, containers, queues and topics of an installation.
+- `tasks`: the tasks of this process and of the fleet.
+- `tick`: the timer.
 """
 
 from shared.app.app import App

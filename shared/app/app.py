@@ -1,4 +1,4 @@
-"""One process of the app: one verb for each kind of message, and for the timer."""
+"""One process of the app: one verb for each kind of message, and one for the timer."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from shared.workloads import Workloads
 
 
 class App(Closing):
-    """The stages of one process over the stores of its installation; each verb is safe to call from several threads.
+    """The stages of one process over the stores of its installation. Several threads may call each verb.
 
     A further part, such as registration, is built in `shared/app` from `stores` and gets a verb here.
     """
@@ -24,13 +24,13 @@ class App(Closing):
     def __init__(
         self, connections: Connections, settings: Settings, workloads: Workloads, *, stores: Stores | None = None
     ) -> None:
-        """Build every stage; nothing is requested yet. `stores`: made over these connections before."""
+        """Build every stage. Makes no request. `stores`, if given, were made over the same connections."""
         self.settings, self.stores = settings, stores or Stores(connections)
-        #: Whether signals start the work on the work queues, instead of one trigger for each queue.
+        #: True if permits start the work on the work queues, instead of one trigger per queue.
         self.is_pushed = settings.dequeue is Dequeue.PUSH
         self.stages = stages = AppStages(self.stores, settings, workloads)
         self.following, self._slots = stages.tasks.following, stages.tasks.slots
-        # Built here, and not by whichever thread comes first.
+        # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
         self._releaser, self._tick = stages.releaser, build_tick(stages)
         self._drain = stages.tasks.drain(self.process_now) if self.is_pushed else None
@@ -40,13 +40,13 @@ class App(Closing):
         self._acceptance.handle(delivery)
 
     def process(self, delivery: Delivery) -> None:
-        """Process a chunk or finish a job, as a trigger delivered it, once this process has a slot for it."""
+        """Process a chunk or finish a job that a trigger delivered, once this process has a slot for it."""
         self.following.look()
         with self._slots.slot(), self.following.gauge.working():
             self._processor.handle(delivery)
 
     def process_now(self, delivery: Delivery) -> None:
-        """Process what a task of this process received: the task is the slot."""
+        """Process a message that a task of this process received: the task is the slot."""
         self.following.look()
         with self.following.gauge.working():
             self._processor.handle(delivery)
@@ -57,11 +57,11 @@ class App(Closing):
             self._drain.on_signal(signal)
 
     def settle(self, received: Sequence[Received]) -> Settled:
-        """Credit results to their jobs; request the finish of a job whose last chunk has ended. Return the counts."""
+        """Credit results to their jobs. Request the finish of a job whose last chunk has ended. Return the counts."""
         return self._settler.settle(received)
 
     def release(self, hint: Hint) -> None:
-        """Start what is held behind a gate that was opened, or continue a dispatch; the flag decides, not the hint."""
+        """Start the work held behind an opened gate, or continue a dispatch. The gate's flag decides, not the hint."""
         self._releaser.on_signal(hint)
 
     def park(self, body: bytes, message_id: str, why: str) -> None:
@@ -69,9 +69,9 @@ class App(Closing):
         park_dead_result(self.stores.parking, body, message_id, why)
 
     def tick(self) -> None:
-        """Do everything that is due, whichever messages were lost."""
+        """Do everything that is due, even if the messages about it were lost."""
         self._tick.run()
 
     def close(self) -> None:
-        """Close what was opened here; the connections are their maker's."""
+        """Close everything that was opened here. The connections stay open: their maker closes them."""
         self.stores.close()

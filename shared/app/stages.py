@@ -32,12 +32,12 @@ from shared.workloads import Workloads
 
 
 class AppStages:
-    """The stages of one process, each made at its first use; making one requests nothing."""
+    """The stages of one process, each made at its first use. Making one makes no request."""
 
     def __init__(self, stores: Stores, settings: Settings, workloads: Workloads) -> None:
         self.stores, self.settings, self.workloads = stores, settings, workloads
         self.clock, self.telemetry = stores.clock, stores.connections.telemetry
-        #: Lent to chunks and submissions alike: one bound for the process.
+        #: Lent to chunks and submissions alike: one bound per process.
         self.memory, self.limits = Memory(WORK), Limits()
         self.deliveries = Deliveries(stores.attempts, settings.poison)
         self.tasks = Tasks(stores, settings)
@@ -151,7 +151,7 @@ class AppStages:
 
     @cached_property
     def releaser(self) -> Releaser:
-        """Starts what is held behind gates."""
+        """Starts the work held behind gates."""
         stores = self.stores
         return Releaser(
             stores.held_work,
@@ -187,7 +187,7 @@ class AppStages:
 
     @cached_property
     def orphans(self) -> Orphans:
-        """Sweeps payloads without a submission."""
+        """Deletes payloads without a submission."""
         stores = self.stores
         return Orphans(
             ledger=stores.ledger,
@@ -202,7 +202,7 @@ class AppStages:
 
     @cached_property
     def rooms(self) -> Rooms:
-        """Looks after containers and queues of rooms."""
+        """Keeps the containers and queues of rooms in order."""
         stores = self.stores
         return Rooms(
             rooms=self.settings.rooms,

@@ -1,4 +1,4 @@
-"""Every table, container, queue and topic of an installation, each made once; and a person's operations on them."""
+"""Every table, container, queue and topic of an installation, each made once, and a person's operations on them."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -32,14 +32,14 @@ from shared.signals import BusPermits, BusSignals, NoSignals, Signals
 from shared.topology import work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
-#: Seconds for which a received message is hidden, and a failed one before it is tried again: as host.json has it.
+#: Seconds for which a received message is hidden, and after which a failed one is redelivered: as in host.json.
 VISIBILITY: Final = 30
-#: The sequence that transactions of all jobs are numbered by.
+#: The sequence that numbers the transactions of all jobs.
 TRANSACTION_IDS: Final = "transactions"
 
 
 class Stores(Closing):
-    """The stores of one installation, to be closed when done; making them requests nothing."""
+    """The stores of one installation, to be closed when done. Making them makes no request."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Stores(Closing):
         self.slots = BlobSlots(self.container(CONTAINER), self.clock)
         self.usage = table("usage")
 
-        # Each opens its connection to the bus when it sends first.
+        # Each connects to the bus at its first send.
         self.send_result = BusResults(connections)
         self.send_permits = BusPermits(connections)
 
-        # Every stage that parks; another one is registered here.
+        # Every stage that can park. Register another one here.
         put_back = QueuesPut(connections.queues)
         parking_stages = Stages(
             accept_stage(self.ledger, put_back),
@@ -100,51 +100,51 @@ class Stores(Closing):
 
     @cached_property
     def ids(self) -> RangeGenerator:
-        """The ids of transactions; a job takes one block, as large as it is, so there is nothing to fetch ahead."""
+        """The ids of transactions. A job takes one block of its own size, so nothing is fetched ahead."""
         return RangeGenerator(self.sequence(TRANSACTION_IDS), prefetch=False)
 
     @cached_property
     def diary(self) -> Diary:
-        """The notes of this process on its requests."""
+        """The record of this process's requests."""
         return Diary(self.usage, self.connections.meter.tally, self.clock)
 
     @property
     def gate_operator(self) -> Operator:
-        """Opens, closes and plans gates for a person."""
+        """Opens, closes and schedules gates for a person."""
         return Operator(self.gates, self.pending, self.audit, self.signals, self.clock)
 
     @property
     def job_operator(self) -> Resume:
-        """Lets paused jobs go on for a person."""
+        """Resumes paused jobs for a person."""
         finish = FinishCall(self.put, self.pending, self.clock)
         return Resume(ledger=self.ledger, finish=finish, pending=self.pending, hints=self.signals, clock=self.clock)
 
     def build_parked_operator(
         self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody
     ) -> ParkedOperator:
-        """Build the operator that replays and discards for a person; `wake` is called for work that was put back."""
+        """Build the operator that replays and discards for a person. It calls `wake` after it put work back."""
         replayer = Replayer(self.parked_table, self.parking.stages, self.clock, pause, wake)
         return ParkedOperator(self.parked_table, replayer, self.audit)
 
     def put(self, queue: str, message: str) -> None:
-        """Put a message on a storage queue, where it stays until it is taken."""
+        """Put a message on a storage queue. It never expires there."""
         with expecting_an_answer(f"put a message on queue {queue!r}"):
             self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
 
     def work_queues(self, number: int) -> list[WorkQueue]:
-        """Build the work queues as a listener takes them."""
+        """Build the work queues in the form that a listener takes."""
         clients = (self.connections.queues.get_queue_client(name) for name in work_queue_names(number))
         return [WorkQueue(client, self.clock, VISIBILITY) for client in clients]
 
     def day_budget(self, budget: Decimal | None) -> DayBudget:
-        """Build the budget of the day; it costs a request a decision, and none where there is no budget."""
+        """Build the budget of the day. It makes one request per decision, and none without a budget."""
         return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
 
     def gates_overview(self) -> list[Overview]:
-        """Read every gate that has a blob or holds something, by name."""
+        """Read every gate that has a blob or holds an entry, sorted by name."""
         return overview(self.container("gates"), self.gates, self.held)
 
     def close(self) -> None:
-        """Close the connections to the bus that were opened here."""
+        """Close the senders' connections to the bus."""
         self.send_result.close()
         self.send_permits.close()

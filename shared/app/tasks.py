@@ -1,4 +1,4 @@
-"""How many tasks of this process and of the fleet run, and how a put on the work queues wakes them."""
+"""The tasks of this process and of the fleet: the decision how many run, and the wake-ups for a put on the queues."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -13,20 +13,20 @@ from shared.topology import work_queue_names
 
 
 class Tasks:
-    """What decides and starts tasks, each part made at its first use; making one requests nothing."""
+    """The parts that decide and start tasks, each made at its first use. Making one makes no request."""
 
     def __init__(self, stores: Stores, settings: Settings) -> None:
         self.stores, self.settings, self.clock = stores, settings, stores.clock
 
     @cached_property
     def following(self) -> Following:
-        """What this process knows of the fleet's decision."""
+        """The fleet's decision as this process knows it."""
         stores = self.stores
         return Following(stores.fleet, stores.connections.pushback, Gauge(self.clock), self.clock)
 
     @cached_property
     def slots(self) -> Limiter:
-        """The messages that triggers may work on here at a time."""
+        """The limit of messages that triggers may handle here at a time."""
         following, full = self.following, MOST_HERE * self.settings.work_queues
         return Limiter(lambda: following.here(full), self.clock)
 
@@ -48,7 +48,7 @@ class Tasks:
 
     @cached_property
     def waking(self) -> Waking:
-        """Wakes instances for a put on the work queues: in push mode only, since triggers poll."""
+        """Wakes instances for a put on the work queues. In push mode only, because triggers poll."""
         if self.settings.dequeue is not Dequeue.PUSH:
             return wake_nobody
         tuning = self.tuning
@@ -73,7 +73,7 @@ class Tasks:
         return TopUp(slots=self.stores.slots, fleet=self.permitted, send=self.stores.send_permits)
 
     def drain(self, handle: Callable[[Delivery], None]) -> Drain:
-        """Build what follows a permit."""
+        """Build the drain that follows permits."""
         stores = self.stores
         return Drain(
             sources=stores.work_queues(self.settings.work_queues),

@@ -1,4 +1,4 @@
-"""The app's one timer: everything that a lost message would have started, from two requests when nothing waits."""
+"""The app's one timer: starts all that a lost message would have started. With nothing due it makes two requests."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ from shared.retry import all_tried
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, rooms, topology
 
-#: How long a tick begins with further entries behind gates, so that there is time for the jobs after them.
+#: How long a tick begins further entries behind gates. The bound leaves time for the jobs after them.
 GATES_TAKE: Final = timedelta(seconds=20)
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
 POISON_EVERY: Final = 15
-#: Takes the pointers that are due, and the moment by the monotonic clock at which the tick began its work.
+#: Takes the due pointers, and the start of the tick's work in the clock's monotonic seconds.
 Step: TypeAlias = Callable[[Due, float], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """The steps of one tick, each of which fails alone; may run twice, late, or side by side with another."""
+    """The steps of one tick, each of which fails alone. A tick may run twice, late, or side by side with another."""
 
     followers: Followers
-    #: Before the pointers are followed, and after.
+    #: The steps before the pointers are followed, and those after.
     first: Sequence[Step]
     last: Sequence[Step]
     clock: Clock
 
     def run(self) -> None:
-        """Follow everything that is due; raises the first error after everything was tried."""
+        """Run every step. Raise the first error only after all were tried."""
         with because(Cause.SWEEP):
             all_tried(
                 self._steps(), lambda error: tell(events.TICK_FAILED, error=describe_error(error), at=place(error))
@@ -51,12 +51,12 @@ class Tick:
 
 
 def build_tick(stages: AppStages) -> Tick:
-    """Build the tick of a process: what it does before, while and after it follows what is due."""
+    """Build the tick of a process: its followers of due pointers, and the steps before and after them."""
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
     gates = GateTick(stores.gates, stages.releaser, stores.pending, stores.signals, stages.clock)
     followers = Followers([(Range(PENDING, stages.settings.chunk_overdue), stores.pending)], stages.clock)
     stages.sweep.register(followers)
-    # After the jobs, whose time is bounded: a bus that does not answer must not take it.
+    # After the jobs: their time is bounded, and a bus that does not answer must not use it up.
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
     return Tick(
@@ -74,13 +74,13 @@ def build_tick(stages: AppStages) -> Tick:
 
 
 def drain_poison_queues(stages: AppStages) -> int:
-    """Park what lies on the poison queues, once a quarter of an hour, and return how much it was."""
-    # By the clock and not by a count: the same for every instance that ticks, however often it was restarted.
+    """Park the messages on the poison queues, once per quarter of an hour. Return how many were parked."""
+    # By the clock and not by a count: the clock is the same for every instance that ticks, even after restarts.
     if stages.clock.now().minute % POISON_EVERY:
         return 0
     stores, settings = stages.stores, stages.settings
     names = topology(settings.work_queues, [rooms(settings.rooms)]).queues
     clients = [stores.connections.queues.get_queue_client(name) for name in names if name.endswith(POISON_SUFFIX)]
-    # A queue that does not answer keeps no other from being drained; the tick logs its error.
-    drains = (partial(drain_poison, one, stores.parking, stores.attempts) for one in clients)
+    # A queue that does not answer stops no other drain. Its error is raised at the end, and the tick logs it.
+    drains = (partial(drain_poison, client, stores.parking, stores.attempts) for client in clients)
     return sum(all_tried(drains, lambda _error: None))

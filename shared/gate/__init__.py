@@ -1,7 +1,13 @@
-"""Work that must not start before an event, and must start at once everywhere when it comes.
+"""Gates: work that must not start before an event, and must start at once everywhere when the event comes.
 
-Reading order: `gate_decisions` (pure), `state` (the gate's blob), `gates` (one conditional write), `held_work` (hold and
-release), `releaser` (the parts of the signal and of the tick), `receipts`.
+Reading order:
+
+- `gate_decisions`: the state machine, without requests.
+- `state`: the gate's blob.
+- `gates`: every change is one conditional write.
+- `held`, `held_work`: hold work behind a gate and release it.
+- `releaser`: the reaction to a signal, and the tick's part.
+- `receipts`: which node saw which epoch, and how late.
 """
 
 from shared.gate.gate_decisions import close_gate, is_released, must_dispatch, open_gate, schedule

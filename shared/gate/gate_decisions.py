@@ -1,7 +1,7 @@
-"""Everything a gate decides, as pure functions; the exhaustive search of the state machine runs these very functions.
+"""The decisions of a gate, as functions of its state. The exhaustive search of the state machine runs these functions.
 
-A gate's epoch only grows, by one with each opening. Work remembers the epoch at which it found the gate closed, so
-whether it may start is one comparison, whatever was opened and closed in between.
+A gate's epoch only grows, by one with each opening. Work remembers the epoch at which it found the gate closed. So one
+comparison decides whether it may start, however often the gate was opened and closed in between.
 """
 
 from dataclasses import replace
@@ -11,29 +11,29 @@ from shared.gate.state import MOST_CHANGES, ChangeKind, GateChange, GateState, O
 
 
 def after_open(reading: Reading) -> Reading:
-    """Return what an opening makes of a gate; opening an open gate changes nothing."""
+    """Return the reading after an opening. Opening an open gate changes nothing."""
     return reading if reading.is_open else Reading(reading.epoch + 1, is_open=True)
 
 
 def after_close(reading: Reading) -> Reading:
-    """Return what a closing makes of a gate; the epoch stays, so that nobody waits for it twice."""
+    """Return the reading after a closing. The epoch stays, so that no process waits for it twice."""
     return Reading(reading.epoch, is_open=False)
 
 
 def must_dispatch(held_epoch: int, later: Reading) -> bool:
-    """Whether work that found the gate closed at `held_epoch` may start.
+    """Return True if work that found the gate closed at `held_epoch` may start.
 
-    The reading must be later than the row: an older one that says "open" may be from before the closing which the
-    row met. The epoch alone is safe with any reading. Open alone matters when a gate's blob was deleted and its epochs
-    began anew: its rows must not wait for epochs that take years to come back.
+    The reading must be later than the row: an older reading that says "open" may be from before the closing that the
+    row met. The epoch alone is safe with any reading. "Open" alone matters if a gate's blob was deleted and its epochs
+    began again at zero: its rows must not wait for epochs that take years to come back.
     """
     return held_epoch < later.epoch or later.is_open
 
 
 def is_released(reading: Reading, served: int | None) -> bool:
-    """Whether one who has served this epoch may go on; None: who has served nothing yet passes an open gate.
+    """Return True if a process that has served this epoch may go on. With None it has served none: "open" is enough.
 
-    A flag without epochs is always at 0, open or not; an open gate never is.
+    A flag without epochs is always at 0, open or not. An open gate never is.
     """
     if served is None:
         return reading.is_open
@@ -41,7 +41,7 @@ def is_released(reading: Reading, served: int | None) -> bool:
 
 
 def open_gate(state: GateState, opening: Opening, now: datetime) -> GateState:
-    """Return the gate opened as described; what was scheduled is replaced by it."""
+    """Open the gate. This opening replaces a scheduled one."""
     if state.is_open and state.once == opening.once and state.scheduled is None:
         return state
     epoch, is_open = after_open(state.reading)
@@ -53,7 +53,7 @@ def open_gate(state: GateState, opening: Opening, now: datetime) -> GateState:
 
 
 def schedule(state: GateState, opening: Opening, now: datetime) -> GateState:
-    """Return the gate with one opening to come; an earlier plan is replaced by it."""
+    """Schedule an opening. It replaces an earlier schedule."""
     if state.scheduled == opening:
         return state
     line = GateChange(what=ChangeKind.SCHEDULE, epoch=state.epoch, by=opening.by, why=opening.why, at=now)
@@ -61,14 +61,14 @@ def schedule(state: GateState, opening: Opening, now: datetime) -> GateState:
 
 
 def close_gate(state: GateState, by: str, why: str, now: datetime) -> GateState:
-    """Return the gate closed by a person, who also takes back what was scheduled: the last command stands."""
+    """Close the gate at a person's command, and cancel its scheduled opening: the last command stands."""
     if not state.is_open and state.scheduled is None:
         return state
     return replace(_close_if_open(state, by, why, now), scheduled=None)
 
 
 def close_after_once(state: GateState, served: int, now: datetime) -> GateState:
-    """Return the gate closed because its one epoch is served; a later epoch and an opening to come stay."""
+    """Close a gate that was opened once, if its epoch is served. A later epoch and a scheduled opening stay."""
     if not (state.is_open and state.once and state.epoch == served):
         return state
     return _close_if_open(state, state.opened_by, "once: the held work of this epoch is dispatched", now)
@@ -81,24 +81,24 @@ def _close_if_open(state: GateState, by: str, why: str, now: datetime) -> GateSt
 
 
 def open_if_due(state: GateState, now: datetime) -> GateState:
-    """Return the gate opened as planned once the time has come, else as it is."""
+    """Open the gate as scheduled once the time has come, else return it unchanged."""
     if state.scheduled is None or state.scheduled.at > now:
         return state
     return open_gate(state, state.scheduled, now)
 
 
 def needs_pointer(state: GateState, due: datetime) -> bool:
-    """Whether the pending row for this time still leads to something that the tick must do."""
+    """Return True if the pointer for this time still leads to work for the tick."""
     return (state.is_open and state.once) or (state.scheduled is not None and state.scheduled.at == due)
 
 
 def with_change(state: GateState, line: GateChange) -> GateState:
-    """Return the state with one more line of history, the newest first."""
+    """Add a line of history. The newest is first."""
     return replace(state, changes=(line, *state.changes)[:MOST_CHANGES])
 
 
 def sign(before: GateState, after: GateState, nonce: str) -> GateState:
-    """Return the state with the writer's nonce, in the line that this write adds too."""
+    """Add the writer's nonce to the state and to the history line that this write adds."""
     lines = after.changes
     if lines and lines != before.changes:
         lines = (replace(lines[0], nonce=nonce), *lines[1:])

@@ -1,4 +1,4 @@
-"""Every gate: read, and changed by one conditional write whose outcome is always found out."""
+"""Every gate of an installation: reads it, or changes it by one conditional write whose outcome is always found out."""
 
 import random
 import secrets
@@ -12,28 +12,28 @@ from shared.errors import ContentionError, StorageUnavailableError
 from shared.gate.gate_decisions import sign
 from shared.gate.state import GateState, check_name, decode, encode
 
-#: Gates are changed by people and by the tick: more losses in a row mean that something writes in a loop.
+#: Only people and the tick change gates: more lost races in a row mean that some program writes in a loop.
 MOST_ATTEMPTS: Final = 20
 #: The longest pause before the next attempt, in seconds.
 LONGEST_PAUSE: Final = 0.2
 
 
 class Changed(NamedTuple):
-    """What a change found and what it left; both are the same when there was nothing to do."""
+    """The gate before and after a change. Both are the same object if there was nothing to do."""
 
     before: GateState
     after: GateState
 
     @property
     def is_opening(self) -> bool:
-        """Whether this change made a new epoch."""
+        """True if this change began a new epoch."""
         return self.after.epoch > self.before.epoch
 
 
 class _Read(NamedTuple):
     state: GateState
     etag: str | None = None
-    told: datetime | None = None
+    reply_time: datetime | None = None
 
 
 class Gates:
@@ -43,7 +43,7 @@ class Gates:
         self._store_of, self._pause = store_of, pause
 
     def read(self, name: str) -> GateState:
-        """Return the gate; one without a blob is closed and was never opened."""
+        """Read the gate. A gate without a blob is closed and was never opened."""
         return self._read(name).state
 
     def change(
@@ -52,8 +52,8 @@ class Gates:
         decide: Callable[[GateState], GateState],
         prepare: Callable[[GateState], object] = lambda _state: None,
     ) -> Changed:
-        """Write what `decide` makes of the gate, unless it returns the very same state."""
-        return self.change_by_time(name, lambda state, _told: decide(state), prepare)
+        """Write the state that `decide` returns, unless it is the very same object."""
+        return self.change_by_time(name, lambda state, _reply_time: decide(state), prepare)
 
     def change_by_time(
         self,
@@ -61,19 +61,19 @@ class Gates:
         decide: Callable[[GateState, datetime | None], GateState],
         prepare: Callable[[GateState], object] = lambda _state: None,
     ) -> Changed:
-        """Do the same, deciding by the time that storage told in the very reply that is decided on.
+        """Do the same, but decide by the time that storage gave in the very reply that holds the state.
 
-        `prepare` runs between the read and the write of every attempt: a pointer that it writes is there before the
-        state that it points to, and is newer than any clean-up which made the previous attempt fail.
+        `prepare` runs between the read and the write of every attempt. So a pointer that it writes exists before the
+        state that it leads to. The pointer is also newer than any clean-up that made the previous attempt fail.
         """
         tried: dict[str, Changed] = {}
         for _attempt in range(MOST_ATTEMPTS):
-            before, etag, told = self._read(name)
-            # An earlier attempt may have taken effect although it was refused or its reply was lost.
+            before, etag, reply_time = self._read(name)
+            # An earlier attempt may have taken effect, although it was refused or its reply was lost.
             written = next((change for nonce, change in tried.items() if before.was_written_with(nonce)), None)
             if written:
                 return written
-            after = decide(before, told)
+            after = decide(before, reply_time)
             if after is before:
                 return Changed(before, before)
             prepare(after)
@@ -83,8 +83,8 @@ class Gates:
                 return tried[nonce]
             self._pause(random.uniform(0, LONGEST_PAUSE))  # noqa: S311 - spreads writers, hides nothing
         raise ContentionError(
-            f"gate {name!r} was changed by others {MOST_ATTEMPTS} times in a row; look at its history "
-            f"(`sluice gate status {name}`), then try again"
+            f"could not change gate {name!r}: other writers were faster {MOST_ATTEMPTS} times in a row; find them in "
+            f"its history (`sluice gate status {name}`), then retry"
         )
 
     def _read(self, name: str) -> _Read:

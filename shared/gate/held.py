@@ -1,4 +1,4 @@
-"""What waits behind gates: opaque messages with the queue that each one is for, one table row each."""
+"""Entries held behind gates: opaque messages, each with its destination queue, one table row each."""
 
 import re
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from shared.azure import expecting_an_answer
 from shared.errors import HeldConflictError, MessageRefusedError
 from shared.telemetry import events, tell
 
-#: What one storage queue message can carry, and what one binary property of a table can hold: the same 64 KiB.
+#: The limit of one storage queue message and of one binary property of a table: 64 KiB for both.
 MOST_BYTES: Final = 64 * 1024
-#: XML 1.0, in which a queue message travels, has no place for these; JSON escapes them anyway.
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: A queue message travels in XML 1.0, which cannot carry these characters. JSON escapes them anyway.
 _NOT_CARRIED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldEntry:
-    """One message behind a gate, with the epoch at which its keeper found the gate closed."""
+    """One message behind a gate, with the epoch at which its keeper (the process that holds it) found the gate closed."""
 
     gate: str
     id: str
@@ -35,12 +35,12 @@ class HeldEntry:
     etag: str = ""
 
     def is_same_work(self, other: "HeldEntry") -> bool:
-        """Whether both put the same on the same queue; the epochs may differ."""
+        """Return True if both put the same message on the same queue. The epochs may differ."""
         return (self.gate, self.id, self.queue, self.message) == (other.gate, other.id, other.queue, other.message)
 
 
 def check_message(entry_id: str, message: str) -> None:
-    """Raise MessageRefusedError for a message that could be held but never dispatched."""
+    """Raise MessageRefusedError for a message that a table could hold but no queue could carry."""
     found = _NOT_CARRIED.search(message)
     if found:
         raise MessageRefusedError(
@@ -50,32 +50,32 @@ def check_message(entry_id: str, message: str) -> None:
     size = len(message.encode())
     if size > MOST_BYTES:
         raise MessageRefusedError(
-            f"cannot hold {entry_id!r}: its message has {size} bytes and a storage queue carries {MOST_BYTES}; "
+            f"cannot hold {entry_id!r}: its message is {size} bytes, the limit of a storage queue is {MOST_BYTES}; "
             "put the content into a blob and send its name"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class HeldSummary:
-    """How many entries are held behind a gate, and since when the oldest."""
+    """The number of entries held behind a gate, and the time of the oldest."""
 
     count: int
     oldest: datetime | None
 
 
 class HeldTable:
-    """The rows of everything that is held, one partition a gate."""
+    """The table of held entries, one partition per gate."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
 
     def insert(self, entry: HeldEntry) -> HeldEntry:
-        """Write the row, or find the one of an earlier attempt; return what the table holds now."""
+        """Write the row, or find the row of an earlier attempt. Return the entry that the table holds now."""
         with expecting_an_answer(f"hold {entry.id!r} behind gate {entry.gate!r}"):
             try:
                 written = self._table.create_entity(_row(entry))
             except AzureError:
-                # There from an earlier attempt, or this attempt's reply was lost: only the row itself tells.
+                # The row exists from an earlier attempt, or this attempt's reply was lost: only the row itself shows it.
                 return self._get_entry(entry)
             return replace(entry, etag=written["etag"])
 
@@ -84,43 +84,43 @@ class HeldTable:
         if found.is_same_work(entry):
             return found
         raise HeldConflictError(
-            f"cannot hold {entry.id!r} behind gate {entry.gate!r}: another message for queue {found.queue!r} is held "
-            f"under that id since {found.held_at:%Y-%m-%d %H:%M:%S} UTC; use another id"
+            f"cannot hold {entry.id!r} behind gate {entry.gate!r}: another message for queue {found.queue!r} has been "
+            f"held under that id since {found.held_at:%Y-%m-%d %H:%M:%S} UTC; use another id"
         )
 
     def pages(self, gate: str, before: int | None = None, since: str = "") -> Iterator[list[HeldEntry]]:
-        """Yield what is held behind a gate, page by page, by id.
+        """Yield the entries behind a gate, page by page, sorted by id.
 
-        `before`: only what found it closed at an older epoch; `since`: only from that id on.
+        With `before`, only entries that found the gate closed at an older epoch. With `since`, only from that id on.
         """
-        wanted = "PartitionKey eq @gate and RowKey ge @since" + ("" if before is None else " and epoch lt @before")
-        with expecting_an_answer(f"read what is held behind gate {gate!r}"):
-            known = {"gate": gate, "before": before or 0, "since": since}
-            query = self._table.query_entities(wanted, parameters=known)
+        condition = "PartitionKey eq @gate and RowKey ge @since" + ("" if before is None else " and epoch lt @before")
+        with expecting_an_answer(f"read the entries held behind gate {gate!r}"):
+            values = {"gate": gate, "before": before or 0, "since": since}
+            query = self._table.query_entities(condition, parameters=values)
             for page in query.by_page():
                 yield [entry for row in page if (entry := _readable(row)) is not None]
 
     def summary(self, gate: str) -> "HeldSummary":
-        """Return how much is held behind a gate and since when."""
-        with expecting_an_answer(f"count what is held behind gate {gate!r}"):
+        """Count the entries behind a gate, and find the time of the oldest."""
+        with expecting_an_answer(f"count the entries held behind gate {gate!r}"):
             query = self._table.query_entities("PartitionKey eq @gate", parameters={"gate": gate}, select=["held_at"])
             since = [row["held_at"] for row in query]
         return HeldSummary(len(since), min(since, default=None))
 
     def gates(self) -> Iterator[str]:
-        """Yield every gate that holds something, with one request a gate and one more."""
+        """Yield every gate that holds an entry. Makes one request per gate, and one more."""
         return (gate for gate, _ in self.waiting())
 
     def waiting(self) -> Iterator[tuple[str, datetime]]:
-        """Yield the same gates, each with a time since when something waits there; the oldest may wait for longer."""
+        """Yield the same gates, each with the time of one entry there. The oldest entry may be older."""
         after = ""
-        with expecting_an_answer("find the gates that hold something"):
+        with expecting_an_answer("find the gates that hold entries"):
             while found := self._first_after(after):
                 yield found
                 after, _ = found
 
     def delete(self, entry: HeldEntry) -> None:
-        """Remove the row as it was read; one that is gone or was written again since is somebody else's matter."""
+        """Delete the row if it is still as it was read. If it is gone or was written again, another process owns it."""
         with suppress(ResourceModifiedError, ResourceNotFoundError):
             self._table.delete_entity(
                 entry.gate, entry.id, etag=entry.etag, match_condition=MatchConditions.IfNotModified
@@ -134,7 +134,7 @@ class HeldTable:
         if row is None:
             return None
         since = row.get("held_at")
-        # A row that somebody else wrote must not keep all gates from being served.
+        # A row that another program wrote must not stop the service of all gates.
         return row["PartitionKey"], since if isinstance(since, datetime) else _LONG_AGO
 
 

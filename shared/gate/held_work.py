@@ -1,12 +1,14 @@
-"""Holding work behind a gate, and starting what may start: level-triggered, at least once.
+"""Holds work behind a gate, and starts the entries that may start: level-triggered, at least once.
 
-keeper                      releaser                     operator
-reads: closed at epoch 4
-opens: epoch 5
-finds no row
-writes the row (epoch 4)                                 closes
-reads again: 4 < 5          ... or the tick, if the keeper ends here
-puts the message, deletes the row
+The hardest interleaving, and why the keeper reads the gate again after it wrote the row:
+
+    keeper                      releaser                     operator
+    reads: closed at epoch 4
+                                                             opens: epoch 5
+                                finds no row
+    writes the row (epoch 4)                                 closes
+    reads again: 4 < 5          ... or the tick, if the keeper ends here
+    puts the message, deletes the row
 """
 
 import math
@@ -29,39 +31,39 @@ from shared.gate.held import HeldEntry, HeldTable, check_message
 from shared.gate.state import GateState, Reading, check_name
 from shared.telemetry import describe_error, events, tell
 
-#: Rows dispatched at a time, below the ten connections that the library keeps for one service.
+#: Rows dispatched at a time. Fewer than the ten connections that the library keeps for one service.
 PARALLEL: Final = 8
-#: Azure drops a queue message after seven days unless it is told never to.
+#: Azure drops a queue message after seven days unless this value is sent with it.
 NEVER_EXPIRES: Final = -1
-#: How long an invocation begins with further entries, or further chunks of a job; the rest is another one's.
+#: How long an invocation begins further entries, or further chunks of a job. Another invocation does the rest.
 TAKES_FOR: Final = timedelta(seconds=40)
 
 
 class Holding(Enum):
-    """What became of work that was handed to a gate."""
+    """The outcome of handing work to a gate."""
 
     #: The gate was open: the message is on its queue.
     PASSED = "passed"
     #: The message waits behind the gate.
     HELD = "held"
-    #: The gate was opened while the message was being held; its own keeper put it on its queue.
+    #: The gate was opened while the message was being held. Its own keeper put it on its queue.
     RELEASED = "released"
 
 
 class Jobs(Protocol):
-    """Starts what is held and is put on no queue: the app's own jobs."""
+    """Starts the entries that are put on no queue: the app's own jobs."""
 
     def is_job(self, entry: HeldEntry, /) -> bool:
-        """Whether the entry is one."""
+        """Return True if the entry is a job."""
         ...
 
     def carry_out(self, entry: HeldEntry, gate: Reading, until: float, /) -> bool:
-        """Start the job, which may go by this reading; False: the time was up before all of it was on its way."""
+        """Start the job, which this reading allows. Return False if the time was up before all of it was dispatched."""
         ...
 
 
 class HeldFate(Enum):
-    """What one release did with an entry that may start."""
+    """The outcome of one release for an entry that may start."""
 
     PUT = "put"
     FAILED = "failed"
@@ -71,13 +73,13 @@ class HeldFate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What one release did."""
+    """The outcome of one release."""
 
     put: int = 0
     failed: int = 0
-    #: The id from which another release goes on, where the time was up; empty where nothing was left.
+    #: The id from which another release goes on if the time was up. Empty if nothing was left.
     left: str = ""
-    #: The gate by which it was decided.
+    #: The gate state that the release went by.
     state: GateState | None = field(default=None, compare=False, repr=False)
 
 
@@ -93,8 +95,8 @@ class HeldWork:
     def hold(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
         """Put the message on its queue if the gate is open, else keep it until the next opening.
 
-        Safe to call again with the same arguments after any failure. The message may then be put twice, so whoever
-        receives it absorbs duplicates.
+        Safe to call again with the same arguments after any failure. The message may then be put twice, so its
+        receiver must absorb duplicates.
         """
         check_name(gate)
         check_message(check_name(entry_id, "held entry"), message)
@@ -106,8 +108,8 @@ class HeldWork:
             self._put(entry)
             return Holding.PASSED
         kept = self._table.insert(entry)
-        # Between the first reading and the row, the gate may have been opened, served and closed again: no signal and
-        # no releaser would have seen this row.
+        # Between the first reading and the row, the gate may have been opened, served and closed again. No signal and
+        # no releaser would then have seen this row.
         if not must_dispatch(kept.epoch, self._gates.read(gate).reading):
             return Holding.HELD
         self._put(kept)
@@ -115,7 +117,7 @@ class HeldWork:
         return Holding.RELEASED
 
     def keep(self, gate: str, entry_id: str, queue: str, message: str, epoch: int) -> HeldEntry:
-        """Write the row, or find it, whatever the gate says now; whoever asks reads the gate again afterwards."""
+        """Write the row, or find it, even if the gate is open now. The caller reads the gate again afterwards."""
         check_message(entry_id, message)
         now = self._clock.now()
         return self._table.insert(
@@ -123,8 +125,8 @@ class HeldWork:
         )
 
     def forget(self, entry: HeldEntry) -> None:
-        """Remove the row of what is on its way."""
-        with expecting_an_answer(f"forget held {entry.id!r} of gate {entry.gate!r}, which is dispatched"):
+        """Delete the row of an entry that was dispatched."""
+        with expecting_an_answer(f"delete held {entry.id!r} of gate {entry.gate!r}, which is dispatched"):
             self._table.delete(entry)
 
     def reading(self, gate: str) -> Reading:
@@ -132,15 +134,15 @@ class HeldWork:
         return self._gates.read(gate).reading
 
     def waiting(self) -> Iterator[tuple[str, datetime]]:
-        """Yield every gate that something is held behind, and a time since when."""
+        """Yield every gate that holds an entry, with the time of one."""
         return self._table.waiting()
 
     def release(self, gate: str, jobs: Jobs, *, since: str = "", until: float = math.inf) -> Dispatched:
-        """Start everything behind the gate that may start now; the flag decides, not whoever calls.
+        """Start everything behind the gate that may start now. The gate's flag decides, not the caller.
 
-        Any number of releasers may run at once: each row is put at least once and removed once. What cannot be put is
-        counted, logged, and stays for the next tick. `since`: only from that id on; `until`: the moment, by the clock
-        that only moves forward, after which no further entry is taken.
+        Any number of releasers may run at once: each row is put at least once and removed once. An entry that cannot be
+        put is counted, logged, and stays for the next tick. With `since`, only entries from that id on are started.
+        After `until`, in the clock's monotonic seconds, no further entry is begun.
         """
         state = self._gates.read(check_name(gate))
         reading = state.reading
@@ -151,23 +153,23 @@ class HeldWork:
         with ThreadPoolExecutor(self._parallel) as pool:
             for page in self._table.pages(gate, None if reading.is_open else reading.epoch, since):
                 due = self._due(gate, page, reading)
-                tried = list(pool.map(lambda one: self._try_release(one[0], one[1], jobs, until), due))
-                fates.update(tried)
+                page_fates = list(pool.map(lambda pair: self._try_release(*pair, jobs, until), due))
+                fates.update(page_fates)
                 if self._clock.monotonic() >= until:
-                    untaken = (entry.id for (entry, _), fate in zip(due, tried, strict=True) if fate is HeldFate.LEFT)
-                    left = min(untaken, default=page[-1].id)
+                    pairs = zip(due, page_fates, strict=True)
+                    left = min((entry.id for (entry, _), fate in pairs if fate is HeldFate.LEFT), default=page[-1].id)
                     break
         return Dispatched(fates[HeldFate.PUT], fates[HeldFate.FAILED], left, state)
 
     def _due(self, gate: str, page: list[HeldEntry], before: Reading) -> list[tuple[HeldEntry, Reading]]:
-        """Return the rows that may start, each with the reading that says so; of `before` the epoch alone counts."""
-        sure = [(entry, before) for entry in page if entry.epoch < before.epoch]
-        unsure = [entry for entry in page if entry.epoch >= before.epoch]
-        if not unsure:
-            return sure
-        # `before` was read before the rows: one that says open may be from before the closing that they met.
+        """Return the rows that may start, each with the reading that allows it. Of `before`, only the epoch counts."""
+        older = [(entry, before) for entry in page if entry.epoch < before.epoch]
+        others = [entry for entry in page if entry.epoch >= before.epoch]
+        if not others:
+            return older
+        # `before` was read before the rows: if it says open, that may be from before the closing that they met.
         later = self._gates.read(gate).reading
-        return [*sure, *((entry, later) for entry in unsure if must_dispatch(entry.epoch, later))]
+        return [*older, *((entry, later) for entry in others if must_dispatch(entry.epoch, later))]
 
     def _try_release(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> HeldFate:
         if self._clock.monotonic() >= until:
@@ -189,7 +191,7 @@ class HeldWork:
             self._put(entry)
         elif not jobs.carry_out(entry, gate, until):
             return HeldFate.LEFT
-        # Put before forgetting: a crash in between puts it again, the other order would lose it.
+        # Put before the row is deleted: a crash in between puts it again, while the other order would lose it.
         self.forget(entry)
         return HeldFate.PUT
 

@@ -1,4 +1,4 @@
-"""Who saw which epoch of a gate, how, and how late."""
+"""Receipts: which node saw which epoch of a gate, how, and how late."""
 
 import os
 import socket
@@ -16,22 +16,22 @@ from shared.azure import expecting_an_answer
 from shared.errors import StorageUnavailableError
 from shared.telemetry import events, tell
 
-#: What a node may be later than its own poll interval before it counts as a straggler.
+#: A node counts as a straggler if it is later than its own poll interval by more than this.
 GRACE: Final = timedelta(seconds=1)
 
 
 class SeenBy(Enum):
-    """How a node came to see an epoch."""
+    """The way in which a node saw an epoch."""
 
     PUSH = "push"
     POLL = "poll"
-    #: It was open already when the node began to wait.
+    #: The gate was open already when the node began to wait.
     START_UP = "start-up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """One node has seen one epoch."""
+    """The record that one node has seen one epoch."""
 
     gate: str
     epoch: int
@@ -39,29 +39,29 @@ class Receipt:
     how: SeenBy
     seen_at: datetime
     lag: timedelta
-    #: How often this node polls; zero: it does not.
+    #: The time between two polls of this node, zero if it does not poll.
     interval: timedelta = timedelta()
 
     @property
     def is_late(self) -> bool:
-        """Whether it came later than a poll would have; one that started after the opening is not late."""
+        """True if the node saw it later than by polling. A node that started after the opening is not late."""
         return self.how is not SeenBy.START_UP and self.lag > self.interval + GRACE
 
 
 def this_node(role: str = "") -> str:
-    """Return what this process is called in receipts."""
+    """Return the name of this process in receipts."""
     process = f"{socket.gethostname()}:{os.getpid()}"
     return f"{role}@{process}" if role else process
 
 
 class ReceiptTable:
-    """The receipts, one partition a gate; the first of a node for an epoch stands."""
+    """The table of receipts, one partition per gate. The first receipt of a node for an epoch stands."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
 
     def write(self, receipt: Receipt) -> None:
-        """Write the receipt if storage takes it; nobody who was released waits for a record of it."""
+        """Write the receipt. Without an answer of storage, log it and go on: released work does not wait for it."""
         try:
             with expecting_an_answer(f"write the receipt of {receipt.node!r}"), suppress(ResourceExistsError):
                 self._table.create_entity(_row(receipt))
@@ -69,7 +69,7 @@ class ReceiptTable:
             tell(events.RECEIPT_UNWRITTEN, gate=receipt.gate, epoch=receipt.epoch)
 
     def of_epochs(self, gate: str, first: int) -> list[Receipt]:
-        """Return the receipts of a gate from an epoch on."""
+        """Read the receipts of a gate from an epoch on."""
         wanted = {"gate": gate, "first": f"{first:010d}"}
         with expecting_an_answer(f"read the receipts of gate {gate!r}"):
             rows = self._table.query_entities("PartitionKey eq @gate and RowKey ge @first", parameters=wanted)
@@ -78,7 +78,7 @@ class ReceiptTable:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How late nodes were, in seconds."""
+    """The lags of some nodes, in seconds."""
 
     nodes: int
     p50: float
@@ -86,23 +86,26 @@ class Spread:
 
 
 def spread(receipts: Iterable[Receipt]) -> Spread | None:
-    """Return the spread of some receipts' lags, None when there are none."""
+    """Return the spread of the receipts' lags, or None without receipts."""
     lags = sorted(receipt.lag.total_seconds() for receipt in receipts)
     return Spread(len(lags), percentile(lags, 50), percentile(lags, 99)) if lags else None
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:
-    """Return the nearest-rank percentile of values in order."""
+    """Return the nearest-rank percentile of sorted values."""
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def stragglers(receipts: Iterable[Receipt], epoch: int) -> dict[str, str]:
-    """Return each node that was late for this epoch or, seen at the epoch before it, has not come; and why it counts."""
+    """Return the stragglers of an epoch by node, each with the reason.
+
+    A straggler saw the epoch late, or saw the epoch before it and not this one.
+    """
     found = list(receipts)
-    here = {receipt.node: receipt for receipt in found if receipt.epoch == epoch}
+    present = {receipt.node: receipt for receipt in found if receipt.epoch == epoch}
     before = {receipt.node for receipt in found if receipt.epoch == epoch - 1}
-    late = {node: f"{one.lag.total_seconds():.1f} s late" for node, one in sorted(here.items()) if one.is_late}
-    return late | dict.fromkeys(sorted(before - set(here)), f"saw epoch {epoch - 1}, not {epoch}")
+    late = {node: f"{row.lag.total_seconds():.1f} s late" for node, row in sorted(present.items()) if row.is_late}
+    return late | dict.fromkeys(sorted(before - set(present)), f"saw epoch {epoch - 1}, not {epoch}")
 
 
 def _row(receipt: Receipt) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""What the app's timer does for gates: everything that a signal would have done, from the flags alone.
+"""The app's reaction to an opened gate: dispatch the held work, and leave a receipt.
 
-With nothing held and nothing due it makes two requests: one finds no gate that holds something, one finds nothing due.
-
-What the app does when it hears or finds that a gate was opened: dispatch, and leave a receipt.
+`Releaser` acts on a signal. `GateTick` is the timer's part: from the flags alone, it does all that a lost signal would
+have caused. With nothing held and nothing due, a tick makes two requests: one finds no gate that holds an entry, one
+finds nothing due.
 """
 
 import math
@@ -26,20 +26,20 @@ from shared.pending import GATE_POINTER, PendingTable, Pointer
 from shared.signals import Hint, Signals
 from shared.telemetry import SILENT, Telemetry, describe_error, events, metrics, place, tell
 
-#: How often the tick comes unless it is set otherwise; what is later than that is a straggler.
+#: The time between two ticks unless it is set otherwise. A release that is later than this is a straggler.
 TICK_INTERVAL: Final = timedelta(seconds=60)
 
 
 class GoingOn(Jobs, Protocol):
-    """Jobs that are held, and those whose dispatch stopped for lack of time."""
+    """Starts held jobs, and continues jobs whose dispatch stopped for lack of time."""
 
     def go_on(self, job: str, until: float, /) -> None:
-        """Look at a job that somebody hints at; its row and its gate decide."""
+        """Continue the job of a hint if its row and its gate allow it."""
         ...
 
 
 class Releaser:
-    """Starts what is held behind a gate and records who did it."""
+    """Starts the work held behind a gate, and records which node did it."""
 
     def __init__(  # noqa: PLR0913 - each is another part of the app
         self,
@@ -55,11 +55,11 @@ class Releaser:
         self._clock, self._telemetry = clock, telemetry
 
     def waiting(self) -> Iterator[tuple[str, datetime]]:
-        """Yield every gate that something is held behind, and a time since when."""
+        """Yield every gate that holds an entry, with the time of one."""
         return self._work.waiting()
 
     def on_signal(self, hint: Hint) -> Dispatched:
-        """Do what a signal hints at; it never fails, for the next tick finds whatever is left."""
+        """Act on a signal. Errors of Sluice are logged only, because the next tick finds all that is left."""
         if not (is_job(hint.job) if hint.job else is_name(hint.gate)):
             tell(events.SIGNAL_REFUSED)
             return Dispatched()
@@ -74,10 +74,13 @@ class Releaser:
             return Dispatched()
 
     def release(self, gate: str, how: SeenBy, role: str, *, since: str = "", until: float = math.inf) -> Dispatched:
-        """Start what may start; who started something leaves a receipt, and who had no time for all tells others."""
+        """Start the entries that may start, and leave a receipt if any was started.
+
+        If the time is up before all are started, send a signal, so that another invocation goes on.
+        """
         done = self._work.release(gate, self._jobs, since=since, until=until)
         if done.left and done.state:
-            # Where nobody can be told the next tick goes on.
+            # If no signal can be sent, the next tick goes on.
             with suppress(SignalNotSentError):
                 self._signals.send(gate, done.state.epoch, done.left)
         if done.put and done.state:
@@ -98,22 +101,23 @@ class Releaser:
         return done
 
 
-#: Minutes between two lines about a gate that holds work.
+#: Minutes between two log lines about a gate that holds work.
 HOLDING_TOLD_EVERY: Final = 15
 
 
 class GateTick:
-    """Serves every gate that holds something or is due; may run any number of times, also side by side."""
+    """Serves every gate that holds an entry or is due. Any number of ticks may run, also side by side."""
 
     def __init__(self, gates: Gates, releaser: Releaser, pending: PendingTable, signals: Signals, clock: Clock) -> None:
         self._gates, self._releaser = gates, releaser
         self._pending, self._signals, self._clock = pending, signals, clock
 
     def run(self, pointers: Iterable[Pointer] | None = None, until: float = math.inf) -> dict[str, Dispatched]:
-        """Serve them and return what was dispatched by gate; one that fails does not keep the others waiting.
+        """Serve the gates, each alone, and return the outcome of each by name.
 
-        `pointers`: what is due, where the caller has read it already. `until`: the moment, by the clock that only moves
-        forward, after which nothing further is started; gates that are due are opened all the same.
+        With `pointers`, the caller has read the due pointers already. After `until`, in the clock's monotonic seconds,
+        nothing further is started, but gates that are due are still opened. A failing gate does not stop the others:
+        DispatchIncompleteError names all failures at the end.
         """
         now = self._clock.now()
         due: defaultdict[str, list[Pointer]] = defaultdict(list)
@@ -127,7 +131,7 @@ class GateTick:
             gate: self._try_serve(partial(self._serve, gate, due[gate], now, until), gate, problems) for gate in names
         }
         if now.minute % HOLDING_TOLD_EVERY == 0:
-            _tell_holding({gate: now - since for gate, since in waiting.items() if not done[gate].put})
+            _log_holding({gate: now - since for gate, since in waiting.items() if not done[gate].put})
         if problems:
             raise DispatchIncompleteError(f"held work stays for the next tick: {'; '.join(problems)}")
         return done
@@ -135,7 +139,7 @@ class GateTick:
     def _try_serve(self, serve: Callable[[], Dispatched], gate: str, problems: list[str]) -> Dispatched:
         try:
             done = serve()
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one gate, the others are served
+        except Exception as error:  # noqa: BLE001 - one broken gate must not stop the service of the others
             tell(events.GATE_UNSERVED, gate=gate, error=describe_error(error), at=place(error))
             problems.append(f"gate {gate!r}: {describe_error(error)}")
             return Dispatched()
@@ -155,34 +159,35 @@ class GateTick:
         return done
 
     def _open_when_due(self, gate: str) -> int:
-        # By the clock of storage, told in the reply that the gate was read from: whichever instance ticks is 10 minutes
-        # ahead, and a reply that came after retries is none of now. An opening for once needs no pointer of its own:
-        # the one that led here stays until the gate is closed.
+        # By the clock of storage, from the reply that holds the gate's state: the clock of the instance that ticks may
+        # be 10 minutes ahead. After retries, its time at the request is not that of the reply either. An opening for
+        # once needs no pointer of its own: the pointer that led here stays until the gate is closed.
         of_reply = self._clock.of_reply
-        changed = self._gates.change_by_time(gate, lambda state, told: open_if_due(state, of_reply(told)))
+        changed = self._gates.change_by_time(gate, lambda state, at: open_if_due(state, of_reply(at)))
         if changed.is_opening:
             send_signal(self._signals, gate, changed.after)
         return changed.after.epoch
 
     def _drop_if_stale(self, gate: str, pointer: Pointer) -> None:
-        """Remove a pointer that leads nowhere any more.
+        """Remove a pointer that leads to no work any more.
 
-        A writer may stand between its pointer and its state. It has read the gate before the write here, so its own
-        write fails, and it points anew before it tries again: the row then has another ETag and stays.
+        A writer may be between the write of its pointer and the write of its state. It read the gate before the write
+        here, so its own write fails, and it writes the pointer again before its next attempt. The row then has another
+        ETag and stays.
         """
         fenced = self._gates.change(gate, lambda found: found if needs_pointer(found, pointer.due) else replace(found))
         if fenced.before is not fenced.after:
             self._pending.remove(pointer)
 
 
-def _tell_holding(waits: Mapping[str, timedelta]) -> None:
+def _log_holding(waits: Mapping[str, timedelta]) -> None:
     for gate, wait in waits.items():
         if (hours := int(wait / timedelta(hours=1))) > 0:
             tell(events.GATE_HOLDING, gate=gate, hours=hours)
 
 
 def send_signal(signals: Signals, gate: str, state: GateState) -> str:
-    """Tell whoever listens; return why nobody was told, which is no failure: the flag is what counts."""
+    """Signal the opening to all listeners. Return "", or why no signal was sent: no failure, because the flag decides."""
     try:
         signals.send(gate, state.epoch)
     except SignalNotSentError as error:

@@ -1,4 +1,4 @@
-"""One gate as plain data: what its blob holds, read strictly, and how it is written. No I/O, no clock."""
+"""One gate as plain data, and the strict reading and the writing of its blob. Makes no request, reads no clock."""
 
 import json
 import re
@@ -9,25 +9,25 @@ from typing import Any, Final, NamedTuple
 
 from shared.errors import GateCorruptError, NameRefusedError
 
-#: Gates and held entries are called like jobs; an underscore in front is for the blobs of the listeners' leases.
+#: Gates and held entries follow the rule for job names. A leading underscore marks the blobs of listeners' leases.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 #: The version of the blob's format that this code writes and reads.
 VERSION: Final = 1
-#: Older changes are forgotten, so that the blob stays small however long a gate lives.
+#: The changes that are kept, so that the blob stays small however long a gate lives.
 MOST_CHANGES: Final = 50
-#: Rows of what is held say their epoch in a column of 32 bits.
+#: Held rows store their epoch in a column of 32 bits.
 _MOST_EPOCH: Final = 2**31 - 1
 
 
 class Reading(NamedTuple):
-    """What decides about a gate: how often it was opened, and whether it is open now."""
+    """A gate's epoch (the number of times it was opened), and whether it is open. All decisions go by these two."""
 
     epoch: int
     is_open: bool
 
 
 class ChangeKind(Enum):
-    """What somebody did to a gate."""
+    """The kind of a change in a gate's history."""
 
     OPEN = "open"
     CLOSE = "close"
@@ -36,7 +36,7 @@ class ChangeKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateChange:
-    """One line of a gate's history; the nonce tells whose write it was after a reply was lost."""
+    """One line of a gate's history. After a lost reply, the nonce tells a writer that the write was its own."""
 
     what: ChangeKind
     epoch: int
@@ -48,7 +48,7 @@ class GateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """An opening that is to come."""
+    """A scheduled opening."""
 
     at: datetime
     by: str
@@ -58,11 +58,11 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
-    """What one gate's blob holds; the default is a gate that nobody ever opened, for which there is no blob."""
+    """The content of one gate's blob. The default is a gate that was never opened, which has no blob."""
 
     epoch: int = 0
     is_open: bool = False
-    #: By whom, why and when it was last opened; they stay when it is closed again.
+    #: By whom, why and when it was last opened. They stay when it is closed again.
     opened_by: str = ""
     why: str = ""
     at: datetime | None = None
@@ -74,26 +74,26 @@ class GateState:
 
     @property
     def reading(self) -> Reading:
-        """What decisions need of it."""
+        """The two values that decisions go by."""
         return Reading(self.epoch, self.is_open)
 
     def was_written_with(self, nonce: str) -> bool:
-        """Whether the write with this nonce took effect, even if others have written since."""
+        """Return True if the write with this nonce took effect, even if others have written since."""
         return nonce == self.nonce or any(nonce == change.nonce for change in self.changes)
 
 
 def check_name(name: str, what: str = "gate") -> str:
-    """Return the name, or raise NameRefusedError when it is none."""
+    """Return the name, or raise NameRefusedError if it is not valid. `what` is the noun of the message."""
     if _NAME.fullmatch(name):
         return name
     raise NameRefusedError(
-        f"{name!r} is no name for a {what}: use 1 to 100 lower-case letters, digits, dots, hyphens or underscores, "
+        f"{name!r} is not a valid {what} name: use 1 to 100 lower-case letters, digits, dots, hyphens or underscores, "
         "beginning with a letter or a digit"
     )
 
 
 def is_name(name: str) -> bool:
-    """Whether a gate or a held entry may be called so."""
+    """Return True if the name is valid for a gate or a held entry."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -115,18 +115,19 @@ def encode(state: GateState) -> bytes:
 
 
 def decode(content: bytes, name: str) -> GateState:
-    """Return what the blob says; anything that no writer of gates wrote is refused, so that nothing starts by it."""
+    """Decode a blob. Refuse content that no writer of gates wrote, so that no work starts because of it."""
     try:
         document = json.loads(content)
         if document["v"] != VERSION:
             raise GateCorruptError(
-                f"the blob of gate {name!r} has format {document['v']!r}, this version knows {VERSION}: upgrade Sluice"
+                f"the blob of gate {name!r} has format {document['v']!r}, this version reads format {VERSION}: "
+                "upgrade Sluice"
             )
         return _state(document)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise GateCorruptError(
             f"the blob of gate {name!r} is not a gate ({type(error).__name__}: {error}): "
-            "restore an earlier version of the blob, or delete it to begin anew with a closed gate"
+            "restore an earlier version of the blob, or delete it to start again with a closed gate"
         ) from error
 
 
@@ -134,21 +135,21 @@ def _state(document: Any) -> GateState:
     epoch, state = document["epoch"], document["state"]
     if type(epoch) is not int or not 0 <= epoch <= _MOST_EPOCH or state not in {"open", "closed"}:
         raise ValueError(f"epoch {epoch!r}, state {state!r}")
-    planned = document["scheduled"]
-    found = GateState(
+    scheduled = document["scheduled"]
+    decoded = GateState(
         epoch=epoch,
         is_open=state == "open",
         opened_by=str(document["opened_by"]),
         why=str(document["why"]),
         at=_moment(document["at"]) if document["at"] else None,
         once=document["once"] is True,
-        scheduled=None if planned is None else _opening(planned),
+        scheduled=None if scheduled is None else _opening(scheduled),
         nonce=str(document["nonce"]),
         changes=tuple(_change(change) for change in document["changes"]),
     )
-    # Half a character can be read and never be written again, and then no opening could be.
-    encode(found)
-    return found
+    # A lone surrogate can be read but not written: refused here, or no later opening could be written.
+    encode(decoded)
+    return decoded
 
 
 def _opening(fields: Any) -> Opening:
@@ -173,7 +174,7 @@ def _change(fields: Any) -> GateChange:
 
 
 def change_fields(change: GateChange) -> dict[str, object]:
-    """Return one line of history as JSON has it."""
+    """Return one line of history as its JSON fields."""
     return {
         "what": change.what.value,
         "epoch": change.epoch,
@@ -185,7 +186,7 @@ def change_fields(change: GateChange) -> dict[str, object]:
 
 
 def timestamp(moment: datetime | None) -> str | None:
-    """Return a moment as every document of a gate writes it: UTC, with a Z."""
+    """Return a moment in the form of every gate document: UTC, with a Z."""
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""A worker process waits for a gate.
+"""Waiting for a gate in a worker process.
 
 Reading order: `release` (the worker's `with`), `wait` (one wait for every kind of wake-up), `watch` (one read of a flag
 for all that wait), `listening` (signals).

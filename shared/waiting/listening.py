@@ -1,6 +1,7 @@
-"""The one listener of a process: hears signals on a leased subscription and rings for everybody who waits here.
+"""The one listener of a process: receives signals on a leased subscription, and rings for every wait of the process.
 
-One subscription of the waiters' pool, leased so that no two processes share it: a shared one would wake only one.
+It leases one subscription of the waiters' pool, so that no two processes share it: a signal on a shared subscription
+would wake only one of them.
 """
 
 import os
@@ -20,24 +21,24 @@ from shared.signals import TOPIC
 from shared.telemetry import events, tell
 from shared.topology import WAITER_SUBSCRIPTIONS
 
-#: One renewal may fail before the lease ends.
+#: Seconds between two renewals: one may fail before the lease ends.
 RENEW_SECONDS: Final = 25.0
-#: Gates begin with a letter or a digit, so no gate is called like this.
+#: Gate names begin with a letter or a digit, so no gate has this name.
 FOLDER: Final = "_listeners"
 POOL: Final = tuple(f"waiters-{number:02}" for number in range(WAITER_SUBSCRIPTIONS))
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionLease:
-    """A leased subscription; renew the lease in time and release it at the end."""
+    """A leased subscription. Renew the lease in time and release it at the end."""
 
     subscription: str
     lease: BlobLease
 
 
 def lease_one(container: ContainerClient, pool: Sequence[str] = POOL) -> SubscriptionLease | None:
-    """Return the first subscription of the pool that is free, None when all are taken."""
-    # Processes begin at different places, so that sixteen of them do not ask for the same sixteen in the same order.
+    """Lease the first free subscription of the pool. Return None when all are taken."""
+    # Processes begin at different places, so that sixteen of them do not try the same sixteen in the same order.
     first = os.getpid() % len(pool)
     for subscription in (*pool[first:], *pool[:first]):
         if lease := try_lease(container, f"{FOLDER}/{subscription}"):
@@ -45,18 +46,19 @@ def lease_one(container: ContainerClient, pool: Sequence[str] = POOL) -> Subscri
     return None
 
 
-#: Seconds that one receive waits; the listener ends and renews its lease between two of them.
+#: Seconds that one receive waits. Only between two receives does the listener end or renew its lease.
 RECEIVE_SECONDS: Final = 1.0
-#: Seconds until the listener tries again after the bus went away, or when every subscription is taken.
+#: Seconds until the listener tries again after the bus failed, or when every subscription is taken.
 RETRY_SECONDS: Final = 5.0
 Ring = Callable[[], None]
 
 
 class Listener:
-    """Hears signals while somebody subscribes; whoever subscribes is rung for their gate, and after every gap.
+    """Receives signals while it has subscribers, and rings each for its gate, and after every gap.
 
-    A subscription keeps what was sent before the listener attached to it, so who subscribes and then reads the flag
-    misses nothing. If there is no bus, or no free subscription, nobody is rung and `problem` says why: poll.
+    A subscription keeps the signals that were sent before the listener attached to it. So a subscriber that subscribes
+    first and then reads the flag misses nothing. Without a bus or a free subscription, no subscriber is rung and
+    `problem` says why. Then they must poll.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -68,17 +70,17 @@ class Listener:
 
     @property
     def is_listening(self) -> bool:
-        """Whether signals are heard now."""
+        """True while signals are received."""
         return self._thread is not None and not self._problem
 
     @property
     def problem(self) -> str:
-        """Why nobody is rung, or nothing."""
+        """The reason why no subscriber is rung, or ""."""
         return self._problem
 
     @contextmanager
     def subscribe(self, gate: str, ring: Ring) -> Iterator[None]:
-        """Ring for every signal of the gate; the first one to subscribe starts the listener, the last one ends it."""
+        """Ring for every signal of the gate. The first subscriber starts the listener, the last one ends it."""
         with self._lock:
             self._rings[gate].append(ring)
             if self._thread is None and self._connections.has_bus:
@@ -106,7 +108,7 @@ class Listener:
         while not stop.is_set():
             try:
                 self._listen_once(stop)
-            except Exception as error:  # noqa: BLE001 - without this thread nobody would say that there is no push
+            except Exception as error:  # noqa: BLE001 - without this thread, nothing would report that there is no push
                 self._give_up_for_now(f"the bus or its lease does not answer ({type(error).__name__})")
             stop.wait(RETRY_SECONDS)
 
@@ -128,8 +130,8 @@ class Listener:
             ) as receiver,
         ):
             renewed, self._problem = time.monotonic(), ""
-            # Whatever was sent while nobody listened here was sent to a subscription that is not ours.
-            self._ring_everybody()
+            # The signals that were sent while this process did not listen went to subscriptions of others.
+            self._ring_all()
             while not stop.is_set():
                 self._hear(receiver)
                 if time.monotonic() - renewed > RENEW_SECONDS:
@@ -151,7 +153,7 @@ class Listener:
         for ring in rings:
             ring()
 
-    def _ring_everybody(self) -> None:
+    def _ring_all(self) -> None:
         with self._lock:
             gates = list(self._rings)
         for gate in gates:

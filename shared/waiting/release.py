@@ -1,7 +1,7 @@
-"""Waiting for a gate from any worker process: by polling, by listening, or both, as one `with` block.
+"""Waits for a gate from any worker process: by polling, by listening, or both, as one `with` block.
 
 with Connections(storage, bus) as connections, Release(connections, "nightly") as release:
-release.wait(timeout=3600)
+    release.wait(timeout=3600)
 """
 
 import threading
@@ -18,13 +18,13 @@ from shared.waiting.listening import Listener
 from shared.waiting.wait import Waiting
 from shared.waiting.watch import Flag, GateFlag, Watch
 
-#: Seconds between two looks at the flag.
+#: Seconds between two reads of the flag.
 POLL_SECONDS: Final = 2.5
 POLLING, LISTENING, BOTH = "polling", "listening", "listening and polling"
 
 
 class PollingRelease(Closing):
-    """Waits by looking at a flag at an interval: simple, and late by at most the interval."""
+    """Waits by reading a flag at an interval: simple, and late by at most the interval."""
 
     mode = POLLING
 
@@ -41,16 +41,16 @@ class PollingRelease(Closing):
         return await self._waiting.wait_async(timeout)
 
     def close(self) -> None:
-        """End the looking."""
+        """Stop reading the flag."""
         self._watch.close()
 
 
 class Release(ClosingEitherWay):
-    """Waits for a gate: subscribes, looks at the flag, then waits for a signal or the next poll, and looks again.
+    """Waits for a gate: subscribes, reads the flag, then waits for a signal or the next poll, and reads again.
 
-    A signal only makes it look; what it says is not believed. `served` is the epoch that this worker has served last:
-    give it to wait for the next one even if that one is still open. Everybody in this process who waits over the same
-    connections shares one listener, and one look at each gate.
+    A signal only causes a read; its content is not believed. `served` is the last epoch that this worker has served.
+    Give it to wait for the next epoch, even if that one is still open. All waits of this process over the same
+    connections share one listener, and one read of each gate.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class Release(ClosingEitherWay):
         self._listener, self._interval, self._parts = process.listener, interval, ExitStack()
         watch = self._parts.enter_context(process.watching(gate, interval))
         self._waiting = Waiting(watch, process.clock, node or this_node(), served=served, record=process.record)
-        # Subscribed before the first look: an opening after that look is heard, one before it is seen.
+        # Subscribe before the first read: a signal reports an opening after that read, the read finds one before it.
         self._parts.enter_context(self._listener.subscribe(gate, watch.ring))
 
     @property
     def mode(self) -> str:
-        """How it finds the opening now: `listening and polling`, or only one of them."""
+        """The way in which it finds the opening now: `listening and polling`, or only one of them."""
         if not self._listener.is_listening:
             return POLLING
         return LISTENING if self._interval is None else BOTH
 
     @property
     def problem(self) -> str:
-        """Why it does not listen although it should, or nothing."""
+        """The reason why it does not listen although it should, or ""."""
         return self._listener.problem
 
     @property
@@ -99,15 +99,15 @@ class Release(ClosingEitherWay):
         return await self._waiting.wait_async(timeout)
 
     def close(self) -> None:
-        """Listen and look no more; the last one of the process ends its listener."""
+        """Stop listening and reading. The last release of the process ends its listener."""
         self._parts.close()
 
 
 class ListeningRelease(Release):
-    """Waits for signals only: no request while nothing happens, and no release where no signal comes.
+    """Waits for signals only. It makes no request while nothing happens, and is not released without a signal.
 
-    It looks at the flag once at its beginning, so it is not late for an opening before it; a signal that is lost after
-    that is lost. Release has both.
+    It reads the flag once at its beginning, so it finds an opening before that. If a later signal is lost, it misses
+    the opening. Use Release to poll too.
     """
 
     def __init__(self, connections: Connections, gate: str, *, served: int | None = None, node: str = "") -> None:
@@ -115,7 +115,7 @@ class ListeningRelease(Release):
 
 
 class _Process:
-    """What all releases of this process over the same connections share."""
+    """The parts that all releases of this process over the same connections share."""
 
     def __init__(self, connections: Connections) -> None:
         # Built here and not in `shared.app`: a worker that only waits should not import the whole app.
@@ -129,7 +129,7 @@ class _Process:
 
     @contextmanager
     def watching(self, gate: str, interval: float | None) -> Iterator[Watch]:
-        """Yield the one watch of that gate and interval; the last user ends it."""
+        """Yield the one watch of that gate and interval. The last user ends it."""
         with self._lock:
             watch, users = self._watches.get((gate, interval)) or (Watch(GateFlag(self._gates, gate), interval), 0)
             self._watches[gate, interval] = watch, users + 1

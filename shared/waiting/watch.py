@@ -1,6 +1,6 @@
-"""One look at a flag for all who wait for it in this process: at an interval, and whenever a bell rings.
+"""Flags, and one read of a flag for all waits of this process: at an interval, and whenever a bell rings.
 
-What a waiting process looks at: a gate's blob, or a blob whose mere presence is the flag.
+A flag is a gate's blob, or a blob whose mere presence is the flag.
 """
 
 import threading
@@ -20,27 +20,27 @@ from shared.telemetry import events, tell
 
 
 class FlagReading(NamedTuple):
-    """What one look at a flag found, and when it was last opened."""
+    """The result of one read of a flag, and the time of its last opening."""
 
     reading: Reading
     at: datetime | None
 
 
 class Flag(Protocol):
-    """Something that tells whether to go on."""
+    """A flag for which processes wait."""
 
     @property
     def name(self) -> str:
-        """What logs, receipts and errors call it."""
+        """Its name in logs, receipts and errors."""
         ...
 
     def look(self) -> FlagReading:
-        """Return what the flag says now."""
+        """Read the flag."""
         ...
 
 
 class GateFlag:
-    """A gate as a flag: with epochs, so that a pulse between two looks is not missed."""
+    """A gate as a flag: with epochs, so that a pulse between two reads is not missed."""
 
     def __init__(self, gates: Gates, name: str) -> None:
         self._gates, self._name = gates, check_name(name)
@@ -51,15 +51,16 @@ class GateFlag:
         return self._name
 
     def look(self) -> FlagReading:
-        """Return what the gate says now."""
+        """Read the gate."""
         state = self._gates.read(self._name)
         return FlagReading(state.reading, state.at)
 
 
 class BlobGlobalFlag:
-    """A flag that is set while its blob is there, whatever the blob holds.
+    """A flag that is set while its blob exists, with any content.
 
-    It has no epochs: who looks between two settings sees neither the reset nor that there were two. A gate does.
+    It has no epochs. A process that reads it twice, with a reset and a new setting in between, finds no change. A gate
+    shows both.
     """
 
     def __init__(self, container: ContainerClient, name: str) -> None:
@@ -72,7 +73,7 @@ class BlobGlobalFlag:
         return self._name
 
     def set_flag(self, status: bool) -> None:  # noqa: FBT001 - Twist's signature (docs/origins.md), one flag and nothing else
-        """Set or reset the flag; setting a set flag and resetting a reset one change nothing."""
+        """Set or reset the flag. Setting a set flag or resetting a reset one changes nothing."""
         with expecting_an_answer(f"{'set' if status else 'reset'} flag {self._name!r}"):
             if status:
                 self._set()
@@ -80,11 +81,11 @@ class BlobGlobalFlag:
                 self._reset()
 
     def get_flag(self) -> bool:
-        """Whether the flag is set."""
+        """Return True if the flag is set."""
         return self.look().reading.is_open
 
     def look(self) -> FlagReading:
-        """Return what the flag says now; its epoch is always 0."""
+        """Read the flag. Its epoch is always 0."""
         with expecting_an_answer(f"read flag {self._name!r}"):
             try:
                 found = self._blob.get_blob_properties()
@@ -96,7 +97,7 @@ class BlobGlobalFlag:
         try:
             self._blob.upload_blob(b"Set", overwrite=True)
         except ResourceNotFoundError:
-            # Another process may make it between the two requests.
+            # Another process may create the container between the two requests.
             with suppress(ResourceExistsError):
                 self._container.create_container()
             self._blob.upload_blob(b"Set", overwrite=True)
@@ -109,7 +110,7 @@ class BlobGlobalFlag:
 
 
 class Sight(NamedTuple):
-    """What a look found, or why there is no use in looking again, and what made this process look."""
+    """The result of a read, or the error that makes further reads useless, and the cause of the read."""
 
     found: FlagReading | Exception
     how: SeenBy
@@ -126,13 +127,13 @@ class Bell:
         self._rung: SeenBy | None = None
 
     def ring(self, how: SeenBy) -> None:
-        """Wake the thread; a push that comes while it is awake wakes it again afterwards."""
+        """Wake the thread. A push that comes while it is awake wakes it again afterwards."""
         with self._condition:
             self._rung = SeenBy.PUSH if SeenBy.PUSH in {how, self._rung} else how
             self._condition.notify()
 
     def wait(self, seconds: float | None) -> SeenBy:
-        """Return what rang, or POLL after that time."""
+        """Wait for a ring, and return its cause, or POLL after that time."""
         end = None if seconds is None else time.monotonic() + seconds
         with self._condition:
             while self._rung is None:
@@ -145,7 +146,7 @@ class Bell:
 
 
 class Watch:
-    """Looks at one flag in a thread of its own, only while somebody waits; close it when done."""
+    """Reads one flag in a thread of its own, only while a wait is under way. Close it when done."""
 
     def __init__(self, flag: Flag, interval: float | None) -> None:
         self._flag, self.interval = flag, interval
@@ -156,16 +157,16 @@ class Watch:
 
     @property
     def flag(self) -> Flag:
-        """What is looked at."""
+        """The flag that is read."""
         return self._flag
 
     def ring(self) -> None:
-        """Look now: somebody says that the flag has changed."""
+        """Read now: a signal says that the flag has changed."""
         self._bell.ring(SeenBy.PUSH)
 
     @contextmanager
     def watch_for(self, inbox: Inbox) -> Iterator[None]:
-        """Send every sight to the inbox; each one sent is of a look that began after it joined."""
+        """Send every sight to the inbox. Each is of a read that began after the inbox joined."""
         with self._lock:
             self._inboxes.append(inbox)
             if self._thread is None:
@@ -185,7 +186,7 @@ class Watch:
             self._thread.join()
 
     def look(self, how: SeenBy) -> None:
-        """Look once and tell everybody who waited before the look began."""
+        """Read once, and send the sight to every inbox that joined before the read began."""
         with self._lock:
             inboxes = list(self._inboxes)
         if not inboxes:
@@ -197,7 +198,7 @@ class Watch:
             # An outage of seconds is no reason to end a wait of hours.
             tell(events.FLAG_UNREAD, gate=self._flag.name)
             return
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it: this thread's end would be silence
+        except Exception as error:  # noqa: BLE001 - the waits must receive it: if this thread ended, they would hang
             found = error
         for inbox in inboxes:
             inbox(Sight(found, how))

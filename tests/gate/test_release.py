@@ -171,7 +171,7 @@ def until(condition):
 def waited_in_thread(release):
     """Wait in a thread, and return where the receipt will be once the wait has looked at the flag."""
     receipts, has_looked, waiting = [], threading.Event(), release._waiting
-    first_look = waiting._first_look
+    first_look = waiting._first_reading
 
     def look_first():
         try:
@@ -179,11 +179,11 @@ def waited_in_thread(release):
         finally:
             has_looked.set()
 
-    waiting._first_look = look_first
+    waiting._first_reading = look_first
     thread = threading.Thread(target=lambda: receipts.append(release.wait(SOON)))
     thread.start()
     assert has_looked.wait(SOON)
-    waiting._first_look = first_look
+    waiting._first_reading = first_look
     return thread, receipts
 
 
