@@ -184,7 +184,7 @@ def test_holding_again_after_a_failure_keeps_one_row(house, gate, queue):
 def test_the_same_id_with_another_message_is_refused(house, gate, queue):
     """Neither of two messages with one id is lost in silence."""
     house.held_work.hold(gate, "a", queue.queue_name, "one")
-    with pytest.raises(HeldConflictError, match="is held under that id"):
+    with pytest.raises(HeldConflictError, match="has been held under that id"):
         house.held_work.hold(gate, "a", queue.queue_name, "two")
 
 
