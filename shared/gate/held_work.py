@@ -153,7 +153,7 @@ class HeldWork:
         with ThreadPoolExecutor(self._parallel) as pool:
             for page in self._table.pages(gate, None if reading.is_open else reading.epoch, since):
                 due = self._due(gate, page, reading)
-                page_fates = list(pool.map(lambda pair: self._try_release(*pair, jobs, until), due))
+                page_fates = list(pool.map(lambda pair: self._try_release(pair[0], pair[1], jobs, until), due))
                 fates.update(page_fates)
                 if self._clock.monotonic() >= until:
                     pairs = zip(due, page_fates, strict=True)
