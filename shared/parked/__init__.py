@@ -2,13 +2,13 @@
 
 Reading order:
 
-- `policy`: when a message is poison
+- `poison_policy`: when a message is poison, with every limit
 - `entry`: one parked message, and its key
 - `cause`: the reason and the fingerprint of a failure
 - `parking`: the one way in, and the registry of stages
 - `parked_table`: the store
 - `door`: messages that are not believed
-- `poison`: messages that the host and the bus gave up on
+- `poison_queues`: messages that the host and the bus gave up on
 """
 
 from shared.parked.cause import FailureCause
@@ -27,8 +27,16 @@ from shared.parked.entry import (
 )
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Claim, Parking, PutOnQueue, QueuesPut, Stage, Stages, identify_message, read_message
-from shared.parked.poison import drain_poison, park_dead_result
-from shared.parked.policy import DEFAULT_POLICY, Attempts, Deliveries, Nature, PoisonPolicy, nature_of, submission_note
+from shared.parked.poison_policy import (
+    DEFAULT_POLICY,
+    Attempts,
+    Deliveries,
+    Nature,
+    PoisonPolicy,
+    nature_of,
+    submission_note,
+)
+from shared.parked.poison_queues import drain_poison, park_dead_result
 
 __all__ = [
     "ACCEPT",

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from shared.errors import RefusedError, UnknownWorkloadError
 from shared.parked.entry import INSTEAD
-from shared.parked.policy import KillerError
+from shared.parked.poison_policy import KillerError
 
 #: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
 FINGERPRINT_SCHEME: Final = 2

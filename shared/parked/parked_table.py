@@ -24,7 +24,7 @@ from azure.storage.blob import ContainerClient
 from shared.azure import expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, content_key
-from shared.parked.policy import Nature, nature_of
+from shared.parked.poison_policy import Nature, nature_of
 from shared.telemetry import describe_error, events, place, tell
 
 #: The upper bound of a text column, below Azure's limit even if every character counts twice.

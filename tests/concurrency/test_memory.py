@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import NoSlotError
 from shared.memory import Lanes, Memory
-from shared.parked.policy import Nature, nature_of
+from shared.parked.poison_policy import Nature, nature_of
 from shared.payload import Codec, Limits, reading
 from shared.payload.compression import compress, expand_at_most, expand_exactly
 from tests.waiting import until

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import shared.azure.connections
-import shared.parked.poison
+import shared.parked.poison_queues
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.crash_points import Outcome, run
 from tests.faults.host import HIDDEN
@@ -80,7 +80,7 @@ def begin(where):
 def quick():
     """Take out the waits, of which only what follows them matters here."""
     shared.azure.connections.PAUSE = 0.001
-    shared.parked.poison._HIDDEN = HIDDEN
+    shared.parked.poison_queues._HIDDEN = HIDDEN
     logging.disable(logging.CRITICAL)
 
 

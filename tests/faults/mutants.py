@@ -10,7 +10,7 @@ from shared.gate.releaser import GateTick
 from shared.ledger import job_decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
 from shared.outbox import Outbox
-from shared.parked.policy import Deliveries
+from shared.parked.poison_policy import Deliveries
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
 from shared.pipeline.settle import Settler

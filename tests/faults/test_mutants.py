@@ -10,7 +10,7 @@ from tests.faults.mutants import MUTANTS, found
 def no_waiting(monkeypatch):
     """Take out the waits."""
     monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
-    monkeypatch.setattr("shared.parked.poison._HIDDEN", HIDDEN)
+    monkeypatch.setattr("shared.parked.poison_queues._HIDDEN", HIDDEN)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)

@@ -46,7 +46,7 @@ from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.parked.door import door_key
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, Entry, EntryState, chunk_key, content_key, finish_key, result_key
 from shared.parked.parked_table import ParkedTable
-from shared.parked.policy import Attempts, Mark, submission_note
+from shared.parked.poison_policy import Attempts, Mark, submission_note
 from shared.payload import Limits
 from shared.payload.envelope import PayloadFields, open_envelope
 from shared.payload.submission import DeclaredFields, SubmissionFields, read_submission, write_submission

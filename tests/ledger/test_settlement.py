@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shared.ledger import ChunkState, JobState, Portion, Totals
 from shared.ledger.settlement import settle
 from shared.messages import PortionMessage
-from shared.parked.policy import PoisonPolicy
+from shared.parked.poison_policy import PoisonPolicy
 from tests.ledger.builders import AMOUNT, ITEMS, at, job, parked, result
 
 NEVER_PAUSE = PoisonPolicy(pause_share=1.0)

@@ -19,7 +19,7 @@ from shared.ledger.progress import check_balance
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.ledger.settlement import result_blob, settle
 from shared.messages import PortionMessage, Result
-from shared.parked.policy import PoisonPolicy
+from shared.parked.poison_policy import PoisonPolicy
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 NEVER_PAUSES = PoisonPolicy(pause_share=1.0, pause_chunks=100)

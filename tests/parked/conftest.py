@@ -14,7 +14,7 @@ from shared.operating.audit import AuditTable
 from shared.operating.parked_acts import ParkedOperator
 from shared.operating.replay import Replayer
 from shared.parked.parking import QueuesPut, Stages
-from shared.parked.policy import DEFAULT_POLICY
+from shared.parked.poison_policy import DEFAULT_POLICY
 from tests.faults.plan import Plan
 from tests.parked.stages import stages
 from tests.process.world import World

@@ -13,8 +13,8 @@ from shared.operating.grouping import WAVES, summarize_causes, waves
 from shared.parked.door import add_job_id, at_the_door, door_key, read_claimed_job
 from shared.parked.entry import ACCEPT, NO_JOB, EntryState, chunk_key
 from shared.parked.parking import Claim, Parking
-from shared.parked.poison import drain_poison, park_dead_result
-from shared.parked.policy import Mark
+from shared.parked.poison_policy import Mark
+from shared.parked.poison_queues import drain_poison, park_dead_result
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of
 from tests.ledger.memory_ledger import MemoryLedger

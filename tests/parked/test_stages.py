@@ -12,7 +12,7 @@ from shared.operating.parked_acts import ParkedOperator, Selection
 from shared.operating.replay import Replayer, ReplayFate, ReplayPace
 from shared.parked.entry import DOOR, EntryState, content_key
 from shared.parked.parking import Claim, Parking, QueuesPut, Stage
-from shared.parked.poison import drain_poison
+from shared.parked.poison_queues import drain_poison
 from tests.parked.stages import stages
 from tests.process.world import World
 

@@ -9,7 +9,7 @@ import pytest
 from shared.errors import RefusedError
 from shared.ledger.records import JobState
 from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, encode
-from shared.parked.policy import Deliveries
+from shared.parked.poison_policy import Deliveries
 from shared.pipeline.arrivals import Arrivals
 
 

@@ -11,7 +11,7 @@ import pytest
 from shared.errors import ResultNotSentError, StorageUnavailableError
 from shared.messages import DispatchMessage, Finish, PortionMessage, encode
 from shared.parked.entry import NO_JOB, EntryState
-from shared.parked.policy import DEFAULT_POLICY
+from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.pipeline.results import read_partial
 from tests.faults.plan import Plan
 from tests.process.world import LINES, World

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from shared.parked.entry import EntryState
-from shared.parked.policy import DEFAULT_POLICY
+from shared.parked.poison_policy import DEFAULT_POLICY
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.process.world import World
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import SettingsError
-from shared.parked.policy import PoisonPolicy
+from shared.parked.poison_policy import PoisonPolicy
 from shared.settings import SETTINGS, Settings
 
 ROOT = Path(__file__).resolve().parents[2]

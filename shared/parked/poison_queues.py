@@ -1,5 +1,7 @@
 """Parks the messages that the host and the bus gave up on, so that there is one place to look.
 
+The limits of poison are in `poison_policy`.
+
 Order per message: park it, delete it from the poison queue, forget its note. A crash in between parks the same message
 again, which changes nothing. Parked again, it must find the same id, so the note goes last.
 """
@@ -17,7 +19,7 @@ from shared.messages import Delivery
 from shared.parked.door import at_the_door, is_nameless, read_claimed_job
 from shared.parked.entry import ACCEPT, INSTEAD, NO_JOB
 from shared.parked.parking import Claim, Parking
-from shared.parked.policy import Attempts, submission_note
+from shared.parked.poison_policy import Attempts, submission_note
 from shared.retry import all_tried
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX

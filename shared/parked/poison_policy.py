@@ -4,6 +4,8 @@ The second is a message that kills its worker, which raises nothing. So a delive
 it. Only late deliveries are noted, so that the ordinary message costs nothing.
 
 Order: note begun, work, note ended, park (the caller), forget the notes.
+
+The limits are in `PoisonPolicy`; the settings `SLUICE_POISON_*` replace them in an installation.
 """
 
 import socket

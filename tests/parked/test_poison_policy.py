@@ -18,8 +18,8 @@ from shared.errors import (
 )
 from shared.messages import PortionMessage, Result, decode, encode
 from shared.parked.cause import fingerprint_of, reason_of
-from shared.parked.policy import DEFAULT_POLICY as POLICY
-from shared.parked.policy import Deliveries, KillerError, Mark, Nature, PoisonPolicy, nature_of
+from shared.parked.poison_policy import DEFAULT_POLICY as POLICY
+from shared.parked.poison_policy import Deliveries, KillerError, Mark, Nature, PoisonPolicy, nature_of
 
 REFUSED = RefusedError("hash_mismatch", "found", "instead")
 
