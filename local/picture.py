@@ -76,6 +76,10 @@ def picture() -> str:
 
 def _lines() -> Iterator[str]:
     started = {function: source for function, source in triggers().items() if source != "http"}
+    if unknown := started.keys() - WRITES.keys():
+        raise StackError(
+            f"the picture lacks the function {min(unknown)}: name its writes in WRITES of local/picture.py"
+        )
     nodes = [
         *started.values(),
         *(name for function in (*started, "publisher", "operator") for name in WRITES[function]),

@@ -1,9 +1,12 @@
 """The rules of the layout, held by reading every module's imports."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+
+from tests.repo.layers import ORDER
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("shared", "functions", "planning", "cli", "local", "functions_local_host", "servicebus_local")
@@ -54,6 +57,18 @@ def test_a_package_imports_only_the_layers_below_it(package):
         if (above := imports(module) & set(SOURCES) - ALLOWED[package])
     }
     assert wrong == {}
+
+
+def test_the_design_lists_the_layers():
+    """In their order, each unit with its layer; a package is marked by a slash."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| `([a-z]+)(/?)` \| ", page, re.MULTILINE)
+    assert [(int(layer), unit) for layer, unit, _ in rows] == [
+        (number, unit) for number, layer in enumerate(ORDER, 1) for unit in layer
+    ]
+    assert {unit for _, unit, slash in rows if slash} == {
+        path.parent.name for path in ROOT.glob("shared/*/__init__.py")
+    }
 
 
 def test_shared_knows_no_trigger_types():

@@ -1,5 +1,7 @@
 """The shape of `shared` gets no worse: each figure has an upper bound, which only ever falls."""
 
+import re
+
 import pytest
 
 from tests.repo import measures
@@ -157,6 +159,14 @@ def test_only_files_whose_functions_run_are_entered(tmp_path):
     with entered(tmp_path) as files:
         scope["work"]()
     assert {name for name, _ in files} == {"shared/work.py"}
+
+
+def test_the_page_for_contributors_states_the_ceilings():
+    """Its table has each figure, in the order of the command."""
+    page = (measures.ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    section = page.partition("## The shape in figures")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([\d.]+) \|$", section, re.MULTILINE)
+    assert [(name, float(most)) for name, most in rows] == list(CEILINGS.items())
 
 
 def test_every_figure_has_a_ceiling():
