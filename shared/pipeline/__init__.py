@@ -1,7 +1,10 @@
-"""The way of a job: accept, start, dispatch, process, settle, finish; one module per stage, in that order.
+"""The stages of a job: accept, start, dispatch, process, settle, finish. Each has a module, in that order.
 
-Beside them `plan` (chunks), `results` and `received` (results on their way), `merge`, `outputs` and `totals` (the end),
-`finish_request`, `sweep` (followers of pointers), `retention` and `orphans` (what is deleted, and when), `rooms`.
+- `arrivals` and `work_parking` handle deliveries and say how failed messages are parked and put back.
+- `plan` cuts a payload into chunks; `results` and `received` carry the results of chunks.
+- `merge`, `outputs` and `totals` write the end of a job; `finish_request` requests it.
+- `sweep` follows the pointers to jobs at every tick.
+- `retention`, `orphans` and `rooms` delete old bytes and repair containers.
 """
 
 from shared.pipeline.accept import Acceptance

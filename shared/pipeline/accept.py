@@ -1,7 +1,7 @@
-"""The Process Initiator: from a dropped message to a planned job, on its way or held behind its gate.
+"""The accept stage: turns a dropped message into a planned job, dispatched or held behind its gate.
 
-Every step may be repeated: the job's row is inserted once, its plan depends on nothing but its payload, and the ids
-that count are those whose reservation was recorded first. Whoever dies in between is followed by the next delivery.
+Every step may be repeated. The job's row is inserted once, and its plan depends only on its payload and the settings. The
+ids that count are those whose reservation was recorded first. After a crash, the next delivery continues.
 """
 
 from collections.abc import Collection, Mapping
@@ -51,9 +51,9 @@ _UNFINISHED: Final = _UNDECIDED | {JobState.DISPATCHING}
 
 
 class Accepted(Enum):
-    """What became of a submission."""
+    """How the accept stage left a submission."""
 
-    #: Its chunks are on their way.
+    #: Its chunks are being dispatched.
     DISPATCHED = "dispatched"
     #: It waits behind its gate.
     HELD = "held"
@@ -62,7 +62,7 @@ class Accepted(Enum):
 
 
 class Ids(Protocol):
-    """Where a job's ids come from."""
+    """The source of a job's ids."""
 
     def next_ids(self, count: int) -> range:
         """Return a block of adjoining ids."""
@@ -70,7 +70,7 @@ class Ids(Protocol):
 
 
 class JobGates(Protocol):
-    """The gates, as far as a job that is planned meets them."""
+    """The gates, as planning a job reads them."""
 
     def reading(self, gate: str) -> Reading:
         """Return the gate's epoch and whether it is open."""
@@ -78,16 +78,16 @@ class JobGates(Protocol):
 
 
 class Start(Protocol):
-    """Puts a planned job on its way, or behind its gate."""
+    """Dispatches a planned job, or holds it behind its gate."""
 
     def __call__(self, job: Job, *, is_new: bool) -> bool:
-        """Dispatch it; False: it waits behind its gate."""
+        """Dispatch the job. False: it waits behind its gate."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """What accepting needs; one for each process."""
+    """The accept stage. One per process."""
 
     ledger: Ledger
     stores: PayloadStores
@@ -97,43 +97,45 @@ class Acceptance:
     start: Start
     pending: PendingTable
     clock: Clock
-    #: The workloads of this installation, each with the fields whose sums it proves.
+    #: The workloads of this installation, each with the fields that it adds up.
     sums: Mapping[str, Collection[str]]
     limits: Limits
     chunk_items: int
-    #: How long a job may be silent before the tick looks after it.
+    #: How long a job may be silent before the tick repairs it.
     overdue: timedelta
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
     def accept(self, envelope: Envelope, message_id: str, room: str = "", *, again: bool = False) -> Accepted:
-        """Accept one submission; RefusedError is for the publisher, everything else may be tried again.
+        """Accept one submission. A RefusedError is the publisher's to correct. Every other error may be retried.
 
-        `room`: that of the queue which brought it, and so who sent it. `again`: this message was delivered before, so
-        what its dispatch left undone is this call's to do.
+        `room`: the room of the message's queue, which identifies the sender. `again`: this message was delivered
+        before, so this call also completes an unfinished dispatch.
         """
-        said = read_submission(envelope, message_id, self.limits)
-        self._check(said)
-        # From here on the job is called as it is inside; only its publisher's own container knows it by the other name.
-        submission = replace(said, job=room_job(room, said.job))
+        published = read_submission(envelope, message_id, self.limits)
+        self._check(published)
+        # From here on the job has its internal id; only its room's container knows it by the publisher's name.
+        submission = replace(published, job=room_job(room, published.job))
         with counting(), self.telemetry.span(Piece.ACCEPT, submission.trace, job=submission.job, gate=submission.gate):
-            taken = self._take(room, said, submission, again=again)
+            taken = self._take(room, published, submission, again=again)
             if taken is None:
                 return Accepted.DUPLICATE
             planned_job, is_mine = taken
             return Accepted.DISPATCHED if self.start(planned_job, is_new=is_mine) else Accepted.HELD
 
-    def _take(self, room: str, said: Submission, submission: Submission, *, again: bool) -> tuple[Job, bool] | None:
-        """Return the job with its plan, and whether the plan is this call's; None where the job has gone on before."""
-        with self.memory.hold(of_submission(said.content, self.limits)) as held:
-            payload = Intake(room, self.stores, self.limits).take(said)
+    def _take(
+        self, room: str, published: Submission, submission: Submission, *, again: bool
+    ) -> tuple[Job, bool] | None:
+        """Return the planned job, and whether this call recorded the plan. None: the job was past this stage before."""
+        with self.memory.hold(of_submission(published.content, self.limits)) as held:
+            payload = Intake(room, self.stores, self.limits).take(published)
             held.keep(of_plan(len(payload.index.frames)))
             job, is_new = self._insert(submission, payload)
             is_over = not is_new and job.state not in (_UNFINISHED if again else _UNDECIDED)
             return None if is_over else self._record_plan(job, submission, payload)
 
     def _check(self, submission: Submission) -> None:
-        """Refuse what could never be balanced: nobody would add up its transactions or its sums."""
+        """Refuse a submission that could never balance: no workload would add up its transactions or its sums."""
         if submission.workload not in self.sums:
             known = ", ".join(sorted(self.sums))
             raise refuse(Reason.UNKNOWN_WORKLOAD, f"the workload is {submission.workload!r}, known are: {known}")
@@ -147,7 +149,7 @@ class Acceptance:
     def _insert(self, submission: Submission, payload: Payload) -> tuple[Job, bool]:
         now, content_hash = self.clock.now(), fingerprint(submission, payload)
         new = Job.accept(submission, content_hash, now, self.telemetry.current())
-        # Before the row that it points to: a job that nobody would look after must not exist.
+        # Before the row that it points to: no job may exist that the tick cannot find.
         self.pending.add(Pointer(JOB_POINTER, next_look(new, now, self.overdue), new.job))
         job, is_new = self.ledger.insert(new)
         if not is_new:
@@ -161,19 +163,19 @@ class Acceptance:
             return job, False
         plan = plan_of(submission.job, submission.workload, payload, self.chunk_items, self.limits)
         stored = self.plans.put(plan)
-        # Of two that accept the same submission the slower one leaves a gap, which the sequence's log explains.
+        # When two processes accept the same submission, the slower one leaves a gap. The sequence's log explains it.
         first_id = self.ids.next_ids(plan.items).start
         gate = None if job.gate is None else self.gates.reading(job.gate)
         chunks, is_mine = len(plan.chunks), False
 
         def decide(found: Job) -> Job:
             nonlocal is_mine
-            made = record_plan(found, stored, chunks, plan.items, first_id)
-            is_mine = made is not found
-            # The note that it may start, or that it waits, is in the row together with its plan: no write of its own.
-            return made if made is found or gate is None else note_gate_passed(made, gate)
+            planned = record_plan(found, stored, chunks, plan.items, first_id)
+            is_mine = planned is not found
+            # One write records the plan and how the gate was read: that the job may start, or that it waits.
+            return planned if planned is found or gate is None else note_gate_passed(planned, gate)
 
         written = change(self.ledger, job.job, decide, tried="record the plan", known=job)
         if written is None:
-            raise ContentionError(f"could not record the plan: job {job.job!r} is gone; its submission is tried again")
+            raise ContentionError(f"could not record the plan: job {job.job!r} is gone; its submission is retried")
         return written, is_mine

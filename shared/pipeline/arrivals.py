@@ -1,4 +1,7 @@
-"""What arrives on `submissions`: submissions, and what publishers send that is none. Nothing of the app's own comes here."""
+"""Deliveries of the queues of submissions, and the stage that parks them.
+
+Only publishers send here, so a message may be anything; none is one of the app's own messages.
+"""
 
 from typing import Final
 
@@ -29,28 +32,25 @@ _REFUSALS: Final = frozenset(map(str, Reason))
 
 
 class Arrivals:
-    """Handles the deliveries of `submissions`; safe to call from several threads."""
+    """Handles the deliveries of the queues of submissions. Safe to call from several threads."""
 
     def __init__(self, acceptance: Acceptance, parking: Parking, deliveries: Deliveries) -> None:
         self._acceptance, self._parking, self._deliveries = acceptance, parking, deliveries
 
     def handle(self, delivery: Delivery) -> None:
-        """Return when the message needs nobody any more; raise to have it delivered again."""
+        """Handle a delivery. Return to acknowledge it. Raise to have it redelivered."""
         note = submission_note(delivery.queue, delivery.body, delivery.message_id)
-        error = self._deliveries.attempt(note, delivery.count, lambda: self._work(delivery))
+        error = self._deliveries.attempt(note, delivery.count, lambda: self._accept(delivery))
         if error is not None:
-            self._park(delivery, error)
+            self._parking.park(ACCEPT, delivery, error)
             self._deliveries.forget(note, delivery.count)
 
-    def _work(self, delivery: Delivery) -> None:
+    def _accept(self, delivery: Delivery) -> None:
         envelope = open_envelope(delivery.body, self._acceptance.limits)
         room, again = room_of_queue(delivery.queue), delivery.count > 1
         outcome = self._acceptance.accept(envelope, delivery.message_id, room, again=again)
         self._acceptance.telemetry.add(metrics.SUBMISSIONS, outcome=outcome.value)
         tell(events.SUBMISSION_ACCEPTED, message_id=delivery.message_id, outcome=outcome.value)
-
-    def _park(self, delivery: Delivery, error: Exception) -> None:
-        self._parking.park(ACCEPT, delivery, error)
 
 
 def accept_stage(ledger: Ledger, put: PutOnQueue) -> Stage:
@@ -70,12 +70,12 @@ def _identify(delivery: Delivery) -> Claim:
 
 
 def _with_job_id(entry: Entry, body: bytes) -> bytes:
-    """Return a submission that says its job's id from now on, so that no replay of it makes a second job."""
+    """Return the submission with its job id in it, so that a replay makes no second job."""
     message, most = add_job_id(body, entry.about), Limits().message_bytes
     if len(message) > max(most, len(body)):
         raise NotParkedError(
-            f"parked {entry.key!r} of job {entry.about!r} has {len(message)} bytes with its job id in it, {most} may "
-            "be: publish it again under that job id, its transactions in a blob, and discard it"
+            f"parked {entry.key!r} of job {entry.about!r} is {len(message)} bytes with its job id added, the limit is "
+            f"{most}: publish it again under that job id with its transactions in a blob, then discard this entry"
         )
     return message
 
@@ -84,6 +84,6 @@ def _has_landed(ledger: Ledger, entry: Entry) -> bool:
     job = None if entry.about == NO_JOB else ledger.read(entry.about)
     if job is None:
         return False
-    # A refused message made no job: one that was there before is another submission's. A message that killed its
-    # worker, or was given up, may have begun its own before that.
+    # A refused message made no job: a job from before belongs to another submission. A message that killed its worker,
+    # or that was parked after its last delivery, may have made its job before.
     return job.accepted_at >= entry.last_at or (entry.reason not in _REFUSALS and job.plan is not None)

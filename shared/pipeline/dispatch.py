@@ -1,16 +1,15 @@
-"""Puts a job's chunks on the work queues, a hundred at a time, with a cursor that only moves forward.
+"""The dispatch stage: puts a job's chunks on the work queues, a hundred at a time, with a cursor that only moves forward.
 
-There is no look at the gate: whoever read it wrote into the job's row that it may start, and only that counts here.
-A chunk that is put twice is worked on twice and counted once.
+Dispatch does not read the gate. The reader of the gate recorded in the job's row that it may start; only the row counts
+here. A chunk that is put twice is run twice and counted once.
 
-How many puts may be in flight: a few more after a batch that used all of them, half after storage pushed back.
+`Throttle` bounds the puts in flight: a few more after a batch that used all of them, half after storage pushed back.
 
-Encloses the bytes of chunks in their work messages where they fit: one read for a hundred chunks, not one for each.
-
-A thousand transactions are some 30 KiB as they are stored and a message takes 64, so that a worker has nothing left to
-fetch. Whatever stands in the way is no reason to stop: a message that names the payload does as well, and its worker
-finds out what is wrong and parks the chunk for it. Damaged bytes are never enclosed, or a chunk that is parked for them
-could not be replayed once the payload was repaired: what is parked is the message.
+`Enclosing` puts the bytes of chunks into their work messages where they fit: one read per hundred chunks. A thousand
+transactions are some 30 KiB as stored and a message takes 64, so most workers have nothing left to fetch. A failed read
+does not stop the dispatch: a message that names the payload is as good, and its worker finds the fault and parks the
+chunk. Damaged bytes are never enclosed. Parking keeps the message, so a chunk parked with damaged bytes inside could
+not be replayed after the payload was repaired.
 """
 
 import base64
@@ -44,7 +43,7 @@ STEP: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """The limit, and what the last batch made of it."""
+    """The upper bound of puts in flight."""
 
     limit: int = FIRST
 
@@ -52,22 +51,22 @@ class Throttle:
         """Return the throttle for the next batch."""
         if refused:
             return replace(self, limit=max(LEAST, self.limit // 2))
-        # A batch smaller than the limit did not use it, so it says nothing about more.
+        # A batch smaller than the limit did not use all of it, so it is no reason to raise it.
         return replace(self, limit=min(MOST, self.limit + STEP)) if put >= self.limit else self
 
     def within(self, most: int) -> "Throttle":
-        """Return the throttle as far as storage bears it by what the whole fleet was told."""
+        """Return the throttle within `most`, which follows the back-pressure on the whole fleet."""
         return self if self.limit <= most else replace(self, limit=max(LEAST, most))
 
 
 class Enclosing:
-    """Reads payloads for the messages of their chunks."""
+    """Reads payloads and encloses their bytes in the messages of chunks."""
 
     def __init__(self, stores: PayloadStores, limits: Limits) -> None:
         self._stores, self._limits = stores, limits
 
     def __call__(self, messages: Sequence[ChunkMessage], /) -> list[ChunkMessage]:
-        """Return the messages of chunks that follow each other in one payload, with their bytes if all of them fit."""
+        """Return the messages with their bytes if all fit. Their chunks follow each other in one payload."""
         if not messages or not all(map(self._fits, messages)):
             return list(messages)
         start, end = _begin(messages[0]), _end(messages[-1])
@@ -81,7 +80,7 @@ class Enclosing:
     def _fits(self, message: ChunkMessage) -> bool:
         if message.blob is None:
             return False
-        # With the mark that it has when it is put once more.
+        # With the mark `again`, which a repeated put adds.
         around = len(encode(with_fields(message, blob=None, is_kept=False, inline="", again=True)))
         return choose(_end(message) - _begin(message), around, self._limits) is Form.INLINE
 
@@ -103,20 +102,20 @@ def _with(message: ChunkMessage, stored: memoryview) -> ChunkMessage:
     return with_fields(message, blob=None, is_kept=False, frames=frames, inline=base64.b64encode(stored).decode())
 
 
-#: Chunks between two notes of the cursor: what a crash puts again at most.
+#: Chunks between two writes of the cursor: upper bound of the chunks that a crash puts again.
 CURSOR_EVERY: Final = 100
-#: Entered around a put of so many messages on the work queues, the first of so many in the same dispatch.
+#: Entered around a put on the work queues: how many messages now, and how many this dispatch still has, these included.
 Waking: TypeAlias = Callable[[int, int], AbstractContextManager[None]]
 
 
 def wake_nobody(_messages: int, _coming: int) -> AbstractContextManager[None]:
-    """Let the put be found by polling."""
+    """Send no permit: polling finds the messages."""
     return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    """What dispatching needs; one for each process."""
+    """The dispatch stage. One per process."""
 
     ledger: Ledger
     plans: PlanStore
@@ -127,24 +126,24 @@ class Dispatcher:
     work_queues: int
     #: Settlers write the same row while the job is being dispatched.
     retry: Retry = LOST_RACES
-    #: How long one call goes on at most, where its caller does not say until when.
+    #: Upper bound of one call's time, for callers that give no `until`.
     patience: timedelta = TAKES_FOR
-    #: Puts that may be in flight at most, now.
+    #: The current upper bound of puts in flight.
     most_puts: Callable[[], int] = lambda: MOST
     waking: Waking = wake_nobody
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
     def dispatch(self, job: Job, *, again: bool = False, until: float | None = None) -> bool:
-        """Put what was not put yet; False: the time was up, and somebody must go on.
+        """Put the remaining chunks. False: the time was up and another call must continue.
 
-        `again`: somebody else may have begun with it, and may have put chunks without noting it. `until`: the moment,
-        by the clock that only moves forward, after which no further hundred is begun.
+        `again`: another process may have begun this dispatch and put chunks without recording them. `until`: the
+        moment, by the monotonic clock, after which no further hundred is begun.
         """
         if not may_dispatch(job) or job.plan is None:
             return True
         end = self.clock.monotonic() + self.patience.total_seconds() if until is None else until
-        # Chunks that have ended say the same: some of those behind the cursor may have their result already.
+        # Ended chunks say the same as `again`: some chunks behind the cursor may have their result already.
         with (
             self._span(job, job.chunks - job.dispatch_cursor),
             self.memory.hold(of_dispatch(job.chunks, min(job.items, job.chunks * Limits().chunk_frames_most))) as held,
@@ -158,28 +157,28 @@ class Dispatcher:
             return self._dispatch(job, plan, end, again=again or job.ended_chunks > 0)
 
     def _pause(self, job: Job, error: PlanLostError) -> None:
-        """Leave the job to a person: no further look finds a plan that is gone."""
+        """Pause the job until an operator acts: a lost plan does not come back by itself."""
         is_mine = False
 
         def decide(found: Job) -> Job:
             nonlocal is_mine
-            made = undispatchable(found, str(error))
-            is_mine = made is not found
-            return made
+            paused = undispatchable(found, str(error))
+            is_mine = paused is not found
+            return paused
 
         change(self.ledger, job.job, decide, tried="pause the job", known=job, retry=self.retry)
         if is_mine:
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=describe_error(error))
 
     def put_again(self, job: Job, chunks: Iterable[int]) -> int:
-        """Put chunks that were not heard of for too long; returns how many."""
+        """Put overdue chunks again and return how many."""
         if job.plan is None:
             return 0
         numbers = list(chunks)
         if numbers:
             with self._span(job, len(numbers)), self.waking(len(numbers), len(numbers)):
                 plan = self.plans.read(job.job, job.plan)
-                # They do not follow each other in the payload, so each is read by whoever works on it.
+                # They do not follow each other in the payload, so each worker reads its own bytes.
                 self._put([self._message(job, plan, number, again=True) for number in numbers], Throttle())
         return len(numbers)
 
@@ -188,7 +187,7 @@ class Dispatcher:
 
     def _dispatch(self, job: Job, plan: Plan, end: float, *, again: bool) -> bool:
         throttle = Throttle()
-        # An empty range still has to be noted: a plan without chunks has ended.
+        # An empty range still has to be recorded: it ends a job whose plan has no chunks.
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
             with self.waking(len(batch), len(plan.chunks) - batch.start):
@@ -211,16 +210,16 @@ class Dispatcher:
         while left:
             throttle = throttle.within(self.most_puts())
             with ThreadPoolExecutor(throttle.limit) as pool:
-                # Each in a copy of this context: requests are counted for whoever asks for them.
+                # Each in a copy of this context, so that its requests are counted for this job.
                 put = [pool.submit(copy_context().run, self._is_put, one) for one in left]
                 refused = [message for message, one in zip(left, put, strict=True) if not one.result()]
             throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
             if len(refused) == len(left):
                 raise StorageUnavailableError(
-                    f"could not put any of {len(left)} chunks of job {left[0].job!r} on the work queues; "
-                    "the dispatch is tried again from its cursor"
+                    f"could not put any of {len(left)} chunks of job {left[0].job!r} on the work queues: "
+                    "the dispatch is retried from its cursor"
                 )
-            # A put that was not answered may have taken effect.
+            # A put without an answer may have taken effect.
             left = [with_fields(one, again=True) for one in refused]
         return throttle
 
@@ -236,10 +235,10 @@ class Dispatcher:
             self.ledger,
             job.job,
             lambda found: advance_cursor(found, cursor, self.clock.now()),
-            tried=f"note the dispatch at chunk {cursor}",
+            tried=f"record the dispatch up to chunk {cursor}",
             known=job,
             retry=self.retry,
         )
         if written is None:
-            raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} went away while it was dispatched")
+            raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} was removed while it was dispatched")
         return written

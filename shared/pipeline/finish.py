@@ -1,4 +1,6 @@
-"""Finishes a job whose chunks have all ended: proves that it adds up, merges the partials, writes outputs and totals.
+"""The finish stage, for a job whose chunks have all ended.
+
+It merges the partials, checks that the job balances, then writes outputs and totals.
 
     finisher of revision 1            settler                      finisher of revision 2
     merges, writes outputs/1
@@ -8,8 +10,8 @@
     totals: fenced off
     ends without a word                                            outputs/2, totals, complete
 
-Every write is either made once under a name of its own (outputs, checkpoints), or behind the fence (totals), or by the
-job's ETag (the end), so that any number of finishers may run, stop and follow each other.
+Outputs and checkpoints are written once, each under its own name. Totals are written behind the fence, the end by the
+job's ETag. So any number of finishers may run, stop and follow each other.
 """
 
 from dataclasses import dataclass, field
@@ -46,17 +48,17 @@ from shared.workloads import Total, Workloads, items_of
 
 
 class Ending(Enum):
-    """What became of a finish message."""
+    """How a finish message was handled."""
 
     #: The job is finished at this revision.
     FINISHED = "finished"
-    #: It was finished before, or a newer revision has begun, or a person has to look first.
+    #: It was finished before, or a newer revision has begun, or an operator has to act first.
     NOTHING_TO_DO = "nothing to do"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishTools:
-    """What finishing needs; one for each process."""
+    """The parts that a finisher uses. One per process."""
 
     ledger: Ledger
     results: ContainerClient
@@ -72,15 +74,15 @@ class FinishTools:
 
 
 class Finisher:
-    """Handles finish messages; as many at once as there are instances."""
+    """Handles finish messages. Any number of instances may do so at once."""
 
     def __init__(self, tools: FinishTools) -> None:
         self._tools = tools
 
     def finish(self, message: Finish) -> Ending:
-        """Finish the job at this revision; safe to repeat and to stop anywhere.
+        """Finish the job at this revision. Safe to repeat and to stop anywhere.
 
-        What fails the same way every time pauses the job with the problem, until a person resumes it.
+        A permanent failure pauses the job with the problem, until an operator resumes it.
         """
         with counting():
             job = self._tools.ledger.read(message.job)
@@ -100,7 +102,7 @@ class Finisher:
                 raise
 
     def halt(self, message: Finish, error: Exception) -> None:
-        """Pause a job whose outputs cannot be made, with the problem for a person to read."""
+        """Pause a job whose outputs cannot be made, with the problem for an operator to read."""
         problem = f"revision {message.revision} cannot be finished: {type(error).__name__}: {error}"
         job = change(
             self._tools.ledger,
@@ -115,8 +117,8 @@ class Finisher:
         state = None if job is None else job.state.value
         tell(events.FINISH_IGNORED, job=message.job, revision=message.revision, state=state)
         if job is not None and job.state in FINISHED:
-            # Whoever finished it may have ended before it told anybody.
-            self._tell(job.job)
+            # Its finisher may have crashed before it sent the event.
+            self._send_event(job.job)
         return Ending.NOTHING_TO_DO
 
     def _finish(self, job: Job) -> Ending:
@@ -133,7 +135,7 @@ class Finisher:
         merged = merger.merge(tools.ledger.rows(job.job), job.chunks)
         found = check_balance(job, merged.totals)
         if found.state is not JobState.UNBALANCED:
-            # Outputs of a job that does not add up would be taken for its result.
+            # Readers would take the outputs of an unbalanced job for its result.
             self._publish(job, found, outputs, merged)
         return self._end(job, found)
 
@@ -153,16 +155,16 @@ class Finisher:
         pointer = self._tools.outbox.point(job.job)
 
         def decide(current: Job) -> Job | Written:
-            made = finish(current, job.revision, found, self._tools.clock.now())
-            # Stored with the state that it announces.
-            return made if made is current else Written(made, messages=[event_of(made)])
+            finished = finish(current, job.revision, found, self._tools.clock.now())
+            # The event is stored with the state that it announces.
+            return finished if finished is current else Written(finished, messages=[event_of(finished)])
 
         ended = change(self._tools.ledger, job.job, decide, tried=f"finish revision {job.revision}")
         if ended is None or ended.state not in FINISHED or ended.revision != job.revision:
             return Ending.NOTHING_TO_DO
-        _tell_finished(ended)
+        _log_finished(ended)
         self._count(ended)
-        self._tell(job.job, pointer)
+        self._send_event(job.job, pointer)
         return Ending.FINISHED
 
     def _count(self, job: Job) -> None:
@@ -171,22 +173,22 @@ class Finisher:
         add(metrics.JOB_WAITED, took[0], workload=job.workload)
         add(metrics.JOB_SECONDS, took[1], workload=job.workload)
 
-    def _tell(self, job: str, pointer: Pointer | None = None) -> None:
+    def _send_event(self, job: str, pointer: Pointer | None = None) -> None:
         try:
             self._tools.outbox.flush(job, pointer)
         except (SignalNotSentError, StorageUnavailableError) as error:
-            # The job is finished all the same; the pointer leads the tick to its event.
+            # The job is finished nevertheless; by the pointer the tick finds the event and sends it.
             tell(events.OUTBOX_UNSENT, job=job, error=describe_error(error))
 
 
 def is_finishing(ledger: Ledger, job: str) -> bool:
-    """Whether a finisher of the job may still be about to write its end."""
+    """Check whether a finisher may still be about to write the job's end."""
     found = ledger.read(job)
     return found is not None and found.state is JobState.FINISHING
 
 
 def completed_message(job: Job) -> Completed:
-    """Return the event of a job that was finished."""
+    """Return the event of a finished job."""
     totals = job.totals
     return Completed(
         job=job.job,
@@ -200,11 +202,11 @@ def completed_message(job: Job) -> Completed:
 
 
 def event_of(job: Job) -> OutgoingMessage:
-    """Return the event as it is stored beside the job; each revision has its own."""
+    """Return the event in its stored form, for the outbox. Each revision has its own."""
     return OutgoingMessage(f"{job.revision:09}", JOB_EVENTS, encode(completed_message(job)))
 
 
-def _tell_finished(job: Job) -> None:
+def _log_finished(job: Job) -> None:
     waited, ran = _took(job)
     tell(
         events.JOB_FINISHED,
@@ -225,6 +227,6 @@ def _tell_finished(job: Job) -> None:
 
 
 def _took(job: Job) -> tuple[float, float]:
-    # Seconds before its first chunk was put, and from then on.
+    # Seconds until its first chunk was put, and from then until its end.
     began, ended = job.started_at or job.accepted_at, job.finished_at or job.accepted_at
     return round((began - job.accepted_at).total_seconds(), 3), round((ended - began).total_seconds(), 3)

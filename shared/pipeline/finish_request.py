@@ -1,4 +1,7 @@
-"""Calls for the finish of a job whose last chunk has ended; the call survives whoever makes it."""
+"""Requests the finish of a job whose last chunk has ended. The request survives a crash of its sender.
+
+The order: a pointer, then the state that the request follows from, then the message, then the pointer goes.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,12 +15,12 @@ from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
 from shared.pipeline.dispatch import Waking, wake_nobody
 
 QUEUE: Final = "work-00"
-#: Longer than any settler takes between its pointer and its message.
+#: Longer than any settler needs between its pointer and its message.
 GRACE: Final = timedelta(minutes=3)
 
 
 class FinishCall:
-    """Sends finish messages; `send` takes the name of a queue and a message, `waking` is entered around it."""
+    """Sends finish messages. `send` takes a queue's name and a message. `waking` is entered around it."""
 
     def __init__(
         self, send: Callable[[str, str], None], pending: Pending, clock: Clock, waking: Waking = wake_nobody
@@ -25,25 +28,25 @@ class FinishCall:
         self._send, self._pending, self._clock, self._waking = send, pending, clock, waking
 
     def point(self, job: str, revision: int) -> Pointer:
-        """Leave a pointer; before the state that it points to, since whoever writes that may end right after."""
+        """Leave a pointer, before the state that it points to: the writer may crash right after that state."""
         if revision > 1:
-            # The tick looks at a finished job no more: a replay opens it again, and its message may be lost as well.
+            # The tick no longer checks a finished job. A replay opens it again, and its finish message may be lost too.
             self._pending.add(Pointer(JOB_POINTER, self._clock.now() + GRACE, job))
         return self._pending.add(Pointer(FINISH_POINTER, self._clock.now() + GRACE, _id(job, revision)))
 
     def send(self, job: str, revision: int) -> None:
-        """Send the message; a second one finds the work of the first."""
+        """Send the message. A second one finds that the first was handled."""
         with self._waking(1, 1):
             self._send(QUEUE, encode(Finish(job=job, revision=revision)).decode())
 
     def forget_pointer(self, pointer: Pointer) -> None:
-        """Forget the pointer of a call whose message is on its queue."""
+        """Remove the pointer of a request whose message is on its queue."""
         self._pending.remove(pointer)
 
     def repeat(self, pointer: Pointer, job: Job | None) -> None:
-        """Follow a pointer that is due: whoever left it may have ended before its message was sent."""
+        """Follow a due pointer: its writer may have crashed before it sent the message."""
         if job is not None and self._may_still_come(pointer, job):
-            # Its writer stood still between pointer and state. Removed now, the pointer would be missing later.
+            # Its writer may be delayed between pointer and state. Removed now, the pointer would be missing later.
             self._pending.add(replace(pointer, due=self._clock.now() + GRACE))
         elif job is not None and job.state is JobState.FINISHING and pointer.id == _id(job.job, job.revision):
             self.send(job.job, job.revision)

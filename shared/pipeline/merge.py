@@ -1,7 +1,7 @@
-"""Merges the partials of a job's chunks: in the order of their numbers, a few at a time, with a checkpoint now and then.
+"""Merges the partials of a job's chunks in the order of their numbers, with a checkpoint per 256 chunks.
 
-It holds one merged partial and a window of results, bounded by bytes and by number, however many chunks there are. The
-rejected transactions are passed on as they were stored, since they are as many as the transactions may be.
+Memory does not grow with the number of chunks: it holds one merged partial and a window of results, bounded by bytes and
+by number. Rejected transactions may be as many as the transactions, so their stored lines are copied without decoding.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.results import ChunkResult, read_partial, read_result
 from shared.workloads import AnyWorkload, calling
 
-#: Chunks between two checkpoints: what a finisher that follows another one reads again at most.
+#: Chunks between two checkpoints: upper bound of the chunks that the finisher after a crash reads again.
 CHECKPOINT_EVERY: Final = 256
-#: Bytes of the merged partial as JSON; as objects it takes some ten times that.
+#: Upper bound of the merged partial, in bytes of JSON; as objects it takes some ten times that.
 MERGED_MOST: Final = 16 * 1024 * 1024
-#: Results that are held or on their way, and how many are read at a time.
+#: Results in memory or being read, and the threads that read them.
 WINDOW: Final = 16
 READERS: Final = 8
-#: Bytes that they may have together, by what a result of so many transactions mostly has at most; one is always read.
+#: Upper bound of their bytes together, estimated from their transactions. One result is read whether it fits or not.
 WINDOW_BYTES: Final = 32 * 1024 * 1024
 _RESULT_BYTES, _ITEM_BYTES = 16 * 1024, 192
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
@@ -40,7 +40,7 @@ _Item = TypeVar("_Item")
 
 
 class _Checkpoint(Struct, frozen=True):
-    """The partials of the first so many done chunks, merged."""
+    """The merged partials of the first `merged` done chunks."""
 
     merged: int
     partial: Raw
@@ -48,7 +48,7 @@ class _Checkpoint(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """All partials in one, and the totals of all rows added up anew."""
+    """All partials merged, and the totals of all rows, added up again from the rows."""
 
     partial: Any
     totals: Totals
@@ -70,16 +70,19 @@ class Merger:
         self._results, self._outputs, self._workload = results, outputs, workload
         self._folder, self._every = f"{folder}/merged/", checkpoint_every
         self._totals, self._most = Totals(), merged_most
-        #: Bytes of the merged partial when it was last looked at, and of the partials that came to it since.
-        self._looked = self._since = 0
+        #: Bytes of the merged partial at its last check, and of the partials merged since.
+        self._checked_size = self._added = 0
 
     def merge(self, rows: Iterable[ChunkRow], chunks: int) -> Merged:
-        """Merge the partials of the done rows; `chunks` is how many there are at most."""
-        # A job of few chunks has no checkpoints, so there is nothing to look for.
+        """Merge the partials of the done rows. `chunks` is the upper bound of their number."""
+        # A job of few chunks has no checkpoints, so it saves the listing.
         start = self._last_checkpoint() if chunks > self._every else None
         merged = 0 if start is None else start.merged
         with calling(self._workload, "combine"):
-            partial = self._workload.combine([]) if start is None else self._decode_partial(start)
+            if start is None:
+                partial = self._workload.combine([])
+            else:
+                partial = msgspec.json.decode(start.partial, type=self._workload.partial)
         for number, segment in enumerate(_slices(self._read_done(rows), self._every)):
             before = number * self._every
             if before + len(segment) <= merged:
@@ -96,7 +99,7 @@ class Merger:
                 yield row
 
     def _merge_segment(self, number: int, segment: list[ChunkRow], partial: Any) -> Any:
-        # Named by its segment, so that a finisher that begins at a checkpoint writes the same names.
+        # Named after its segment, so that a finisher that begins at a checkpoint writes the same names.
         rejected = PartWriter(self._outputs, f"rejected-{number:06}")
         for result, rejections in self._read_all(segment):
             found = read_partial(result, self._workload.partial)
@@ -109,16 +112,16 @@ class Merger:
         return partial
 
     def _check_size(self, more: int, partial: Any) -> None:
-        """Look at the merged partial when so much came to it that it may be too large."""
-        self._since += more
-        if self._since < max(self._most - self._looked, self._most // 4):
+        """Measure the merged partial once enough was added that it may be too large."""
+        self._added += more
+        if self._added < max(self._most - self._checked_size, self._most // 4):
             return
-        self._looked, self._since = len(msgspec.json.encode(partial)), 0
-        if self._looked > self._most:
+        self._checked_size, self._added = len(msgspec.json.encode(partial)), 0
+        if self._checked_size > self._most:
             raise FinishRefusedError(
-                f"the merged partial of workload {self._workload.name!r} has {self._looked} bytes as JSON, {self._most} "
-                "may be: split the job by account, or set SLUICE_MERGED_MIB on instances that have the memory, then "
-                "resume it"
+                f"the merged partial of workload {self._workload.name!r} is {self._checked_size} bytes as JSON, the "
+                f"limit is {self._most}: split the job by account, or set SLUICE_MERGED_MIB on instances that have the "
+                "memory, then resume the job"
             )
 
     def _read_all(self, segment: list[ChunkRow]) -> Iterator[tuple[ChunkResult, Iterator[bytes]]]:
@@ -126,13 +129,13 @@ class Merger:
         held = 0
         with ThreadPoolExecutor(READERS) as pool:
             for row in segment:
-                size = _size_of(row)
-                # The others are on their way while this one is merged.
+                size = _RESULT_BYTES + row.totals.items * _ITEM_BYTES
+                # The others are read while this one is merged.
                 while coming and (len(coming) == WINDOW or held + size > WINDOW_BYTES):
                     first, one = coming.popleft()
                     yield one.result()
                     held -= first
-                # Each in a copy of this context: requests are counted for whoever asks for them.
+                # Each in a copy of this context, so that its requests are counted for this job.
                 coming.append((size, pool.submit(copy_context().run, self._read, row)))
                 held += size
             while coming:
@@ -155,15 +158,12 @@ class Merger:
         return read_result(content)
 
     def _last_checkpoint(self) -> _Checkpoint | None:
-        with expecting_an_answer(f"look for checkpoints in {self._folder!r}"):
+        with expecting_an_answer(f"find checkpoints in {self._folder!r}"):
             names = sorted(self._results.list_blob_names(name_starts_with=self._folder))
             if not names:
                 return None
             content = self._results.download_blob(names[-1]).readall()
         return msgspec.json.decode(zstandard.ZstdDecompressor().decompress(content), type=_Checkpoint)
-
-    def _decode_partial(self, checkpoint: _Checkpoint) -> Any:
-        return msgspec.json.decode(checkpoint.partial, type=self._workload.partial)
 
     def _put_checkpoint(self, merged: int, partial: Any) -> None:
         content = msgspec.json.encode(_Checkpoint(merged, Raw(msgspec.json.encode(partial))))
@@ -176,10 +176,6 @@ class Merger:
                 # Another finisher of this revision has merged the same chunks.
                 if refusal.status_code not in _WRITTEN_BEFORE:
                     raise
-
-
-def _size_of(row: ChunkRow) -> int:
-    return _RESULT_BYTES + row.totals.items * _ITEM_BYTES
 
 
 def _slices(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:

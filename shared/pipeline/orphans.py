@@ -1,9 +1,9 @@
-"""Removes payloads whose submission never came: once a day, and never what anything may still refer to.
+"""Removes payloads whose submission never came, once a day. It keeps every blob that anything may still refer to.
 
-What is left is older than any message may wait, and is named by nothing that is parked. `<job>/<sha256>` needs nobody's
-leave while that job has a row: retention removes it. A file of any other name is nobody's: what was read of it was framed
-anew, so no job protects it, whatever its folder is called. A publisher who drops it again touches it first, which
-changes its ETag, and the removal is refused.
+A blob is removed when it is older than any message may wait and no parked message names it. A blob `<job>/<sha256>`
+belongs to that job and stays while the job has a row: retention removes it. A blob of any other name belongs to no job,
+even in a folder named after one: its bytes were framed again into a blob of the app. A publisher who drops the payload
+again touches the blob first. That changes its ETag, and storage refuses the removal.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,20 +32,20 @@ from shared.topology import PLANS, payload_container, submission_queue
 
 #: Hour of the day, in UTC, at which a sweep begins.
 SWEEP_HOUR: Final = 3
-#: Blobs of a page of the listing, the most that storage gives at once, and pages that one tick goes through.
+#: Blobs per page of the listing, the most that storage returns at once, and pages per tick.
 PAGE: Final = 5000
 PAGES_A_TICK: Final = 20
-#: Beyond the retention, so that the jobs which are being buried are not looked up.
+#: Added to the retention, so that jobs which are being buried are not looked up.
 MARGIN: Final = timedelta(days=1)
-#: A submission that waits for longer says that the app was away: it may name a payload of any age.
+#: A submission that waits for longer means that the app was stopped: it may name a payload of any age.
 LONGEST_WAIT: Final = timedelta(days=1)
 
 
 class ReplayableEntries(Protocol):
-    """What is parked and still open, with its bytes."""
+    """Open parked entries and their bytes."""
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry that somebody may still replay."""
+        """Yield every entry that may still be replayed."""
         ...
 
     def body(self, entry: Entry) -> bytes:
@@ -55,26 +55,26 @@ class ReplayableEntries(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """What a sweep of the payloads needs."""
+    """The daily sweep of the payloads."""
 
     ledger: Ledger
     parked: ReplayableEntries
     pending: PendingTable
-    #: Return the client of a container, and of a queue.
+    #: Each returns the client of a name.
     container: Callable[[str], ContainerClient]
     queue: Callable[[str], QueueClient]
-    #: Beside the common one.
+    #: Without the common one.
     rooms: Sequence[str]
     clock: Clock
-    #: How long a finished job keeps its bytes; longer than any message waits to be parked.
+    #: How long a finished job keeps its bytes; longer than any message can wait before it is parked.
     retention: timedelta
     page: int = PAGE
     pages_a_tick: int = PAGES_A_TICK
 
     def run(self, begun: Sequence[Pointer]) -> None:
-        """Begin a sweep when it is time, or go on with the one that has begun and left a pointer."""
+        """Begin a sweep when it is time, or continue the one that left a pointer."""
         now = self.clock.now()
-        # By the clock, as the poison queues: whichever instance ticks, and without a row that somebody could lose.
+        # By the clock, like the drain of poison queues: any instance can begin, and there is no row that could be lost.
         if not begun and (now.hour, now.minute) == (SWEEP_HOUR, 0):
             begun = [self.pending.add(Pointer(ORPHANS_POINTER, now.replace(second=0, microsecond=0), "payloads"))]
         for pointer in begun:
@@ -82,7 +82,7 @@ class Orphans:
 
     def _sweep(self, pointer: Pointer, now: datetime) -> None:
         if self._is_behind(now):
-            # Tomorrow is early enough.
+            # The next day's sweep is early enough.
             tell(events.ORPHANS_POSTPONED)
             self.pending.remove(pointer)
             return
@@ -102,7 +102,7 @@ class Orphans:
         self.pending.remove(pointer)
 
     def _sweep_container(self, name: str, room: str, token: str, most: int, now: datetime) -> tuple[int, str]:
-        """Go through so many pages at most; return how many they were and where to go on, if anywhere."""
+        """Sweep at most `most` pages. Return their number and the token of the next page, empty at the end."""
         container, swept = self.container(name), 0
         with expecting_an_answer(f"list {name}"):
             pages: Any = container.list_blobs(results_per_page=self.page).by_page(token or None)
@@ -111,12 +111,12 @@ class Orphans:
                     swept += 1
                     self._remove_orphans(container, room, [blob for blob in page if self._is_old(blob, now)])
             except ResourceNotFoundError:
-                # The publishers of a room may delete its container, and themselves alone.
+                # The publishers of a room may delete its container; it harms only them.
                 return swept, ""
         return swept, pages.continuation_token or ""
 
     def _is_behind(self, now: datetime) -> bool:
-        with expecting_an_answer("look at the oldest submission"):
+        with expecting_an_answer("read the oldest submissions"):
             return any(
                 (one.inserted_on or now) < now - LONGEST_WAIT
                 for room in ("", *self.rooms)
@@ -124,7 +124,7 @@ class Orphans:
             )
 
     def _is_old(self, blob: BlobProperties, now: datetime) -> bool:
-        # A name that neither a submission nor the app can say is somebody else's blob.
+        # A name outside both grammars was written neither for a submission nor by the app: it is not ours to remove.
         is_known = BLOB.fullmatch(blob.name) is not None or owner_of(blob.name) is not None
         return is_known and blob.last_modified < now - self.retention - MARGIN
 
@@ -134,7 +134,7 @@ class Orphans:
         if not any(owner is None or owner in gone for owner in owners.values()):
             return
         parked = _References(self.parked)
-        # Looked up again after what is parked was read: a replay closes its entry only when the job has its row.
+        # Read again after the parked entries: a replay closes its entry only when the job has its row.
         unwanted = self._without_job(gone - parked.jobs)
         for blob in old:
             owner = owners[blob.name]
@@ -142,7 +142,7 @@ class Orphans:
                 _remove_orphan(container, blob)
 
     def _without_job(self, names: Iterable[str]) -> set[str]:
-        """Return those that no job is called which could still need its payload."""
+        """Return the names without a job that could still need its payload."""
         found = {name: self.ledger.read(name) for name in sorted(names)}
         return {name for name, job in found.items() if job is None or job.state is JobState.BURIED}
 
@@ -151,19 +151,19 @@ def _remove_orphan(container: ContainerClient, blob: BlobProperties) -> None:
     try:
         container.delete_blob(blob.name, etag=blob.etag, match_condition=MatchConditions.IfNotModified)
     except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
-        # A publisher drops it again right now, leased it or made a snapshot of it, or another tick was faster.
+        # A publisher drops it again right now, leased it or made a snapshot of it; or another tick removed it.
         return
     tell(events.PAYLOAD_REMOVED, blob=blob.name, size=blob.size, written_at=blob.last_modified)
 
 
 def _owner(room: str, name: str) -> str | None:
-    """Return the id inside of the job that alone may own a blob; in the app's own container the name says it whole."""
+    """Return the internal id of the only job that may own a blob. In the app's container the name has it whole."""
     owner = owner_of(name)
     return None if owner is None else room_job(room, owner)
 
 
 class _References:
-    """What the parked submissions name, in whatever form: jobs by their claim, blobs by any text of the message."""
+    """Jobs and blobs that parked submissions name: jobs by their claim, blobs by any text in the message."""
 
     def __init__(self, parked: ReplayableEntries) -> None:
         self._parked = parked
@@ -181,7 +181,7 @@ class _References:
         try:
             left = [msgspec.json.decode(unwrap(self._parked.body(entry)))]
         except (ValueError, RecursionError, ParkedTamperedError):
-            # Nobody can read it, so no replay of it can ask for a blob.
+            # It is unreadable for the app too, so no replay of it can read a blob.
             return
         while left:
             match left.pop():

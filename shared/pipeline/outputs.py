@@ -1,13 +1,11 @@
-"""A job's outputs: parts of newline-delimited JSON, compressed, written once each, and a manifest that names them all.
+"""A job's outputs: parts of compressed newline-delimited JSON, and a manifest that names them all.
 
-A name is written once and the first content stays, so that a finisher that was stopped and one that follows it, or two
-at once, leave the same set. Only what the manifest names is the output; docs/ledger.md describes both.
+Each name is written once and its first content stays. So a stopped finisher and the one after it, or two at once, leave
+the same set. The manifest is one small file beside the parts. It is written last, so its presence means that all parts
+are there. Only the parts that it names are the output; docs/ledger.md describes both.
 
-Runs a chunk in parts of bounded size, one after the other, and adds up what they come to.
-
-Nearly every chunk is one part. What is kept of its parts is their partials, merged, and their rejections as bytes.
-
-What a revision's outputs are, in one small file beside them: written last, so that its presence says all is there.
+`run_in_parts` runs a chunk in parts of bounded size, one after the other, and adds up their results. Nearly every chunk
+is one part. Only the merged partials and the bytes of the rejections are kept of the parts.
 """
 
 import hashlib
@@ -30,27 +28,27 @@ from shared.messages import VERSION, PortionMessage, Sums
 from shared.payload import Limits
 from shared.workloads import AnyWorkload, Rejection, run_lines
 
-#: What a rejection says whose text is not kept.
+#: The text of a rejection whose own text is not kept.
 NOT_KEPT: Final = "not kept"
-#: Characters of a reason, which a workload may have made of anything.
+#: Characters of a reason; a workload can make reasons of any length.
 _LONGEST_REASON: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of the transactions of a chunk."""
+    """How the transactions of a chunk ended."""
 
     accepted: PortionMessage
     rejected: PortionMessage
     partial: Any
-    #: As they are stored: each on a line of its own.
+    #: In their stored form: each on a line of its own.
     rejections: bytes
-    #: How many lines were looked at closely; it says nothing of what came out.
+    #: Lines that needed the slower, closer reading; not part of the result.
     closely: int = field(default=0, compare=False)
 
 
 def run_in_parts(workload: AnyWorkload, parts: Iterable[list[bytes]], first_number: int, limits: Limits) -> Ran:
-    """Run the lines of each part; the first transaction has the id `first_number`."""
+    """Run the lines of each part. The first transaction has the id `first_number`."""
     kept = _Kept(limits.rejected_text_most)
     outcomes = _run_each(workload, parts, first_number, kept)
     whole = next(outcomes)
@@ -68,7 +66,7 @@ def _run_each(workload: AnyWorkload, parts: Iterable[list[bytes]], first_number:
 
 
 class _Kept:
-    """The rejections of a chunk: each with its number and reason, and with its text as long as there is room."""
+    """The rejections of a chunk, each with number and reason, and with its text while there is room."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -98,12 +96,12 @@ def _sums(left: Sums | None, right: Sums | None) -> Sums | None:
     if left is None or right is None:
         return None
     found = texts(plus(amounts(left), amounts(right)))
-    # What adds up to nothing is left out there.
+    # `plus` leaves out a sum of zero.
     return {name: found.get(name, "0") for name in {**left, **right}}
 
 
 class Ended(Struct, frozen=True):
-    """Items and sums that ended in one way; the sums of `unknown` chunks are missing."""
+    """Items and sums that ended in one way, without the sums of `unknown` chunks."""
 
     items: int
     sums: Mapping[str, str]
@@ -111,7 +109,7 @@ class Ended(Struct, frozen=True):
 
 
 class OutputPart(Struct, frozen=True):
-    """One blob of the output, as the manifest names it."""
+    """One blob of the output, in the manifest."""
 
     name: str
     items: int
@@ -120,7 +118,7 @@ class OutputPart(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The content of manifest.json; nothing in it depends on when or how often it was made."""
+    """The content of manifest.json. It does not depend on when or how often it was made."""
 
     job: str
     revision: int
@@ -131,16 +129,16 @@ class Manifest(Struct, frozen=True, kw_only=True):
     accepted: Ended
     rejected: Ended
     parked: Ended
-    #: Declared sums that nobody can prove.
+    #: Declared sums that cannot be proven.
     unproven: list[str] = struct_field(default_factory=list)
-    #: Rows in the table of totals that have this revision.
+    #: Rows of this revision in the table of totals.
     totals: int
     parts: list[OutputPart]
     v: int = VERSION
 
 
 def manifest_of(job: Job, found: Balance, totals: int, parts: Iterable[OutputPart]) -> Manifest:
-    """Return the manifest of a job that adds up."""
+    """Return the manifest of a job that balances."""
     return Manifest(
         job=job.job,
         revision=job.revision,
@@ -161,7 +159,7 @@ def _ended_counts(tally: Portion) -> Ended:
     return Ended(tally.items, texts(tally.sums), tally.unknown)
 
 
-#: Uncompressed bytes of a part: what a finisher holds of it compressed is a small share of that.
+#: Uncompressed bytes of a part; a finisher holds it compressed, which is a small share of that.
 PART_BYTES: Final = 32 * 1024 * 1024
 MANIFEST: Final = "manifest.json"
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
@@ -176,12 +174,12 @@ class Outputs:
         self._container, self._folder = container, f"{job}/{revision}"
 
     def put_part(self, name: str, content: bytes, items: int) -> None:
-        """Write a part, unless it is there."""
+        """Write a part, unless it exists."""
         digest = hashlib.sha256(content).hexdigest()
         self._put(f"{name}.ndjson.zst", content, _NDJSON, {"items": str(items), "sha256": digest})
 
     def parts(self) -> Iterator[OutputPart]:
-        """Yield what was written, by name; of each part, what is stored counts and not what was computed again."""
+        """Yield the stored parts by name. What is stored counts, even if a part was computed again."""
         with expecting_an_answer(f"list the outputs in {self._folder!r}"):
             for blob in self._container.list_blobs(name_starts_with=f"{self._folder}/", include=["metadata"]):
                 if blob.metadata and "sha256" in blob.metadata:
@@ -189,7 +187,7 @@ class Outputs:
                     yield OutputPart(name, int(blob.metadata["items"]), blob.size, blob.metadata["sha256"])
 
     def put_manifest(self, manifest: Struct) -> None:
-        """Write the manifest, unless it is there."""
+        """Write the manifest, unless it exists."""
         content = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         self._put(MANIFEST, content, _JSON, {})
 
@@ -200,13 +198,13 @@ class Outputs:
                 # Without `overwrite` the request says If-None-Match: *.
                 self._container.upload_blob(path, content, content_settings=settings, metadata=dict(metadata))
             except HttpResponseError as refusal:
-                # Another finisher of this revision, or this very request with its reply lost.
+                # Written by another finisher of this revision, or by this very request, whose reply was lost.
                 if refusal.status_code not in _WRITTEN_BEFORE:
                     raise
 
 
 class PartWriter:
-    """Writes lines as numbered parts of bounded size; the same lines always make the same parts."""
+    """Writes lines as numbered parts of bounded size. The same lines always make the same parts."""
 
     def __init__(self, outputs: Outputs, name: str, part_bytes: int = PART_BYTES) -> None:
         self._outputs, self._name, self._limit = outputs, name, part_bytes
@@ -218,7 +216,7 @@ class PartWriter:
         self.write_line(msgspec.json.encode(content) + b"\n")
 
     def write_line(self, line: bytes) -> None:
-        """Add one line as it is, with its line feed."""
+        """Add one encoded line, which ends with its line feed."""
         if self._items and self._size + len(line) > self._limit:
             self.close()
         self._compressed.write(self._packer.compress(line))
@@ -226,7 +224,7 @@ class PartWriter:
         self._size += len(line)
 
     def close(self) -> None:
-        """Write what was not written yet; a name of which there are no lines has no parts."""
+        """Write the lines that were not written yet. A name without lines has no parts."""
         if not self._items:
             return
         self._compressed.write(self._packer.flush())
@@ -236,6 +234,6 @@ class PartWriter:
 
     def _begin(self) -> None:
         self._packer = zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
-        # What it holds is handed over without a copy.
+        # Its `getvalue` hands the bytes over without a copy.
         self._compressed = BytesIO()
         self._items = self._size = 0

@@ -1,6 +1,7 @@
-"""How a job is cut into chunks: a pure function of its payload and the settings, so that a restart cuts the same way.
+"""Plans: how a job's payload is cut into chunks, and the blobs that store it.
 
-Plans as blobs where no publisher writes, each under the hash of its content: written once, never touched.
+A plan depends only on the payload and the settings, so a restart cuts the same way. Each plan is a blob named after the
+hash of its content, in a container that no publisher writes. It is written once and never changed.
 """
 
 import base64
@@ -23,10 +24,10 @@ from shared.topology import PLANS
 
 
 class PayloadSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the payload's bytes are: a blob, or the plan itself.
+    """The place of the payload's bytes: a blob, or the plan itself.
 
-    Without the blob's ETag: a publisher that drops the same payload again touches the blob, and every frame is
-    verified by its hash.
+    It has no ETag, because a publisher that drops the same payload again touches the blob. Every frame is verified by
+    its hash instead.
     """
 
     codec: str
@@ -37,19 +38,19 @@ class PayloadSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlannedChunk(Struct, frozen=True, array_like=True):
-    """One chunk: its frames, and how many transactions of the job come before it."""
+    """One chunk: its frames, and the number of the job's transactions before it."""
 
     before: int
     frames: list[FrameTuple]
 
     @property
     def items(self) -> int:
-        """How many transactions it has."""
+        """Number of its transactions."""
         return sum(frame[2] for frame in self.frames)
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A job's chunks; without ids, so that everybody who plans the same payload writes the same bytes."""
+    """A job's chunks. It has no ids, so that every plan of the same payload has the same bytes."""
 
     job: str
     workload: str
@@ -59,12 +60,12 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def items(self) -> int:
-        """How many transactions the job has."""
+        """Number of the job's transactions."""
         return self.chunks[-1].before + self.chunks[-1].items if self.chunks else 0
 
     @property
     def stored(self) -> int:
-        """How many bytes the chunks take where they are stored."""
+        """Number of stored, compressed bytes of the chunks."""
         return sum(length for chunk in self.chunks for _, length, _, _ in chunk.frames)
 
     def message(self, number: int, first_id: int, revision: int = 0) -> ChunkMessage:
@@ -85,7 +86,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def blobs(self) -> tuple[str, ...]:
-        """The names of what its publisher wrote for it and for nothing else: the payload, and where it is its index."""
+        """Names of the blobs that its publisher wrote for this job alone: the payload, and its index if it has one."""
         if self.source.blob is None or self.source.is_kept:
             return ()
         frames = tuple(FrameOfIndex(*frame) for chunk in self.chunks for frame in chunk.frames)
@@ -93,17 +94,17 @@ class Plan(Struct, frozen=True, kw_only=True):
         return self.source.blob, payload_name(folder, FrameIndex(frames).sha256)
 
     def encode(self) -> bytes:
-        """Return the plan as it is stored."""
+        """Return the plan in its stored form."""
         return msgspec.json.encode(self)
 
     @classmethod
     def decode(cls, content: bytes) -> "Plan":
-        """Return a stored plan; raises msgspec.DecodeError or ValidationError."""
+        """Return a stored plan. Raises msgspec.DecodeError or ValidationError."""
         return msgspec.json.decode(content, type=cls)
 
 
 def plan_of(job: str, workload: str, payload: Payload, chunk_items: int, limits: Limits) -> Plan:
-    """Cut a payload into chunks of about so many transactions; frames are never cut."""
+    """Cut a payload into chunks of about `chunk_items` transactions, without cutting a frame."""
     source = PayloadSource(
         codec=payload.codec.value,
         blob=None if payload.blob is None else payload.blob.name,
@@ -130,7 +131,7 @@ class PlanStore:
         self._container = container
 
     def put(self, plan: Plan) -> PlanBlob:
-        """Write the plan; a second write of the same plan finds the first one."""
+        """Write the plan. A second write of the same plan finds the first one."""
         content = plan.encode()
         name = payload_name(plan.job, hashlib.sha256(content).hexdigest())
         blob = self._blob(PlanBlob(name, "", PLANS))
@@ -138,12 +139,12 @@ class PlanStore:
             try:
                 written = blob.upload_blob(content, overwrite=False)
             except ResourceExistsError:
-                # Somebody's, or our own with the reply lost: the name says that the content is the same.
+                # Written by another process, or by this request, whose reply was lost. The name proves equal content.
                 return PlanBlob(name, str(blob.get_blob_properties().etag), PLANS)
         return PlanBlob(name, str(written["etag"]), PLANS)
 
     def read(self, job: str, stored: PlanBlob) -> Plan:
-        """Return the plan, proven by the hash in its name."""
+        """Return the plan after comparing its bytes with the hash in its name."""
         with expecting_an_answer(f"read the plan of job {job!r}"):
             try:
                 content = self._blob(stored).download_blob().readall()

@@ -1,14 +1,13 @@
-"""Processes the messages of a work queue: run a chunk once, store its result, tell the ledger; or park it.
+"""The process stage: runs a chunk, stores its result and reports it to the ledger, or parks the message.
 
-The order of the writes is what makes it safe to be killed anywhere: the result before the message about it, the parked
-entry before the message about it, and both before the host deletes the work message.
+The order of the writes makes it safe to be killed anywhere. A result is stored before the message about it, and so is a
+parked entry. Both come before the host deletes the work message.
 """
 
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import msgspec
-from msgspec import structs
 
 from shared.azure import charges, tally_requests
 from shared.clock import Clock
@@ -27,7 +26,7 @@ Work: TypeAlias = ChunkMessage | Finish
 
 
 class Finishing(Protocol):
-    """What becomes of finish messages."""
+    """The finish stage, as the work queues reach it."""
 
     def finish(self, message: Finish, /) -> object:
         """Finish the job at this revision."""
@@ -38,7 +37,7 @@ class Finishing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What processing needs of the outside."""
+    """The parts that processing uses."""
 
     workloads: Workloads
     read: ReadChunk
@@ -53,17 +52,17 @@ class Tools:
 
 
 class Processor:
-    """Handles the deliveries of the work queues; safe to call from several threads."""
+    """Handles the deliveries of the work queues. Safe to call from several threads."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools, self._deliveries = tools, tools.deliveries
 
     def handle(self, delivery: Delivery) -> None:
-        """Return when the message needs nobody any more; raise to have it delivered again."""
+        """Handle a delivery. Return to acknowledge it. Raise to have it redelivered."""
         try:
             work = _read(delivery)
         except RefusedError as error:
-            # Nothing of it is believed: it is known by its bytes.
+            # None of its fields is trusted, so its bytes identify it.
             claim = Claim(key=content_key(PROCESS, delivery.body))
             self._tools.parking.park(PROCESS, delivery, error, claim)
             return
@@ -71,14 +70,14 @@ class Processor:
             self._attempt(work, delivery)
 
     def _is_settled(self, work: Work, delivery: Delivery) -> bool:
-        """Tell the ledger again what became of work that was done or parked before; whether it was."""
-        # A first delivery is nearly always the only one, so it does not pay for looking.
+        """Check whether the work was done or parked before, and if so report it to the ledger again."""
+        # A first delivery is nearly always the only one, so it does not pay for the check.
         if delivery.count == 1 and not (isinstance(work, ChunkMessage) and work.again):
             return False
         if isinstance(work, ChunkMessage) and self._report_stored(work):
             return True
         parked = self._tools.parking.table.find(work.job, _key(work))
-        # One that was replayed since is this delivery's to run.
+        # If it was replayed since, this delivery runs it.
         if parked is None or parked.stage == ACCEPT or parked.state not in SETTLED:
             return False
         if isinstance(work, ChunkMessage):
@@ -121,11 +120,11 @@ class Processor:
         add(metrics.TRANSACTIONS, stored.result.rejected.items, workload=workload, outcome="rejected")
 
     def _park(self, work: Work, delivery: Delivery, error: Exception) -> None:
-        # A zombie of this chunk may have stored its result meanwhile; what is done is not parked.
+        # An earlier run of this chunk may have stored its result meanwhile. A chunk that is done is not parked.
         if isinstance(work, ChunkMessage) and self._report_stored(work):
             return
         if isinstance(work, Finish):
-            # Or the job would wait for its outputs for ever, and look as if it were about to be finished.
+            # Otherwise the job would stay in finishing, as if its outputs were about to come.
             self._tools.finishing.halt(work, error)
         self._tools.parking.park(FINISH if isinstance(work, Finish) else PROCESS, delivery, error)
         if isinstance(work, ChunkMessage):
@@ -142,8 +141,20 @@ class Processor:
     def _send_done(
         self, chunk: ChunkMessage, stored: StoredResult, milliseconds: int, requests: dict[str, int]
     ) -> None:
-        result = _make_result(chunk, stored, milliseconds, requests)
-        self._tools.send(structs.replace(result, trace=self._tools.telemetry.current()))
+        self._tools.send(
+            Result(
+                job=chunk.job,
+                chunk=chunk.chunk,
+                revision=chunk.revision,
+                blob=stored.name,
+                hash=stored.hash,
+                accepted=stored.result.accepted,
+                rejected=stored.result.rejected,
+                milliseconds=milliseconds,
+                requests=requests,
+                trace=self._tools.telemetry.current(),
+            )
+        )
 
     def _count_parked(self, work: ChunkMessage) -> None:
         self._tools.telemetry.add(metrics.CHUNKS, workload=work.workload, outcome="parked")
@@ -169,17 +180,3 @@ def _refuse_unreadable(found: str) -> RefusedError:
 
 def _key(work: Work) -> str:
     return chunk_key(work.chunk, work.revision) if isinstance(work, ChunkMessage) else finish_key(work.revision)
-
-
-def _make_result(chunk: ChunkMessage, stored: StoredResult, milliseconds: int, requests: dict[str, int]) -> Result:
-    return Result(
-        job=chunk.job,
-        chunk=chunk.chunk,
-        revision=chunk.revision,
-        blob=stored.name,
-        hash=stored.hash,
-        accepted=stored.result.accepted,
-        rejected=stored.result.rejected,
-        milliseconds=milliseconds,
-        requests=requests,
-    )

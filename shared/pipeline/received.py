@@ -1,4 +1,4 @@
-"""Result messages as they arrive: read, sorted by job, and what is kept of one that cannot be credited."""
+"""Received result messages: reads them, groups them by job, and parks those that cannot be credited."""
 
 import hashlib
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from shared.pipeline.results import QUEUE
 
 #: The name of the stage; it is stored.
 SETTLE: Final = "settle"
-#: What a result may have in all; honest ones have a quarter of that.
+#: Upper bound of a received result message, in bytes. The app sends at most a quarter of that.
 LONGEST_BODY: Final = 4096
 _FOUND_LENGTH: Final = 1000
 
 
 class ResultFault(StrEnum):
-    """Why a result message is parked instead of credited."""
+    """The reason why a result message is parked instead of credited."""
 
     UNREADABLE = "result_unreadable"
     UNKNOWN_JOB = "result_of_unknown_job"
@@ -34,11 +34,11 @@ class ResultFault(StrEnum):
 
 
 _INSTEAD: Final = {
-    ResultFault.UNREADABLE: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
+    ResultFault.UNREADABLE: "find out who else sends to the queue of results; the tick dispatches the chunk again",
     ResultFault.UNKNOWN_JOB: "find out who else sends to the queue of results; replay it when the job was restored",
-    ResultFault.REFUSED: "find out who else sends to the queue of results; the chunk is dispatched again by itself",
+    ResultFault.REFUSED: "find out who else sends to the queue of results; the tick dispatches the chunk again",
     ResultFault.LEDGER_UNREADABLE: "restore the job's rows, then replay",
-    ResultFault.FAILED: "look in the log for what failed; its chunk is dispatched again by itself",
+    ResultFault.FAILED: "find the failure in the log; the tick dispatches the chunk again",
 }
 
 
@@ -48,13 +48,13 @@ class Received:
 
     body: bytes
     id: str
-    #: How often it was delivered, this time included.
+    #: Number of its deliveries, this one included.
     deliveries: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A message with the result that it carries."""
+    """A message and the result in it."""
 
     message: Received
     result: Result
@@ -62,7 +62,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """A message that cannot be credited, and why."""
+    """A message that cannot be credited, with the reason."""
 
     message: Received
     reason: ResultFault
@@ -72,14 +72,14 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """A batch, by job and in groups that one transaction takes, and what could not be read."""
+    """A batch: groups of one job that fit one transaction, and the unreadable messages."""
 
     groups: tuple[tuple[Arrived, ...], ...]
     unreadable: tuple[Unsettled, ...]
 
 
 def sort(messages: Iterable[Received]) -> Sorted:
-    """Read and sort a batch; one message that cannot be read does not keep the others."""
+    """Read and group a batch. An unreadable message does not hold up the others."""
     jobs: dict[str, list[Arrived]] = {}
     unreadable = []
     for message in messages:
@@ -94,7 +94,8 @@ def sort(messages: Iterable[Received]) -> Sorted:
 
 def _read(message: Received) -> Arrived | Unsettled:
     if len(message.body) > LONGEST_BODY:
-        return Unsettled(message, ResultFault.UNREADABLE, f"it has {len(message.body)} bytes, {LONGEST_BODY} may be")
+        found_size = f"it is {len(message.body)} bytes, the limit is {LONGEST_BODY}"
+        return Unsettled(message, ResultFault.UNREADABLE, found_size)
     try:
         found = decode(unwrap(message.body))
     except msgspec.DecodeError as error:
@@ -104,13 +105,13 @@ def _read(message: Received) -> Arrived | Unsettled:
     if found.v != VERSION:
         return Unsettled(message, ResultFault.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")
     if not is_job(found.job):
-        # No table takes every name as a key, so asking for the job would fail like an outage, for ever.
+        # No table takes every name as a key, so reading the job would fail at every delivery, like an outage.
         return Unsettled(message, ResultFault.UNREADABLE, f"no job can be called {found.job[:100]!r}")
     return Arrived(message, found)
 
 
 def claim_of(unsettled: Unsettled) -> Claim:
-    """Return the claim of a message that cannot be credited: each content is an entry of its job."""
+    """Return the claim of a message that cannot be credited. Each different content is an entry of its job."""
     key, result = content_key(SETTLE, unsettled.message.body), unsettled.result
     if result is None:
         return Claim(key=key)
@@ -118,7 +119,7 @@ def claim_of(unsettled: Unsettled) -> Claim:
 
 
 def cause_of(unsettled: Unsettled) -> FailureCause:
-    """Return the cause: all that cannot be credited for one reason are of one."""
+    """Return the cause. All messages that cannot be credited for the same reason share it."""
     reason = unsettled.reason.value
     fingerprint = hashlib.sha256(reason.encode()).hexdigest()[:12]
     return FailureCause(reason, unsettled.found[:_FOUND_LENGTH], _INSTEAD[unsettled.reason], fingerprint)
@@ -136,7 +137,7 @@ def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
 
 
 def is_chunk_done(ledger: Ledger, entry: Entry) -> bool:
-    """Whether the chunk of an entry is done: the one effect that a replay of it, or of its result, can have."""
+    """Check whether the chunk of an entry is done, the one effect that a replay of it or of its result can have."""
     if entry.chunk is None:
         return False
     row = ledger.rows_of(entry.job, [entry.chunk]).get(entry.chunk)
@@ -149,6 +150,6 @@ def _result(entry: Entry, body: bytes) -> Result:
         if isinstance(message, Result):
             return message
     raise NotParkedError(
-        f"parked {entry.key!r} of job {entry.job!r} is no result that can be sent again: discard it, "
-        "its chunk is dispatched again by itself"
+        f"could not put back parked {entry.key!r} of job {entry.job!r}: its bytes are not a result; discard it, "
+        "the tick dispatches its chunk again"
     )

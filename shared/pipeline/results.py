@@ -1,9 +1,10 @@
-"""The result of a chunk as it is stored: written once under its chunk's name, the first one wins.
+"""The stored result of a chunk, and the message about it.
 
-Its first line is one JSON document; each line behind it is a rejected transaction, as it goes into the output. So whoever
-merges a thousand results decodes no rejections, which may be as many as the transactions.
+`ResultStore` writes each result once, under its chunk's name; the first one wins. Its first line is one JSON document.
+Each further line is a rejected transaction in the form of the output. So a finisher that merges a thousand results
+decodes no rejections, which may be as many as the transactions.
 
-Sends the short message about a chunk that ended; the ledger learns of it from nothing else.
+`BusResults` sends the short message about a chunk that ended. Only from it does the ledger learn of the end.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ _WRITTEN_BEFORE: Final = frozenset({409, 412})
 
 
 class ChunkResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a chunk came to; nothing in it depends on when, where or how often it was run."""
+    """The result of a chunk. It does not depend on when, where or how often the chunk was run."""
 
     job: str
     chunk: int
@@ -45,7 +46,7 @@ class ChunkResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejected: PortionMessage
     #: Of the workload's own type.
     partial: Raw
-    #: Where a version before wrote them.
+    #: Only in results of an earlier version; now they are lines of their own.
     rejections: list[Raw] = []
     v: int = VERSION
 
@@ -60,12 +61,12 @@ class StoredResult:
 
 
 def name_of(chunk: ChunkMessage) -> str:
-    """Return the name of the blob that a chunk's result has."""
+    """Return the name of the blob of a chunk's result."""
     return f"{chunk.job}/{chunk.revision}/{chunk.chunk}"
 
 
 def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
-    """Return the result of a chunk that was run."""
+    """Return the result of a chunk from its run."""
     return ChunkResult(
         job=chunk.job,
         chunk=chunk.chunk,
@@ -78,23 +79,23 @@ def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
 
 
 def write_result(result: ChunkResult, rejections: bytes, limits: Limits) -> bytes:
-    """Return a result as it is stored."""
-    # A line feed in valid JSON is never inside a string; a workload's own raw text may have one.
+    """Return a result in its stored form."""
+    # A workload's raw JSON may have line feeds, but valid JSON has none inside a string, so a blank can replace each.
     head = msgspec.json.encode(result).replace(b"\n", b" ")
     size = len(head) + 1 + len(rejections)
     if size > limits.result_most:
-        raise refuse(Reason.RESULT_TOO_LARGE, f"it has {size} bytes, {limits.result_most} may be")
+        raise refuse(Reason.RESULT_TOO_LARGE, f"it is {size} bytes, the limit is {limits.result_most}")
     return b"".join((head, b"\n", rejections))
 
 
 def read_result(content: bytes) -> tuple[ChunkResult, Iterator[bytes]]:
-    """Return a result as it was stored, and the lines of its rejections, each with its line feed."""
+    """Return a stored result, and the lines of its rejections, each with its line feed."""
     stream = BytesIO(content)
     try:
         result = msgspec.json.decode(stream.readline(), type=ChunkResult)
     except (ValueError, RecursionError) as error:
         raise ResultRefusedError(
-            f"a stored result cannot be read: {error}; look who else writes {CONTAINER}"
+            f"a stored result cannot be read: {error}; find out who else writes to container {CONTAINER!r}"
         ) from error
     return result, (bytes(one) + b"\n" for one in result.rejections) if result.rejections else stream
 
@@ -105,7 +106,7 @@ def read_partial(result: ChunkResult, partial: type[Any]) -> Any:
         return msgspec.json.decode(result.partial, type=partial)
     except (ValueError, RecursionError) as error:
         raise ResultRefusedError(
-            f"the partial of chunk {result.chunk} of job {result.job!r} is no {partial.__name__}: {error}; "
+            f"the partial of chunk {result.chunk} of job {result.job!r} is not a {partial.__name__}: {error}; "
             f"was the type of workload {result.workload!r} changed while the job ran?"
         ) from error
 
@@ -127,14 +128,14 @@ class ResultStore:
         return _to_stored_result(name, content)
 
     def put(self, chunk: ChunkMessage, ran: Ran) -> StoredResult:
-        """Store the result and return what is stored: this one, or the one of whoever was first."""
+        """Store the result, unless the chunk has one, and return the stored one."""
         name, result = name_of(chunk), result_of(chunk, ran)
         content = write_result(result, ran.rejections, self._limits)
         with expecting_an_answer(f"write result {name!r}"):
             if self._insert(name, content):
                 return StoredResult(name, hashlib.sha256(content).hexdigest(), result)
-            # Another delivery of the same chunk was first, or this very write was, and its reply was lost. Either way
-            # what is stored is the result: a message about any other would be about nothing.
+            # Another delivery of the chunk was first, or this very write was and its reply was lost. Either way the
+            # stored result counts: a message must not name any other.
             return _to_stored_result(name, self._container.download_blob(name).readall())
 
     def _insert(self, name: str, content: bytes) -> bool:
@@ -154,21 +155,21 @@ def _to_stored_result(name: str, content: bytes) -> StoredResult:
 
 QUEUE: Final = "results"
 _RESULTS: Final = Destination("bus", QUEUE)
-#: What a result message may have: a settler holds a thousand of them, and the row keeps the same fields.
+#: Upper bound of a result message: a settler holds a thousand of them, and the row keeps the same fields.
 MOST_BYTES: Final = 1024
-#: Results in one transfer, well under what a message of the cheapest tier may have.
+#: Results per transfer, well under the message size of the cheapest tier.
 MOST_AT_ONCE: Final = 100
 
 
 def result_body(result: Result) -> bytes:
-    """Return the message's body; raises ResultRefusedError when it is too large."""
+    """Return the message's body, or raise ResultRefusedError when it is too large."""
     body = encode(result)
     if len(body) > MOST_BYTES:
-        # What it took is worth less than what came of it.
+        # Its requests and its trace are worth less than its sums.
         body = encode(structs.replace(result, requests={}, trace=None))
     if len(body) > MOST_BYTES:
         raise ResultRefusedError(
-            f"the result of chunk {result.chunk} of job {result.job!r} has {len(body)} bytes, {MOST_BYTES} may be: "
+            f"the result of chunk {result.chunk} of job {result.job!r} is {len(body)} bytes, the limit is {MOST_BYTES}: "
             "give the workload fewer sums, or shorter names"
         )
     return body
@@ -176,7 +177,7 @@ def result_body(result: Result) -> bytes:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A result on its way, for the thread that must not return before it has arrived."""
+    """A result to send, and its fate, for the thread that waits for it."""
 
     result: Result
     message: ServiceBusMessage
@@ -185,34 +186,34 @@ class _Waiting:
 
 
 class BusResults(Closing):
-    """SendResult over Service Bus, on one connection that is kept; close it when done.
+    """SendResult over Service Bus, on one connection that is kept. Close it when done.
 
-    Threads that come while others send wait for one thread that sends for all of them: one transfer and one
-    acknowledgement for as many results as there are.
+    Threads that arrive during a transfer wait. Then one of them sends for all: one transfer and one acknowledgement
+    for all their results, up to a hundred.
     """
 
     def __init__(self, connections: Connections) -> None:
         self._sender = BusSender(connections)
         self._waiting: deque[_Waiting] = deque()
-        #: Of the thread that sends for all.
+        #: Held by the thread that sends for all.
         self._lock = Lock()
 
     def __call__(self, result: Result, /) -> None:
-        """Send the result, on a new connection where the one that is there is broken."""
+        """Send the result. A broken connection is replaced."""
         own = _Waiting(result, _message(result, result_body(result)))
         self._waiting.append(own)
         with self._lock:
-            # Whoever had the lock may have sent this one, or failed to; those before it may be more than go at once.
+            # The thread before may have sent this one, or failed to. More may wait before it than one transfer takes.
             while not own.is_sent and own.failure is None:
                 self._send([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))])
         if own.failure is not None:
             raise ResultNotSentError(
-                f"the result of chunk {result.chunk} of job {result.job!r} was not sent "
-                f"({type(own.failure).__name__}): it is sent again at the next delivery of the chunk"
+                f"could not send the result of chunk {result.chunk} of job {result.job!r} "
+                f"({type(own.failure).__name__}): the next delivery of the chunk sends it again"
             ) from own.failure
 
     def _send(self, batch: Sequence[_Waiting]) -> None:
-        # Should the sending end in any other way than below, nobody else would be left to settle the batch's fate.
+        # Set first: if the sending ends in another way than below, no other thread could end the wait for this batch.
         for one in batch:
             one.failure = ConnectionError("the sending was interrupted")
         failure: Exception | None = None
@@ -224,7 +225,7 @@ class BusResults(Closing):
             one.is_sent, one.failure = failure is None, failure
 
     def close(self) -> None:
-        """Close the connection; the next result opens another."""
+        """Close the connection. The next result opens another."""
         with self._lock:
             self._sender.close()
 

@@ -1,7 +1,7 @@
-"""What becomes of a finished job after its retention: a tombstone, and no bytes that nobody can need any more.
+"""Buries finished jobs after their retention: removes their bytes and chunk rows, and leaves a tombstone.
 
-Kept for ever: the tombstone (so that the same submission is still known), outputs and totals. The order is what makes
-it safe: first nothing refers to the bytes any more, then the bytes go, then the pointer that led here.
+Kept without limit: the tombstone (so that the same submission is still recognised), outputs and totals. The order makes
+it safe: first the job becomes a tombstone that refers to no bytes, then the bytes go, then the pointer that led here.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,21 +24,21 @@ from shared.pending import RETENTION_POINTER, PendingTable, Pointer
 from shared.pipeline.plan import PlanStore
 from shared.topology import PLANS, payload_container
 
-#: A job that cannot be buried yet is looked at again after this.
+#: A job that cannot be buried yet is checked again after this time.
 LATER: Final = timedelta(days=1)
 
 
 class OpenEntries(Protocol):
-    """What is parked, as far as a job's end is concerned."""
+    """The open parked entries of a job."""
 
     def entries(self, job: str | None = None) -> Iterator[Entry]:
-        """Yield what is parked of a job and still open."""
+        """Yield the open entries of a job."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What burying jobs needs."""
+    """Buries the jobs whose retention has ended. One per process."""
 
     ledger: Ledger
     parked: OpenEntries
@@ -50,16 +50,16 @@ class Retention:
     period: timedelta
 
     def begin(self, job: Job) -> None:
-        """Leave the pointer that leads back to a finished job when its time is over."""
+        """Leave the pointer that is due when a finished job's retention ends."""
         self.pending.add(Pointer(RETENTION_POINTER, (job.finished_at or self.clock.now()) + self.period, job.job))
 
     def follow(self, pointer: Pointer) -> bool:
-        """Bury the job that a due pointer leads to; False: it is needed, and looked at again later."""
+        """Bury the job of a due pointer. False: it is still needed and checked again later."""
         with counting():
             job = self.ledger.read(pointer.id)
             is_needed = job is not None and not self._bury_job(job)
         if is_needed:
-            # The new pointer before the old one goes: a job that nobody would bury would keep its bytes for ever.
+            # The new pointer before the old one goes: a job without a pointer would keep its bytes without limit.
             self.pending.add(replace(pointer, due=self.clock.now() + LATER))
             self.pending.remove(pointer)
             return False
@@ -70,30 +70,30 @@ class Retention:
         return True
 
     def _remove_bytes(self, job: Job) -> None:
-        """Remove what the job owns; others may write beside it, so what its publisher wrote goes by name alone."""
-        _empty(self.container("results"), f"{job.job}/")
+        """Remove the job's bytes. Publishers share a container, so their blobs are removed by name, not by folder."""
+        _remove_folder(self.container("results"), f"{job.job}/")
         if job.plan is not None:
             published = self.container(payload_container(room_of(job.job)))
             with suppress(PlanLostError):
                 for name in self.plans.read(job.job, job.plan).blobs:
                     _remove_blob(published, name)
-            # The plan after what it names: whoever ends in between reads it again.
+            # The plan goes after the blobs that it names: after a crash in between it is read again.
             _remove_blob(self.container(job.plan.container), job.plan.name)
-        _empty(self.container(PLANS), f"{job.job}/")
+        _remove_folder(self.container(PLANS), f"{job.job}/")
 
     def _bury_job(self, job: Job) -> bool:
         if job.state is JobState.BURIED:
             return True
-        # A replay may have begun another revision, and what is parked is replayed from these very bytes.
-        # What only claims to be of this job is nobody's reason to keep it, wherever the version before put that.
+        # A replay may have begun another revision, and parked chunks are replayed from these very bytes. A parked
+        # submission only claims to be of this job, so it is no reason to keep it; earlier versions stored it here too.
         is_needed = any(entry.stage != ACCEPT for entry in self.parked.entries(job.job))
         if job.state not in FINISHED or is_needed:
             return False
         return commit(self.ledger, bury(job)) is not None
 
 
-def _empty(container: ContainerClient, folder: str) -> None:
-    with expecting_an_answer(f"remove what is in {container.container_name}/{folder}"):
+def _remove_folder(container: ContainerClient, folder: str) -> None:
+    with expecting_an_answer(f"remove the blobs in {container.container_name}/{folder}"):
         for blob in container.list_blobs(name_starts_with=folder):
             _remove(container, blob.name, blob.etag)
 
@@ -103,7 +103,7 @@ def _remove_blob(container: ContainerClient, name: str) -> None:
         try:
             etag = str(container.get_blob_client(name).get_blob_properties().etag)
         except ResourceNotFoundError:
-            # Or its whole container is, which its publishers may delete.
+            # Or its whole container is gone, which its publishers may delete.
             return
         _remove(container, name, etag)
 
@@ -112,6 +112,6 @@ def _remove(container: ContainerClient, name: str, etag: str) -> None:
     try:
         container.delete_blob(name, etag=etag, match_condition=MatchConditions.IfNotModified)
     except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
-        # Touched since: a publisher is dropping it again, and the tombstone answers that. Or it is leased, or has
-        # snapshots: the sweep of what nobody needs looks at it again.
+        # Touched since: a publisher is dropping it again, and the tombstone answers that. Or it is leased or has
+        # snapshots: the sweep of orphans tries again.
         return

@@ -1,7 +1,7 @@
-"""Looks after the rooms: containers that their publishers deleted, and queues that nobody reads any more.
+"""Repairs the rooms: makes containers that publishers deleted again, and reports queues that no function reads.
 
-A publisher's role lets it delete the container of its room. Whoever finds it gone leaves a pointer, and once a day all
-are looked for, since publishers that only write never tell. A list of rooms that shrank leaves a queue behind.
+A publisher's role lets it delete the container of its room. A reader that finds it gone leaves a pointer. Publishers
+that only write leave none, so all containers are also checked once a day. A room taken off the list leaves its queue.
 """
 
 from collections.abc import Callable
@@ -18,20 +18,20 @@ from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
 from shared.telemetry import events, tell
 from shared.topology import payload_container, rooms, submission_queue, topology
 
-#: Hour of the day, in UTC, at which all rooms are looked at.
+#: Hour of the day, in UTC, at which all rooms are checked.
 LOOK_HOUR: Final = 2
-#: Why storage does not make a container.
+#: Storage's codes for a container that it does not make.
 _THERE, _GOING = "ContainerAlreadyExists", "ContainerBeingDeleted"
 
 
 def point_at(pending: PendingTable) -> Callable[[str], object]:
-    """Return what leaves a pointer to a container that is gone; however often it is met, it is one row."""
+    """Return a function that leaves a pointer to a missing container. Repeated calls leave one row."""
     return lambda container: pending.add(Pointer(ROOM_POINTER, AT_ONCE, container))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rooms:
-    """What looking after the rooms of an installation needs."""
+    """Repairs the rooms of an installation. One per process."""
 
     rooms: tuple[str, ...]
     blobs: BlobServiceClient
@@ -40,13 +40,13 @@ class Rooms:
     clock: Clock
 
     def follow(self, pointer: Pointer) -> None:
-        """Make the container that a pointer leads to, unless it is none of these rooms any more."""
+        """Make the container of a pointer, unless its room was taken off the list."""
         if pointer.id not in self._containers or self._is_made(pointer.id):
             self.pending.remove(pointer)
 
     def _is_time(self) -> bool:
         now = self.clock.now()
-        # By the clock, as the sweep of payloads: two requests per day, however many rooms there are.
+        # By the clock, like the sweep of payloads: two requests per day, however many rooms there are.
         return (now.hour, now.minute) == (LOOK_HOUR, 0)
 
     @property
@@ -54,7 +54,7 @@ class Rooms:
         return [payload_container(room) for room in ("", *self.rooms)]
 
     def look_for_containers(self) -> None:
-        """Make the containers that are gone, when it is time."""
+        """Make the missing containers, at the hour of the check."""
         if not self._is_time():
             return
         with expecting_an_answer("list the containers of payloads"):
@@ -64,7 +64,7 @@ class Rooms:
                 self.pending.add(Pointer(ROOM_POINTER, AT_ONCE, name))
 
     def _is_made(self, container: str) -> bool:
-        """Make the container; False: storage is still deleting the old one, for at least half a minute."""
+        """Make the container. False: storage is still deleting the old one, which takes at least half a minute."""
         with expecting_an_answer(f"make container {container!r}"):
             try:
                 self.blobs.create_container(container)
@@ -77,13 +77,13 @@ class Rooms:
         return True
 
     def look_for_queues(self) -> None:
-        """Log the queues that a shorter list of rooms left behind, when it is time."""
+        """Log the queues of rooms that were taken off the list, at the hour of the check."""
         if not self._is_time():
             return
         known = set(topology(parts=[rooms(self.rooms)]).queues)
         with expecting_an_answer("list the queues of submissions"):
             strange = [one.name for one in self.queues.list_queues(f"{submission_queue()}-") if one.name not in known]
         for name in strange:
-            with expecting_an_answer(f"look at queue {name!r}"):
+            with expecting_an_answer(f"count the messages of queue {name!r}"):
                 waiting = self.queues.get_queue_client(name).get_queue_properties().approximate_message_count
             tell(events.ROOM_UNREAD, queue=name, messages=waiting)

@@ -1,10 +1,10 @@
-"""Starts a job whose row says that it may start, and puts any other one behind its gate.
+"""The start stage: dispatches a job whose row says that it may start, and holds any other one behind its gate.
 
-Whoever reads a gate writes into the job's row what it read, before anything is put on a queue. So nobody starts a job
-by asking for it, and one that met an open gate goes on however soon the gate is closed.
+The reader of a gate records the reading in the job's row before anything is put on a queue. So a hint alone starts no
+job, and a job that met an open gate continues however soon the gate is closed.
 
-In the order: note in the row; chunks and cursor; then the held row goes. Whoever ends in between is found by the held
-row, and without one by the job's pointer.
+The order: note in the row; chunks and cursor; then the held row goes. After a crash in between, the held row leads back
+to the job, and without one the job's pointer does.
 """
 
 from dataclasses import dataclass
@@ -24,23 +24,23 @@ SUBMISSIONS: Final = submission_queue()
 
 
 class HoldingGates(Protocol):
-    """The gates, as far as a job meets them."""
+    """The gates, as a job meets them."""
 
     def reading(self, gate: str) -> Reading:
         """Return the gate's epoch and whether it is open."""
         ...
 
     def keep(self, gate: str, entry_id: str, queue: str, message: str, epoch: int) -> HeldEntry:
-        """Write the held row, or find the one that is there."""
+        """Write the held row, or return the existing one."""
         ...
 
     def forget(self, entry: HeldEntry) -> None:
-        """Remove the held row of what is on its way."""
+        """Remove the held row of work that was dispatched."""
         ...
 
 
 class Hints(Protocol):
-    """Asks another invocation to go on with a job."""
+    """Signals another invocation to continue with a job."""
 
     def send_job(self, job: str) -> None:
         """Send the hint, or raise SignalNotSentError."""
@@ -49,7 +49,7 @@ class Hints(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """What starting needs; one for each process."""
+    """The start stage. One per process."""
 
     ledger: Ledger
     gates: HoldingGates
@@ -59,9 +59,9 @@ class Starter:
     clock: Clock
 
     def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> bool:
-        """Dispatch a planned job that may start; False: it waits behind its gate. Safe to repeat.
+        """Dispatch a planned job that may start. False: it waits behind its gate. Safe to repeat.
 
-        `is_new`: whoever calls has just planned it, so nobody can have begun with it.
+        `is_new`: the caller has just planned it, so no other process can have begun to dispatch it.
         """
         has_begun, row = may_start(job) and not is_new, None
         if not may_start(job):
@@ -81,7 +81,7 @@ class Starter:
         if may_start(job) or job.held_epoch is None:
             return job, None
         row = self.gates.keep(gate, job.job, SUBMISSIONS, _hold_id(job.job), job.held_epoch)
-        # Before the row was there the gate may have been opened, served and closed again: nobody would come for it.
+        # Before the row existed the gate may have been opened, served and closed again, and no release would find it.
         return self._note_gate_passed(job, self.gates.reading(gate)), row
 
     def _note_gate_passed(self, job: Job, gate: Reading) -> Job:
@@ -89,19 +89,19 @@ class Starter:
             self.ledger,
             job.job,
             lambda found: note_gate_passed(found, gate),
-            tried="note how its gate was found",
+            tried=f"record the reading of gate {job.gate!r}",
             known=job,
         )
         if written is None:
-            raise ContentionError(f"could not note how its gate was found: job {job.job!r} is gone")
+            raise ContentionError(f"could not record the reading of gate {job.gate!r}: job {job.job!r} is gone")
         return written
 
     def is_job(self, entry: HeldEntry) -> bool:
-        """Whether what is held is a job, which is started here and put on no queue."""
+        """Check whether a held entry is a job, which is started here and put on no queue."""
         return (entry.queue, entry.message) == (SUBMISSIONS, _hold_id(entry.id))
 
     def carry_out(self, entry: HeldEntry, gate: Reading, until: float) -> bool:
-        """Start the job that is held, which may go by this reading; False: not all of it is on its way yet."""
+        """Start a held job by this reading of its gate. False: not all of its chunks were put yet."""
         with counting():
             job = self.ledger.read(entry.id)
             if job is None or job.gate != entry.gate:
@@ -112,14 +112,14 @@ class Starter:
             return may_start(job) and self.dispatcher.dispatch(job, again=has_begun, until=until)
 
     def go_on(self, job_id: str, until: float | None = None) -> None:
-        """Look at a job that somebody hints at; what its row and its gate say counts, not the hint."""
+        """Continue with a job that a hint names. Its row and its gate decide, not the hint."""
         with counting():
             job = self.ledger.read(job_id)
             if job is not None and job.plan is not None:
                 self.start(job, until=until)
 
     def hand_over(self, job_id: str) -> None:
-        """Have another invocation go on where this one stopped; the tick does it where nobody can be told."""
+        """Have another invocation continue this dispatch. If no hint can be sent, the tick does it."""
         try:
             self.hints.send_job(job_id)
         except SignalNotSentError:
@@ -127,5 +127,5 @@ class Starter:
 
 
 def _hold_id(job: str) -> str:
-    """Return what the held row of a job has in the place of a message: what versions before this one put on a queue."""
+    """Return the message in the held row of a job, in the form that earlier versions put on a queue."""
     return encode(DispatchMessage(job=job)).decode()

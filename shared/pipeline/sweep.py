@@ -1,9 +1,9 @@
-"""The pipeline's part of the tick: follows the pointers that are due and makes good what was lost on the way.
+"""The pipeline's part of the tick: follows due pointers, sends lost messages again and warns of deadlines.
 
-Any message may be lost, whole queues even: the ledger knows what is missing, and whoever is late is given work again.
-Its cost follows the jobs that are not finished; a finished one loses its pointer and is never looked at again.
+Any message may be lost, even whole queues: the ledger knows which chunks are missing, and overdue ones are put again. The
+cost grows with the jobs that are not finished. A finished job loses its pointer and is not checked again.
 
-Warns of deadlines before they are missed: each kind of risk once for a job, and nothing where there is no deadline.
+`warn` logs the risk to a deadline before it is missed: each kind of risk once per job, and none without a deadline.
 """
 
 from collections.abc import Callable
@@ -50,34 +50,34 @@ _NOT_URGENT: Final = replace(LOST_RACES, give_up=True)
 
 
 def warn(ledger: Ledger, job: Job, now: datetime) -> Job:
-    """Tell that the deadline is at risk, if that is news, and return the job as it is then."""
-    seen = read_progress(job, now)
-    risk = seen.risk
+    """Log a new risk to the job's deadline, and return the job's current row."""
+    progress = read_progress(job, now)
+    risk = progress.risk
     if risk is None or note_warning(job, risk) is job:
         return job
-    # Told before it is noted: whoever ends in between tells it twice, and not never.
+    # Log before recording: a crash in between repeats the warning rather than losing it.
     tell(
         events.JOB_LATE,
         job=job.job,
         risk=risk.value,
         deadline=job.deadline,
-        predicted=seen.predicted,
+        predicted=progress.predicted,
         state=job.state.value,
     )
     noted = change(
-        ledger, job.job, lambda found: note_warning(found, risk), tried="note a warning", known=job, retry=_NOT_URGENT
+        ledger, job.job, lambda found: note_warning(found, risk), tried="record a warning", known=job, retry=_NOT_URGENT
     )
     return noted or job
 
 
-#: Nothing happens to these by itself any more.
+#: States that change only by an act or a replay.
 _SETTLED: Final = FINISHED | {JobState.BURIED}
 _WAITING: Final = frozenset({JobState.PLANNING, JobState.HELD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What the tick needs to look after jobs."""
+    """The followers of pointers to jobs. One per process."""
 
     ledger: Ledger
     pending: PendingTable
@@ -89,14 +89,14 @@ class Sweep:
     overdue: timedelta
 
     def register(self, followers: Followers) -> None:
-        """Have the pointers to jobs followed."""
+        """Register a follower for each kind of pointer to a job."""
         followers.register(JOB_POINTER, self._alone(self._look_at), means_open=True)
         followers.register(FINISH_POINTER, self._alone(self._repeat_finish), means_open=True)
         followers.register(DISPATCH_POINTER, self._alone(self._go_on))
         followers.register(RETENTION_POINTER, self._alone(self._end_retention))
 
     def _alone(self, follow: Callable[[Pointer, float], object]) -> Callable[[Pointer, float], None]:
-        """Return a follower that takes no pointer after its time; one that fails is logged and stays due."""
+        """Return a follower that takes no pointer after the tick's time. A failed pointer is logged and stays due."""
 
         def follow_alone(pointer: Pointer, until: float) -> None:
             if self.clock.monotonic() >= until:
@@ -125,24 +125,24 @@ class Sweep:
         if job is not None and job.state in FINISHED:
             self.retention.begin(job)
         if job is None or job.state in _SETTLED:
-            # A row that was to follow the pointer never came, or needs nobody any more.
+            # The row that was to follow the pointer never came, or the job needs no more checks.
             self.pending.remove(pointer)
             return
         with counting():
             self._look_after(job, self.clock.now(), until)
-        # The new pointer before the old one goes: a job that nobody would look after must not exist.
+        # The new pointer before the old one goes: no job may exist that the tick cannot find.
         self.pending.add(Pointer(JOB_POINTER, next_look(job, self.clock.now(), self.overdue), job.job))
         self.pending.remove(pointer)
 
     def _look_after(self, job: Job, now: datetime, until: float) -> None:
         if job.deadline is not None and job.state is not JobState.HELD and not is_overdue(job, now, self.overdue):
-            # Only the deadline made this look come so soon: whoever works on the job may still be about to go on.
+            # The deadline brought this check forward; the job's worker may still be running.
             return
         if job.plan is None:
             self._look_for_plan(job, now)
             return
         if job.state in _WAITING:
-            # Its submission or its held row may be lost, or whoever started it ended; all may be well, too.
+            # Its submission or its held row may be lost, or its starter may have crashed. All may be well, too.
             self.starter.start(job, until=until)
             return
         if job.state is JobState.FINISHING:
@@ -154,7 +154,7 @@ class Sweep:
     def _look_for_plan(self, job: Job, now: datetime) -> None:
         if not is_overdue(job, now, self.overdue):
             return
-        # Only its publisher has the transactions. Whoever accepts the submission after all takes the problem away.
+        # Only its publisher has the transactions. If the submission is accepted after all, that removes the problem.
         tell(events.JOB_PLANLESS, job=job.job, silent_seconds=round((now - job.accepted_at).total_seconds()))
         if (noted := note_missing_plan(job)) is not job and commit(self.ledger, noted) is None:
             tell(events.JOB_MOVED, job=job.job)
@@ -166,7 +166,7 @@ class Sweep:
         tell(events.JOB_OVERDUE, job=job.job, chunks=put, silent_seconds=round(silent.total_seconds()))
         noted = commit(self.ledger, note_put_again(job, now))
         if noted is None:
-            # Somebody made progress meanwhile, which says more than our note would have.
+            # Another process made progress meanwhile, so the note is not needed.
             tell(events.JOB_MOVED, job=job.job)
         elif may_dispatch(noted):
             self.starter.start(noted, until=until)

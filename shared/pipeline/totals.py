@@ -1,7 +1,7 @@
-"""The totals of a job by account, in a table: a hundred rows a transaction, behind a fence that older revisions lose.
+"""The totals of a job by account, in a table: a hundred rows per transaction, behind a fence against older revisions.
 
-Each transaction moves the fence row by its ETag and carries as many rows as fit beside it. The fence says how far this
-revision has come, so it is also where a finisher that follows another one goes on.
+Each transaction moves the fence row by its ETag and carries as many rows as fit beside it. The fence counts the rows that
+this revision has written, so a finisher that follows another one continues there.
 """
 
 import re
@@ -20,10 +20,10 @@ from shared.errors import ContentionError, FencedOffError, FinishRefusedError
 from shared.ledger import LOST_RACE, MOST_ROWS, MOST_TRANSACTION_BYTES, Entity, check_limits, entity_size, error_code
 from shared.workloads import Total
 
-#: No account's key begins so.
+#: No account's key begins with `!`.
 FENCE_KEY: Final = "!fence"
 _SAFE: Final = re.compile(r"[A-Za-z0-9.-]")
-#: A row key may have 512 UTF-16 characters; a longer account is known by its hash, and named in full in the row.
+#: A row key may have 512 UTF-16 characters. A longer account has its hash as key and its full name in the row.
 _LONGEST_KEY: Final = 400
 _PROPERTY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _RESERVED: Final = frozenset({"PartitionKey", "RowKey", "Timestamp", "account", "revision"})
@@ -33,7 +33,7 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Which revision may write, and how many of its rows are there."""
+    """The revision that may write, and the number of its rows written so far."""
 
     revision: int
     written: int
@@ -42,7 +42,7 @@ class Fence:
 
 
 def account_key(account: str) -> str:
-    """Return an account's row key: injective, and of characters that every key may have."""
+    """Return an account's row key. No two accounts share one, and its characters are allowed in every key."""
     escaped = "".join(_escape(character) for character in account) or "_E"
     if len(escaped) <= _LONGEST_KEY:
         return escaped
@@ -57,31 +57,34 @@ def _escape(character: str) -> str:
 
 
 class TotalsTable:
-    """The rows of all jobs; those count whose revision is the job's own."""
+    """The totals of all jobs. Only rows of the job's current revision count."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
 
     def take(self, job: str, revision: int) -> Fence:
-        """Take the fence for a revision, or find how far this revision has come."""
+        """Take the fence for a revision. If the revision has it already, return it with the rows written so far."""
         for _ in range(_ATTEMPTS):
             found = self._read(job)
             if found is not None and found.revision == revision:
                 return found
             if found is not None and found.revision > revision:
-                raise FencedOffError(f"job {job!r} has a newer revision than {revision}: this one ends here")
+                raise _fence_error(job, revision, found)
             if (taken := self._try_move_fence(job, found, Fence(revision, 0), [])) is not None:
                 return taken
-        raise ContentionError(f"could not take the totals of job {job!r}: others took them {_ATTEMPTS} times in a row")
+        raise ContentionError(
+            f"could not take the fence of the totals of job {job!r} for revision {revision}: other writers were first "
+            f"{_ATTEMPTS} times in a row; the finish is retried"
+        )
 
     def write(self, job: str, fence: Fence, rows: Sequence[Entity]) -> Fence:
-        """Write rows and return the fence after them; another finisher of this revision may have been first."""
+        """Write rows and return the fence after them. If another finisher of this revision was first, return its fence."""
         moved = self._try_move_fence(job, fence, replace(fence, written=fence.written + len(rows)), rows)
         if moved is not None:
             return moved
         found = self._read(job)
         if found is None or found.revision != fence.revision:
-            raise FencedOffError(f"job {job!r} has a newer revision than {fence.revision}: this one ends here")
+            raise _fence_error(job, fence.revision, found)
         return found
 
     def _try_move_fence(self, job: str, before: Fence | None, after: Fence, rows: Sequence[Entity]) -> Fence | None:
@@ -101,7 +104,7 @@ class TotalsTable:
         return replace(after, etag=str(written[0]["etag"]))
 
     def _proven(self, job: str, mine: Fence, error: AzureError) -> Fence | None:
-        """Return the fence if its write took effect although the answer was no yes."""
+        """Return the fence if its write took effect although the answer did not say so."""
         found = self._read(job)
         if found is not None and found.nonce == mine.nonce:
             return found
@@ -118,20 +121,27 @@ class TotalsTable:
         return Fence(found["revision"], found["written"], found["nonce"], str(found.metadata["etag"]))
 
 
+def _fence_error(job: str, revision: int, found: Fence | None) -> FencedOffError:
+    newer = "gone" if found is None else f"at revision {found.revision}"
+    return FencedOffError(
+        f"could not write the totals of job {job!r} at revision {revision}: the fence is {newer}, so this finisher ends"
+    )
+
+
 class TotalsWriter:
-    """Writes the rows of one revision in the order in which they come; what is there already is passed over."""
+    """Writes the rows of one revision in the given order, and skips the rows that the fence counts already."""
 
     def __init__(self, table: TotalsTable, job: str, revision: int) -> None:
         self._table, self._job, self._revision = table, job, revision
         self._fence = table.take(job, revision)
         self._accounts: set[str] = set()
-        #: Rows not written yet, the place of the first one, and their size.
+        #: Rows not written yet, the index of the first one, and their size.
         self._waiting: list[Entity] = []
         self._first = self._size = 0
 
     @property
     def count(self) -> int:
-        """How many rows there were so far."""
+        """Number of rows so far."""
         return len(self._accounts)
 
     def write(self, total: Total) -> None:
@@ -149,11 +159,11 @@ class TotalsWriter:
         self._size += size
 
     def close(self) -> None:
-        """Write what was not written yet."""
+        """Write the rows that were not written yet."""
         while self._waiting:
             done = self._fence.written - self._first
             if done > 0:
-                # By this finisher, by the one before it, or by another one that runs right now.
+                # Written by this finisher, by the one before it, or by another one that runs right now.
                 self._waiting, self._first = self._waiting[done:], self._first + min(done, len(self._waiting))
             else:
                 self._fence = self._table.write(self._job, self._fence, self._waiting)
@@ -164,8 +174,9 @@ def _row(job: str, revision: int, total: Total) -> Entity:
     wrong = [name for name in total.properties if name in _RESERVED or not _PROPERTY.fullmatch(name)]
     if wrong or len(total.properties) > _MOST_PROPERTIES:
         raise FinishRefusedError(
-            f"a total of job {job!r} has {len(total.properties)} properties, of which {wrong[:3]} cannot be called so: "
-            f"{_MOST_PROPERTIES} may be, of letters, digits and underscores, except {', '.join(sorted(_RESERVED))}"
+            f"a total of job {job!r} has {len(total.properties)} properties, the limit is {_MOST_PROPERTIES}; these "
+            f"have names that are not allowed: {wrong[:3]}; use letters, digits and underscores, except "
+            f"{', '.join(sorted(_RESERVED))}"
         )
     own = {"PartitionKey": job, "RowKey": account_key(total.account), "account": total.account, "revision": revision}
     return own | {name: _property(job, value) for name, value in total.properties.items()}
@@ -177,5 +188,5 @@ def _property(job: str, value: object) -> object:
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return EntityProperty(value, EdmType.INT64)
     raise FinishRefusedError(
-        f"a total of job {job!r} has a {type(value).__name__} that no table holds exactly: give it as text"
+        f"a total of job {job!r} has a {type(value).__name__} that a table cannot hold exactly: give it as text"
     )

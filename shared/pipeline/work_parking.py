@@ -1,4 +1,4 @@
-"""The stages `process` and `finish` as parking knows them: keys, putting back, and the proof that an entry has landed."""
+"""The stages `process` and `finish` for parking: their keys, how to put messages back, and how to see that they landed."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from shared.pipeline.received import is_chunk_done
 from shared.pipeline.results import QUEUE
 from shared.topology import is_work_queue
 
-#: The names of the stages; they are stored.
+#: Names of the stages; they are stored.
 PROCESS: Final = "process"
 FINISH: Final = "finish"
 #: A result message has one kibibyte.
@@ -17,10 +17,10 @@ LONGEST_REASON: Final = 200
 
 
 def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stage, Stage]:
-    """Return the stages of the work queues: a finish is one, and every other message is taken for a chunk."""
+    """Return the stages of the work queues: one for finish messages, one for chunks and every other message."""
     finish = Stage(
         name=FINISH,
-        # The bus may hold one too, by mistake: its entry is that of its job all the same.
+        # A finish message may also be on the bus, by mistake. Its entry belongs to its job nevertheless.
         reads=lambda queue: is_work_queue(queue) or queue == QUEUE,
         identify=_identify_finish,
         put_back=put,
@@ -31,7 +31,7 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
 
     def report(entry: Entry, claim: Claim, body: bytes) -> None:
         if claim.chunk is not None and isinstance(message := read_message(body), ChunkMessage):
-            # Where its result is stored after all, the ledger takes that one over this.
+            # If its result is stored after all, the ledger prefers that one.
             send(make_parked_result(message, entry))
 
     process = Stage(
@@ -57,7 +57,7 @@ def _is_finished(ledger: Ledger, entry: Entry) -> bool:
 
 
 def make_parked_result(chunk: ChunkMessage, entry: Entry) -> Result:
-    """Return the message to the ledger about a chunk that is parked; its lines may be unreadable, and so its sums."""
+    """Return the message to the ledger about a parked chunk. Its lines may be unreadable, so it has no sums."""
     lost = PortionMessage(items=sum(frame[2] for frame in chunk.frames), sums=None)
     reason = entry.reason[:LONGEST_REASON]
     return Result(job=chunk.job, chunk=chunk.chunk, revision=chunk.revision, parked=lost, reason=reason)

@@ -249,7 +249,7 @@ def test_results_are_held_by_bytes_and_not_only_by_number(make_world, monkeypatc
 def test_a_merged_partial_larger_than_it_may_be_pauses_the_job(make_world):
     """Before the process has no memory left: a person reads how large it is, raises the bound and resumes."""
     world = settled(make_world(chunks=11, merged_most=60))
-    with pytest.raises(FinishRefusedError, match=r"has \d+ bytes as JSON, 60 may be: .* SLUICE_MERGED_MIB"):
+    with pytest.raises(FinishRefusedError, match=r"is \d+ bytes as JSON, the limit is 60: .* SLUICE_MERGED_MIB"):
         world.finish()
     assert world.job().state is JobState.PAUSED
     assert "SLUICE_MERGED_MIB" in world.job().problem
@@ -278,10 +278,10 @@ def test_a_result_that_is_not_the_settled_one_pauses_the_job(world, spoil):
     ("totals", "words"),
     [
         ([Total("a", {"x": 1}), Total("a", {"x": 2})], "two totals for account 'a'"),
-        ([Total("a", {"revision": 1})], "cannot be called so"),
+        ([Total("a", {"revision": 1})], "names that are not allowed"),
         ([("a", 1)], "yielded a tuple"),
-        ([Total("a", {"two words": 1})], "cannot be called so"),
-        ([Total("a", {"x": 2**63})], "no table holds exactly"),
+        ([Total("a", {"two words": 1})], "names that are not allowed"),
+        ([Total("a", {"x": 2**63})], "a table cannot hold exactly"),
         ([Total("a", {"x": "y" * 40_000})], "the limit is 32767"),
     ],
 )

@@ -172,7 +172,7 @@ def test_an_outage_at_any_call_changes_nothing(ledger, where, fault):
 def test_an_outage_longer_than_the_time_there_is_delivers_the_batch_again(ledger, stage):
     """Nothing healthy is parked by an outage: the batch comes back, and the outage is waited for with pauses."""
     away = Stage(OutagesLedger(ledger, ["before"] * 10_000))
-    with pytest.raises(SettleIncompleteError, match="delivered again"):
+    with pytest.raises(SettleIncompleteError, match="redelivered"):
         away.settle(result(0))
     assert away.parked.entries == {}
     assert 100 < away.clock.seconds < 200
