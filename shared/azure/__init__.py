@@ -1,4 +1,4 @@
-"""What talks to Azure: the only package that makes clients, counts their requests and knows their errors.
+"""Connections to Azure: the only package that builds clients, counts their requests and knows their errors.
 
 Reading order: `connection_settings` and `connections` (clients), `transport` (HTTP below them), `requests` and `meter`
 (counting), `pushback` (refusals), `bus` (sending), `blob_lease` and `value_store` (two small uses of a blob).

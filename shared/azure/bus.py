@@ -1,4 +1,4 @@
-"""Sends to the queues and topics of the bus on connections that are kept: opening one takes longer than sending."""
+"""Sends to the queues and topics of the bus. It keeps its connections, because opening one takes longer than sending."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -14,9 +14,9 @@ from shared.azure.connections import Connections
 from shared.azure.meter import BusOperation, Cause, because
 from shared.closing import Closing
 
-#: The library's errors when it could not send; ValueError for a sender that it has closed by itself.
+#: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
 FAILURES: Final = (ServiceBusError, OSError, ValueError)
-#: Once on the connection that is there, which may have been idle for too long, and once on a new one.
+#: Once on the open connection, which may have been idle for too long, and once on a new one.
 _ATTEMPTS: Final = 2
 DestinationKind = Literal["queue", "bus", "topic", "call"]
 _KINDS: Final = frozenset(get_args(DestinationKind))
@@ -32,12 +32,12 @@ class Destination(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return the text, which for a storage queue is its name alone."""
+        """Return the text. For a storage queue it is the name alone."""
         return self.name if self.kind == "queue" else f"{self.kind}:{self.name}"
 
     @classmethod
     def parse(cls, text: str) -> "Destination":
-        """Read the text; raises ValueError for an unknown kind."""
+        """Read the text, or raise ValueError for an unknown kind."""
         kind, found, name = text.partition(":")
         if not found:
             return cls("queue", text)
@@ -47,22 +47,22 @@ class Destination(NamedTuple):
 
 
 class BusSender(Closing):
-    """A pool of senders, at most `most` for each destination; safe from several threads, each with a sender alone.
+    """A pool of at most `most` senders per destination. Several threads may send, each by a sender of its own.
 
-    Close it when done; a message after that opens a connection again. `attempts`: 1 where a send that failed is tried
-    again by other means, such as the tick.
+    Close it when done. A message after that opens a connection again. With `attempts=1`, a failed send is not repeated
+    here but by other means, such as the tick.
     """
 
     def __init__(self, connections: Connections, *, most: int = 1, attempts: int = _ATTEMPTS) -> None:
         self._connections, self._most, self._attempts = connections, most, attempts
-        # The sender that was used last is taken first, so no more are opened than threads send at the same time.
+        # The last used sender is taken first, so there are never more connections than threads that send at once.
         self._idle: dict[Destination, LifoQueue[_KeptSender]] = {}
         self._lock = Lock()
 
     def send(self, to: Destination, messages: Sequence[ServiceBusMessage], *, at: datetime | None = None) -> None:
-        """Send this list in one transfer, all of it or nothing; raises FAILURES.
+        """Send the messages in one transfer, all or nothing. The errors are FAILURES.
 
-        `at`: the bus keeps the messages back until then.
+        The bus holds the messages back until `at`.
         """
         if at is not None:
             for message in messages:
@@ -71,7 +71,7 @@ class BusSender(Closing):
             sender.send(messages)
 
     def close(self) -> None:
-        """Close the connections, each when its transfer has ended."""
+        """Close the connections, each after its current transfer."""
         with self._lock:
             for idle in self._idle.values():
                 for sender in [idle.get() for _ in range(self._most)]:
@@ -91,7 +91,7 @@ class BusSender(Closing):
 
     def _make_pool(self, to: Destination) -> LifoQueue["_KeptSender"]:
         if to.kind not in {"bus", "topic"}:
-            raise TypeError(f"{to.kind} {to.name!r} is not on the bus: only a queue or a topic of the bus is")
+            raise TypeError(f"{to.kind} {to.name!r} is not on the bus: send to bus:NAME or topic:NAME")
         pool: LifoQueue[_KeptSender] = LifoQueue()
         for _ in range(self._most):
             pool.put(_KeptSender(self._connections, to, self._attempts))
@@ -99,19 +99,19 @@ class BusSender(Closing):
 
 
 class _KeptSender:
-    """One connection to one destination, opened by its first message; from one thread at a time."""
+    """One connection to one destination, for one thread at a time. Its first message opens it."""
 
     def __init__(self, connections: Connections, to: Destination, attempts: int) -> None:
         self._connections, self._to, self._attempts = connections, to, attempts
         self._open: tuple[ServiceBusClient, ServiceBusSender] | None = None
 
     def send(self, messages: Sequence[ServiceBusMessage]) -> None:
-        """Send them in one transfer, on a new connection where the one that is there is broken."""
+        """Send in one transfer. If the open connection is broken, send again on a new one."""
         for left in reversed(range(self._attempts)):
             try:
                 self._send_once(messages, is_again=left < self._attempts - 1)
             except MessageSizeExceededError:
-                # Refused however often it is sent, and the connection is as good as before.
+                # The bus refuses it however often it is sent, and the connection is still good.
                 raise
             except FAILURES as error:
                 self._connections.pushback.on_bus_error(error)
@@ -122,7 +122,7 @@ class _KeptSender:
                 return
 
     def close(self) -> None:
-        """Close the connection; the next message opens another."""
+        """Close the connection. The next message opens another."""
         opened, self._open = self._open, None
         if opened is not None:
             opened[1].close()
@@ -134,7 +134,7 @@ class _KeptSender:
             self._open = client, self._open_sender(client)
         with because(Cause.RETRY) if is_again else nullcontext():
             self._connections.meter.count_bus(BusOperation.SEND, self._to.name, len(messages))
-        # A list travels as a batch, with an envelope of its own.
+        # A list travels as a batch with its own envelope, which a single message does not need.
         self._open[1].send_messages(list(messages) if len(messages) > 1 else messages[0])
 
     def _open_sender(self, client: ServiceBusClient) -> ServiceBusSender:

@@ -1,25 +1,25 @@
-"""How a connection is given by settings, read as the Functions host reads them for its triggers.
+"""Reads a connection from settings, by the rules that the Functions host has for its triggers.
 
-Either one setting holds a connection string, or several begin with its name and two underscores and say where the
-service is and who logs in there. As in the host, the connection string wins, and names are found in any case.
+Either one setting holds a connection string. Or several settings begin with its name and two underscores, and give the
+service's address and the login. As in the host, the connection string wins, and names match in upper or lower case.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-#: The services of a connection, each with the field that says where it is.
+#: The services of a connection, each with the field that holds its address.
 STORAGE_SERVICES: Final[Mapping[str, str]] = {
     "blob": "blobServiceUri",
     "queue": "queueServiceUri",
     "table": "tableServiceUri",
 }
 BUS_SERVICES: Final[Mapping[str, str]] = {"bus": "fullyQualifiedNamespace"}
-#: The settings that name the app's storage account and its Service Bus namespace; triggers name them too.
+#: The settings of the app's storage account and of its Service Bus namespace. Triggers name them too.
 STORAGE_CONNECTION, BUS_CONNECTION = "SluiceStorage", "SluiceBus"
-#: Where each of them leads to, with the fields that say where that is.
+#: The services of each, with the fields that hold their addresses.
 CONNECTIONS: Final = {STORAGE_CONNECTION: STORAGE_SERVICES, BUS_CONNECTION: BUS_SERVICES}
-#: Azurite's and the official Service Bus emulator's own well-known connection strings: no secrets.
+#: The well-known connection strings of Azurite and of the official Service Bus emulator, which are no secrets.
 LOCAL_STORAGE = "UseDevelopmentStorage=true"
 LOCAL_BUS = (
     "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;"
@@ -27,19 +27,19 @@ LOCAL_BUS = (
 )
 ACCOUNT_NAME: Final = "accountName"
 _LOGIN_FIELDS: Final = ("credential", "clientId", "managedIdentityResourceId", "tenantId", "clientSecret")
-#: The only kind of credential that has a name; without one, whoever runs the program logs in.
+#: The only kind of credential that has a name. Without one, the user who runs the program logs in.
 MANAGED_IDENTITY: Final = "managedidentity"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: what it does, its safe local value, and its default; None means it must be set."""
+    """One setting: its meaning, its safe local value, and its default. A setting without a default must be set."""
 
     name: str
     what: str
     local: str
     default: str | None = None
-    #: A connection may be one connection string, or settings that begin with its name and two underscores (identity).
+    #: True for a connection: one connection string, or settings that begin with its name and two underscores.
     is_connection: bool = False
 
 
@@ -52,14 +52,14 @@ BUS_SETTING: Final = Setting(
 
 
 def missing(setting: Setting) -> str:
-    """Say that a setting is missing, and where its value comes from."""
+    """Say that a setting is missing, and how to set it."""
     by_identity = f", or set {setting.name}__… to log in (docs/security.md)" if setting.is_connection else ""
     return f"{setting.name} is missing ({setting.what}): local.settings.sample.json has a local value{by_identity}"
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logs in: an identity of Azure's, an application by its secret, or whoever runs the program."""
+    """A login: by a managed identity of Azure, by an application's secret, or by the user who runs the program."""
 
     is_managed: bool = False
     client_id: str | None = None
@@ -70,7 +70,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ByLogin:
-    """A connection without a key: where each service is, and who logs in there."""
+    """A connection without a key: the address of each service, and the login."""
 
     addresses: Mapping[str, str]
     login: Login
@@ -78,15 +78,15 @@ class ByLogin:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A connection as its settings give it, and what is wrong with them."""
+    """The connection that settings give, and the faults in those settings."""
 
-    #: A connection string, or addresses and a login; None: not given, or not usable.
+    #: A connection string, or addresses and a login. None: not set, or not usable.
     connection: str | ByLogin | None
     problems: tuple[str, ...] = ()
 
 
 def find(name: str, services: Mapping[str, str], settings: Mapping[str, str], *, is_person: bool = False) -> Found:
-    """Return the connection of this name; `is_person`: log in as whoever runs the program, not as the app."""
+    """Find the connection of this name. With `is_person`, the user who runs the program logs in, not the app."""
     if connection_string := settings.get(name, "").strip():
         return Found(None, (_no_key(name, services),)) if in_azure(settings) else Found(connection_string)
     given = _find_given(name, settings)
@@ -97,13 +97,13 @@ def find(name: str, services: Mapping[str, str], settings: Mapping[str, str], *,
     if login.client_secret and in_azure(settings):
         problems.append(_no_key(name, services))
     if is_person and login.is_managed:
-        # Only Azure's own machines have that identity; the addresses are as good for anybody.
+        # Only Azure's own machines have that identity. The addresses are valid for every login.
         login = Login()
     return Found(None, tuple(problems)) if problems else Found(ByLogin(addresses, login))
 
 
 def in_azure(settings: Mapping[str, str]) -> bool:
-    """Whether this is a deployed app: there a key would be one more secret, and there is an identity instead."""
+    """Check whether this is a deployed app, which has an identity: a key would be one more secret."""
     return bool(settings.get("WEBSITE_SITE_NAME")) or (
         settings.get("AZURE_FUNCTIONS_ENVIRONMENT", "").lower() == "production"
     )
@@ -133,7 +133,7 @@ def _addresses(name: str, services: Mapping[str, str], given: Mapping[str, str])
 
 def _of_account(service: str, given: Mapping[str, str]) -> str | None:
     account = given.get(ACCOUNT_NAME.lower())
-    # As the host does it: the account's name alone means the public cloud.
+    # As in the host, the account's name alone means the public cloud.
     return None if account is None or service == "bus" else f"https://{account}.{service}.core.windows.net"
 
 
@@ -154,7 +154,7 @@ def _login(name: str, given: Mapping[str, str], report: Callable[[str], None]) -
     )
     if login.client_id and login.resource_id:
         report(f"{name}__clientId and {name}__managedIdentityResourceId name one identity each: leave one out")
-    if any(secretly := (login.tenant_id, login.client_secret)) and not (all(secretly) and login.client_id):
+    if any(by_secret := (login.tenant_id, login.client_secret)) and not (all(by_secret) and login.client_id):
         report(f"{name}__tenantId, {name}__clientId and {name}__clientSecret belong together: one of them is missing")
     return login
 
@@ -168,5 +168,5 @@ def _no_key(name: str, services: Mapping[str, str]) -> str:
 
 
 def find_connection(name: str, environ: Mapping[str, str], *, is_person: bool = False) -> Found:
-    """Return the connection that settings of this name give."""
+    """Find one of the app's two connections by the name of its setting."""
     return find(name, CONNECTIONS[name], environ, is_person=is_person)

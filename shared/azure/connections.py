@@ -1,7 +1,7 @@
 """The one place that builds clients of storage and of the bus, from the settings that name them.
 
-Every client gives up within seconds: whoever calls has a queue, a timer or a person behind it that tries again, and
-the libraries' own defaults wait for minutes.
+Every client gives up within seconds, because a queue, a timer or a person behind the caller retries. The libraries' own
+defaults wait for minutes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,9 +33,9 @@ from shared.closing import Closing
 from shared.errors import SettingsError
 from shared.telemetry import SILENT, Telemetry
 
-#: Makes the transport of one client, below its retry policy: each request and each repetition passes it.
+#: Builds the transport of one client. It is below the retry policy, so each request and each retry passes it.
 TransportFactory: TypeAlias = Callable[[], HttpTransport[Any, Any]]
-#: Repetitions of one storage request, and the seconds before the first.
+#: Retries of one storage request, and the seconds before the first.
 RETRIES: Final = 3
 PAUSE: Final = 0.2
 #: Seconds for a connection and for an answer.
@@ -44,7 +44,7 @@ _Client = TypeVar("_Client", blob.BlobServiceClient, queue.QueueServiceClient, T
 
 
 class Connections(Closing):
-    """Clients of one installation, each made at its first use; close them when done."""
+    """The clients of one installation, each built at its first use. Close them when done."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Connections(Closing):
         telemetry: Telemetry = SILENT,
     ) -> None:
         self._storage, self._bus, self._transport, self._retries = storage, bus, transport, retries
-        #: Counts every request, unless a transport of the caller's own takes its place.
+        #: Counts every request, unless the caller's own `transport` replaces it.
         self.meter = Meter(_namespace(bus))
-        #: Hears of every reply by which a service says that it has enough.
+        #: Is notified of every reply by which a service pushes back.
         self.pushback = Pushback(SystemClock())
-        #: Where the spans and metrics of whoever works over these connections go.
+        #: Receives the spans and metrics of the stages that use these connections.
         self.telemetry = telemetry
         self._opened: list[Callable[[], None]] = []
         self._credentials: dict[Login, TokenCredential] = {}
@@ -75,7 +75,7 @@ class Connections(Closing):
         retries: int = RETRIES,
         telemetry: Telemetry = SILENT,
     ) -> Self:
-        """Return the connections that the settings name; `is_person`: not logged in as the app but as its user."""
+        """Build the connections that the settings name. With `is_person`, the user logs in, not the app."""
         storage, bus = (
             find_connection(name, settings, is_person=is_person) for name in (STORAGE_CONNECTION, BUS_CONNECTION)
         )
@@ -87,7 +87,7 @@ class Connections(Closing):
 
     @property
     def has_bus(self) -> bool:
-        """Whether there is a bus at all; without one everything is found by polling."""
+        """True if there is a bus. Without one, polling finds everything."""
         return self._bus is not None
 
     @cached_property
@@ -97,7 +97,7 @@ class Connections(Closing):
 
     @cached_property
     def queues(self) -> queue.QueueServiceClient:
-        """The queue service; messages pass as they are, nothing is encoded."""
+        """The queue service. Messages pass unchanged, without an encoding."""
         return self._open(queue.QueueServiceClient, "queue", retry_policy=self._quick(queue.LinearRetry))
 
     @cached_property
@@ -106,7 +106,7 @@ class Connections(Closing):
         return self._open(TableServiceClient, "table", retry_total=self._retries, retry_backoff_factor=PAUSE)
 
     def bus_client(self) -> ServiceBusClient:
-        """Return a new client of the bus; whoever asked closes it, since a broken one is of no use to others."""
+        """Open a new client of the bus. The caller closes it, because a broken client must not be shared."""
         if self._bus is None:
             raise SettingsError(missing(BUS_SETTING))
         if isinstance(self._bus, str):
@@ -116,14 +116,14 @@ class Connections(Closing):
         return ServiceBusClient(self._bus.addresses["bus"], credential, retry_total=1, retry_backoff_factor=PAUSE)
 
     def close(self) -> None:
-        """Close every client that was made."""
+        """Close every client that was built."""
         while self._opened:
             self._opened.pop()()
 
     def _open(self, kind: type[_Client], service: str, **retries: Any) -> _Client:
         patience = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE}
         counted = self._transport or partial(self.meter.transport, service, **patience)
-        # Of what the three services send, only a blob may be more than a process should hold.
+        # Of all replies of the three services, only a blob may be larger than a process should hold.
         whole = WholeReplies(counted(), self.pushback.on_reply, in_pieces=service == "blob")
         options = {**patience, **retries, "transport": whole}
         if isinstance(self._storage, str):
@@ -136,28 +136,28 @@ class Connections(Closing):
         return client
 
     def _quick(self, policy: Callable[..., Any]) -> Any:
-        # The annotations of both policies say int where seconds are meant; fractions work.
+        # Both policies annotate seconds as int, but fractions work.
         return policy(backoff=PAUSE, retry_total=self._retries, random_jitter_range=PAUSE / 2)
 
     def _credential(self, login: Login) -> TokenCredential:
-        """Return the one credential of this login: it keeps its tokens, for storage and for the bus."""
+        """Return the one credential of this login, which keeps its tokens for storage and for the bus."""
         if login not in self._credentials:
-            from shared.azure.credentials import credential_of  # noqa: PLC0415 - a connection string costs nothing of it
+            from shared.azure.credentials import credential_of  # noqa: PLC0415 - a connection string does not need it
 
-            made = credential_of(login, retry_total=self._retries, retry_backoff_factor=PAUSE)
-            self._opened.append(made.close)
-            self._credentials[login] = made
+            credential = credential_of(login, retry_total=self._retries, retry_backoff_factor=PAUSE)
+            self._opened.append(credential.close)
+            self._credentials[login] = credential
         return self._credentials[login]
 
 
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Turn what the library says of a connection string into an error that names the setting, and not its key."""
+    """Turn the library's error about a connection string into one that names the setting and hides the key."""
     try:
         yield
     except ValueError:
         raise SettingsError(
-            f"{name} is no connection string: copy it whole, as it begins with a name, an equals sign and a value"
+            f"{name} is not a connection string: copy all of it; it begins with a name, an equals sign and a value"
         ) from None
 
 

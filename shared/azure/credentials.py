@@ -1,4 +1,4 @@
-"""Makes the credential of a login; imported only by who has one, for the library takes its time."""
+"""The credential of a login. It is imported only where there is a login, because its library loads slowly."""
 
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ from shared.azure.connection_settings import Login
 
 
 class Credential(TokenCredential, Protocol):
-    """What fetches tokens and keeps them until they expire; close it when done."""
+    """A source of tokens, which keeps them until they expire. Close it when done."""
 
     def close(self) -> None:
         """Close its connections."""
@@ -17,12 +17,12 @@ class Credential(TokenCredential, Protocol):
 
 
 def credential_of(login: Login, **options: Any) -> Credential:
-    """Return the credential; `options`: how long it tries."""
+    """Build the credential. The options bound its retries."""
     if login.client_id and login.tenant_id and login.client_secret:
         return identity.ClientSecretCredential(login.tenant_id, login.client_id, login.client_secret, **options)
     if login.is_managed:
         by_resource = {"identity_config": {"resource_id": login.resource_id}} if login.resource_id else {}
         return identity.ManagedIdentityCredential(client_id=login.client_id, **by_resource, **options)
-    # In turn: the environment, an identity of the machine's, then whoever is logged in to az, azd or PowerShell.
+    # In turn: the environment, an identity of the machine, then the user who is logged in to az, azd or PowerShell.
     named = {"managed_identity_client_id": login.client_id} if login.client_id else {}
     return identity.DefaultAzureCredential(**named)

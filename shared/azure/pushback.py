@@ -1,11 +1,9 @@
-"""What this process was told by services that had enough: 503, ServerBusy, Retry-After; kept in memory, free.
+"""The answer to push-back (503, ServerBusy, Retry-After): the share of the full rate that each service bears.
 
-`following` tells the others, and brings here what they were told.
+A governor per resource halves the share at each push-back, and raises it in steps while the allowed share is in use. It
+belongs to a resource (the storage account, the bus namespace), not to a queue: a 503 concerns all consumers.
 
-What one service bears: halved when it pushes back, grown step by step while all that is allowed is used; pure.
-
-A governor is kept for each resource (the storage account, the bus namespace), not for each queue: a 503 that one
-consumer sees is about all of them.
+It is kept in memory and makes no request. `following` exchanges governors with the other processes.
 """
 
 from collections.abc import Mapping
@@ -18,40 +16,40 @@ from azure.servicebus.exceptions import ServiceBusServerBusyError
 
 from shared.clock import Clock
 
-#: What is left of the share after a push-back.
+#: A push-back multiplies the share by this.
 DECREASE: Final = 0.5
-#: Refusals of requests that were on their way together count as one.
+#: Refusals within this time count as one, because their requests were on their way together.
 TOGETHER: Final = timedelta(seconds=2)
-#: No growth for so long after a push-back, or for as long as the service itself says where that is longer.
+#: The share does not grow for this long after a push-back, or for the service's Retry-After if that is longer.
 QUIET: Final = timedelta(seconds=10)
-#: The longest time that a Retry-After is believed.
+#: The upper bound of a Retry-After.
 LONGEST_QUIET: Final = timedelta(minutes=5)
-#: Share of the full rate that comes back in a second of use.
+#: The share of the full rate that each second of use restores.
 GROWTH: Final = 0.1
-#: The least share: somebody has to find out that the service is back.
+#: The least share: some requests must find out that the service has recovered.
 LEAST: Final = 1 / 32
 
 
 @dataclass(frozen=True, slots=True)
 class Governor:
-    """The share of the full rate that a resource bears, and since when."""
+    """The share of the full rate that a resource bears, and the times that decide about its growth."""
 
     share: float = 1.0
     slowed_at: datetime | None = None
-    #: No growth before.
+    #: The share does not grow before this time.
     quiet_until: datetime | None = None
-    #: Up to here use was counted for growth.
+    #: The share has grown by the use before this time.
     seen_at: datetime | None = None
-    #: How often it was slowed; tells a newer state from an older one of the same second.
+    #: The number of push-backs: it orders two states of the same second.
     times: int = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing is held back."""
+        """True if the resource bears the full rate."""
         return self.share >= 1.0
 
     def limit(self, full: int) -> int:
-        """Return how many of `full` are allowed: at least one."""
+        """Return the allowed number of `full`, at least one."""
         return full if self.is_full else max(1, int(full * self.share))
 
     def slow(self, now: datetime, retry_after: timedelta | None = None) -> "Governor":
@@ -70,7 +68,7 @@ class Governor:
         )
 
     def grow(self, now: datetime, *, is_in_use: bool) -> "Governor":
-        """Return the governor after a while; what was not used proves nothing, so it brings nothing back."""
+        """Return the governor after some time of use. A share that is not used proves nothing and does not grow."""
         if self.is_full or self.seen_at is None or self.quiet_until is None:
             return self
         since = max(self.seen_at, self.quiet_until)
@@ -86,31 +84,31 @@ class Governor:
         return other if (theirs, other.times) > (mine, self.times) else self
 
 
-#: The resources that have limits of their own: one account, one namespace. An entity's name may follow behind a slash:
-#: "bus/results" is a part of "bus", and bears no more than the whole does.
+#: The resources with their own limits: one account, one namespace. An entity's name may follow a slash: "bus/results"
+#: is a part of "bus" and bears no more than "bus".
 STORAGE, BUS = "storage", "bus"
 #: The resources that a task of the work queues uses.
 USED_BY_WORK: Final = (STORAGE, "bus/results")
 _BUSY: Final = frozenset({429, 503})
-#: Storage also answers so when a partition is overloaded.
+#: Storage also gives this answer when a partition is overloaded.
 _TIMED_OUT, _TIMED_OUT_CODE = 500, "OperationTimedOut"
-_NONE: Final = Governor()
-#: Seconds over which it is seen whether what is allowed is used: between two messages it hardly ever is.
-_SEEN_OVER: Final = 1.0
+_UNLIMITED: Final = Governor()
+#: Use is measured as the maximum over this many seconds. Between two messages, little of the limit is in use.
+_MEASURED_OVER: Final = 1.0
 
 
 class Pushback:
-    """The governors of one process; safe from several threads."""
+    """The governors of one process. Several threads may use it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, Lock()
         self._governors: dict[str, Governor] = {}
-        #: For each resource the most that was in use since its governor grew last, and when that was.
+        #: For each resource, the maximum in use since its governor last grew, and the time of that growth.
         self._uses: dict[str, tuple[int, float]] = {}
         self._began_at = clock.monotonic()
 
     def on_reply(self, response: Any) -> None:
-        """Look at a reply of storage."""
+        """Slow down if a reply of storage is a push-back."""
         status = response.status_code
         if status < _TIMED_OUT and status not in _BUSY:
             return
@@ -119,29 +117,29 @@ class Pushback:
             self.slow(STORAGE, _seconds(headers.get("Retry-After")))
 
     def on_bus_error(self, error: BaseException) -> None:
-        """Look at an error of the bus."""
+        """Slow down if an error of the bus is a push-back."""
         if isinstance(error, ServiceBusServerBusyError):
             self.slow(BUS)
 
     def slow(self, resource: str, retry_after: timedelta | None = None) -> None:
-        """Slow down what uses this resource."""
+        """Halve the share of this resource."""
         with self._lock:
-            self._governors[resource] = self._governors.get(resource, _NONE).slow(self._clock.now(), retry_after)
+            self._governors[resource] = self._governors.get(resource, _UNLIMITED).slow(self._clock.now(), retry_after)
 
     def learn(self, others: Mapping[str, Governor]) -> None:
-        """Take over what others were told later than this process."""
+        """Take over the governors of other processes that saw a later push-back."""
         with self._lock:
             for resource, other in others.items():
-                self._governors[resource] = self._governors.get(resource, _NONE).after(other)
+                self._governors[resource] = self._governors.get(resource, _UNLIMITED).after(other)
 
     def governors(self) -> dict[str, Governor]:
-        """Return the governors that hold something back, or did."""
+        """Return the governors of the resources that have pushed back, now or earlier."""
         with self._lock:
             return dict(self._governors)
 
     def limit(self, full: int, used: int, resource: str = STORAGE) -> int:
-        """Return how many of `full` a resource and the wholes around it allow; `used` of them are in use now."""
-        # Without any push-back ever, which is nearly always, nothing is computed.
+        """Return how many of `full` a resource and the resources around it allow. `used` of them are in use now."""
+        # Almost always, no service has pushed back yet, and there is nothing to compute.
         if not self._governors:
             return full
         with self._lock:
@@ -154,7 +152,7 @@ class Pushback:
         governor, now = self._governors[resource], self._clock.monotonic()
         most, grown_at = self._uses.get(resource, (0, self._began_at))
         most = max(most, used)
-        if now - grown_at >= _SEEN_OVER:
+        if now - grown_at >= _MEASURED_OVER:
             governor = governor.grow(self._clock.now(), is_in_use=most * 2 >= governor.limit(full))
             self._governors[resource], most, grown_at = governor, used, now
         self._uses[resource] = most, grown_at

@@ -1,6 +1,6 @@
-"""What a storage request is called and which entity it concerns, told from its method and address alone.
+"""The operation, the entity and the billing meter of a storage request, derived from its method and address.
 
-The operations have the names that Azure's own metrics and logs give them, so that the two can be laid side by side.
+The operations have the names of Azure's own metrics and logs, so that both can be compared.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ BLOB, QUEUE, TABLE, BUS = "blob", "queue", "table", "bus"
 
 
 class RequestKind(NamedTuple):
-    """One kind of request: who is billed, which service, which queue, container, table or topic, which operation."""
+    """One kind of request: the billed account, the service, the queue, container, table or topic, and the operation."""
 
     account: str
     service: str
@@ -56,7 +56,7 @@ _QUEUE: Final[Mapping[tuple[str, int, str], str]] = MappingProxyType(
         ("DELETE", 3, ""): "DeleteMessage",
     }
 )
-#: What is done to one entity; a whole table and a batch are told by their path.
+#: Operations on one entity. A whole table and a batch are recognized by their path.
 _TABLE: Final[Mapping[str, str]] = MappingProxyType(
     {"GET": "QueryEntity", "PUT": "UpdateEntity", "PATCH": "MergeEntity", "DELETE": "DeleteEntity"}
 )
@@ -66,11 +66,11 @@ _TABLES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def identify(service: str, method: str, url: str, body: object = None) -> RequestKind:
-    """Return what kind of request this is; the body tells which table a batch of entities is for."""
+    """Derive the kind of a request. Only the body of a batch of entities names its table."""
     address, _, query = url.partition("?")
     _, _, host, *names = address.rstrip("/").split("/")
     account, _, domain = host.partition(".")
-    # The emulators have one host for all accounts: theirs is the first name of the path.
+    # The emulators have one host for all accounts, with the account as the first name of the path.
     if not domain.startswith(service):
         account = names.pop(0) if names else ""
     if service == TABLE:
@@ -95,13 +95,13 @@ def _table(method: str, name: str, body: object) -> tuple[str, str]:
 
 
 def _table_of_batch(body: object) -> str:
-    """Return the table of the first operation; a transaction has but one table."""
+    """Return the table of the first operation. A transaction has only one table."""
     text = body[:2000] if isinstance(body, bytes) else b""
     address = text.partition(b" http")[2].partition(b" HTTP/")[0]
     return address.rpartition(b"/")[2].partition(b"(")[0].decode(errors="replace")
 
 
-#: What each operation on blobs is billed as; the ones that are not here are "other".
+#: The billing meter of each operation on blobs. All others are "other".
 _BLOB_METERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "PutBlob": "blob-write",
@@ -119,7 +119,7 @@ _BLOB_METERS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Charge(NamedTuple):
-    """What a count of requests is billed as, and why they were made."""
+    """The billing meter of requests, and their cause."""
 
     meter: str
     cause: str
@@ -129,11 +129,11 @@ class Charge(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Charge":
-        """Return what a row's text says; rows of before it was noted have the cause alone."""
+        """Read the text of a row. Rows of the first version have the cause alone."""
         meter, _, cause = text.rpartition(" ")
         return cls(meter, cause)
 
 
 def meter_of(kind: RequestKind) -> str:
-    """Return what a kind of request is billed as."""
+    """Return the billing meter of a kind of request."""
     return _BLOB_METERS.get(kind.operation, "blob-other") if kind.service == BLOB else kind.service

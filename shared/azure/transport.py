@@ -1,10 +1,8 @@
-"""What becomes of a storage service that does not answer: one error that says what was tried.
+"""HTTP below the storage libraries: whole replies, one error for a service that does not answer, a session without waste.
 
-The HTTP session below the storage libraries: for requests that are complete and signed when they come here.
-
-The session of `requests` makes each request ready once more: it looks for a login, for cookies, for the environment's
-proxies and certificates, puts the address together anew, and looks its connections up by all of these. It does so at
-each storage request, whose CPU is much of what a chunk costs (docs/performance.md).
+The session of `requests` prepares each request once more, although it arrives complete and signed. It searches for a
+login, for cookies, and for the environment's proxies and certificates. It composes the address again, and finds its
+connections by all of these. That CPU time is a large part of a chunk's (docs/performance.md), so `SignedSession` skips it.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,34 +23,39 @@ from urllib3 import HTTPConnectionPool, HTTPResponse, Retry
 
 from shared.errors import StorageUnavailableError
 
-#: Answers of a service that wants another login, or a role that this one does not have.
-_NOT_YOU: Final = frozenset({401, 403})
+#: Answers of a service that wants another login, or a role that this login does not have.
+_REFUSED_LOGIN: Final = frozenset({401, 403})
 
 
 class WholeReplies(HttpTransport[Any, Any]):
-    """Passes on to a transport; a reply that ends in its middle is one that did not come.
+    """A transport that treats a truncated reply as a missing one.
 
-    The table library takes such an error for a refusal, looks for the reply that it has not, and fails with an
-    AttributeError, which nobody who handles its errors expects. And it reads the reply to a transaction only after
-    the transport has returned, where the end in the middle is an error of the connection's library; so only blobs,
-    whose library expects that, are left to be read in pieces.
+    The table library takes the error of a truncated reply for a refusal. It then fails with an AttributeError, because
+    there is no reply, and no caller expects that error. It also reads the reply to a transaction only after the
+    transport has returned. There, a truncated reply raises an error of the connection's library. Only the blob library
+    handles that, so only blobs are read in pieces.
     """
 
     def __init__(
-        self, transport: HttpTransport[Any, Any], look: Callable[[Any], object] | None = None, *, in_pieces: bool = True
+        self,
+        transport: HttpTransport[Any, Any],
+        on_reply: Callable[[Any], object] | None = None,
+        *,
+        in_pieces: bool = True,
     ) -> None:
-        """Pass on to the transport; `look` sees every reply, also those that the library's retry policy takes."""
-        self._transport, self._look, self._in_pieces = transport, look or _look_away, in_pieces
+        """Wrap the transport. `on_reply` gets every reply, also those that the library's retry policy handles."""
+        self._transport, self._on_reply, self._in_pieces = transport, on_reply, in_pieces
 
     def send(self, request: Any, **options: Any) -> Any:
-        """Send, and return a reply that is whole, or a blob's that is still to be read."""
+        """Send, and return a whole reply, or a blob's reply that is still to be read."""
         if not self._in_pieces:
             options["stream"] = False
         try:
             reply = self._transport.send(request, **options)
         except IncompleteReadError as error:
-            raise ServiceResponseError(f"the reply to {request.method} ended in its middle", error=error) from error
-        self._look(reply)
+            raise ServiceResponseError(f"the reply to {request.method} was truncated", error=error) from error
+        if self._on_reply is not None:
+            self._on_reply(reply)
         return reply
 
     def open(self) -> None:
@@ -77,22 +80,18 @@ class WholeReplies(HttpTransport[Any, Any]):
 
 
 def date_of(reply: Any) -> datetime | None:
-    """Return the time at which a service says that it made this reply, in whole seconds; None where it does not say."""
-    said = reply.http_response.headers.get("Date")
+    """Return the reply's own time in whole seconds, from its header Date, or None without a valid one."""
+    text = reply.http_response.headers.get("Date")
     try:
-        moment = parsedate_to_datetime(said) if said else None
+        moment = parsedate_to_datetime(text) if text else None
     except ValueError:
         return None
     return moment.astimezone(UTC) if moment else None
 
 
-def _look_away(_reply: Any) -> None:
-    """See nothing."""
-
-
 @contextmanager
 def expecting_an_answer(tried: str) -> Iterator[None]:
-    """Turn the library's failures into StorageUnavailableError; handle expected refusals inside the block."""
+    """Turn the library's failures into StorageUnavailableError. Handle expected refusals inside the block."""
     try:
         yield
     except AzureError as error:
@@ -103,19 +102,19 @@ def expecting_an_answer(tried: str) -> Iterator[None]:
 
 
 def is_refused(error: AzureError) -> bool:
-    """Whether the service answered, but not to this login."""
-    return isinstance(error, ClientAuthenticationError) or getattr(error, "status_code", None) in _NOT_YOU
+    """Check whether the service answered, but refused this login."""
+    return isinstance(error, ClientAuthenticationError) or getattr(error, "status_code", None) in _REFUSED_LOGIN
 
 
-#: Connections that are kept open to a service: as many as a worker process has calls that run, or a dispatch has puts.
-#: By default ten are kept: whoever is the eleventh connects anew, for each request.
+#: Connections kept open per service: as many as a worker process has calls at once, or a dispatch has puts.
+#: By default ten are kept, and an eleventh thread opens a new connection for each request.
 OPEN_CONNECTIONS: Final = 64
-#: Repeating is the storage library's business, which counts and tells of it.
+#: The storage library retries, and counts and logs its retries.
 _NEVER: Final = Retry(total=False, redirect=False, raise_on_status=False)
 
 
 class SignedSession(Session):
-    """Sends what it is given as it is; of one client, whose certificates are always the same, and for no proxy."""
+    """A session that sends a request unchanged, for one client with fixed certificates and without a proxy."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,10 +122,10 @@ class SignedSession(Session):
         for scheme in ("http://", "https://"):
             self.mount(scheme, _Adapter(OPEN_CONNECTIONS, OPEN_CONNECTIONS, _NEVER))
 
-    def request(  # type: ignore[override]  # what the storage library's transport gives, and nothing else
+    def request(  # type: ignore[override]  # only the arguments of the storage library's transport
         self, method: str, url: str, *, headers: Any, data: Any, stream: bool = False, **options: Any
     ) -> Response:
-        """Send one request; the reply's body is read unless it is to be streamed."""
+        """Send one request. Read the body of the reply, unless it is streamed."""
         prepared = PreparedRequest()
         prepared.method, prepared.url = method, url
         prepared.headers = CaseInsensitiveDict({**self._usual, **headers})
@@ -135,7 +134,7 @@ class SignedSession(Session):
             prepared, stream, options["timeout"], options["verify"], options["cert"], proxies=None
         )
         if not stream:
-            # Reads it; an end in its middle shows here, where the transport expects it.
+            # Reads the body: a truncated one raises its error here, where the transport expects it.
             _ = response.content
         return response
 

@@ -1,7 +1,4 @@
-"""The store in Azure Blob Storage: one small block blob a value.
-
-What the ids need of storage: one small value, changed only by whoever saw its latest version.
-"""
+"""One small stored value, changed by compare-and-set: the contract, and the store with one block blob per value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,37 +16,37 @@ from shared.errors import StorageUnavailableError
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A value and the ETag it had when it was read: they travel together, or If-Match would mean nothing."""
+    """A value with the ETag of the same read. They stay together, because If-Match compares that ETag."""
 
     value: bytes
     etag: str
-    #: When the storage says it was last written.
+    #: The time of the last write, by the clock of the storage.
     modified: datetime
-    #: When the storage made the reply that this was read from; None where it does not say.
+    #: The time of the reply to this read, by the clock of the storage. None: the reply has no date.
     told: datetime | None = None
 
 
 class OptimisticStore(Protocol):
     """One value under optimistic concurrency.
 
-    Both methods raise StorageUnavailableError when there is no usable answer. A write that raised, and also one that
-    was refused, may have taken effect: the client library repeats a request whose reply was lost, and its repetition
-    is refused by its own first success. Only the value read back can tell.
+    Both methods raise StorageUnavailableError if there is no usable answer. A write that raised or was refused may have
+    taken effect. The client library repeats a request whose reply was lost, and its own first success then refuses the
+    repetition. Only reading the value back shows which.
     """
 
     @property
     def name(self) -> str:
-        """What error messages call this value."""
+        """The value's name in error messages."""
         ...
 
     def read(self) -> Snapshot | None:
-        """Return the value with its ETag, or None when there is none."""
+        """Return the value with its ETag, or None if it does not exist."""
         ...
 
     def try_write(self, value: bytes, etag: str | None) -> str | None:
-        """Write if the ETag still holds, or if there is no value yet when it is None.
+        """Write if the value still has the ETag. None as the ETag: write if there is no value yet.
 
-        Return the new ETag, or None when refused, so that the answer also reads as yes or no.
+        Return the new ETag, or None if the write was refused.
         """
         ...
 
@@ -58,21 +55,21 @@ class OptimisticStore(Protocol):
         ...
 
 
-#: The two refusals that mean "somebody wrote first". Any other 409 or 412 (a lease on the blob, a container that is
-#: being deleted) would be refused again however often it is tried.
+#: The two refusals that mean "another writer was first". Any other 409 or 412 (a lease on the blob, a container that
+#: is being deleted) would be refused again at every retry.
 _WRITTEN_BEFORE: Final = frozenset({"ConditionNotMet", "BlobAlreadyExists"})
 _JSON: Final = ContentSettings(content_type="application/json")
 _Answer = TypeVar("_Answer")
 
 
 def connect(connection_string: str, container: str = "ids", **options: Any) -> ContainerClient:
-    """Return a client that gives up within seconds; close it when the generators are closed.
+    """Build a client that gives up within seconds. Close it after the generators.
 
-    The library's own defaults wait 15 seconds before the first repetition and a minute for an answer, which is longer
-    than any caller of `next_id` waits.
+    The library's own defaults wait 15 seconds before the first retry and a minute for an answer. That is longer than
+    any caller of `next_id` waits.
     """
     quick = LinearRetry(
-        backoff=0.1,  # type: ignore[arg-type]  # seconds; a float works, the annotation says int
+        backoff=0.1,  # type: ignore[arg-type]  # annotated as int, but it takes seconds as a float
         retry_total=2,
         random_jitter_range=0.05,  # type: ignore[arg-type]  # same reason
     )
@@ -81,7 +78,7 @@ def connect(connection_string: str, container: str = "ids", **options: Any) -> C
 
 
 class BlobStore:
-    """An OptimisticStore in one blob; the container is made when the first write finds none."""
+    """An OptimisticStore in one blob. A first write that finds no container creates it."""
 
     def __init__(self, container: ContainerClient, name: str) -> None:
         self._container, self._name = container, name
@@ -89,15 +86,15 @@ class BlobStore:
 
     @property
     def name(self) -> str:
-        """What error messages call this value."""
+        """The value's name in error messages."""
         return f"{self._container.container_name}/{self._name}"
 
     def read(self) -> Snapshot | None:
-        """Return the value with its ETag, or None when there is none."""
+        """Return the value with its ETag, or None if it does not exist."""
         return self._answer("read", self._read)
 
     def try_write(self, value: bytes, etag: str | None) -> str | None:
-        """Write if the ETag still holds, or if there is no value yet when it is None."""
+        """Write if the value still has the ETag, or, with None, if there is no value yet."""
         return self._answer("write", lambda: self._try_write(value, etag))
 
     def beside(self, name: str) -> "BlobStore":
@@ -155,6 +152,6 @@ class BlobStore:
 
 
 def _code(error: AzureError) -> str:
-    # Set by the storage library on the errors it raises, not declared on their class: an enum where it knows the code.
+    # The storage library sets this without declaring it: an enum if it knows the code, otherwise a text.
     code = getattr(error, "error_code", None) or type(error).__name__
     return str(getattr(code, "value", code))

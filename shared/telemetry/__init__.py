@@ -1,7 +1,7 @@
-"""What the app tells about itself: events in the log, spans and metrics where somebody collects them.
+"""The app's telemetry: events in the log, and spans and metrics for a collector.
 
 Names are static and stand in catalogues, so that alerts, saved queries and the documentation refer to the same words.
-Nothing here ever holds a payload or a secret: fields are ids, numbers, reasons and kinds of errors.
+No event, span or metric holds a payload or a secret: fields are ids, numbers, reasons and types of errors.
 """
 
 from shared.telemetry.choice import TelemetryChoice, quiet_libraries, telemetry

@@ -1,6 +1,6 @@
-"""Which telemetry an installation wants; the libraries of the others are not loaded.
+"""The choice of telemetry by an installation, and the log level of Azure's libraries.
 
-What the storage and bus libraries say of themselves.
+Only the chosen telemetry's library is loaded.
 """
 
 import logging
@@ -13,25 +13,25 @@ from shared.telemetry.log import SILENT, Telemetry
 class TelemetryChoice(StrEnum):
     """The values of SLUICE_TELEMETRY."""
 
-    #: Events in the log alone.
+    #: Only events in the log.
     OFF = "off"
     #: Spans and metrics for OpenTelemetry's provider of this process.
     OTEL = "otel"
-    #: A line of the log for each span.
+    #: One line of the log per span.
     PRINT = "print"
 
 
 class TelemetryMissingError(ValueError):
-    """Raised when the library that was asked for is not installed."""
+    """The library of the chosen telemetry is not installed."""
 
 
 def telemetry(wanted: TelemetryChoice) -> Telemetry:
-    """Return what was asked for."""
+    """Build the chosen telemetry."""
     if wanted is TelemetryChoice.OFF:
         return SILENT
     try:
         if wanted is TelemetryChoice.PRINT:
-            from shared.telemetry.printing import printing  # noqa: PLC0415 - the deployed set has no such library
+            from shared.telemetry.printing import printing  # noqa: PLC0415 - the library is not deployed
 
             return printing()
         from shared.telemetry.otel import OtelTelemetry  # noqa: PLC0415 - the same
@@ -39,18 +39,18 @@ def telemetry(wanted: TelemetryChoice) -> Telemetry:
         return OtelTelemetry()
     except ImportError as error:
         raise TelemetryMissingError(
-            f"SLUICE_TELEMETRY is {wanted.value}, and {error.name} is not installed: "
-            "docs/operating.md says what to install, or set it to off"
+            f"SLUICE_TELEMETRY is {wanted.value}, but {error.name} is not installed: "
+            "install it as docs/operating.md describes, or set SLUICE_TELEMETRY to off"
         ) from error
 
 
-#: The libraries write each request and each reply with its headers at INFO. The Python worker passes on whatever the
-#: root logger takes, under the function's own category, where host.json cannot tell it from what the app says: two
-#: traces a request would be the larger part of the telemetry's bill.
+#: The libraries log each request and each reply with its headers at INFO. The Python worker passes on all that the root
+#: logger accepts, under the function's own category. There, host.json cannot tell it from the app's own lines. Two
+#: traces per request would be most of the telemetry's bill.
 _TALKATIVE: Final = ("azure", "urllib3")
 
 
 def quiet_libraries() -> None:
-    """Hear of the libraries' warnings only; a workload's module, which is loaded later, may set another level."""
+    """Let the libraries log only warnings. A workload's module is loaded later and may set another level."""
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,17 +1,15 @@
-"""Spans and metrics as the stages see them, and what they are while nobody collects any: nothing.
+"""Lines of the log, errors without user data, and spans and metrics as the stages see them.
 
-A span is one piece of work, in one process, with a begin and an end. All spans of a job are one trace: a context, as
-the W3C writes it in its header `traceparent`, travels in the job's row and in the messages about its chunks.
-
-One line of the log: a static name, then its fields as JSON.
-
-The Functions host passes on the text of a log line and nothing else, so the fields are in the text:
+**A line of the log** is a static name, then its fields as JSON. The Functions host passes on only the text of a line, so
+the fields are in the text:
 
     sluice.message.parked {"job":"nightly","key":"chunk:3:1","reason":"failed:KeyError", …}
 
-Errors as a log may show them: what kind and where, and their words only where nobody else's are in them.
+**An error** is logged with its type and place. Its message is logged only if it cannot quote user data.
 
-The catalogue of spans: the pieces of work that one trace of a job is made of.
+**A span** is one piece of work in one process, with a begin and an end. All spans of a job are one trace: its context, in
+the form of the W3C's header `traceparent`, travels in the job's row and in the messages about its chunks. While
+telemetry is off, spans and metrics do nothing.
 """
 
 import logging
@@ -30,45 +28,45 @@ import msgspec
 from shared.errors import AttemptFailedError, SluiceError
 from shared.telemetry.metrics import Metric
 
-#: What log filters name; a host that knows functions puts its own category before it.
+#: The logger that log filters name. The Functions host puts its own category before it.
 LOG: Final = logging.getLogger("sluice")
 _encoder: Final = msgspec.json.Encoder(enc_hook=str)
 
 
 class Severity(IntEnum):
-    """How urgent an alert is, as Azure Monitor counts it."""
+    """The urgency of an alert, as Azure Monitor numbers it."""
 
-    #: Work stands still, or is lost until somebody acts.
+    #: Work stands still, or is lost until an operator acts.
     ERROR = 1
-    #: Something heals by itself or waits for a person, and should not stay so.
+    #: Work recovers by itself or waits for an operator, and should not stay so.
     WARNING = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """When an event is a reason to call somebody."""
+    """The condition under which an event calls an operator."""
 
     severity: Severity
-    #: A condition on the event's fields in the query language of Azure Monitor; empty: every such event.
+    #: A condition on the event's fields in the query language of Azure Monitor. Empty: every such event.
     where: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvent:
-    """One thing that the app tells, in the words of the catalogue."""
+    """One entry in the catalogue of events."""
 
     name: str
     level: int
-    #: Each of them is in every line of this event.
+    #: Every line of this event has all of them.
     fields: tuple[str, ...]
     meaning: str
-    #: What a person does about it; empty: nothing.
+    #: The operator's action. Empty: none is needed.
     remedy: str = ""
     alert: Alert | None = None
 
 
 class _Line:
-    """The text of an event, made only when somebody writes it."""
+    """The text of an event, built only when a handler writes it."""
 
     __slots__ = ("_event", "_fields")
 
@@ -80,37 +78,37 @@ class _Line:
 
 
 def tell(event: LogEvent, /, **fields: Any) -> None:
-    """Write the event with exactly the fields that its catalogue entry names; a test reads every call for that."""
+    """Log the event with exactly the fields of its catalogue entry. A test checks every call for that."""
     if LOG.isEnabledFor(event.level):
-        # The line of the log is the caller's, not this one.
+        # The log names the caller's place, not this function's.
         LOG.log(event.level, _Line(event, fields), stacklevel=2)
 
 
-#: Frames that are shown, from where it was raised outwards.
+#: The number of frames in a place, from the innermost outwards.
 _FRAMES: Final = 5
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what the error says, or its kind alone where a payload could be in its words.
+    """Return the type and message of an error, or only its type if the message could quote a payload.
 
-    Whatever a workload or a library raises may quote what it was given: `invalid literal for int(): '…'`.
+    An error of a workload or a library may quote its input: `invalid literal for int(): '…'`.
     """
     kind = type(error).__name__
     return f"{kind}: {error}" if isinstance(error, SluiceError) and error.quotes_nobody else kind
 
 
 def place(error: BaseException) -> str:
-    """Return the functions that an error came through, the innermost first, without any value."""
+    """Return the functions that an error passed through, the innermost first, without any value."""
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     return " < ".join(f"{PurePath(one.filename).name}:{one.lineno} {one.name}" for one in reversed(frames))
 
 
 @contextmanager
 def discreet() -> Iterator[None]:
-    """Let the host see a failure in words that it may log; it logs all that it is given."""
+    """Replace a failure by one whose message may be logged, because the host logs every message."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - whatever it is, a host would log its words
+    except Exception as error:  # noqa: BLE001 - the host would log the message of any error
         raise AttemptFailedError(f"{describe_error(error)} at {place(error)}; it is tried again") from None
 
 
@@ -125,10 +123,10 @@ class Piece(StrEnum):
     FINISH = "sluice.finish"
 
 
-#: What each is, and under which other it stands.
+#: The work of each span, and its parent.
 PIECES: Final[Mapping[Piece, tuple[str, str]]] = MappingProxyType(
     {
-        Piece.PUBLISH: ("framing, storing and sending a submission", "whatever the publisher is doing"),
+        Piece.PUBLISH: ("framing, storing and sending a submission", "the publisher's open span, if any"),
         Piece.ACCEPT: ("job row, plan, ids; then held or sent on", "publish, where the submission names it"),
         Piece.DISPATCH: ("putting chunks on the work queues, at first or again", "accept"),
         Piece.PROCESS: ("reading, running and storing one chunk", "its dispatch"),
@@ -136,29 +134,29 @@ PIECES: Final[Mapping[Piece, tuple[str, str]]] = MappingProxyType(
         Piece.FINISH: ("merging the partials and writing outputs and totals", "accept"),
     }
 )
-#: Version, trace, span and flags. Whatever else a message says is no context, and no reason to refuse it.
+#: Version, trace, span and flags. A message with another text has no context, and is not refused for it.
 _CONTEXT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def context_of(text: str | None) -> str | None:
-    """Return the context that a message names, or None where it is none."""
+    """Return the text if it is a trace context, otherwise None."""
     return text if text is not None and _CONTEXT.fullmatch(text) else None
 
 
 class Telemetry(Protocol):
-    """Where spans and metrics go; safe to call from several threads."""
+    """The receiver of spans and metrics. Several threads may call it."""
 
     def span(
         self, piece: Piece, parent: str | None = None, links: Iterable[str | None] = (), **attributes: Any
     ) -> AbstractContextManager[object]:
-        """Return a span to be entered; without a parent it stands under whatever span is open, or begins a trace.
+        """Open a span in a `with`. Without a parent, its parent is the open span, or it begins a trace.
 
-        Attributes are ids and numbers, never what is in a payload.
+        Attributes are ids and numbers, never content of a payload.
         """
         ...
 
     def current(self) -> str | None:
-        """Return the context of the open span, for the messages and rows that it writes; None while nobody traces."""
+        """Return the context of the open span, for messages and rows. None while tracing is off."""
         ...
 
     def add(self, metric: Metric, number: float = 1, **attributes: str) -> None:
@@ -175,12 +173,12 @@ class Silent:
     def span(
         self, piece: Piece, parent: str | None = None, links: Iterable[str | None] = (), **attributes: Any
     ) -> AbstractContextManager[object]:
-        """Return what does nothing when it is entered."""
+        """Return a context that does nothing."""
         del piece, parent, links, attributes
         return self._NOTHING
 
     def current(self) -> str | None:
-        """Return that there is none."""
+        """Return None: no span is open."""
         return None
 
     def add(self, metric: Metric, number: float = 1, **attributes: str) -> None:

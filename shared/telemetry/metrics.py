@@ -1,8 +1,6 @@
-"""The catalogue of metrics; `docs/operating.md` shows it as a table.
+"""The catalogue of metrics, which `docs/operating.md` shows as a table.
 
-They count work, which may be done twice; what came of a job is in the ledger, exactly.
-
-One metric, in the words of the catalogue.
+Metrics count work, which may be done twice. The exact outcome of a job is in the ledger.
 """
 
 from dataclasses import dataclass
@@ -11,26 +9,26 @@ from typing import Final
 
 
 class Instrument(StrEnum):
-    """What becomes of the values of a metric."""
+    """The aggregation of a metric's values."""
 
-    #: They are added up.
+    #: The values are added up.
     COUNTER = "counter"
-    #: They are counted by how large they are.
+    #: The values are counted by size.
     HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A number that the app tells."""
+    """One entry in the catalogue of metrics."""
 
     name: str
     kind: Instrument
-    #: As UCUM writes it; what is counted stands in braces.
+    #: In the notation of UCUM, with the counted things in braces.
     unit: str
-    #: What the values are told apart by.
+    #: The names of the attributes that separate the values.
     attributes: tuple[str, ...] = ()
     meaning: str
-    #: What a person does when it looks wrong.
+    #: The operator's action when a value looks wrong.
     remedy: str
 
 
@@ -39,16 +37,16 @@ SUBMISSIONS: Final = Metric(
     kind=Instrument.COUNTER,
     unit="{submission}",
     attributes=("outcome",),
-    meaning="submissions by what became of them: dispatched, held, duplicate",
-    remedy="many duplicates: a publisher sends again what was accepted; ask why it hears of no success",
+    meaning="submissions by outcome: dispatched, held, duplicate",
+    remedy="many duplicates: a publisher repeats accepted submissions; ask its owner why it does not see the success",
 )
 CHUNKS: Final = Metric(
     name="sluice.chunks",
     kind=Instrument.COUNTER,
     unit="{chunk}",
     attributes=("workload", "outcome"),
-    meaning="chunks by what became of a delivery: done, found (its result was there already), parked",
-    remedy="many found: deliveries come twice, so work takes longer than its message is hidden; parked: see the alert",
+    meaning="deliveries of chunks by outcome: done, found (the result existed already), parked",
+    remedy="many found: messages are redelivered, because the work takes longer than they are hidden; parked: see the alert",
 )
 CHUNK_SECONDS: Final = Metric(
     name="sluice.chunk.duration",
@@ -56,44 +54,44 @@ CHUNK_SECONDS: Final = Metric(
     unit="s",
     attributes=("workload",),
     meaning="from the begin of a chunk's work until its result is stored",
-    remedy="near 30 s: smaller chunks (SLUICE_CHUNK_ITEMS), or the workload waits for a service of its own",
+    remedy="near 30 s: use smaller chunks (SLUICE_CHUNK_ITEMS), or check the service that the workload waits for",
 )
 TRANSACTIONS: Final = Metric(
     name="sluice.transactions",
     kind=Instrument.COUNTER,
     unit="{transaction}",
     attributes=("workload", "outcome"),
-    meaning="transactions that chunks worked on, accepted or rejected",
-    remedy="many rejected: look at the reasons in a job's output, and ask its publisher",
+    meaning="transactions that chunks processed, accepted or rejected",
+    remedy="many rejected: read the reasons in a job's output, and ask its publisher",
 )
 CLOSE_LOOKS: Final = Metric(
     name="sluice.transactions.close_looks",
     kind=Instrument.COUNTER,
     unit="{transaction}",
     attributes=("workload",),
-    meaning="transactions that were read one by one, since their layout was not one of those seen last",
-    remedy="as many as transactions, and chunks are slow: have the publisher write its keys in one order, or write longer files",
+    meaning="transactions that were parsed one by one, because their layout was not among the last ones seen",
+    remedy="as many as transactions, and chunks are slow: the publisher should write its keys in one order, or longer files",
 )
 SETTLED: Final = Metric(
     name="sluice.settle.results",
     kind=Instrument.HISTOGRAM,
     unit="{result}",
     meaning="results that one table transaction credited",
-    remedy="always one although many chunks end: the bus delivers one by one; look at maxMessageBatchSize",
+    remedy="always one although many chunks end: the bus delivers one by one; check maxMessageBatchSize",
 )
 RACES: Final = Metric(
     name="sluice.settle.races",
     kind=Instrument.COUNTER,
     unit="{transaction}",
     meaning="table transactions that were refused because another settler was first",
-    remedy="as many as settled groups: fewer instances of settle_results",
+    remedy="as many as settled groups: allow fewer instances of settle_results",
 )
 JOBS: Final = Metric(
     name="sluice.jobs",
     kind=Instrument.COUNTER,
     unit="{job}",
     attributes=("workload", "state"),
-    meaning="revisions of jobs by how they were finished",
+    meaning="finished revisions of jobs, by state",
     remedy="unbalanced, completed_with_parked: `sluice jobs show JOB`",
 )
 JOB_SECONDS: Final = Metric(
@@ -102,7 +100,7 @@ JOB_SECONDS: Final = Metric(
     unit="s",
     attributes=("workload",),
     meaning="from a job's first chunk on its queue until its outputs are written",
-    remedy="longer than it was: `sluice tune show`, and what binds the decision",
+    remedy="longer than before: `sluice tune show` names the term that binds the decision",
 )
 JOB_WAITED: Final = Metric(
     name="sluice.job.wait",
@@ -110,7 +108,7 @@ JOB_WAITED: Final = Metric(
     unit="s",
     attributes=("workload",),
     meaning="from the acceptance of a job until its first chunk is put, its gate included",
-    remedy="long without a gate: the tick or accept_submission does not come; look for failing instances",
+    remedy="long without a gate: the tick or accept_submission does not run; search for failing instances",
 )
 RELEASE_LAG: Final = Metric(
     name="sluice.release.lag",
@@ -118,6 +116,6 @@ RELEASE_LAG: Final = Metric(
     unit="s",
     attributes=("seen_by",),
     meaning="from the opening of a gate until its held work was put",
-    remedy="seen by poll only: signals do not arrive; `sluice gate status GATE` and the namespace say why",
+    remedy="seen by poll only: signals do not arrive; check `sluice gate status GATE` and the Service Bus namespace",
 )
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))

@@ -1,6 +1,6 @@
-"""Telemetry for OpenTelemetry: spans and metrics go to whatever provider the process has.
+"""Telemetry for OpenTelemetry: spans and metrics go to the provider of the process.
 
-Imported only where SLUICE_TELEMETRY asks for it, since the deployed set does not have the library.
+It is imported only if SLUICE_TELEMETRY chooses it, because the library is not deployed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from shared.telemetry.log import Piece, context_of, describe_error
 from shared.telemetry.metrics import Instrument, Metric
 
 SCOPE: Final = "sluice"
-#: An attribute is found among those of other libraries by this.
+#: Separates our attributes from those of other libraries.
 _PREFIX: Final = "sluice."
 
 
@@ -33,14 +33,14 @@ class OtelTelemetry:
     def span(
         self, piece: Piece, parent: str | None = None, links: Iterable[str | None] = (), **attributes: Any
     ) -> Iterator[None]:
-        """Open a span; without a parent it stands under whatever span is open, or begins a trace."""
+        """Open a span in a `with`. Without a parent, its parent is the open span, or it begins a trace."""
         with self._tracer.start_as_current_span(
             piece.value,
             context=_within(parent),
             kind=SpanKind.PRODUCER if piece is Piece.PUBLISH else SpanKind.CONSUMER,
-            links=[Link(led) for link in links if (led := _read(link)) is not None],
+            links=[Link(linked) for link in links if (linked := _read(link)) is not None],
             attributes=_add_prefix(attributes),
-            # The library would keep the words of an exception, which may quote a payload.
+            # The library would record the message of an exception, which may quote a payload.
             record_exception=False,
             set_status_on_exception=False,
         ) as opened:

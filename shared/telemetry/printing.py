@@ -11,31 +11,27 @@ from shared.telemetry.otel import OtelTelemetry
 
 
 class LineExporter(SpanExporter):
-    """Tells each span as an event."""
+    """Logs each span as an event."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write a line for each."""
+        """Log one line per span."""
         for span in spans:
-            _tell(span)
+            tell(
+                events.SPAN_ENDED,
+                span=span.name,
+                trace=f"{span.context.trace_id:032x}",
+                id=f"{span.context.span_id:016x}",
+                parent=None if span.parent is None else f"{span.parent.span_id:016x}",
+                ms=round(((span.end_time or 0) - (span.start_time or 0)) / 1_000_000, 1),
+                links=len(span.links),
+                failed=span.status.description,
+                about=dict(span.attributes or {}),
+            )
         return SpanExportResult.SUCCESS
 
 
-def _tell(span: ReadableSpan) -> None:
-    tell(
-        events.SPAN_ENDED,
-        span=span.name,
-        trace=f"{span.context.trace_id:032x}",
-        id=f"{span.context.span_id:016x}",
-        parent=None if span.parent is None else f"{span.parent.span_id:016x}",
-        ms=round(((span.end_time or 0) - (span.start_time or 0)) / 1_000_000, 1),
-        links=len(span.links),
-        failed=span.status.description,
-        about=dict(span.attributes or {}),
-    )
-
-
 def printing() -> OtelTelemetry:
-    """Return telemetry whose spans are printed; metrics go nowhere."""
+    """Build telemetry that logs its spans and drops its metrics."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(LineExporter()))
     return OtelTelemetry(traces=provider)

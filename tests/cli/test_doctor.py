@@ -87,7 +87,7 @@ def test_a_connection_string_that_is_none_is_one_line(sluice, stack_settings, na
     """The setting is named, its value is not: half a connection string may hold the whole key."""
     done = sluice("doctor", settings={**stack_settings, name: "canary"})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"{name} is no connection string" in done.stderr
+    assert f"{name} is not a connection string" in done.stderr
     assert "canary" not in done.stderr
 
 

@@ -170,7 +170,7 @@ def test_off_loads_no_library():
         "except TelemetryMissingError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("SLUICE_TELEMETRY is otel, and opentelemetry is not installed")
+    assert done.stdout.startswith("SLUICE_TELEMETRY is otel, but opentelemetry is not installed")
 
 
 def test_printed_spans_are_lines_of_the_log(caplog):
