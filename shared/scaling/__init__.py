@@ -1,6 +1,6 @@
 """Pre-warming: instances that are ready before a gate opens.
 
-Reading order: `instances` (how many of which function, and their price), `resource_manager` (look, send, look again).
+Reading order: `instances` (how many per function, and their price), `resource_manager` (read, send, read again).
 """
 
 from shared.scaling.instances import HeldVolume, InstancePlan, InstanceRequest, chunk_seconds, plan

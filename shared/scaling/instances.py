@@ -1,4 +1,7 @@
-"""How many instances a gate's held work needs from its first second on, function by function, and what they cost; pure."""
+"""The plan of instances for a gate's held work: how many each function needs from the first second, and their price.
+
+It makes no request.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,36 +13,36 @@ from typing import Final
 from shared.ledger import FINISHED, Job
 from shared.usage import Functions
 
-#: Azure takes no lower maximum, and no higher one.
+#: Azure's bounds for the maximum number of instances.
 LEAST_MAXIMUM, MOST_MAXIMUM = 40, 1000
-#: Results that one instance settles in a second: it works strictly in batches, one after the other.
+#: Results that one instance settles per second: it settles batches one after the other.
 RESULTS_A_SECOND: Final = 200
-#: Of a chunk whose like was never seen.
+#: Assumed seconds of a chunk, while no job has run.
 CHUNK_SECONDS: Final = 1.0
-#: What else runs beside those below, and must fit under the maximum: tick, park_dead, HTTP.
+#: Instances of the functions outside the plan, which must fit under the maximum too: tick, park_dead, HTTP.
 OTHERS: Final = 3
 MONTH: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldVolume:
-    """What waits behind a gate."""
+    """The work that waits behind a gate."""
 
     jobs: int
     chunks: int
-    #: Held messages that are no job of the ledger: their owners know what follows from them.
+    #: Held messages without a job in the ledger. Only their owners know the work that follows.
     others: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRequest:
-    """What the operator wants, and what the installation is like."""
+    """The operator's request, and the properties of the installation."""
 
-    #: Time from the opening to the last chunk.
+    #: The time from the opening to the last chunk.
     within: timedelta
-    #: Time before the opening at which the instances are to be there.
+    #: The instances must be ready this long before the opening.
     lead: timedelta
-    #: Seconds that a whole instance is busy with one chunk.
+    #: Seconds that one chunk occupies a whole instance.
     chunk_seconds: float = CHUNK_SECONDS
     work_queues: int = 1
     is_push: bool = False
@@ -48,25 +51,26 @@ class InstanceRequest:
 
 @dataclass(frozen=True, slots=True)
 class InstancePlan:
-    """Instances that are always ready, by function; the most over all functions; and the price."""
+    """The always-ready instances by function, the maximum over all functions, and the price."""
 
     always_ready: Mapping[str, int]
     maximum: int
     memory_mb: int
-    #: What they cost while they wait for the opening and work, and if nobody takes them back for a month.
+    #: The price while they wait for the opening and work.
     window: Decimal
+    #: The price if the operator leaves them for a month.
     month: Decimal
-    #: The time in which the work can be done with so many; longer than what was wanted where the maximum binds.
+    #: The time that these instances need for the work. It exceeds the requested time if the maximum binds.
     finishes_in: timedelta
 
     @property
     def instances(self) -> int:
-        """All that are always ready."""
+        """The number of all always-ready instances."""
         return sum(self.always_ready.values())
 
 
 def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> InstancePlan:
-    """Return what the held work needs; nothing held needs nothing."""
+    """Plan the instances for the held work. The plan is empty without held work."""
     if not held.jobs:
         return InstancePlan({}, LEAST_MAXIMUM, wanted.memory_mb, Decimal(), Decimal(), timedelta())
     seconds, work = wanted.within.total_seconds(), held.chunks * wanted.chunk_seconds
@@ -80,16 +84,14 @@ def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> Instan
         "settle_results": settlers,
     }
     finishes_in = timedelta(seconds=work / workers)
-    busy, waiting = (
-        sum(ready.values()) * wanted.memory_mb / Decimal(1024),
-        wanted.lead + max(wanted.within, finishes_in),
-    )
+    gigabytes = sum(ready.values()) * wanted.memory_mb / Decimal(1024)
+    window = wanted.lead + max(wanted.within, finishes_in)
     return InstancePlan(
         ready,
         max(LEAST_MAXIMUM, sum(ready.values()) + OTHERS),
         wanted.memory_mb,
-        _price(busy, waiting, prices) + _running(work, wanted, prices),
-        _price(busy, MONTH, prices),
+        _price_ready(gigabytes, window, prices) + _price_running(work, wanted, prices),
+        _price_ready(gigabytes, MONTH, prices),
         finishes_in,
     )
 
@@ -97,21 +99,21 @@ def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> Instan
 def _workers(workers: int, wanted: InstanceRequest) -> dict[str, int]:
     if wanted.is_push:
         return {"drain_work": workers}
-    # Chunks are spread over the queues evenly, and each queue's function has instances of its own.
+    # Chunks are spread evenly over the queues, and each queue's function has its own instances.
     each = math.ceil(workers / wanted.work_queues)
     return {"process_chunk" if not n else f"process_chunk_{n:02}": each for n in range(wanted.work_queues)}
 
 
-def _price(gigabytes: Decimal, time: timedelta, prices: Functions) -> Decimal:
+def _price_ready(gigabytes: Decimal, time: timedelta, prices: Functions) -> Decimal:
     return gigabytes * Decimal(time.total_seconds()) * prices.ready_gb_second
 
 
-def _running(seconds: float, wanted: InstanceRequest, prices: Functions) -> Decimal:
+def _price_running(seconds: float, wanted: InstanceRequest, prices: Functions) -> Decimal:
     return Decimal(seconds) * wanted.memory_mb / 1024 * prices.ready_running_gb_second
 
 
 def chunk_seconds(jobs: Sequence[Job]) -> float:
-    """Return what a chunk of these jobs took at most: their chunks one at a time, though several share an instance."""
+    """Return an upper bound for the instance time of a chunk of these jobs: several may share an instance."""
     ended = [job for job in jobs if job.state in FINISHED and job.done]
     done, milliseconds = sum(job.done for job in ended), sum(job.milliseconds for job in ended)
     return milliseconds / done / 1000 if done and milliseconds else CHUNK_SECONDS

@@ -1,8 +1,10 @@
-"""A plan in the words of those who can carry it out: the Azure CLI, Bicep, and the body for Resource Manager; pure.
+"""Carries out a plan of instances: as commands of the Azure CLI, as Bicep, or through Azure Resource Manager.
 
-Carries out a plan: look first, send what differs, look again. Whoever asked sees the difference before it is sent.
+By Resource Manager, it acts as the operator:
 
-Reads and changes one app through Azure Resource Manager, as the operator; two requests, and one to look again.
+1. Read the app, and show the operator the differences.
+2. Send the change.
+3. Read the app again, because Azure may accept a change and carry it out later.
 """
 
 from collections.abc import Mapping
@@ -20,10 +22,15 @@ from shared.closing import Closing
 from shared.errors import ScalingRefusedError
 from shared.scaling.instances import InstancePlan
 
+PUBLIC: Final = "https://management.azure.com"
+API_VERSION: Final = "2024-11-01"
+#: The answers to a change: done, or accepted and done soon.
+_ACCEPTED: Final = frozenset({200, 202})
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where the app is."""
+    """The place of an app in Azure."""
 
     subscription: str
     group: str
@@ -31,25 +38,25 @@ class Site:
 
     @classmethod
     def parse(cls, path: str) -> "Site":
-        """Return the site of a path that `path` made."""
+        """Read the form of `path`."""
         parts = path.split("/")
         return cls(parts[2], parts[4], parts[8])
 
     @property
     def path(self) -> str:
-        """Its path under Resource Manager."""
+        """The path of the app under Resource Manager."""
         return (
             f"/subscriptions/{self.subscription}/resourceGroups/{self.group}/providers/Microsoft.Web/sites/{self.name}"
         )
 
 
 def setting(function: str) -> str:
-    """Return what a function without an HTTP trigger is called among the groups that scale by themselves."""
+    """Name the scale group of a function. Each function without an HTTP trigger is a group of its own."""
     return f"function:{function}"
 
 
 def az_commands(plan: InstancePlan, group: str, name: str) -> list[str]:
-    """Return the commands that carry out the plan, and the one that takes it back."""
+    """Return the commands that carry out the plan, and last the one that reverts it."""
     where = f"--resource-group {group} --name {name}"
     counts = " ".join(f"{setting(function)}={count}" for function, count in plan.always_ready.items())
     names = " ".join(map(setting, plan.always_ready))
@@ -63,9 +70,9 @@ def az_commands(plan: InstancePlan, group: str, name: str) -> list[str]:
 
 
 def bicep_parameters(plan: InstancePlan) -> str:
-    """Return the parameters of infra/main.bicep, as a .bicepparam file has them."""
-    rest = {function: count for function, count in plan.always_ready.items() if function != "release_gate"}
-    counts = "".join(f"  {function}: {count}\n" for function, count in rest.items())
+    """Return the parameters of infra/main.bicep in the form of a .bicepparam file."""
+    others = {function: count for function, count in plan.always_ready.items() if function != "release_gate"}
+    counts = "".join(f"  {function}: {count}\n" for function, count in others.items())
     return (
         f"param maximumInstanceCount = {plan.maximum}\n"
         f"param releaseGateAlwaysReady = {plan.always_ready.get('release_gate', 0)}\n"
@@ -74,9 +81,9 @@ def bicep_parameters(plan: InstancePlan) -> str:
 
 
 def make_site_body(site: Mapping[str, Any], plan: InstancePlan) -> dict[str, Any]:
-    """Return the body that changes a site, as it was read, to the plan; everything that a plan knows nothing of stays.
+    """Build the body that changes a site to the plan. All settings outside the plan stay as they were read.
 
-    The whole configuration goes back, so that nothing depends on how deep the service merges.
+    The body has the whole configuration, so that the result does not depend on how deep the service merges.
     """
     configuration = site["properties"]["functionAppConfig"]
     scale = configuration.get("scaleAndConcurrency") or {}
@@ -84,16 +91,16 @@ def make_site_body(site: Mapping[str, Any], plan: InstancePlan) -> dict[str, Any
     kept = [one for one in scale.get("alwaysReady") or [] if one["name"] not in planned]
     ready = [*kept, *({"name": name, "instanceCount": count} for name, count in planned.items())]
     others = sum(one["instanceCount"] for one in kept)
-    # Never lower than it was: who set a higher one had a reason that a plan does not see.
+    # Never lower than before: a higher maximum was set for a reason that the plan does not know.
     maximum = max(plan.maximum + others, scale.get("maximumInstanceCount") or 0)
     changed = {**scale, "alwaysReady": ready, "maximumInstanceCount": maximum}
     return {"properties": {"functionAppConfig": {**configuration, "scaleAndConcurrency": changed}}}
 
 
 def differences(site: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
-    """Return what a body changes, a line each."""
+    """Return the changes that a body makes, one line each."""
     before, after = (
-        _flat(one["properties"]["functionAppConfig"].get("scaleAndConcurrency") or {}) for one in (site, body)
+        _flatten(one["properties"]["functionAppConfig"].get("scaleAndConcurrency") or {}) for one in (site, body)
     )
     return [
         f"{name}: {before.get(name, 'not set')} -> {after[name]}"
@@ -102,32 +109,31 @@ def differences(site: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _flat(scale: Mapping[str, Any]) -> dict[str, int]:
+def _flatten(scale: Mapping[str, Any]) -> dict[str, int]:
     ready = {f"alwaysReady {one['name']}": one["instanceCount"] for one in scale.get("alwaysReady") or []}
-    known = {"maximumInstanceCount": scale["maximumInstanceCount"]} if scale.get("maximumInstanceCount") else {}
-    return {**ready, **known}
+    maximum = {"maximumInstanceCount": scale["maximumInstanceCount"]} if scale.get("maximumInstanceCount") else {}
+    return {**ready, **maximum}
 
 
 @dataclass(frozen=True, slots=True)
 class SiteChange:
-    """What would be sent, and what it changes."""
+    """A prepared change of an app: the body to send, and the differences that it makes."""
 
     site: Site
     body: Mapping[str, Any]
     differences: list[str]
 
 
-PUBLIC: Final = "https://management.azure.com"
-
-
 class ResourceManager(Closing):
-    """Azure Resource Manager, or one of another cloud; over plain HTTP only on this machine, for tests."""
+    """Azure Resource Manager of the public or another cloud. It allows plain HTTP only on this machine, for tests."""
 
     def __init__(self, credential: TokenCredential, endpoint: str = PUBLIC) -> None:
         address = urlsplit(endpoint)
         is_local = address.hostname in {"127.0.0.1", "localhost"}
         if address.scheme != "https" and not is_local:
-            raise ScalingRefusedError(f"{endpoint} is not asked: the operator's token goes over https only")
+            raise ScalingRefusedError(
+                f"could not use {endpoint}: the operator's token goes over https only; use an https:// address"
+            )
         self._options = {"enforce_https": False} if address.scheme == "http" else {}
         self._client: PipelineClient[HttpRequest, HttpResponse] = PipelineClient(
             base_url=endpoint,
@@ -139,20 +145,20 @@ class ResourceManager(Closing):
         )
 
     def read(self, site: Site) -> dict[str, Any]:
-        """Return the app as it is; raises ScalingRefusedError when it is none that can be scaled like this."""
-        found: dict[str, Any] = self._ask("GET", site, None)
-        if not (found.get("properties") or {}).get("functionAppConfig"):
+        """Read the app, or raise ScalingRefusedError if its plan cannot be scaled this way."""
+        app: dict[str, Any] = self._request("GET", site, None)
+        if not (app.get("properties") or {}).get("functionAppConfig"):
             raise ScalingRefusedError(
                 f"app {site.name!r} in group {site.group!r} has no functionAppConfig, so it is not on the Flex "
-                "Consumption plan: always-ready instances of a function are for that plan alone"
+                "Consumption plan: only that plan has always-ready instances per function"
             )
-        return found
+        return app
 
     def change(self, site: Site, body: Mapping[str, Any]) -> None:
-        """Send a change; whether it has been carried out, only reading again tells."""
-        self._ask("PATCH", site, body)
+        """Send a change. Only reading the app again shows whether it was carried out."""
+        self._request("PATCH", site, body)
 
-    def _ask(self, method: str, site: Site, body: Mapping[str, Any] | None) -> Any:
+    def _request(self, method: str, site: Site, body: Mapping[str, Any] | None) -> Any:
         address = f"{site.path}?api-version={API_VERSION}"
         request = HttpRequest(method, self._client.format_url(address), json=body)
         try:
@@ -162,7 +168,7 @@ class ResourceManager(Closing):
                 f"Resource Manager did not answer {method} of app {site.name!r} ({type(error).__name__}): log in with "
                 "`az login`, then try again"
             ) from error
-        if reply.status_code not in _TAKEN:
+        if reply.status_code not in _ACCEPTED:
             raise ScalingRefusedError(
                 f"Resource Manager answered {method} of app {site.name!r} in group {site.group!r} with "
                 f"{reply.status_code}: {_reason(reply)}; check the names, and whether you may change the app"
@@ -175,21 +181,16 @@ class ResourceManager(Closing):
 
 
 def prepare(manager: ResourceManager, site: Site, plan: InstancePlan) -> SiteChange:
-    """Return what the plan changes on the app as it is now; nothing is sent."""
+    """Read the app, and prepare the change to the plan without sending it."""
     before = manager.read(site)
     body = make_site_body(before, plan)
     return SiteChange(site, body, differences(before, body))
 
 
 def send(manager: ResourceManager, change: SiteChange) -> list[str]:
-    """Send the change, and return what of it is not carried out yet; sending it again is harmless."""
+    """Send the change, and return the differences that are not carried out yet. Sending it again is harmless."""
     manager.change(change.site, change.body)
     return differences(manager.read(change.site), change.body)
-
-
-API_VERSION: Final = "2024-11-01"
-#: What a change is answered with: done, or accepted and done soon.
-_TAKEN: Final = frozenset({200, 202})
 
 
 def _reason(reply: HttpResponse) -> str:

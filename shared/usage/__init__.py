@@ -1,4 +1,4 @@
-"""The cost of a job: every billable request, counted where it is sent, by cause.
+"""The cost of requests: of a job, of an idle day, of a month to come, and of today against its budget.
 
 Reading order: `prices`, `bill`, `job_bill` (one job), `month` (an idle day, a month to come), `budget`, `diary`.
 """

@@ -1,4 +1,4 @@
-"""The price of what was counted: requests by what they are billed as and why they were made, and the sum."""
+"""The bill of counted requests: a line per billing meter and cause, and the sum."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class BillLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What usage costs."""
+    """The cost of requests, line by line."""
 
     lines: tuple[BillLine, ...]
-    #: Requests of which it is not known what they are billed as: they are in no amount.
+    #: Requests without a known price, which no amount includes.
     unpriced: int = 0
 
     @property
@@ -32,28 +32,28 @@ class Bill:
 
     @property
     def requests(self) -> int:
-        """Every request, priced or not."""
+        """The number of all requests, priced or not."""
         return sum(line.number for line in self.lines) + self.unpriced
 
 
 def useful(**requests: int) -> RequestCounts:
-    """Return usage by what it is billed as, for arithmetic: `useful(queue=3, blob_write=1)`."""
+    """Build counts by billing meter, for calculations: `useful(queue=3, blob_write=1)`."""
     return {Charge(name.replace("_", "-"), Cause.USEFUL.value): number for name, number in requests.items()}
 
 
 def add(*usages: RequestCounts) -> RequestCounts:
-    """Return the sum of usages."""
-    found: Counter[Charge] = Counter()
+    """Add up counts of requests."""
+    total: Counter[Charge] = Counter()
     for usage in usages:
-        found.update(usage)
-    return found
+        total.update(usage)
+    return total
 
 
 def price(usage: RequestCounts, prices: Prices) -> Bill:
-    """Return the bill. Bus operations have the price of those that no fixed charge includes: the next one would."""
+    """Price the counts. Each bus operation costs as much as the first one beyond the fixed charge."""
     lines, unpriced = [], 0
     for charge, number in sorted(usage.items()):
-        each = prices.bus.marginal() / MILLION if charge.meter == BUS else _each(charge.meter, prices)
+        each = prices.bus.marginal() / MILLION if charge.meter == BUS else _price_of_one(charge.meter, prices)
         if each is None:
             unpriced += number
         else:
@@ -61,6 +61,6 @@ def price(usage: RequestCounts, prices: Prices) -> Bill:
     return Bill(tuple(lines), unpriced)
 
 
-def _each(meter: str, prices: Prices) -> Decimal | None:
-    found = prices.requests.get(meter)
-    return None if found is None else found / STORAGE_UNIT
+def _price_of_one(meter: str, prices: Prices) -> Decimal | None:
+    unit_price = prices.requests.get(meter)
+    return None if unit_price is None else unit_price / STORAGE_UNIT

@@ -1,6 +1,6 @@
-"""What today has cost so far, as all processes noted it, and what the budget of the day allows from here.
+"""The number of tasks that the day's budget still allows: one term of the decision on concurrency.
 
-How many tasks a budget for the day allows: one term of the decision on concurrency; pure.
+It compares the budget with the cost of today's requests so far, as the diaries of all processes have it.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ from shared.azure import CountedRequest, usage_of_counts
 from shared.usage.bill import price
 from shared.usage.prices import Prices
 
-#: What is left may not be gone sooner than this: a burst may spend, but the last of it is stretched.
+#: The rest of the budget must last at least this long: a burst may spend, but the last of it is stretched.
 STRETCH: Final = timedelta(minutes=15)
-#: A budget slows, it never stops: work that stands still costs more than the requests that it is made of.
+#: A budget slows work but never stops it, because stalled work costs more than its requests.
 LEAST_TASKS: Final = 1
 
 
 def budget_term(budget: Decimal | None, spent: Decimal, task_second: Decimal | None) -> int | None:
-    """Return the tasks over the fleet that the budget of the day allows, None where it has nothing to say.
+    """Return the tasks over the fleet that the day's budget allows, or None if it sets no bound.
 
-    `spent` is what today's requests cost so far, `task_second` what one task spends in a second, None while unknown.
+    `spent` is the cost of today's requests so far. `task_second` is the cost of one task per second, None while unknown.
     """
     if budget is None:
         return None
@@ -36,7 +36,7 @@ def budget_term(budget: Decimal | None, spent: Decimal, task_second: Decimal | N
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a day had cost at a moment."""
+    """The cost of a day until a moment."""
 
     at: datetime
     amount: Decimal
@@ -44,7 +44,7 @@ class Spent:
 
 @dataclass(slots=True, kw_only=True)
 class DayBudget:
-    """The budget's term of each decision; asks once for each, and never where there is no budget."""
+    """The budget's term of each decision. Each takes one read of the diaries, or none without a budget."""
 
     budget: Decimal | None
     prices: Prices
@@ -52,17 +52,17 @@ class DayBudget:
     _before: Spent | None = field(default=None, init=False)
 
     def __call__(self, now: datetime, tasks: int) -> int | None:
-        """Return the tasks that the budget allows; `tasks` ran until now, as far as is known."""
+        """Return the tasks that the budget allows. `tasks` is the number that ran until now, as far as known."""
         if self.budget is None:
             return None
         amount = price(usage_of_counts(self.noted_on(now.date())), self.prices).total
-        task_second = _of_a_task(self._before, Spent(now, amount), tasks)
+        task_second = _cost_of_task_second(self._before, Spent(now, amount), tasks)
         self._before = Spent(now, amount)
         return budget_term(self.budget, amount, task_second)
 
 
-def _of_a_task(before: Spent | None, after: Spent, tasks: int) -> Decimal | None:
-    """Return what one task spent in a second between two looks of the same day; None where it cannot be told."""
+def _cost_of_task_second(before: Spent | None, after: Spent, tasks: int) -> Decimal | None:
+    """Derive the cost of one task per second from two readings of the same day, or None if they do not show it."""
     if before is None or before.at.date() != after.at.date() or after.at <= before.at or tasks <= 0:
         return None
     seconds = Decimal((after.at - before.at).total_seconds())

@@ -1,9 +1,8 @@
-"""Notes what a process has requested, one row a day and process, so that the whole installation's count is one query.
+"""The diary of a process: its counted requests, stored as one row per day and process.
 
-A row is this process's own and holds the sum of the day, so writing it again changes nothing. A process that ends
-loses what it has not noted: a few hundred requests at the most.
-
-Keeps a process's diary from a thread of its own, so that no stage has to think of it.
+So one query returns the count of the whole installation. A row belongs to one process and holds the sum of the day, so
+writing it again changes nothing. A process that ends loses the requests since its last note: a few hundred at most. A
+background thread writes the notes, so that no stage needs to.
 """
 
 import json
@@ -20,15 +19,19 @@ from shared.clock import Clock
 from shared.errors import SluiceError
 from shared.telemetry import describe_error, events, tell
 
-#: A note is due when so many requests are not noted, but not more often than this ...
+#: A note is due after this many new requests, but not sooner than this time after the last note ...
 MOST_UNNOTED: Final = 500
 NOT_SOONER_THAN: Final = timedelta(minutes=1)
-#: ... or when there is anything to note at all, after so long.
+#: ... or after this time, if there is anything to note.
 AT_LEAST_EVERY: Final = timedelta(hours=6)
+#: Seconds between two checks of the count. A check makes no request.
+LOOK_EVERY: Final = 5.0
+#: Seconds after a note that failed: each attempt is a request too.
+AFTER_FAILURE: Final = 300.0
 
 
 class Diary:
-    """The notes of one process; safe to read by anybody, written by this process alone."""
+    """The notes of one process. Only this process writes its row, and every process may read it."""
 
     def __init__(self, table: TableClient, tally: RequestTally, clock: Clock, process: str | None = None) -> None:
         self._table, self._tally, self._clock = table, tally, clock
@@ -37,17 +40,17 @@ class Diary:
         self._day, self._of_day = self._noted_at.date(), Counter[CountedRequest]()
 
     def note_if_due(self) -> bool:
-        """Note when there is enough to note; one request then, none otherwise."""
+        """Write a note if enough requests are new. A note is one request."""
         waited = self._clock.now() - self._noted_at
         unnoted = self._tally.total() - self._noted.total()
-        # The last note is a request too, and no reason for another one.
+        # The last note is a request too, but must not cause another one.
         is_due = (unnoted > 1 and waited >= AT_LEAST_EVERY) or (unnoted >= MOST_UNNOTED and waited >= NOT_SOONER_THAN)
         if is_due:
             self.note()
         return is_due
 
     def note(self) -> None:
-        """Write the day's row; raises StorageUnavailableError, and the next note has it all."""
+        """Write the day's row. After a StorageUnavailableError, the next note includes everything."""
         now, counts = self._clock.now(), self._tally.counts()
         before = self._of_day if now.date() == self._day else Counter[CountedRequest]()
         of_day = before + (counts - self._noted)
@@ -58,29 +61,23 @@ class Diary:
             "requests": of_day.total(),
             "counts": json.dumps([[*kind, cause.value, number] for (kind, cause), number in of_day.items()]),
         }
-        with expecting_an_answer("note what was requested"):
+        with expecting_an_answer(f"note the request counts of process {self._process!r}"):
             self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
         self._noted, self._noted_at, self._day, self._of_day = counts, now, now.date(), of_day
 
 
 def read_day(table: TableClient, day: date) -> Counter[CountedRequest]:
-    """Return what all processes have noted for a day; one request for each thousand processes."""
-    found: Counter[CountedRequest] = Counter()
-    with expecting_an_answer(f"read what was requested on {day}"):
+    """Add up the notes of all processes for a day. It takes one request per thousand processes."""
+    total: Counter[CountedRequest] = Counter()
+    with expecting_an_answer(f"read the request counts of {day}"):
         for row in table.query_entities("PartitionKey eq @day", parameters={"day": day.isoformat()}):
             for *kind, cause, number in json.loads(row["counts"]):
-                found[CountedRequest(RequestKind(*kind), Cause(cause))] += number
-    return found
-
-
-#: Seconds between two looks at the count, which cost nothing.
-LOOK_EVERY: Final = 5.0
-#: Seconds after a note that was refused: each attempt is a request too.
-AFTER_FAILURE: Final = 300.0
+                total[CountedRequest(RequestKind(*kind), Cause(cause))] += number
+    return total
 
 
 def keep(diary: Diary, stop: threading.Event | None = None) -> threading.Thread:
-    """Start noting in the background, until `stop` is set or the process ends."""
+    """Start a background thread that writes the notes, until `stop` is set or the process ends."""
     stop = stop or threading.Event()
     thread = threading.Thread(target=_keep, args=(diary, stop), name="usage-diary", daemon=True)
     thread.start()
@@ -94,6 +91,6 @@ def _keep(diary: Diary, stop: threading.Event) -> None:
         try:
             diary.note_if_due()
         except SluiceError as error:
-            # Nothing is lost: the next note has it all.
+            # Nothing is lost: the next note includes everything.
             pause = AFTER_FAILURE
             tell(events.USAGE_UNNOTED, error=describe_error(error))

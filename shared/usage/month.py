@@ -1,6 +1,7 @@
-"""Who asks for what on a day without work: the app, the host that runs it, and the platform around both; pure.
+"""The requests of a day without work, and the forecast of a month.
 
-What a month will cost: the work of the last days or of a trace as if it went on, idleness, and fixed charges; pure.
+On an idle day, the app, its host and the platform around both make requests. A month costs the work of the last days or
+of a trace, extrapolated, plus the idle days and the fixed charges. Nothing here makes a request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,23 +19,23 @@ from shared.usage.job_bill import count_requests, take_counts
 from shared.usage.prices import Prices
 
 DAY: Final = 86_400
-#: The tick's two questions: which gates hold something, what is due.
+#: The tick's two queries: gates that hold work, and due pointers.
 REQUESTS_OF_A_TICK: Final = 2
-#: The daily look for rooms: containers that are gone, queues that nobody reads.
+#: The daily check of rooms: containers that are gone, queues that no trigger reads.
 OF_ROOMS: Final = useful(queue=1, blob_list=1)
-#: Minutes between two looks at a poison queue.
+#: Minutes between two reads of a poison queue.
 POISON_MINUTES: Final = 15
-#: Intervals of the host, in seconds: the lease of the instance that leads and of the one that has the timer.
+#: The host's intervals in seconds, for the lease of the leading instance and that of the instance with the timer.
 PRIMARY_RENEWAL, PRIMARY_RETRY = 12, 5
 TIMER_RENEWAL, TIMER_RETRY = 30, 60
-#: How long a receive on the bus waits for a message.
+#: Seconds that a receive on the bus waits for a message.
 BUS_WAIT: Final = 60
-#: Bus entities that a trigger listens on: `results`, its dead letters, `signals/release`; by push `signals/work` too.
+#: Bus entities with a trigger: `results`, its dead letters, `signals/release`. In push mode, `signals/work` too.
 BUS_LISTENERS: Final = 3
 
 
 class Who(StrEnum):
-    """Who asks."""
+    """The origin of a request."""
 
     APP = "the app"
     HOST = "the host"
@@ -43,40 +44,40 @@ class Who(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What decides how much is asked in idleness."""
+    """The properties of an installation that decide its requests on an idle day."""
 
     is_push: bool = False
     work_queues: int = 1
-    #: Beside the common one.
+    #: Rooms beside the common one.
     rooms: int = 0
-    #: Instances that are always there; without any, nobody polls and each tick starts one.
+    #: Always-ready instances. Without any, no instance polls, and each tick starts one.
     instances: int = 1
     instance_gb: int = 2
     tick_seconds: int = 60
     #: host.json, extensions.queues.maxPollingInterval.
     polling_seconds: int = 60
-    #: How often the scale controller looks at each queue: nobody says, so this is an assumption.
+    #: Seconds between two reads of a queue by the scale controller. An assumption, because Azure does not document it.
     scaler_seconds: int = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """One requester and what it asks for on a day."""
+    """Requests of one origin and purpose on a day."""
 
     who: Who
     what: str
     usage: RequestCounts
-    #: False for what no measurement of ours can see.
+    #: False if none of our measurements can see these requests.
     is_proven: bool = True
 
     @property
     def a_day(self) -> int:
-        """How many requests that are."""
+        """The number of requests per day."""
         return sum(self.usage.values())
 
 
 def idle_day(installation: Installation) -> list[Asker]:
-    """Return everybody who asks for something on a day without work."""
+    """List the requests of a day without work, by origin and purpose."""
     return [*_app(installation), *_host(installation), *_platform(installation)]
 
 
@@ -86,14 +87,18 @@ def _app(one: Installation) -> list[Asker]:
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
-        Asker(Who.APP, "tick: payloads that nobody named, once a day", _of_a_sweep(one.rooms)),
+        Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: rooms without a container, queues without a room, once a day", OF_ROOMS),
-        Asker(Who.APP, "its own count, noted", useful(table=(REQUESTS_OF_A_TICK * ticks + looks) // MOST_UNNOTED)),
+        Asker(
+            Who.APP,
+            "notes of its own request counts",
+            useful(table=(REQUESTS_OF_A_TICK * ticks + looks) // MOST_UNNOTED),
+        ),
     ]
 
 
-def _of_a_sweep(rooms: int) -> RequestCounts:
-    """With nothing old in any container: its pointer twice, each queue's oldest submission, a page of each container."""
+def _payload_sweep(rooms: int) -> RequestCounts:
+    """Count a sweep that finds no old payload: its pointer twice, a peek per queue, a page per container."""
     return useful(table=2, queue=1 + rooms, blob_list=2 + rooms)
 
 
@@ -128,26 +133,26 @@ def _platform(one: Installation) -> list[Asker]:
 
 
 MONTH: Final = timedelta(days=30)
-#: Less than this is too little to tell a month from.
+#: A shorter time counts as this, because it predicts a month too badly.
 LEAST: Final = timedelta(days=1)
-#: Of one chunk of the usual size, what its stages request: put on a queue with its bytes, its result written and read.
+#: The requests of one chunk of the usual size: put on a queue with its bytes, its result written and read.
 OF_A_CHUNK: Final = useful(queue=1, blob_read=1, blob_write=1)
-#: Rows of the ledger: so many chunks share one request.
+#: The number of chunks whose rows in the ledger share one request.
 CHUNKS_A_TABLE_REQUEST: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class WorkVolume:
-    """Work, and the time in which it came."""
+    """An amount of work, and the time in which it arrived."""
 
     usage: RequestCounts
     chunks: int
     span: timedelta
-    #: Where it is from, for a person.
+    #: The origin of these figures, as the command shows it.
     source: str
 
     def a_month(self) -> RequestCounts:
-        """Return the usage of thirty such days."""
+        """Extrapolate the requests to thirty days."""
         share = Decimal(MONTH / max(self.span, LEAST))
         return {charge: int(number * share) for charge, number in self.usage.items()}
 
@@ -170,12 +175,12 @@ class Month:
     demand: WorkVolume
 
     def total(self, *, with_assumed: bool = False) -> Decimal:
-        """Return the sum, of what is known or of everything."""
+        """Add up the known items, with `with_assumed` all of them."""
         return sum((item.amount for item in self.items if item.is_proven or with_assumed), Decimal())
 
 
 def demand_of_jobs(jobs: Sequence[Job], now: datetime) -> WorkVolume:
-    """Return the demand of jobs that were accepted lately."""
+    """Measure the demand by the jobs that were accepted lately."""
     chunks = sum(job.done + job.parked_chunks for job in jobs)
     usage = add(*map(count_requests, jobs), *(take_counts(job.done + job.parked_chunks) for job in jobs))
     since = min((job.accepted_at for job in jobs), default=now)
@@ -183,19 +188,19 @@ def demand_of_jobs(jobs: Sequence[Job], now: datetime) -> WorkVolume:
 
 
 def demand_of_arrivals(arrivals: Iterable[tuple[datetime, float, int]], source: str) -> WorkVolume:
-    """Return the demand of a trace: when, for how many seconds, how many chunks came."""
-    found = list(arrivals)
-    chunks = sum(arrived for _, _, arrived in found)
-    times = [at for at, _, _ in found]
-    ends = [at + timedelta(seconds=seconds) for at, seconds, _ in found]
-    span = max(ends) - min(times) if found else timedelta()
+    """Measure the demand by a trace: the start of each interval, its seconds, and the chunks that arrived in it."""
+    intervals = list(arrivals)
+    chunks = sum(arrived for _, _, arrived in intervals)
+    starts = [at for at, _, _ in intervals]
+    ends = [at + timedelta(seconds=seconds) for at, seconds, _ in intervals]
+    span = max(ends) - min(starts) if intervals else timedelta()
     own = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}
     usage = add(own, useful(table=-(-chunks // CHUNKS_A_TABLE_REQUEST)), take_counts(chunks))
     return WorkVolume(usage, chunks, span, source)
 
 
 def forecast_month(demand: WorkVolume, installation: Installation, prices: Prices) -> Month:
-    """Return what thirty days cost when the demand goes on."""
+    """Forecast the cost of thirty days with this demand."""
     work = demand.a_month()
     askers = idle_day(installation)
     operations = _bus(work)

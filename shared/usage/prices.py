@@ -1,4 +1,4 @@
-"""What requests cost: a dated table that is data, so that anybody can put their own in its place."""
+"""The prices of requests: a dated table, which a file of your own can replace."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -12,23 +12,23 @@ from shared.errors import PricesError
 
 #: The prices that come with Sluice.
 BUILT_IN: Final = Path(__file__).with_name("prices.json")
-#: Storage is priced by so many requests, the bus and executions by the million.
+#: The units of prices: per 10,000 requests of storage, per million bus operations or executions.
 STORAGE_UNIT, MILLION = 10_000, 1_000_000
 
 
 class BusPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A namespace of the tier Standard: a fixed charge a month, and operations by the million, cheaper the more."""
+    """A namespace of the tier Standard: a fixed charge per month, and tiers of operations, which fall in price."""
 
     month: Decimal
-    #: Up to how many operations of the month, and what a million of them costs.
+    #: The last operation of the month in each tier, and the price per million.
     tiers: list[tuple[int | None, Decimal]]
 
     def price(self, operations: int, before: int = 0) -> Decimal:
-        """Return what operations cost in a month that had so many before them; the fixed charge is not in it."""
+        """Price operations after `before` others of the same month, without the fixed charge."""
         return sum((count * each / MILLION for count, each in self._parts(operations, before)), Decimal())
 
     def marginal(self) -> Decimal:
-        """Return what a million costs once those in the fixed charge are used up."""
+        """Return the price per million after the operations that the fixed charge includes."""
         return next((each for _, each in self.tiers if each), Decimal())
 
     def _parts(self, operations: int, before: int) -> Iterator[tuple[int, Decimal]]:
@@ -41,7 +41,7 @@ class BusPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Functions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Flex Consumption: on demand, and for instances that are always ready."""
+    """Flex Consumption: on demand, and always-ready instances."""
 
     executions: Decimal
     free_executions: int
@@ -52,12 +52,13 @@ class Functions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Logs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Log Analytics, and alert rules that look into it."""
+    """Log Analytics, and alert rules that query it."""
 
-    #: A GB that is taken in, and how many of them a month are free.
+    #: The price per GB of ingested data.
     gb: Decimal
+    #: GB per month without a charge.
     free_gb: int
-    #: A rule a month, by the minutes between two looks.
+    #: The price per rule and month, by the minutes between two queries.
     alert_rule: dict[int, Decimal]
 
 
@@ -68,9 +69,9 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     as_of: date
     currency: str
-    #: How far the figures can be trusted.
+    #: The origin of the figures, or a warning that they are not verified.
     proof: str
-    #: What 10,000 requests of each meter cost.
+    #: The price per 10,000 requests of each meter.
     requests: dict[str, Decimal]
     bus: BusPrices
     functions: Functions
@@ -81,11 +82,11 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(file: Path | None = None) -> Prices:
-    """Return the prices of a file, or those that come with Sluice."""
+    """Load the prices of a file, or those that come with Sluice."""
     path = file or BUILT_IN
     try:
         return msgspec.json.decode(path.read_bytes(), type=Prices)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PricesError(
-            f"the prices in {path} cannot be used: {error}; `sluice cost prices` prints a table that can, to start from"
+            f"the price table {path} is unreadable or invalid: {error}; start from the table of `sluice cost prices`"
         ) from error

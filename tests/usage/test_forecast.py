@@ -103,7 +103,7 @@ def test_a_room_is_one_queue_more_for_everybody_who_asks(rooms, is_push, instanc
     one = idle_day(Installation(rooms=rooms, is_push=is_push, instances=instances))
     none = idle_day(Installation(is_push=is_push, instances=instances))
     more = sum(asker.a_day for asker in one) - sum(asker.a_day for asker in none)
-    noted = max(asker.a_day for asker in one if "noted" in asker.what) - max(
-        asker.a_day for asker in none if "noted" in asker.what
+    noted = max(asker.a_day for asker in one if "notes" in asker.what) - max(
+        asker.a_day for asker in none if "notes" in asker.what
     )
     assert more == rooms * (96 + 2 + instances * 1_440 + 8_640) + noted
