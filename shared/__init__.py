@@ -1,4 +1,4 @@
-"""What the work is: no trigger types, no environment, nothing of `functions`.
+"""The work of Sluice, without trigger types, environment variables or anything from `functions`.
 
 Reading order: `topology` (every entity by name), then the package of the capability at hand.
 """

@@ -1,4 +1,4 @@
-"""Time, handed in: nothing in `shared` asks the operating system for it but this file."""
+"""The clock that is handed to all code. Only this module of `shared` reads the operating system's time."""
 
 import time
 from datetime import UTC, datetime
@@ -16,8 +16,8 @@ class Clock(Protocol):
         """Return seconds since an unknown moment, never fewer than before."""
         ...
 
-    def of_reply(self, told: datetime | None) -> datetime:
-        """Return the time of a reply of storage, whose clock is the same for all instances; None: it says no time."""
+    def of_reply(self, named: datetime | None) -> datetime:
+        """Return the time that a reply of storage named, by its one clock for all instances. None: it named no time."""
         ...
 
 
@@ -32,6 +32,6 @@ class SystemClock:
         """Return seconds since an unknown moment, never fewer than before."""
         return time.monotonic()
 
-    def of_reply(self, told: datetime | None) -> datetime:
-        """Return the time that storage told, or this machine's where it told none."""
-        return told or self.now()
+    def of_reply(self, named: datetime | None) -> datetime:
+        """Return the time that a reply named, or this machine's time if it named none."""
+        return named or self.now()

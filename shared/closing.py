@@ -1,4 +1,4 @@
-"""What everything shares that is closed when done: `with`, and `async with` that does not block the event loop."""
+"""Base classes of objects that are closed when done: by `with`, or by `async with` without blocking the event loop."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End it; safe to call twice."""
+        """Close it. Safe to call twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -26,7 +26,7 @@ class ClosingEitherWay(Closing):
     """Closed at the end of its `with` block or of its `async with` block."""
 
     async def aclose(self) -> None:
-        """End as `close` does, without blocking the event loop."""
+        """Close it without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:

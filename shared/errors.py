@@ -1,69 +1,46 @@
 """Every error that `shared` raises on purpose, in one tree.
 
-SluiceError
-├── StorageUnavailableError       storage did not answer, or answered with something else than yes, no or not there
-├── ContentionError               others changed the same blob first, as often as we were allowed to try
-├── RefusedError                  what was sent cannot be accepted: a named reason, and what to send instead
-├── PayloadTamperedError          a blob whose name is a hash holds other bytes
-├── WorkloadsRefusedError         the setting names a workload that cannot be loaded or used
-├── UnknownWorkloadError          there is no workload of that name in this installation
-├── ResultRefusedError            a result is not what was stored under its name, or does not fit its message
-├── ResultNotSentError            the bus did not take a result
-├── AttemptFailedError            an invocation failed; what the host may log of it
-├── RulesRefusedError             the rules of concurrency make no sense, or somebody else wrote newer ones
-├── TraceRefusedError             a trace of the work queues cannot be read
-├── NoSlotError                   a process had no slot for a message in time; it is delivered again, perhaps elsewhere
-├── ScalingRefusedError           Azure does not let the operator scale the app, or it is none that can be
-├── PricesError                   a table of prices cannot be read, or is none
-├── ParkedError
-│   ├── NotParkedError            nothing is parked under that key
-│   └── ParkedTamperedError       the bytes of something parked are not those that were parked
-├── IdsError
-│   ├── WaitExpiredError          no id within the caller's deadline
-│   ├── GeneratorClosedError      the generator was closed, or belongs to the process this one was forked from
-│   ├── SequenceCorruptError      the blob holds something no generator wrote
-│   ├── SequenceLostError         the blob is gone although it was used
-│   ├── SequenceRestoredError     the blob holds an older or another history than the one that was written
-│   └── SequenceExhaustedError    the numbers of the sequence are used up
-├── LedgerError
-│   ├── JobStateError             a job is not in a state in which this can happen to it
-│   ├── RowTooLargeError          a row of the ledger would be larger than a table takes
-│   ├── LedgerCorruptError        a row of the ledger holds something that Sluice never wrote
-│   ├── SettleIncompleteError     some results of a batch could not be credited now; they are delivered again
-│   ├── FinishRefusedError        the outputs of a job cannot be made, however often it is tried
-│   ├── FencedOffError            a newer revision of the job has begun to write its totals
-│   └── PlanLostError             a job's plan is gone or was changed
-└── GateError
-    ├── NameRefusedError          a gate or a held entry cannot be called so
-    ├── GateCorruptError          the blob holds something that no writer of gates wrote
-    ├── ScheduleRefusedError      an opening cannot be planned for that time
-    ├── HeldConflictError         the same id is held already with something else
-    ├── MessageRefusedError       no storage queue can carry the message
-    ├── DispatchIncompleteError   some held work that may start could not be put on its queue
-    ├── SignalNotSentError        the bus did not take the signal of an opening
-    └── ReleaseExpiredError       the gate was not opened within the caller's deadline
+- SluiceError
+  - StorageUnavailableError, ContentionError
+  - RefusedError, PayloadTamperedError
+  - WorkloadsRefusedError, UnknownWorkloadError
+  - ResultRefusedError, ResultNotSentError
+  - AttemptFailedError
+  - RulesRefusedError, TraceRefusedError, NoSlotError, ScalingRefusedError, PricesError
+  - ParkedError
+    - NotParkedError, ParkedTamperedError
+  - IdsError
+    - WaitExpiredError, GeneratorClosedError
+    - SequenceCorruptError, SequenceLostError, SequenceRestoredError, SequenceExhaustedError
+  - LedgerError
+    - JobStateError, RowTooLargeError, LedgerCorruptError, SettleIncompleteError
+    - FinishRefusedError, FencedOffError, PlanLostError
+  - GateError
+    - NameRefusedError, GateCorruptError, ScheduleRefusedError, HeldConflictError
+    - MessageRefusedError, DispatchIncompleteError, SignalNotSentError, ReleaseExpiredError
+- SettingsError, a ValueError
 """
 
 from typing import ClassVar
 
 
 class SluiceError(Exception):
-    """The root: whatever Sluice raises on purpose can be caught as this."""
+    """The root of the errors that Sluice raises on purpose."""
 
-    #: Whether its words are Sluice's own; False where they may quote what somebody sent, which no log may show.
+    #: Whether its words are Sluice's own. False where they may quote a publisher's data, which no log may show.
     quotes_nobody: ClassVar[bool] = True
 
 
 class StorageUnavailableError(SluiceError):
-    """Raised when storage gave no usable answer; whether a write took effect is not known."""
+    """Storage gave no usable answer: none, or one other than success, refusal or not found. A write may have taken effect."""
 
 
 class ContentionError(SluiceError):
-    """Raised when a conditional write lost to other writers as often as it may be tried."""
+    """A conditional write lost to other writers in all its attempts."""
 
 
 class RefusedError(SluiceError):
-    """Raised when what somebody sent cannot be accepted, however often it is tried."""
+    """A publisher's message cannot be accepted at any attempt. It has a named reason, and says what to send instead."""
 
     quotes_nobody = False
 
@@ -75,160 +52,160 @@ class RefusedError(SluiceError):
 
 
 class PayloadTamperedError(SluiceError):
-    """Raised when a blob whose name is the hash of its content holds something else."""
+    """A blob whose name is the hash of its content holds other bytes."""
 
 
 class IdsError(SluiceError):
-    """The root of what a generator of ids refuses."""
+    """The root of the errors of generators of ids."""
 
 
 class WaitExpiredError(IdsError):
-    """Raised when no id came within the caller's deadline."""
+    """No id came within the caller's deadline."""
 
 
 class GeneratorClosedError(IdsError):
-    """Raised when a generator is used after its close, or in a forked child of its process."""
+    """A generator was used after its close, or in a forked child of its process."""
 
 
 class SequenceCorruptError(IdsError):
-    """Raised when a blob holds something that no generator wrote; no id is given from it."""
+    """The blob of a sequence holds something that no generator wrote. No id is given from it."""
 
 
 class SequenceLostError(IdsError):
-    """Raised when the blob of a used sequence is gone; it is never started anew by itself."""
+    """The blob of a used sequence is gone. The sequence never restarts by itself."""
 
 
 class SequenceRestoredError(IdsError):
-    """Raised when a blob holds an older or another history than the one known to have been written."""
+    """The blob of a sequence holds an older or another history than the one that was written."""
 
 
 class SequenceExhaustedError(IdsError):
-    """Raised when a sequence has no numbers left below its limit."""
+    """A sequence has no numbers left below its limit."""
 
 
 class GateError(SluiceError):
-    """The root of what gates refuse."""
+    """The root of the errors of gates."""
 
 
 class NameRefusedError(GateError):
-    """Raised when a gate or a held entry is called something that it cannot be called."""
+    """The name of a gate or a held entry does not fit its grammar."""
 
 
 class GateCorruptError(GateError):
-    """Raised when a gate's blob holds something that no writer of gates wrote; nothing starts by it."""
+    """A gate's blob holds something that no writer of gates wrote. No work starts by it."""
 
 
 class ScheduleRefusedError(GateError):
-    """Raised when an opening is planned for a time at which it cannot happen."""
+    """An opening was scheduled for a time at which it cannot happen."""
 
 
 class HeldConflictError(GateError):
-    """Raised when an id is held already with another message or destination; neither is lost or replaced."""
+    """An id is held already with another message or destination. Neither is lost or replaced."""
 
 
 class MessageRefusedError(GateError):
-    """Raised when a message is too large for a storage queue or has characters that none can carry."""
+    """A message is too large for a storage queue, or has characters that no storage queue can carry."""
 
 
 class DispatchIncompleteError(GateError):
-    """Raised when held work that may start stayed where it is; the next tick tries again."""
+    """Held work that may start could not be put on its queue. The next tick tries again."""
 
 
 class SignalNotSentError(GateError):
-    """Raised when the bus did not take a signal; whoever waits finds the opening by the next poll."""
+    """The bus refused a signal. Waiting processes find the opening at their next poll."""
 
 
 class ReleaseExpiredError(GateError, TimeoutError):
-    """Raised when a gate was not opened within the caller's deadline, so that nobody starts by mistake."""
+    """A gate was not opened within the caller's deadline. It is an error so that no caller starts by mistake."""
 
 
 class WorkloadsRefusedError(SluiceError):
-    """Raised when a workload cannot be loaded or lacks something; nothing starts with it."""
+    """A setting names a workload that cannot be loaded or lacks something. The app does not start with it."""
 
 
 class UnknownWorkloadError(SluiceError):
-    """Raised when a job asks for a workload that this installation does not have."""
+    """A job names a workload that this installation does not have."""
 
 
 class ResultRefusedError(SluiceError):
-    """Raised when a stored result cannot be read, or a result message is larger than it may be."""
+    """A stored result is unreadable, gone or changed, or a result message is larger than its limit."""
 
     quotes_nobody = False
 
 
 class ResultNotSentError(SluiceError):
-    """Raised when the bus did not take a result; the chunk is delivered again and sends the stored one."""
+    """The bus refused a result. The chunk is redelivered and sends the stored result."""
 
 
 class AttemptFailedError(SluiceError):
-    """Raised in the place of whatever an invocation failed with, in words that a log may show."""
+    """An invocation failed. It replaces the original error, with a message that a log may show."""
 
 
 class RulesRefusedError(SluiceError):
-    """Raised when the rules of concurrency cannot be read or put; those in force stay."""
+    """The rules of concurrency are invalid, or another writer stored newer ones. Those in force stay."""
 
 
 class TraceRefusedError(SluiceError):
-    """Raised when a line of a trace is none."""
+    """A trace of the work queues has an invalid line."""
 
 
 class NoSlotError(SluiceError):
-    """Raised when a process works on as much as it may and a message has waited long enough for its turn."""
+    """A process had no slot or memory for a message in time. It is redelivered, perhaps to another process."""
 
 
 class ScalingRefusedError(SluiceError):
-    """Raised when the app cannot be given instances: it is not there, not on the right plan, or not the operator's."""
+    """Azure refused to scale the app: it does not exist, its plan cannot be scaled so, or the operator lacks the right."""
 
 
 class PricesError(SluiceError):
-    """Raised when a table of prices cannot be used; the message says where to get one that can."""
+    """A price table is unreadable or invalid. The message says where to get a valid one."""
 
 
 class ParkedError(SluiceError):
-    """The root of what the place for failed work refuses."""
+    """The root of the errors of parked entries."""
 
 
 class NotParkedError(ParkedError):
-    """Raised when nothing is parked under a key."""
+    """Nothing is parked under a key, or the entry cannot be put back."""
 
 
 class ParkedTamperedError(ParkedError):
-    """Raised when the bytes of a parked message are missing or are not those that were parked; they are not sent."""
+    """The bytes of a parked message are missing or changed. They are not sent."""
 
 
 class LedgerError(SluiceError):
-    """The root of what the ledger refuses."""
+    """The root of the errors of the ledger."""
 
 
 class JobStateError(LedgerError):
-    """Raised when something is asked of a job that its state does not allow."""
+    """A job's state does not allow the requested change."""
 
 
 class RowTooLargeError(LedgerError):
-    """Raised when a row or a property is larger than Azure Tables takes; Azurite would take it."""
+    """A row or a property is larger than Azure Tables takes. Azurite would take it."""
 
 
 class LedgerCorruptError(LedgerError):
-    """Raised when a row of the ledger holds something that Sluice never wrote; nothing is decided by it."""
+    """A row of the ledger holds something that Sluice never wrote. No decision uses it."""
 
 
 class FinishRefusedError(LedgerError):
-    """Raised when a job's outputs cannot be made from what its workload returns."""
+    """A job's outputs cannot be made from the values of its workload, at any attempt."""
 
     quotes_nobody = False
 
 
 class FencedOffError(LedgerError):
-    """Raised when a newer revision has begun: whatever is still written for this one counts for nobody."""
+    """A newer revision of the job has begun to write its totals. Further writes for this one do not count."""
 
 
 class SettleIncompleteError(LedgerError):
-    """Raised when storage was away for too long while a batch was settled; the batch is delivered again."""
+    """Some results of a batch could not be credited now. The batch is redelivered."""
 
 
 class PlanLostError(LedgerError):
-    """Raised when a job's plan is missing or holds other bytes than its name says; nothing is dispatched by it."""
+    """A job's plan is missing, or holds other bytes than its name says. No chunk is dispatched by it."""
 
 
 class SettingsError(ValueError):
-    """Raised when settings are missing or make no sense; it names all of them at once."""
+    """Settings are missing or invalid. The message names all of them at once."""

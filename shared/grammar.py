@@ -1,12 +1,12 @@
-"""The grammars of names. An accepted name cannot leave its container, however a client normalises paths.
+"""The grammars of names, rooms and exact numbers.
 
-Exact decimals: read from text within bounds, added without ever being rounded.
+An accepted name cannot leave its container, however a client normalises paths.
 
-The one grammar of numbers that are added up, whoever writes them and wherever they stand.
+Amounts and sums are exact decimals of one grammar, in messages, payloads and rows alike. As text: digits, with an
+optional minus before them, and an optional point with digits behind. JSON numbers have the same bounds. They are added
+without rounding.
 
-As text: digits, perhaps a minus before them, perhaps a point and digits behind it. Numbers of JSON have the same bounds.
-
-Rooms: publishers that do not trust each other, each with a queue and a container of its own.
+A room is a publisher that the others do not trust, with a queue and a container of its own.
 """
 
 import hashlib
@@ -30,12 +30,12 @@ _ROOM: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_ROOM: Final = 40
 #: Characters of a message's id, subject and correlation id on Service Bus.
 LONGEST_ON_BUS: Final = 128
-#: Between a room and a job: no publisher can say it, so no message claims a job of another room.
+#: Between a room and a job. A publisher's name cannot contain it, so no message claims a job of another room.
 _JOIN: Final = "~"
 
 
 def is_room(text: str) -> bool:
-    """Check a room's name: `submissions-poison` is the host's, and so is every queue of that ending."""
+    """Check a room's name. Queues that end in `-poison`, such as `submissions-poison`, belong to the host."""
     reserved = text == "poison" or text.endswith("-poison")
     return len(text) <= LONGEST_ROOM and _ROOM.fullmatch(text) is not None and not reserved
 
@@ -102,7 +102,7 @@ def payload_name(job: str, sha256: str) -> str:
     return f"{job}/{sha256}"
 
 
-#: Enough for a thousand million of the largest amounts; whatever does not fit is an error, never a rounding.
+#: Enough digits for a thousand million of the largest amounts. A sum that does not fit is an error and not rounded.
 _EXACT: Final = Context(prec=100, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
 #: Sums by name; the mapping is never changed in place.
 Amounts = Mapping[str, Decimal]
@@ -110,22 +110,22 @@ NO_AMOUNTS: Final[Amounts] = MappingProxyType({})
 
 
 def amounts(texts: Mapping[str, str]) -> Amounts:
-    """Return the decimals of every sum; raises ValueError for anything but plain digits of a sane number."""
+    """Return the decimal of every sum, or raise ValueError for text outside the grammar."""
     return MappingProxyType({name: read_sum(text) for name, text in texts.items()})
 
 
 def plus(left: Amounts, right: Amounts) -> Amounts:
-    """Return the exact sums; a name that one side lacks counts as zero there."""
+    """Return the exact sums. A name that one side lacks counts as zero there."""
     return _combine(left, right, _EXACT.add)
 
 
 def minus(left: Amounts, right: Amounts) -> Amounts:
-    """Return the exact differences; what becomes zero is left out, as if it had never been added."""
+    """Return the exact differences. A difference of zero is left out, as if it had never been added."""
     return _combine(left, right, _EXACT.subtract)
 
 
 def texts(values: Amounts) -> dict[str, str]:
-    """Return the sums as text without exponents, as messages and rows carry them."""
+    """Return the sums as text without exponents, for messages and rows."""
     return {name: format(value, "f") for name, value in sorted(values.items())}
 
 
@@ -142,9 +142,9 @@ DIGITS, PLACES = 20, 18
 #: Digits of a sum before the point: ten million of the largest values have 27.
 DIGITS_OF_SUM: Final = 30
 ZERO: Final = Decimal(0)
-#: Whatever would have to be rounded is an error instead.
+#: A value that would have to be rounded is an error instead.
 EXACT: Final = Context(prec=DIGITS_OF_SUM + PLACES, traps=[Inexact, InvalidOperation, Overflow, Rounded])
-#: The grammar of a value and of a sum; `[0-9]`, since `\d` takes the digits of every script.
+#: The grammar of a value and of a sum. It has `[0-9]` because `\d` takes the digits of every script.
 VALUE: Final = rf"-?[0-9]{{1,{DIGITS}}}(?:\.[0-9]{{1,{PLACES}}})?"
 SUM: Final = rf"-?[0-9]{{1,{DIGITS_OF_SUM}}}(?:\.[0-9]{{1,{PLACES}}})?"
 _VALUE: Final = re.compile(VALUE)
@@ -152,11 +152,11 @@ _SUM: Final = re.compile(SUM)
 
 
 def read_amount(value: object, field: str) -> Decimal:
-    """Return what a field says, exactly; null and nothing are 0, and anything but a number within bounds is refused."""
+    """Return a field's exact value. Null or a missing field is 0. All but a number within bounds is refused."""
     if value is None:
         return ZERO
     if isinstance(value, str) and _VALUE.fullmatch(value):
-        # As it is written: a Decimal would also take what the grammar does not have, like 1_000.
+        # Matched as text first: Decimal would also take forms outside the grammar, like 1_000.
         return Decimal(value)
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and _is_within(Decimal(value)):
         return Decimal(value)
@@ -164,10 +164,10 @@ def read_amount(value: object, field: str) -> Decimal:
 
 
 def read_sum(text: str) -> Decimal:
-    """Return a sum; raise ValueError for anything but plain digits of a sane number."""
+    """Return a sum, or raise ValueError for text outside the grammar."""
     if not _SUM.fullmatch(text):
         raise ValueError(
-            f"{text[:70]!r} is no decimal number of at most {DIGITS_OF_SUM} digits before and {PLACES} behind the point"
+            f"{text[:70]!r} is not a decimal number of at most {DIGITS_OF_SUM} digits before and {PLACES} behind the point"
         )
     return Decimal(text)
 
@@ -176,12 +176,12 @@ def _is_within(number: Decimal) -> bool:
     return number.adjusted() < DIGITS and -int(number.as_tuple().exponent) <= PLACES
 
 
-#: Each room is a function that scales by itself; an installation is not made for more.
+#: Upper bound of the rooms: each is a function that scales by itself.
 MOST_ROOMS: Final = 20
 
 
 def read_rooms(name: str, text: str, report: Callable[[str], None]) -> tuple[str, ...]:
-    """Return the rooms that a setting of this name lists, and report what is wrong with them."""
+    """Return the rooms in the setting `name`, and report each fault in its text."""
     rooms = tuple(room.strip() for room in text.split(",")) if text.strip() else ()
     for room in rooms:
         if not is_room(room):

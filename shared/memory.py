@@ -1,8 +1,8 @@
-"""How much memory the work of one process may take together: whoever needs much asks first, and waits for its turn.
+"""The upper bound of memory for all work of one process. Each piece of work reserves its bytes and waits for its turn.
 
-A bound on one message is no bound on a process that works on 24 of them. So each says beforehand, in bytes, what it may
-need at most, and begins when that much is free. First come, first served: what is large is not overtaken for ever. Who
-holds something never asks for more, so that nobody waits for somebody who waits.
+A bound per message does not bound a process that handles 24 of them. So each piece of work names its upper bound in bytes
+beforehand, and begins when that much is free. First come, first served: small work cannot overtake large work without
+end. A holder never requests more, so no piece of work waits for one that waits itself.
 """
 
 from collections import deque
@@ -15,12 +15,12 @@ from shared.clock import Clock, SystemClock
 from shared.errors import NoSlotError
 
 MIB: Final = 1024 * 1024
-#: Seconds that a message waits; with its work it has to end within the host's functionTimeout.
+#: Seconds that a message waits. Waiting and work together have to end within the host's functionTimeout.
 PATIENCE: Final = 120.0
 
 
 class Memory:
-    """So many bytes that are lent out."""
+    """A number of bytes that are lent out."""
 
     def __init__(self, most: int, *, clock: Clock | None = None, patience: float = PATIENCE) -> None:
         self._most, self._clock, self._patience = most, clock or SystemClock(), patience
@@ -28,7 +28,7 @@ class Memory:
 
     @contextmanager
     def hold(self, wanted: int) -> Iterator["Loan"]:
-        """Hold so many bytes; what wants more than there is has all of it. Raises NoSlotError when it took too long."""
+        """Hold so many bytes, at most all of them. Raises NoSlotError if they are not free in time."""
         held = Loan(self, min(wanted, self._most))
         self._take(held.bytes)
         try:
@@ -37,7 +37,7 @@ class Memory:
             held.keep(0)
 
     def give_back(self, given: int) -> None:
-        """Take back what was lent."""
+        """Take back lent bytes."""
         with self._changed:
             self._lent -= given
             self._changed.notify_all()
@@ -51,8 +51,8 @@ class Memory:
                     left = until - self._clock.monotonic()
                     if left <= 0:
                         raise NoSlotError(
-                            f"{wanted} bytes of memory did not come free within {self._patience:g} s: {self._lent} of "
-                            f"{self._most} are in use by other messages; the message is given back"
+                            f"could not reserve {wanted} bytes of memory within {self._patience:g} s: other messages "
+                            f"hold {self._lent} of {self._most}; the message is redelivered"
                         )
                     self._changed.wait(left)
                 self._lent += wanted
@@ -62,24 +62,24 @@ class Memory:
 
 
 class Loan:
-    """What one piece of work holds."""
+    """The bytes that one piece of work holds."""
 
     def __init__(self, memory: Memory, held: int) -> None:
         self._memory, self.bytes = memory, held
 
     def keep(self, needed: int) -> None:
-        """Give back what turned out not to be needed."""
+        """Give back the bytes beyond `needed`."""
         if needed < self.bytes:
             given, self.bytes = self.bytes - needed, needed
             self._memory.give_back(given)
 
 
 class Lanes:
-    """Two of them, so that nothing small waits for something large that takes minutes."""
+    """Two memories, so that small work does not wait minutes for large work."""
 
     def __init__(self, small: int, large: int, large_from: int) -> None:
         self._small, self._large, self._from = Memory(small), Memory(large), large_from
 
     def hold(self, wanted: int) -> AbstractContextManager[Loan]:
-        """Hold so many bytes of the lane where they belong."""
+        """Hold so many bytes, of the lane for that size."""
         return (self._small if wanted < self._from else self._large).hold(wanted)

@@ -1,6 +1,6 @@
-"""What the stages tell each other, as JSON under one wrapper key, versioned; part of the public formats.
+"""Messages between the stages: versioned JSON under one wrapper key. They are part of the public formats.
 
-The wrapper is there because the Functions host copies top-level JSON properties into trigger metadata.
+The wrapper exists because the Functions host copies top-level JSON properties into trigger metadata.
 """
 
 import base64
@@ -14,11 +14,11 @@ from msgspec import Meta, Struct
 VERSION = 1
 #: The kind of a permit, by which subscriptions filter.
 PERMIT: Final = "work"
-#: More than any fleet has; a number above it was not sent by us.
+#: More than any fleet has. The app sent no number above it.
 MOST_OF_A_FLEET: Final = 1_000_000
-#: A number of a message that becomes a number of a row: tables take 32 bits unless they are asked for 64.
+#: A number that becomes a column: tables store 32 bits unless a property declares 64.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-#: A number that is never a column as it is, and may grow beyond that: an id, or where a byte lies.
+#: A number that is never a column, and may be larger: an id, or the offset of a byte.
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: A number of slots, messages or tasks.
 FleetNumber: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OF_A_FLEET)]
@@ -35,19 +35,19 @@ class Delivery:
     queue: str
     message_id: str
     body: bytes
-    #: 1 for the first; it counts what was handed out, not what was worked on.
+    #: 1 for the first. It counts deliveries, also those that never began to be handled.
     count: int
 
 
 class DispatchMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="dispatch", forbid_unknown_fields=True):
-    """In a held row, and on no queue: what waits behind the gate is this job."""
+    """In a held row, and on no queue: names the job that waits behind the gate."""
 
     job: str
     v: int = VERSION
 
 
 class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chunk", omit_defaults=True):
-    """On a work queue: everything that processing one chunk needs, so that it reads nothing but the payload."""
+    """On a work queue: all that processing one chunk needs, so that it reads only the payload."""
 
     job: str
     chunk: Count
@@ -61,24 +61,24 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     blob: str | None = None
     etag: str | None = None
     inline: str | None = None
-    #: Whether the blob is one that the app framed and keeps itself; else it is in the container of the job's room.
+    #: Whether the app framed the blob and keeps it itself; else it is in the container of the job's room.
     is_kept: bool = False
-    #: Whether another message of this chunk was sent before, so that its result may be there already.
+    #: Whether another message of this chunk was sent before, so that its result may exist already.
     again: bool = False
-    #: The W3C trace context of the dispatch; left out while nobody traces.
+    #: The W3C trace context of the dispatch; left out when tracing is off.
     trace: str | None = None
     v: int = VERSION
 
 
 class PortionMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Items and declared sums that ended in one way; `sums` is None where they cannot be known."""
+    """Items and declared sums that ended in one way. `sums` is None if they cannot be known."""
 
     items: Count = 0
     sums: Sums | None = msgspec.field(default_factory=dict)
 
 
 class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", omit_defaults=True):
-    """On the bus queue `results`: how one chunk ended; at most 1 KiB, the partial itself is in the result blob."""
+    """On the bus queue `results`: how one chunk ended, in at most 1 KiB. The partial is in the result blob."""
 
     job: str
     chunk: Count
@@ -92,9 +92,9 @@ class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", 
     #: Why the chunk is parked; None for one that is done.
     reason: str | None = None
     milliseconds: Count = 0
-    #: What this chunk requested of storage, as it is billed and why; left out where the message would grow too large.
+    #: Storage requests of this chunk, by billed kind and purpose; left out if the message would be too large.
     requests: dict[str, Count] = msgspec.field(default_factory=dict)
-    #: The trace context of the chunk's work; left out while nobody traces, or where the message would grow too large.
+    #: The trace context of the chunk's work; left out when tracing is off, or if the message would be too large.
     trace: str | None = None
     v: int = VERSION
 
@@ -108,7 +108,7 @@ class Finish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finish", 
 
 
 class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="completed", omit_defaults=True):
-    """On the topic `job-events`: a revision of a job is finished; may come more than once."""
+    """On the topic `job-events`: a revision of a job is finished. It may be sent more than once."""
 
     job: str
     revision: Count
@@ -125,13 +125,13 @@ class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag=PERMIT):
     """On the topic `signals`: run the tasks of this slot as long as there is work."""
 
     slot: FleetNumber
-    #: Messages, and tasks over the fleet, when it was sent; hints for the size of a receive.
+    #: Queued messages, and tasks of the whole fleet, when it was sent; hints for the size of a receive.
     depth: FleetNumber = 0
     tasks: FleetNumber = 0
     v: int = VERSION
 
 
-#: What a stage sends another one; a permit is none of these, so no queue of work takes one.
+#: Messages from stage to stage. A permit is not among them, so no work queue accepts one.
 Internal: TypeAlias = DispatchMessage | ChunkMessage | Result | Finish | Completed
 
 
@@ -149,9 +149,9 @@ _permit_decoder = msgspec.json.Decoder(_PermitWrapper)
 
 
 def unwrap(body: bytes) -> bytes:
-    """Return the JSON of a body that a portal or a .NET program sent as Base64; any other without blanks around it.
+    """Return the JSON of a body that a portal or a .NET program sent as Base64, or else the body without outer blanks.
 
-    The one rule for every queue and stage: each reads, parks and puts back a message by it.
+    This is the one rule for every queue and stage: each reads, parks and puts back a message by it.
     """
     text = body.strip()
     if text.startswith(b"{"):
@@ -164,37 +164,37 @@ def unwrap(body: bytes) -> bytes:
 
 
 def encode(message: Internal) -> bytes:
-    """Return the message as it goes on the wire."""
+    """Return the bytes of the message on the wire."""
     return _encoder.encode({"sluice": message})
 
 
 def decode(body: bytes | str) -> Internal:
-    """Return the message; raises msgspec.DecodeError, and nothing else, which says where it is wrong."""
+    """Return the message. Raises only msgspec.DecodeError, which names the place of the fault."""
     try:
         return _decoder.decode(body).sluice
     except (UnicodeError, RecursionError) as error:
-        # Of a library whose own error does not say that it reads bytes that are no text.
+        # msgspec also lets these two through: for bytes that are not UTF-8, and for deep nesting.
         raise msgspec.DecodeError(str(error)) from error
 
 
 def encode_permit(permit: Permit) -> bytes:
-    """Return the permit as it goes on the wire."""
+    """Return the bytes of the permit on the wire."""
     return _encoder.encode({"sluice": permit})
 
 
 def decode_permit(body: bytes) -> Permit | None:
-    """Return the permit; None for a body that is none of this version."""
+    """Return the permit, or None for any other body or version."""
     try:
         permit = _permit_decoder.decode(body).sluice
     except (ValueError, RecursionError):
-        # The library's own errors are ValueErrors too; of bytes that are no UTF-8 it raises Python's.
+        # msgspec's own errors are ValueErrors too; for bytes that are not UTF-8 it raises Python's UnicodeError.
         return None
     return permit if permit.v == VERSION else None
 
 
 class SendResult(Protocol):
-    """Sends one result, or raises ResultNotSentError; whether it arrived is not known then."""
+    """Sends one result, or raises ResultNotSentError. After an error, the result may have arrived nevertheless."""
 
     def __call__(self, result: Result, /) -> None:
-        """Send it."""
+        """Send the result."""
         ...

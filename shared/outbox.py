@@ -1,7 +1,7 @@
-"""Messages stored with the state that caused them; sent at least once, in order for each owner.
+"""Messages that are stored with the state that caused them. Each is sent at least once, in order per owner.
 
-The writer points before the state, stores its messages with the state, flushes after it; then the pointer goes. After a
-crash anywhere, the tick follows the pointer.
+The order of the writes: a pointer, the state together with its messages, the sends, then the pointer goes. After a crash
+anywhere, the tick follows the pointer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +21,11 @@ from shared.messages import Completed, decode, encode
 from shared.pending import Pending, Pointer
 from shared.telemetry import events, tell
 
-#: By which subscriptions of the topic filter.
+#: The kind of the event, by which subscriptions of the topic filter.
 KIND: Final = "completed"
-#: Longer than any writer takes between its pointer and its message.
+#: Longer than any writer needs between its pointer and its message.
 GRACE: Final = timedelta(minutes=3)
-#: Where the end of a job is announced.
+#: The topic that announces the ends of jobs.
 JOB_EVENTS: Final = Destination("topic", "job-events")
 
 
@@ -35,14 +35,14 @@ def _no_properties() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """One message as it is stored; names sort in the order in which an owner's messages are sent."""
+    """One stored message. Names sort in the order in which an owner's messages are sent."""
 
     name: str
     destination: Destination
     body: bytes
     properties: Mapping[str, Any] = field(default_factory=_no_properties)
     session: str | None = None
-    #: Not to be received before.
+    #: The time before which it is not received.
     due: datetime | None = None
 
 
@@ -54,12 +54,12 @@ class OutboxStore(Protocol):
         ...
 
     def forget(self, owner: str, sent: Sequence[OutgoingMessage]) -> None:
-        """Note that messages were sent; safe to repeat."""
+        """Record that messages were sent. Safe to repeat."""
         ...
 
 
 class Outbox:
-    """Sends the messages of one store; `send` sends one, or raises SignalNotSentError."""
+    """Sends the messages of one store. `send` sends one, or raises SignalNotSentError."""
 
     def __init__(  # noqa: PLR0913 - the store and its ways
         self,
@@ -72,37 +72,37 @@ class Outbox:
         awaits: Callable[[str], bool],
         grace: timedelta = GRACE,
     ) -> None:
-        """Take the kind of its pointers; `awaits`: whether an owner's writer may stand between pointer and state."""
+        """Take the kind of its pointers. `awaits`: whether an owner's writer may be between pointer and state."""
         self._store, self._pending, self._send, self._clock = store, pending, send, clock
         self._kind, self._awaits, self._grace = kind, awaits, grace
 
     def point(self, owner: str) -> Pointer:
-        """Leave a pointer, before the state with the messages: its writer may end right after writing that."""
+        """Leave a pointer, before the state with the messages: the writer may crash right after that state."""
         return self._pending.add(Pointer(self._kind, self._clock.now() + self._grace, owner))
 
     def flush(self, owner: str, pointer: Pointer | None = None) -> int:
-        """Send the unsent messages in order, then remove the pointer to them; return how many were sent."""
+        """Send the unsent messages in order, then remove the pointer to them. Return how many were sent."""
         unsent = self._store.unsent(owner)
         for message in unsent:
             self._send(message)
-            # Only after it was sent: a second sending is harmless, none is not.
+            # Only after it was sent: sending it twice is harmless, losing it is not.
             self._store.forget(owner, [message])
         if pointer is not None:
             self._pending.remove(pointer)
         return len(unsent)
 
     def follow(self, pointer: Pointer) -> None:
-        """Follow a pointer that is due: its writer may have ended before its messages were sent."""
+        """Follow a due pointer: its writer may have crashed before it sent the messages."""
         late = self._clock.now() - pointer.due
         tell(events.OUTBOX_LATE, job=pointer.id, late_seconds=round(late.total_seconds()))
         if self._awaits(pointer.id):
-            # Its writer may stand still between pointer and state. Removed now, the pointer would be missing later.
+            # Its writer may be delayed between pointer and state. Removed now, the pointer would be missing later.
             self._pending.add(replace(pointer, due=self._clock.now() + self._grace))
         self.flush(pointer.id, pointer)
 
 
 class BusAnnouncements:
-    """Sends the ends of jobs to their topic, with a connection of its own for each: jobs end rarely."""
+    """Sends the ends of jobs to their topic, with one connection per event: jobs end rarely."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -127,6 +127,6 @@ class BusAnnouncements:
                 sender.send(topic, [message])
         except (ServiceBusError, OSError) as error:
             raise SignalNotSentError(
-                f"nobody was told that job {event.job!r} is {event.state} ({type(error).__name__}): "
-                "it stays in the outbox and the tick sends it"
+                f"could not send that job {event.job!r} is {event.state} at revision {event.revision} "
+                f"({type(error).__name__}): the event stays in the outbox and the tick sends it"
             ) from error

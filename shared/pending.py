@@ -19,14 +19,14 @@ from azure.data.tables import TableClient, UpdateMode
 from shared.azure import date_of, expecting_an_answer
 from shared.clock import Clock
 
-#: Due whenever somebody looks.
+#: Due at every tick.
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AFTER_EVERY_ID: Final = "~"
 #: The range of every kind that names no other; also its partition.
 PENDING: Final = "pending"
 #: An instance whose clock is behind that of storage by more than this reads again, with the right time.
 SLOW: Final = timedelta(seconds=5)
-#: Kinds of pointers, each with the work that it leads to. A job that is not finished.
+#: The kinds of pointers, each with the work that it leads to. First, a job that is not finished.
 JOB_POINTER: Final = "job"
 #: A job whose dispatch stopped for lack of time, where no signal could say so.
 DISPATCH_POINTER: Final = "dispatch"
@@ -38,7 +38,7 @@ OUTBOX_POINTER: Final = "outbox"
 RETENTION_POINTER: Final = "retention"
 #: A gate that is to be opened, or closed again.
 GATE_POINTER: Final = "gate"
-#: A sweep of payloads that has begun; its note says how far it came.
+#: A sweep of payloads that has begun. Its note is the place to continue.
 ORPHANS_POINTER: Final = "orphans"
 #: A container that was found gone.
 ROOM_POINTER: Final = "room"
@@ -46,18 +46,18 @@ ROOM_POINTER: Final = "room"
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """One thing of a kind that needs somebody from a time on, with the ETag of its row."""
+    """Unfinished work of one kind, its due time, and the ETag of its row."""
 
     kind: str
     due: datetime
     id: str
     etag: str = ""
-    #: How far whoever follows it has come; not part of its key.
+    #: The progress of its follower; not part of its key.
     note: str = ""
 
     @property
     def row_key(self) -> str:
-        """The key by which due rows come first; whole seconds, so compare what it points to by them too."""
+        """Row key, sorted by due time in whole seconds. Compare other due times in whole seconds too."""
         return f"{_due_text(self.due)}|{self.kind}|{self.id}"
 
 
@@ -65,7 +65,7 @@ class Pending(Protocol):
     """The write side of the index."""
 
     def add(self, pointer: Pointer) -> Pointer:
-        """Write a pointer and return it as it may be removed."""
+        """Write a pointer and return it with its ETag, for its removal."""
         ...
 
     def remove(self, pointer: Pointer) -> None:
@@ -81,14 +81,14 @@ class Range(NamedTuple):
     """
 
     name: str
-    #: How far beyond now it is read: the pointers of open jobs are due later.
+    #: How far beyond now it is read, because the pointers of open jobs are due later.
     ahead: timedelta = timedelta()
-    #: Rows per tick, in one request; None: all of them, a request per thousand.
+    #: Rows per tick, in one request. None: all of them, one request per thousand.
     most: int | None = None
 
 
 class PendingTable:
-    """One range of the index in the table: a partition, read from its start however many pointers are due later."""
+    """One range of the index: a table partition, read from its start, however many pointers are due later."""
 
     def __init__(self, table: TableClient, range: str = PENDING) -> None:  # noqa: A002 - the word of the index
         self._table = table
@@ -97,7 +97,7 @@ class PendingTable:
     def add(self, pointer: Pointer) -> Pointer:
         """Write the row, also over an equal one: its new ETag protects it from the removal of the old one.
 
-        Returns the pointer as its own writer may remove it.
+        Returns the pointer with its ETag, so that its writer may remove it.
         """
         row = {"PartitionKey": self._partition, "RowKey": pointer.row_key}
         row |= {"note": pointer.note} if pointer.note else {}
@@ -108,12 +108,12 @@ class PendingTable:
     def due(
         self, now: datetime, reply: Callable[[Any], object] = lambda _reply: None, most: int | None = None
     ) -> Iterator[Pointer]:
-        """Yield what is due, of every kind, the oldest first.
+        """Yield the due pointers of every kind, the oldest first.
 
         `reply` sees each reply of storage as it comes. `most`: so many rows at most, in one request.
         """
         limit = _due_text(now) + _AFTER_EVERY_ID
-        with expecting_an_answer("read what is due"):
+        with expecting_an_answer("read the due pointers"):
             known = {"partition": self._partition, "limit": limit}
             wanted = "PartitionKey eq @partition and RowKey lt @limit"
             rows = self._table.query_entities(wanted, parameters=known, raw_response_hook=reply, results_per_page=most)
@@ -123,14 +123,14 @@ class PendingTable:
                 yield Pointer(kind, datetime.fromisoformat(due), name, etag, note)
 
     def read_known(self, until: datetime, most: int | None = None) -> tuple[list[Pointer], datetime | None]:
-        """Return what will be due by then, and the time that storage named in its last reply."""
+        """Return the pointers due by `until`, and the time that storage named in its last reply."""
         replies: list[Any] = []
         found = list(self.due(until, replies.append, most))
         return found, date_of(replies[-1]) if replies else None
 
     def remove(self, pointer: Pointer) -> None:
-        """Remove the row as it was seen; one that was written again since stays."""
-        # A refusal means that somebody pointed there again after this row was read, and needs it.
+        """Remove the row of this ETag. A row that was written again since stays."""
+        # A refusal means that another writer wrote the pointer again after this row was read, and needs it.
         with expecting_an_answer(f"forget that {pointer.kind} {pointer.id!r} was due"), suppress(ResourceModifiedError):
             self._table.delete_entity(
                 self._partition, pointer.row_key, etag=pointer.etag, match_condition=MatchConditions.IfNotModified
@@ -146,7 +146,7 @@ class Due:
     is_job_open: bool = False
 
     def of(self, kind: str) -> list[Pointer]:
-        """Return those of one kind, the oldest first."""
+        """Return the pointers of one kind, the oldest first."""
         return [pointer for pointer in self.pointers if pointer.kind == kind]
 
 
@@ -161,7 +161,7 @@ class _Kind:
 
 
 class Followers:
-    """Registry of the kinds of pointers: their follower, and the range in which they stand."""
+    """Registry of the kinds of pointers: the follower of each, and its range."""
 
     def __init__(self, ranges: Sequence[tuple[Range, PendingTable]], clock: Clock) -> None:
         self._ranges, self._clock = ranges, clock
@@ -177,7 +177,7 @@ class Followers:
         means_open: bool = False,
         turn: int = 0,
     ) -> None:
-        """Have a kind followed; its range is read from now on.
+        """Register the follower of a kind. Its range is read from now on.
 
         `means_open`: a pointer of this kind, also one due later within the range, says that a job is open. `turn`:
         kinds of a lower turn are followed first, and within one turn the oldest pointer.
@@ -186,7 +186,7 @@ class Followers:
         self._read_ranges.add(range)
 
     def reads(self, due: Due) -> Iterator[Callable[[], object]]:
-        """Yield one step per range that has a kind; each adds to `due` by one request."""
+        """Yield one step per range that has a kind. Each adds to `due` by one request."""
         for read, table in self._ranges:
             if read.name in self._read_ranges:
                 yield partial(self._read, read, table, due)
@@ -198,11 +198,11 @@ class Followers:
             yield partial(self._kinds[pointer.kind].follow, pointer, until)
 
     def _read(self, read: Range, table: PendingTable, due: Due) -> None:
-        # One range for both questions: which pointers are due, and whether a job is open, whose pointer is due later.
+        # One query answers both: which pointers are due, and whether any job is open (its pointer is due later).
         limit = self._clock.now() + read.ahead
-        found, told_at = table.read_known(limit, read.most)
+        found, named_time = table.read_known(limit, read.most)
         # By the clock of storage, which is the same for every instance that ticks.
-        now = self._clock.of_reply(told_at)
+        now = self._clock.of_reply(named_time)
         if now + read.ahead > limit + SLOW:
             found, _ = table.read_known(now + read.ahead, read.most)
         due.pointers += [pointer for pointer in found if pointer.due <= now]

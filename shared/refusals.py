@@ -1,6 +1,6 @@
-"""Why something that was sent is refused: the one catalogue, with what to send instead of each.
+"""The catalogue of the reasons for refusing a publisher's message, each with a remedy.
 
-`docs/formats.md` holds the same table, and a test holds the two together.
+`docs/formats.md` has the same table, and a test compares the two.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from shared.errors import RefusedError
 
 
 class Reason(StrEnum):
-    """A named reason: its code is permanent, for it is kept with what was parked."""
+    """A named reason. Its code is permanent, because parked entries keep it."""
 
     means: str
     instead: str
@@ -67,7 +67,7 @@ class Reason(StrEnum):
         "its job id was used for other content before",
         "send it under another job id, or the first content again",
     )
-    # What the payload is said to be.
+    # The declared payload.
     PAYLOAD_FORM = "payload_form", "there is not exactly one payload", "send one of items, payload.inline, payload.blob"
     EMPTY = "empty", "it has no transactions", "send at least one, or nothing at all"
     TOO_MANY_ITEMS = "too_many_items", "it has more transactions or frames than one job may", "split it into jobs"
@@ -101,7 +101,7 @@ class Reason(StrEnum):
         "the deadline is no time with a date and a time zone",
         "send it like 2026-11-21T06:00:00Z",
     )
-    # What the payload turns out to be.
+    # The payload's bytes.
     PAYLOAD_MISSING = "payload_missing", "the payload's blob is not there", "write the blob before the message"
     PAYLOAD_REPLACED = "payload_replaced", "the blob was changed after it was accepted", "write another blob instead"
     LENGTH_MISMATCH = (
@@ -156,5 +156,5 @@ BY_CODE: Final = {reason.value: reason for reason in Reason}
 
 
 def refuse(reason: Reason, found: str) -> RefusedError:
-    """Return the error that says what was found and what to send instead."""
+    """Return the error of a reason, with the fault that was found and the remedy."""
     return RefusedError(reason, found, reason.instead)

@@ -1,6 +1,6 @@
 """One bounded back-off with jitter, for lost races and outages.
 
-Doing several things of which one that fails must not keep the others from being done.
+`all_tried` runs several acts of which a failed one must not stop the others.
 """
 
 import time
@@ -18,23 +18,23 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often and how long an attempt is repeated, and how the time in between is spent."""
+    """How often and how long an attempt is repeated, with which pauses."""
 
-    #: A lost race means that another writer succeeded: so many in a row mean that something else is wrong.
+    #: A lost race means that another writer succeeded; this many in a row mean another fault.
     attempts: int = 20
-    #: Whether there is time to retry after an outage; without it, the first outage is raised.
+    #: Whether there is time to retry after an outage. By default the first outage is raised.
     within: Callable[[], bool] = _never
-    #: Waits the given seconds; true when trying on is of no use.
+    #: Waits the given seconds. True: further attempts are of no use.
     pause: Callable[[float], bool | None] = time.sleep
-    #: Failed attempts that are repeated at once.
+    #: Number of failed attempts that are repeated without a pause.
     at_once: int = 1
-    #: Seconds of the first pause and of the longest, and by how much each is longer than the one before.
+    #: Seconds of the first and of the longest pause, and the factor from one pause to the next.
     first: float = 0.01
     longest: float = 1.0
     growth: float = 2.0
     #: A random number from 0 to 1, by a source that a forked process does not share.
     jitter: Callable[[], float] = SystemRandom().random
-    #: After the last lost race the caller goes on without its change, and no error is raised.
+    #: After the last lost race the caller continues without its change, and no error is raised.
     give_up: bool = False
 
     def __post_init__(self) -> None:
@@ -42,14 +42,14 @@ class Retry:
             raise ValueError(f"attempts is {self.attempts}, expected 1 or more")
 
     def tries(self) -> Iterator[int]:
-        """Number the attempts from 1, with a pause before each one that does not follow at once."""
+        """Yield the number of each attempt from 1, after its pause."""
         for number in range(1, self.attempts + 1):
             if self._wait(number - 1):
                 return
             yield number
 
     def until_done(self, attempt: Callable[[int], bool], tried: str) -> None:
-        """Call `attempt` with its number, from 0, until it is done; False: it lost a race."""
+        """Call `attempt` with its number, from 0, until it returns True. False: it lost a race."""
         races = number = 0
         while True:
             try:
@@ -57,7 +57,7 @@ class Retry:
                     return
                 races += 1
                 if races >= self.attempts:
-                    raise ContentionError(f"could not {tried}: others were first {races} times in a row")
+                    raise ContentionError(f"could not {tried}: other writers were first {races} times in a row")
             except StorageUnavailableError:
                 if not self.within():
                     raise
@@ -68,24 +68,24 @@ class Retry:
         pauses = failed - self.at_once
         if pauses < 1:
             return False
-        # From nothing to the limit, not around it: writers that collided must not meet again.
+        # From zero up to the limit, not around it: writers that collided must not collide again.
         longest = min(self.longest, self.first * self.growth ** min(pauses - 1, 100))
         return bool(self.pause(self.jitter() * longest))
 
 
-#: For one row of the ledger, which few write at the same time.
+#: For one row of the ledger, which few processes write at the same time.
 LOST_RACES: Final = Retry()
 _Outcome = TypeVar("_Outcome")
 
 
 def all_tried(acts: Iterable[Callable[[], _Outcome]], failed: Callable[[Exception], object]) -> list[_Outcome]:
-    """Do everything and return what came of it; the first failure is raised when all was tried, each is told before."""
+    """Run all acts and return their outcomes. Reports each failure to `failed`, then raises the first one at the end."""
     outcomes: list[_Outcome] = []
     first: Exception | None = None
     for act in acts:
         try:
             outcomes.append(act())
-        except Exception as error:  # noqa: BLE001 - whatever it is, what follows has no part in it
+        except Exception as error:  # noqa: BLE001 - any failure: the acts after it do not depend on it
             failed(error)
             first = first or error
     if first is not None:

@@ -1,4 +1,4 @@
-"""Every setting of the app, parsed once from a mapping; `function_app` is the only reader of the environment.
+"""Every setting of the app, parsed once from a mapping. Only `function_app` reads the environment.
 
 SETTINGS is the one list: the sample file, the documentation's table and Bicep are checked against it.
 """
@@ -24,7 +24,7 @@ BILLING = "shared.workloads.billing:Billing"
 
 
 class Dequeue(StrEnum):
-    """What takes work off the work queues; one or the other, or the host's scaler would start instances for both."""
+    """The reader of the work queues. Only one of the two, or the host's scaler would start instances for both."""
 
     TRIGGER = "trigger"
     PUSH = "push"
@@ -55,7 +55,7 @@ SETTINGS = (
         "how long a job may be silent before the tick puts its chunks again, 60 to 86400",
         "600",
     ),
-    # Not below 8: what the host leaves on a poison queue lives for 7, and is parked from there.
+    # Not below 8: a message on the host's poison queue lives for 7 days, and is parked from there.
     _optional(
         "SLUICE_RETENTION_DAYS", "how long a finished job keeps its payload, results and chunk rows, 8 to 3650", "30"
     ),
@@ -67,7 +67,7 @@ SETTINGS = (
     ),
     _optional(
         "SLUICE_NOTIFY",
-        "push: when permits are sent for what is put on a work queue: `each`, `first`, `depth` or `burst`",
+        "push: which puts on a work queue send permits: `each`, `first`, `depth` or `burst`",
         "burst",
     ),
     _optional("SLUICE_NOTIFY_WHEN", "push: permits go `before` or `after` the put", "after"),
@@ -92,17 +92,17 @@ SETTINGS = (
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
-    # No default: the host reads it where the trigger names it, and knows nothing of this list.
+    # No default: the host reads it by its name in the trigger, and does not know this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the app was told."""
+    """The parsed settings of the app."""
 
     work_queues: int
-    #: Beside the common room; each is a queue, a container and a function.
+    #: Without the common room. Each is a queue, a container and a function.
     rooms: tuple[str, ...]
     chunk_items: int
     #: Bytes.
@@ -120,12 +120,12 @@ class Settings:
     #: None: no budget.
     budget_per_day: Decimal | None
     telemetry: TelemetryChoice
-    #: As in SLUICE_WORKLOADS; loading them is up to whoever runs them.
+    #: The text of SLUICE_WORKLOADS. The app that runs them loads them.
     workloads: str
 
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:
-        """Return the settings, or raise one error that names everything wrong with them."""
+        """Return the settings, or raise one error that names every fault in them."""
         problems = [problem for setting in SETTINGS for problem in _problems(setting, environ)]
         work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
         rooms = read_rooms("SLUICE_ROOMS", _text("SLUICE_ROOMS", environ), problems.append)
@@ -187,7 +187,7 @@ def _poison_policy(environ: Mapping[str, str], report: Callable[[str], None]) ->
     def number(name: str, lowest: int, highest: int) -> int:
         return _whole_number(f"SLUICE_POISON_{name}", lowest, highest, environ, report)
 
-    # The host gives a message up at its hundredth delivery. One death may be an outage, and only noted ones count.
+    # The host moves a message away at its hundredth delivery. One death may be an outage, and only noted ones count.
     deliveries, killed_at = number("DELIVERIES", 1, 99), number("KILLED_AT", DEFAULT_POLICY.noted_from + 2, 99)
     deaths = number("DEATHS", 2, killed_at - DEFAULT_POLICY.noted_from)
     share, chunks = number("PAUSE_PERCENT", 0, 100) / 100, number("PAUSE_CHUNKS", 0, 1_000_000)

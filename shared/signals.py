@@ -1,6 +1,6 @@
-"""The topic `signals`: the hint to look at a gate or a job, and permits to work; each may be lost.
+"""The topic `signals`: hints to check a gate or a job, and permits to work. Each may be lost.
 
-Losing one costs latency, not work: the next poll, or the tick, finds the same.
+A lost one costs latency, not work: the next poll or the tick finds the same work.
 """
 
 import json
@@ -22,18 +22,18 @@ TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
 #: The kind of a hint, by which subscriptions filter.
 RELEASE: Final = "release"
-#: Two intervals of the tick: by then the flag is found by polling, and another permit is sent where one is needed.
+#: Two intervals of the tick: by then a poll has found the flag, and the tick has sent another permit if one is needed.
 LIFETIME: Final = timedelta(minutes=2)
-#: Permits in one transfer, well under what a message of the cheapest tier may have.
+#: Permits per transfer, well under the message size of the cheapest tier.
 MOST_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a signal says: whoever hears it looks at the gate or at the job, and believes nothing of it."""
+    """A signal to check a gate or a job. Its receiver reads both itself and trusts nothing in the hint."""
 
     gate: str = ""
-    #: The id among what is held from which to go on.
+    #: The id of the held entry at which to continue.
     since: str = ""
     #: A job whose dispatch stopped for lack of time.
     job: str = ""
@@ -45,29 +45,29 @@ class Hint:
 
 
 class Signals(Protocol):
-    """Tells whoever listens that a gate was opened, or that there is more to do."""
+    """Sends hints to listeners: a gate was opened, or a job has more to do."""
 
     def send(self, gate: str, epoch: int, since: str = "") -> None:
-        """Send the hint to look at a gate, or raise SignalNotSentError."""
+        """Send the hint to check a gate, or raise SignalNotSentError."""
         ...
 
     def send_job(self, job: str) -> None:
-        """Send the hint to go on with a job, or raise SignalNotSentError."""
+        """Send the hint to continue with a job, or raise SignalNotSentError."""
         ...
 
 
 class BusSignals:
-    """Signals on Service Bus, with a connection of its own for each: openings are rare."""
+    """Signals on Service Bus, with one connection per signal: openings are rare."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
     def send(self, gate: str, epoch: int, since: str = "") -> None:
-        """Send the hint to look at a gate, or raise SignalNotSentError."""
+        """Send the hint to check a gate, or raise SignalNotSentError."""
         self._send(release_message(gate, epoch, since), f"that gate {gate!r} is open at epoch {epoch}")
 
     def send_job(self, job: str) -> None:
-        """Send the hint to go on with a job, or raise SignalNotSentError."""
+        """Send the hint to continue with a job, or raise SignalNotSentError."""
         self._send(job_message(job), f"that there is more to do for job {job!r}")
 
     def _send(self, message: ServiceBusMessage, saying: str) -> None:
@@ -76,8 +76,8 @@ class BusSignals:
                 sender.send(_SIGNALS, [message])
         except (ServiceBusError, OSError) as error:
             raise SignalNotSentError(
-                f"the signal {saying} was not sent ({type(error).__name__}): "
-                "nobody misses it, everything is found by the next poll"
+                f"could not send the signal {saying} ({type(error).__name__}): "
+                "nothing is lost, the next poll finds the same"
             ) from error
 
 
@@ -85,34 +85,34 @@ class NoSignals:
     """Signals of an installation without a bus."""
 
     def send(self, gate: str, epoch: int, since: str = "") -> None:  # noqa: ARG002 - the signature of its like
-        """Raise SignalNotSentError: there is nobody to tell."""
+        """Raise SignalNotSentError: no bus could carry the signal."""
         raise SignalNotSentError(
-            f"there is no bus to signal that gate {gate!r} is open at epoch {epoch}: it is found by the next poll"
+            f"there is no bus to signal that gate {gate!r} is open at epoch {epoch}: the next poll finds it"
         )
 
     def send_job(self, job: str) -> None:
-        """Raise SignalNotSentError: there is nobody to tell."""
+        """Raise SignalNotSentError: no bus could carry the signal."""
         raise SignalNotSentError(
             f"there is no bus to signal that there is more to do for job {job!r}: the tick does it"
         )
 
 
 class SendPermits(Protocol):
-    """Sends permits, or says in the log why not."""
+    """Sends permits, or logs why it could not."""
 
     def __call__(self, permits: Sequence[Permit], /) -> int:
-        """Send them and return how many were sent; never raises because of the bus."""
+        """Send them and return how many were sent. A failure of the bus is not raised."""
         ...
 
 
 class BusPermits(Closing):
-    """SendPermits over Service Bus, on a connection that is kept; close it when done."""
+    """SendPermits over Service Bus, on a connection that is kept. Close it when done."""
 
     def __init__(self, connections: Connections) -> None:
         self._sender = BusSender(connections)
 
     def __call__(self, permits: Sequence[Permit], /) -> int:
-        """Send them; a bus that is away is left to the tick."""
+        """Send them. If the bus is down, the tick sends permits later."""
         sent = 0
         for begin in range(0, len(permits), MOST_AT_ONCE):
             batch = permits[begin : begin + MOST_AT_ONCE]
@@ -130,17 +130,17 @@ class BusPermits(Closing):
 
 
 def release_message(gate: str, epoch: int, since: str = "") -> ServiceBusMessage:
-    """Return the message that has everybody look at a gate; `since`: what a release had no more time for."""
+    """Return the message that has all listeners check a gate. `since`: the held entry at which a release stopped."""
     return _message({"gate": gate, "epoch": epoch, **({"since": since} if since else {})}, subject=gate)
 
 
 def job_message(job: str) -> ServiceBusMessage:
-    """Return the message that has somebody look at a job; it has no subject, so nobody who waits for a gate wakes."""
+    """Return the message that has an invocation check a job. It has no subject, so it wakes no waiter of a gate."""
     return _message({"job": job})
 
 
 def _message(fields: dict[str, Any], subject: str | None = None) -> ServiceBusMessage:
-    # Subscriptions filter by `kind`, and the body is for languages that see no properties.
+    # Subscriptions filter by `kind`. The body is for languages that cannot read properties.
     said: Any = {"kind": RELEASE, **fields}
     return ServiceBusMessage(
         json.dumps({"sluice": {"v": 1, **said}}),

@@ -1,7 +1,7 @@
 """Every queue, topic, subscription, filter, container and table that Sluice uses, defined once.
 
-The local broker, the local provisioning, the official emulator's Config.json and the tests read this module; Bicep is
-checked against it. Adding an entity anywhere else alone fails a test.
+The local broker, the local provisioning, the official emulator's Config.json and the tests read this module. Bicep is
+checked against it. An entity that is added only elsewhere fails a test.
 """
 
 from collections import Counter
@@ -14,20 +14,20 @@ from typing import NamedTuple, TypeAlias
 
 #: Service Bus allows 5 seconds to 5 minutes for a lock.
 SHORTEST_LOCK, LONGEST_LOCK = timedelta(seconds=5), timedelta(minutes=5)
-#: What one storage queue's poison copies are called; the Functions host fixes this suffix.
+#: The suffix of a storage queue's poison queue. The Functions host fixes it.
 POISON_SUFFIX = "-poison"
-#: Where the app keeps plans and what it framed anew: no publisher has a role on it.
+#: The container of plans and of payloads that the app framed again. No publisher has a role on it.
 PLANS = "plans"
-#: What a room adds to is the common room's: its own queue, which says who sent a message, and its own container.
+#: The common room's queue and container. Another room adds its name to each; its queue identifies a message's sender.
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
-#: How many processes can listen for a release by push at the same time; one more polls only.
+#: Upper bound of the processes that listen for a release by push at the same time; any further one only polls.
 WAITER_SUBSCRIPTIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class CorrelationFilter:
-    """Passes a message whose application properties and subject equal the given ones."""
+    """Passes a message whose application properties and subject equal the given values."""
 
     properties: MappingProxyType[str, str | int | bool] = field(default_factory=lambda: MappingProxyType({}))
     subject: str | None = None
@@ -35,7 +35,7 @@ class CorrelationFilter:
 
 @dataclass(frozen=True, slots=True)
 class SqlFilter:
-    """Passes a message for which the expression holds; the local broker knows a named subset and refuses the rest."""
+    """Passes a message for which the expression holds. The local broker takes a named subset and refuses the rest."""
 
     expression: str
 
@@ -51,16 +51,16 @@ class DeliveryRules:
     max_delivery_count: int = 10
     sessions: bool = False
     dead_letter_expired: bool = False
-    #: None: messages live until they are taken.
+    #: None: messages live until they are completed.
     time_to_live: timedelta | None = None
     #: The queue or topic that takes the dead letters; None: they stay beside the messages.
     forward_dead_letters: str | None = None
 
     def __post_init__(self) -> None:
         if not SHORTEST_LOCK <= self.lock <= LONGEST_LOCK:
-            raise ValueError(f"lock {self.lock} is outside what Service Bus takes: {SHORTEST_LOCK} to {LONGEST_LOCK}")
+            raise ValueError(f"lock is {self.lock}, Service Bus takes {SHORTEST_LOCK} to {LONGEST_LOCK}")
         if not 1 <= self.max_delivery_count <= 2000:
-            raise ValueError(f"max_delivery_count {self.max_delivery_count} is outside 1 to 2000")
+            raise ValueError(f"max_delivery_count is {self.max_delivery_count}, expected 1 to 2000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class BusQueue:
 
     name: str
     delivery: DeliveryRules = field(default_factory=DeliveryRules)
-    #: None: no duplicate detection; it is fixed when the entity is made.
+    #: None: no duplicate detection. It cannot change after the entity is made.
     duplicate_window: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription of a topic; a message passes when any of its filters passes, and all pass where there is none."""
+    """A subscription of a topic. A message passes if any filter passes it, or if there are no filters."""
 
     name: str
     filters: tuple[Filter, ...] = ()
@@ -93,7 +93,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class BusEntities:
-    """What the Service Bus namespace holds."""
+    """Queues and topics of the Service Bus namespace."""
 
     queues: tuple[BusQueue, ...] = ()
     topics: tuple[Topic, ...] = ()
@@ -101,7 +101,7 @@ class BusEntities:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The whole: the storage account's entities and the namespace's."""
+    """All entities of the storage account and of the namespace."""
 
     queues: tuple[str, ...]
     containers: tuple[str, ...]
@@ -110,17 +110,17 @@ class Topology:
 
 
 class Part(NamedTuple):
-    """Entities that one capability needs, so that an installation without it has none of them."""
+    """Entities of one capability. An installation without the capability has none of them."""
 
     name: str
-    #: Storage queues with a trigger; each gets a poison queue.
+    #: Storage queues with a trigger. Each gets a poison queue.
     queues: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     bus: BusEntities = BusEntities()
 
     def addresses(self) -> Iterator[str]:
-        """Yield each entity by its kind and name; a queue and a topic of the bus share their names."""
+        """Yield each entity by kind and name. Queues and topics of the bus share one kind, as they share their names."""
         for kind, names in (("queue", self.queues), ("container", self.containers), ("table", self.tables)):
             yield from (f"{kind} {name!r}" for name in names)
         yield from (f"bus entity {queue.name!r}" for queue in self.bus.queues)
@@ -132,7 +132,7 @@ def _kind(kind: str) -> CorrelationFilter:
 
 
 def _signals() -> Topic:
-    """Signals are hints: they live two default poll intervals and nobody misses one that was dropped."""
+    """Return the topic of signals. They are hints that live two default poll intervals. Losing one loses no work."""
     signal = DeliveryRules(lock=timedelta(seconds=30), time_to_live=timedelta(minutes=2))
     waiters = [Subscription(f"waiters-{n:02}", (_kind("release"),), signal) for n in range(WAITER_SUBSCRIPTIONS)]
     return Topic(
@@ -146,31 +146,31 @@ def _signals() -> Topic:
 
 
 def _job_events() -> Topic:
-    """A topic of their own: events are kept while a listener is away, and must not take the room of the signals."""
+    """Return the topic of events. It is their own, because stored events must not take the space of the signals."""
     kept = DeliveryRules(time_to_live=timedelta(days=14))
-    # An event is sent at least once; within the window, it also arrives once.
+    # An event is sent at least once. Within the window, duplicate detection makes it arrive once.
     return Topic(
         "job-events", (Subscription("completed", (_kind("completed"),), kept),), duplicate_window=timedelta(minutes=10)
     )
 
 
 def work_queue_names(number: int) -> list[str]:
-    """Return the names of so many work queues."""
+    """Return the names of `number` work queues."""
     return [f"{_WORK}{n:02}" for n in range(number)]
 
 
 def is_work_queue(queue: str) -> bool:
-    """Whether chunks and finish messages travel on this queue."""
+    """Check whether a queue carries chunks and finish messages."""
     return queue.startswith(_WORK)
 
 
 def submission_queue(room: str = "") -> str:
-    """Return the queue that the publishers of a room drop submissions into; the common room is the empty text."""
+    """Return the queue that the publishers of a room drop submissions into. The common room is the empty text."""
     return f"{_SUBMISSIONS}-{room}" if room else _SUBMISSIONS
 
 
 def room_of_queue(queue: str) -> str:
-    """Return the room of a queue of submissions: which queue a message came from is who sent it."""
+    """Return the room of a queue of submissions. A message's queue identifies its sender."""
     return queue.removeprefix(_SUBMISSIONS).removeprefix("-")
 
 
@@ -209,8 +209,8 @@ def _base(work_queues: int) -> Part:
         containers=(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
         tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
         bus=BusEntities(
-            # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the count
-            # is only the last guard.
+            # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the delivery
+            # count is only the last guard.
             queues=(BusQueue("results", DeliveryRules(lock=timedelta(minutes=5), max_delivery_count=1000)),),
             topics=(_signals(), _job_events()),
         ),

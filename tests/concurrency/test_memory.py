@@ -82,7 +82,9 @@ def test_who_waits_too_long_gives_its_message_back_and_parks_nothing():
     memory = Memory(100, patience=0)
     with memory.hold(60):
         with (
-            pytest.raises(NoSlotError, match="50 bytes of memory did not come free within 0 s: 60 of 100") as late,
+            pytest.raises(
+                NoSlotError, match="could not reserve 50 bytes of memory within 0 s: other messages hold 60 of 100"
+            ) as late,
             memory.hold(50),
         ):
             pass

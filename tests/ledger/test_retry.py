@@ -52,7 +52,7 @@ def test_lost_races_are_bounded_and_outages_are_not_counted_among_them():
             raise found
         return found
 
-    with pytest.raises(ContentionError, match="could not count: others were first 2 times in a row"):
+    with pytest.raises(ContentionError, match="could not count: other writers were first 2 times in a row"):
         retry.until_done(attempt, "count")
 
 
