@@ -1,4 +1,4 @@
-"""Sends to the queues and topics of the bus. It keeps its connections, because opening one takes longer than sending."""
+"""Sends to the queues and topics of the bus, on kept connections: opening one takes longer than sending."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext

@@ -41,23 +41,6 @@ class BusOperation(StrEnum):
     PEEK = "peek"
 
 
-class Meter:
-    """The count of one process. Every storage client gets a `transport` of it."""
-
-    def __init__(self, namespace: str = "") -> None:
-        self.tally = RequestTally()
-        self._namespace = namespace
-
-    def transport(self, service: str, **options: Any) -> RequestsTransport:
-        """Build the transport of one client of this service."""
-        return _CountingTransport(self.tally, service, **options)
-
-    def count_bus(self, operation: BusOperation, entity: str, number: int = 1) -> None:
-        """Count operations on a queue or a topic of the bus, one per message. Call it before they are tried."""
-        cause = Cause.IDLE if operation is BusOperation.RECEIVE_EMPTY else current_cause()
-        count(self.tally, RequestKind(self._namespace, BUS, entity, operation.value), cause, number)
-
-
 class Cause(StrEnum):
     """Why a request was made."""
 
@@ -101,6 +84,23 @@ class RequestTally:
     def total(self) -> int:
         """Return the number of all requests so far."""
         return self.counts().total()
+
+
+class Meter:
+    """The count of one process. Every storage client gets a `transport` of it."""
+
+    def __init__(self, namespace: str = "") -> None:
+        self.tally = RequestTally()
+        self._namespace = namespace
+
+    def transport(self, service: str, **options: Any) -> RequestsTransport:
+        """Build the transport of one client of this service."""
+        return _CountingTransport(self.tally, service, **options)
+
+    def count_bus(self, operation: BusOperation, entity: str, number: int = 1) -> None:
+        """Count operations on a queue or a topic of the bus, one per message. Call it before they are tried."""
+        cause = Cause.IDLE if operation is BusOperation.RECEIVE_EMPTY else current_cause()
+        count(self.tally, RequestKind(self._namespace, BUS, entity, operation.value), cause, number)
 
 
 class _CountingTransport(RequestsTransport):  # type: ignore[misc]  # the SDK imports it lazily, untyped
@@ -174,7 +174,7 @@ def because(cause: Cause) -> Iterator[None]:
 
 @contextmanager
 def looking() -> Iterator[PollTally]:
-    """Declare that the requests made inside search for work. Set `has_found` on the yielded object if they find some."""
+    """Declare that the requests made inside search for work. Set `has_found` on the yielded tally if there is some."""
     poll = PollTally()
     token = _poll.set(poll)
     try:

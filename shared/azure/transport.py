@@ -1,8 +1,9 @@
-"""HTTP below the storage libraries: whole replies, one error for a service that does not answer, a session without waste.
+"""HTTP below the storage libraries: whole replies, one error if a service does not answer, and a lean session.
 
 The session of `requests` prepares each request once more, although it arrives complete and signed. It searches for a
 login, for cookies, and for the environment's proxies and certificates. It composes the address again, and finds its
-connections by all of these. That CPU time is a large part of a chunk's (docs/performance.md), so `SignedSession` skips it.
+connections by all of these. That is a large part of a chunk's CPU time (docs/performance.md), so `SignedSession`
+skips it.
 """
 
 from collections.abc import Callable, Iterator

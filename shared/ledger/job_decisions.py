@@ -1,6 +1,6 @@
 """The decisions about a job outside of settling: accept twice, plan, hold or pass, dispatch, resume, finish, bury.
 
-They make no request. Each returns the changed job, or the same object where nothing changes. A decision that is repeated
+They make no request. Each returns the changed job, or the same object if nothing changes. A decision that is repeated
 on its own outcome changes nothing. So a stage that lost the reply of a write reads the job and decides again.
 """
 

@@ -1,7 +1,7 @@
 """The contract of a ledger, and `change`: the one loop that reads, decides and commits.
 
-Within `counting`, each commit notes in the job's row how many storage requests the stage has made so far. Requests after
-the last write of the row are not counted, because noting them would take another request.
+Within `counting`, each commit notes in the job's row how many storage requests the stage has made so far. Requests
+after the last write of the row are not counted, because noting them would take another request.
 """
 
 from collections import Counter

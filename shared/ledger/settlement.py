@@ -135,8 +135,8 @@ def settle(
 ) -> Settlement:
     """Decide the job and the rows to write for these results.
 
-    `stored` holds the rows known to exist, which may be too few. A row that exists unknown to the caller makes the whole
-    write fail. The caller then reads it and decides again.
+    `stored` holds the rows known to exist, which may be too few. A row that exists without being among them makes the
+    whole write fail. The caller then reads it and decides again.
     """
     book = _Book(job, stored)
     for result in results:

@@ -1,14 +1,14 @@
 """Lines of the log, errors without user data, and spans and metrics as the stages see them.
 
-**A line of the log** is a static name, then its fields as JSON. The Functions host passes on only the text of a line, so
-the fields are in the text:
+**A line of the log** is a static name, then its fields as JSON. The Functions host passes on only the text of a line,
+so the fields are in the text:
 
     sluice.message.parked {"job":"nightly","key":"chunk:3:1","reason":"failed:KeyError", …}
 
 **An error** is logged with its type and place. Its message is logged only if it cannot quote user data.
 
-**A span** is one piece of work in one process, with a begin and an end. All spans of a job are one trace: its context, in
-the form of the W3C's header `traceparent`, travels in the job's row and in the messages about its chunks. While
+**A span** is one piece of work in one process, with a begin and an end. All spans of a job are one trace: its context,
+in the form of the W3C's header `traceparent`, travels in the job's row and in the messages about its chunks. While
 telemetry is off, spans and metrics do nothing.
 """
 

@@ -22,7 +22,7 @@ LEAST_TASKS: Final = 1
 def budget_term(budget: Decimal | None, spent: Decimal, task_second: Decimal | None) -> int | None:
     """Return the tasks over the fleet that the day's budget allows, or None if it sets no bound.
 
-    `spent` is the cost of today's requests so far. `task_second` is the cost of one task per second, None while unknown.
+    `spent` is the cost of today's requests so far. `task_second` is a task's cost per second, None while unknown.
     """
     if budget is None:
         return None
