@@ -1,7 +1,12 @@
-"""How many tasks may run, and why: rules of an operator, the limits of the services, the budget.
+"""The decision how many tasks may run, and why: an operator's rules, the limits of the services, the budget.
 
-Reading order: `rules` (what a rule may look at, and which one holds), `decide` (the smallest limit, with its reason),
-`following` (how a process keeps to the decision), `tuning` (the tick's part).
+Reading order:
+
+- `rules`: the inputs of a rule, and the rule that applies. `rules_text` and `rules_blob` read and keep them.
+- `decide`: the smallest limit, with its reason.
+- `fleet`, `fleet_table`: the rows that the processes share.
+- `gauge`, `following`: how a process measures its work and keeps to the decision.
+- `observe`, `tuning`: the tick's part. `trace` records it.
 """
 
 from shared.concurrency.decide import Decision, decide_tasks

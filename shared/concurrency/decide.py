@@ -1,6 +1,6 @@
-"""How many tasks may run over the fleet: the smallest of what rules, services and budget say, damped; pure.
+"""Decides how many tasks may run over the fleet: the smallest limit of rules, services and budget, damped.
 
-The same inputs give the same decision, so any decision can be replayed from what was recorded.
+The same inputs give the same decision, so any decision can be replayed from its record. Makes no request.
 """
 
 from collections.abc import Mapping
@@ -11,35 +11,36 @@ from typing import Final
 from shared.azure import Governor
 from shared.concurrency.rules import Observation, Rules
 
-#: Quiet time after pressure lowered a decision: ten seconds and ten times what a message takes, half a minute at most.
+#: The quiet time after pressure lowered a decision: ten seconds and ten times the seconds per message, at most half a
+#: minute.
 QUIET: Final = timedelta(seconds=10)
 LATENCIES: Final = 10
 LONGEST_QUIET: Final = timedelta(seconds=30)
-#: A change by a smaller part than this is none: every change is a row, and a fleet that is asked to move.
+#: A change by a smaller part than this is not made: every change costs a row and moves the fleet.
 SMALLEST_CHANGE: Final = 0.1
 RULE, GOVERNOR, BUDGET = "rule", "governor", "budget"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Tasks over the fleet, and how that came about."""
+    """The tasks over the fleet, and the reason."""
 
     tasks: int
     at: datetime
-    #: What each term allowed; None where it has nothing to say.
+    #: The limit that each term gave. None: it gave no limit.
     terms: Mapping[str, int | None]
     #: The term that decided.
     binding: str
     reason: str
     rules_version: int = 0
-    #: When something else than a rule lowered it last.
+    #: The last time that a term other than a rule lowered it.
     pressed_at: datetime | None = None
-    #: What decided it, so that it can be replayed.
+    #: The inputs, so that the decision can be replayed.
     observation: Observation | None = None
 
     @property
     def cap(self) -> int | None:
-        """What services and budget allow, whatever the rules want; None: as many as you like."""
+        """The limit of services and budget, without the rules. None: they give no limit."""
         pressing = [term for name, term in self.terms.items() if name != RULE and term is not None]
         return min(pressing, default=None)
 
@@ -52,7 +53,7 @@ def decide_tasks(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and n
     previous: Decision | None,
     now: datetime,
 ) -> Decision:
-    """Return what holds from now on."""
+    """Return the decision that holds from now on."""
     asked = rules.ask(observation)
     slowest = min(governors, key=lambda name: governors[name].share, default="")
     governor = governors[slowest].limit(rules.most) if slowest else rules.most
@@ -69,29 +70,29 @@ def decide_tasks(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and n
 
 
 def _damp(fresh: Decision, previous: Decision) -> Decision:
-    """Return the decision as far as it may follow the one before."""
+    """Limit the step from the previous decision: hold back a small change, and growth in quiet time."""
     if fresh.tasks < previous.tasks:
         if _is_small(fresh, previous):
             return _hold_back(fresh, previous, "too small a change")
         return replace(fresh, pressed_at=previous.pressed_at if fresh.binding == RULE else fresh.at)
     fresh = replace(fresh, pressed_at=previous.pressed_at)
-    # From nothing there is nothing to be damped: work has come.
+    # Growth from 0 is not damped: work has come.
     if fresh.tasks == previous.tasks or not previous.tasks:
         return fresh
     if previous.pressed_at and fresh.at < previous.pressed_at + _quiet(fresh):
         return _hold_back(fresh, previous, f"quiet time after it was lowered at {previous.pressed_at:%H:%M:%S}")
-    # What is allowed already is used: rules never ask for more tasks than there are messages.
+    # Growth means that the allowed tasks are in use: rules never want more tasks than there are messages.
     return _hold_back(fresh, previous, "too small a change") if _is_small(fresh, previous) else fresh
 
 
 def _hold_back(fresh: Decision, previous: Decision, why: str) -> Decision:
-    # Never above what a term allows: holding is for what would grow, and for what would hardly fall.
+    # Never above the limit of a term: holding back is for growth, and for a small fall.
     tasks = min([previous.tasks, *(term for name, term in fresh.terms.items() if name != RULE and term is not None)])
     return replace(fresh, tasks=tasks, pressed_at=previous.pressed_at, reason=f"{fresh.reason}; held at {tasks}: {why}")
 
 
 def _is_small(fresh: Decision, previous: Decision) -> bool:
-    # To nothing, and from what little there is, every step counts.
+    # A step to 0 is never small. From a few tasks, every step is a large part.
     return bool(fresh.tasks) and abs(fresh.tasks - previous.tasks) < SMALLEST_CHANGE * previous.tasks
 
 

@@ -1,6 +1,6 @@
-"""The rows of the fleet's partition: plain properties, JSON only where something is nested.
+"""The rows that the fleet shares about its concurrency: the decision, governors, rules and processes.
 
-What the whole fleet shares about its concurrency, one table partition: the decision, governors, rules, processes.
+All are in one table partition. A row has plain properties, and JSON only for nested values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Row: TypeAlias = dict[str, Any]
 PARTITION: Final = "fleet"
 DECISION, RULES = "decision", "rules"
 GOVERNOR, WORKER = "governor|", "worker|"
-#: Sorts after everything that is read at every look.
+#: Sorts after all rows that every read takes.
 HISTORY: Final = "~"
 #: A later moment sorts before an earlier one.
 _END_OF_TIME: Final = 10**16
@@ -31,12 +31,12 @@ def key(row_key: str) -> Row:
 
 
 def history_key(at: datetime, nonce: str) -> str:
-    """Return the key under which a decision is kept, the newest first."""
+    """Return the key of a decision in the history, which sorts the newest first."""
     return f"{HISTORY}{_END_OF_TIME - int(at.timestamp() * 1e6):016}|{nonce}"
 
 
 def decision_row(decision: Decision) -> Row:
-    """Return a decision as it is stored."""
+    """Return the stored form of a decision."""
     return {
         "tasks": decision.tasks,
         "at": _text(decision.at),
@@ -50,7 +50,7 @@ def decision_row(decision: Decision) -> Row:
 
 
 def decision_of(row: Mapping[str, Any]) -> Decision:
-    """Return the decision of a row."""
+    """Read the decision of a row."""
     return Decision(
         tasks=int(row["tasks"]),
         at=datetime.fromisoformat(row["at"]),
@@ -64,21 +64,21 @@ def decision_of(row: Mapping[str, Any]) -> Decision:
 
 
 def governor_row(resource: str, governor: Governor) -> Row:
-    """Return a governor as it is stored."""
+    """Return the stored form of a governor."""
     moments = {name: _text(getattr(governor, name)) for name in ("slowed_at", "quiet_until", "seen_at")}
-    # A row key takes no slash.
+    # A row key must not hold a slash.
     return {**key(GOVERNOR + resource.replace("/", "|")), "share": governor.share, "times": governor.times, **moments}
 
 
 def governor_of(row: Mapping[str, Any]) -> Governor:
-    """Return the governor of a row."""
+    """Read the governor of a row."""
     moments = {name: _moment(row.get(name)) for name in ("slowed_at", "quiet_until", "seen_at")}
     return Governor(share=float(row["share"]), times=int(row["times"]), **moments)
 
 
 @dataclass(frozen=True, slots=True)
 class RulesInForce:
-    """The rules as the tick found them, and the ETag of their blob."""
+    """The rules that the tick read, and the ETag of their blob."""
 
     rules: Rules
     text: str
@@ -86,13 +86,13 @@ class RulesInForce:
 
 
 def rules_row(in_force: RulesInForce) -> Row:
-    """Return the rules as they are stored beside the decision, so that who follows it needs no request for them."""
+    """Return the rules' row beside the decision, so that a process that follows it needs no request for the rules."""
     return {**key(RULES), "text": in_force.text, "etag": in_force.etag, "version": in_force.rules.version}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """What one process tells: its counts since it started."""
+    """The report of one process: its counts since it started."""
 
     name: str
     at: datetime
@@ -101,12 +101,12 @@ class Worker:
     done: int
     busy: float
     cpu: float | None = None
-    #: The part of the full rate that it keeps to, by the slowest resource.
+    #: The part of the full rate at which it works, by the slowest resource.
     share: float = 1.0
 
 
 def worker_row(worker: Worker) -> Row:
-    """Return a process as it is stored."""
+    """Return the stored form of a process's report."""
     return {
         **key(WORKER + worker.name),
         "at": _text(worker.at),
@@ -134,7 +134,7 @@ def _worker_of(row: Mapping[str, Any]) -> Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """One reading of the partition."""
+    """The content of the partition, as one request read it."""
 
     decision: Decision | None = None
     decision_etag: str = ""
@@ -144,16 +144,16 @@ class Fleet:
 
     @property
     def rules(self) -> Rules:
-        """The rules in force; those built in where nobody wrote any."""
+        """The rules in force: the built-in ones if no operator wrote any."""
         return self.in_force.rules if self.in_force else BUILT_IN
 
     def fresh(self, now: datetime) -> list[Worker]:
-        """Return the processes that work now, as far as anybody knows."""
+        """Return the processes that work now, by their last reports."""
         return [worker for worker in self.workers if now - worker.at <= FRESH]
 
 
 def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:
-    """Return what the rows say; rules that are `known` already are not read again."""
+    """Read the rows. Rules that are `known` already are not parsed again."""
     decision = next((row for row in rows if row["RowKey"] == DECISION), None)
     rules = next((row for row in rows if row["RowKey"] == RULES), None)
     return Fleet(
@@ -173,7 +173,7 @@ def _in_force(row: Mapping[str, Any], known: RulesInForce | None) -> RulesInForc
     if known is not None and known.etag == row["etag"]:
         return known
     rules = lint(row["text"]).rules
-    # Only rules that can be read are put here; another version of the app may have known more words than this one.
+    # Only valid rules are stored here. But another version of the app may know words that this one does not.
     return RulesInForce(rules, row["text"], row["etag"]) if rules else None
 
 
@@ -185,22 +185,22 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-#: Seconds between two looks of a process that has work.
+#: Seconds between two reads of a process that has work.
 LOOK_EVERY: Final = 10.0
-#: A process that was not heard of for so long works on nothing.
+#: A process without a report for this long has no work.
 FRESH: Final = timedelta(seconds=3 * LOOK_EVERY)
 
 
 def share_here(fleet: Fleet, now: datetime, full: int) -> int:
-    """Return how many messages this process may have in work, of the `full` that it can have; pure.
+    """Return how many messages this process may have in work, at most `full`. Makes no request.
 
-    The decision counts tasks over the fleet, so each process that works takes an equal part. The rules' own wish binds
-    a process only where an operator wrote rules: the built-in ones follow the depth of the moment, and a decision is
-    a minute old at times.
+    The decision counts tasks over the fleet, so each process that works takes an equal part. The number that the rules
+    want binds a process only if an operator wrote the rules. The built-in ones follow the depth of the moment, and a
+    decision may be a minute old.
     """
     decision = fleet.decision
     if decision is None or not decision.tasks:
-        # No task over the fleet means that the queues were empty; whoever has a message knows better.
+        # A decision of 0 tasks means that the queues were empty. This process has a message, so that has changed.
         return full
     allowed = decision.tasks if decision.rules_version else decision.cap
     if allowed is None:

@@ -1,4 +1,4 @@
-"""The fleet's partition in the table `decisions`: one request reads all of it, one transaction changes it."""
+"""The fleet's partition in the table `decisions`. One request reads all of it, one transaction changes it."""
 
 import itertools
 import secrets
@@ -14,62 +14,62 @@ from shared.concurrency import fleet as rows
 from shared.concurrency.decide import Decision
 from shared.concurrency.fleet import Fleet, RulesInForce, Worker
 
-#: What a transaction takes, less the decision's own rows.
+#: The limit of a transaction, less the decision's own rows.
 _MOST_GONE: Final = 90
 _Operation: TypeAlias = tuple[str, rows.Row] | tuple[str, rows.Row, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """What a look of the tick changes."""
+    """The changes of one tick."""
 
-    #: None: it stays as it is.
+    #: None: it stays.
     decision: Decision | None = None
     governors: Mapping[str, Governor] = field(default_factory=dict)
-    #: Rules that were found new; `rules_gone`: an operator took them away.
+    #: New rules, or, with `rules_gone`, their removal by an operator.
     in_force: RulesInForce | None = None
     rules_gone: bool = False
-    #: Processes that have not been heard of for long.
+    #: Processes without a report for long.
     gone: Sequence[Worker] = ()
 
     @property
     def is_none(self) -> bool:
-        """Whether nothing changes."""
+        """True if nothing changes."""
         return not (self.decision or self.governors or self.in_force or self.rules_gone or self.gone)
 
 
 class FleetTable:
-    """The table adapter."""
+    """The reads and writes of the partition."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
 
     def read(self, known: RulesInForce | None = None) -> Fleet:
-        """Return what the fleet shares; one request. `known`: rules that this caller has read before."""
+        """Read the partition. Makes one request. `known` are rules that this caller has parsed before."""
         query = "PartitionKey eq @partition and RowKey lt @history"
         names = {"partition": rows.PARTITION, "history": rows.HISTORY}
         with expecting_an_answer("read the decision about concurrency"):
             return rows.fleet_of(list(self._table.query_entities(query, parameters=names)), known)
 
     def report(self, worker: Worker) -> None:
-        """Write what a process tells of itself, over what it told before."""
-        with expecting_an_answer("tell what this process works on"):
+        """Write the report of a process over its previous one."""
+        with expecting_an_answer("report the work of this process"):
             self._table.upsert_entity(rows.worker_row(worker), mode=UpdateMode.REPLACE)
 
     def report_slow(self, governors: Mapping[str, Governor]) -> None:
-        """Tell the others that a resource pushed back.
+        """Report to the other processes that a resource pushed back.
 
-        Of two that tell the same moment the last one stays: either says that it pushed back, and both are newer than
-        what stood there.
+        If two processes report at the same moment, the later write stays. That is right: both say that the resource
+        pushed back, and both are newer than the row before them.
         """
         for resource, governor in governors.items():
-            with expecting_an_answer(f"tell that {resource} pushed back"):
+            with expecting_an_answer(f"report that {resource} pushed back"):
                 self._table.upsert_entity(rows.governor_row(resource, governor), mode=UpdateMode.REPLACE)
 
     def commit(self, seen: Fleet, change: FleetChange) -> bool:
-        """Write a look's changes in one transaction; False: another tick was first, and its decision stands.
+        """Write a tick's changes in one transaction. Return False if another tick was first: its decision stands.
 
-        A lost reply needs no reading back: whatever was written is what the next look starts from.
+        After a lost reply nothing is read back: the next tick starts from the rows as they are then.
         """
         operations = list(self._operations(seen, change))
         with expecting_an_answer("write the decision about concurrency"):
@@ -103,7 +103,7 @@ class FleetTable:
             yield "delete", rows.key(rows.WORKER + worker.name)
 
     def history(self, most: int) -> list[Decision]:
-        """Return the last decisions, the newest first."""
+        """Read the last decisions, the newest first."""
         names = {"partition": rows.PARTITION, "history": rows.HISTORY}
         with expecting_an_answer("read the decisions about concurrency"):
             found = self._table.query_entities(

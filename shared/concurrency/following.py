@@ -1,6 +1,6 @@
-"""How a process keeps to what was decided for the fleet: it looks while it has work, and is free while it has none.
+"""Keeps a process to the fleet's decision. It reads the decision while it has work, and makes no request without work.
 
-Lets a burst have its decision when it is put, and not only at the next tick, when it may be over.
+`Foresight` makes a burst's decision when the burst is put: at the next tick the burst may be over.
 """
 
 import secrets
@@ -21,16 +21,17 @@ from shared.telemetry import describe_error, events, tell
 
 
 def run_later(seconds: float, act: Callable[[], None]) -> None:
-    """Run it after so many seconds, unless the process ends before."""
+    """Run the function after so many seconds, unless the process ends before."""
     timer = Timer(seconds, act)
     timer.daemon = True
     timer.start()
 
 
 class Following:
-    """What one process knows of the current decision; safe from several threads.
+    """The current decision as one process knows it. Several threads may use it.
 
-    Two requests at most every `every` seconds, and only from a call of `look`, which whoever has work makes.
+    It makes at most two requests per `every` seconds, and only in a call of `look`, which a process makes when it has
+    work.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - everything that a process has of its own
@@ -50,16 +51,16 @@ class Following:
         self._reported_done = 0
 
     def look(self) -> None:
-        """Read the decision and tell what this process does, if that was not done lately.
+        """Read the decision and report this process's work, unless that was done lately.
 
-        One thread does it and the others go on with what is known. Should storage not answer, what is known stays:
-        concurrency is no reason to fail.
+        One thread does it, and the others go on with the last decision. If storage does not answer, the last decision
+        stays: concurrency is no reason to fail.
         """
         if self._clock.monotonic() - self._looked_at < self._every or not self._looking.acquire(blocking=False):
             return
         try:
             self._looked_at = self._clock.monotonic()
-            # What is done until then is told then, also when nothing else comes and nobody looks any more.
+            # Work that is done until then is reported then, even if no further message comes and calls `look`.
             self._later(self._every, self._report_rest)
             with because(Cause.SWEEP):
                 self._look()
@@ -73,7 +74,7 @@ class Following:
             return
         try:
             self.look()
-        except Exception as error:  # noqa: BLE001 - on a thread of its own; the connections may be closed by now
+        except Exception as error:  # noqa: BLE001 - on a thread of its own: the connections may be closed by now
             tell(events.FLEET_UNREAD, error=describe_error(error))
 
     def _look(self) -> None:
@@ -86,7 +87,7 @@ class Following:
         self.pushback.learn(self._fleet.governors)
         if self.gauge.in_flight or self.gauge.done != self._reported_done:
             self._table.report(self._worker())
-        # What others were told later, they have told already.
+        # If another process has reported a later moment, its report stands: this one is not sent.
         own = self.pushback.governors()
         self._table.report_slow(
             {name: governor for name, governor in news.items() if own[name].slowed_at == governor.slowed_at}
@@ -104,15 +105,15 @@ class Following:
             done=counted.done,
             busy=counted.busy,
             cpu=counted.cpu,
-            share=min((one.share for one in governors_of_work(self.pushback.governors()).values()), default=1.0),
+            share=min((each.share for each in governors_of_work(self.pushback.governors()).values()), default=1.0),
         )
 
     def here(self, full: int) -> int:
-        """Return how many messages this process may have in work, of `full`; free."""
+        """Return how many messages this process may have in work, at most `full`. Makes no request."""
         return min(self._bearable(full, self.gauge.in_flight), share_here(self._fleet, self._clock.now(), full))
 
     def puts(self, full: int) -> int:
-        """Return how many concurrent storage requests are allowed, at most `full`; looks first."""
+        """Return how many concurrent storage requests are allowed, at most `full`. Calls `look` first."""
         self.look()
         return self._bearable(full, full)
 
@@ -121,18 +122,18 @@ class Following:
         self._fleet = replace(self._fleet, decision=decision)
 
     def read_decision(self) -> int:
-        """Return the tasks that were decided for the fleet, none while nothing was; free."""
+        """Return the tasks decided for the fleet, 0 without a decision. Makes no request."""
         return self._fleet.decision.tasks if self._fleet.decision else 0
 
     def tasks(self) -> int:
-        """Return the tasks that were decided for the fleet; those of the rules while nothing was decided; free."""
+        """Return the tasks decided for the fleet, or the rules' upper bound without a decision. Makes no request."""
         decision = self._fleet.decision
         return self._fleet.rules.most if decision is None else decision.tasks
 
     def cap(self) -> int:
-        """Return the tasks that services and budget allow the fleet now, whatever the rules want.
+        """Return the tasks that services and budget allow the fleet now. Of the rules only the upper bound counts.
 
-        Asked by whoever was woken for work, before it takes any: so it looks, as often as `look` does.
+        A process that was woken for work calls it before it takes any. So it calls `look`, which limits its requests.
         """
         self.look()
         decision, most = self._fleet.decision, self._fleet.rules.most
@@ -140,7 +141,7 @@ class Following:
         return min(decided, self._bearable(most, decided))
 
     def rule(self, depth: int) -> int:
-        """Return the tasks that the rules in force want for this depth; free."""
+        """Return the tasks that the rules in force want for this depth. Makes no request."""
         last = self._fleet.decision.observation if self._fleet.decision else None
         seen = replace(last or Observation(depth=0), depth=depth, hour=self._clock.now().hour)
         return self._fleet.rules.ask(seen).tasks
@@ -151,7 +152,7 @@ class Following:
 
 @dataclass(slots=True, kw_only=True)
 class Foresight:
-    """Decides before a put that calls for more tasks than are decided, then wakes whoever is woken for it."""
+    """Decides before a put that calls for more tasks than the current decision, then sends the wake-ups for the put."""
 
     following: Following
     decide: Callable[[int], Decision]
@@ -163,15 +164,15 @@ class Foresight:
     @contextmanager
     def __call__(self, messages: int, coming: int) -> Iterator[None]:
         """Enter around a put of so many messages, the first of `coming` in the same dispatch."""
-        if self._is_news(coming):
+        if self._needs_decision(coming):
             self._decided_at = self.clock.monotonic()
-            # The tick decides it otherwise; work is put in any case.
+            # Without an answer the next tick decides. The work is put in any case.
             with suppress(StorageUnavailableError):
                 self.following.learn(self.decide(coming))
         with self.wake(messages, coming):
             yield
 
-    def _is_news(self, coming: int) -> bool:
+    def _needs_decision(self, coming: int) -> bool:
         if self.clock.monotonic() - self._decided_at < self.every:
             return False
         self.following.look()

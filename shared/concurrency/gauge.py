@@ -1,10 +1,11 @@
-"""How many messages one process works on at a time: the host's own limit, less what the fleet's decision leaves it.
+"""The messages that one process handles at a time: their limit, and the measurement of its work.
 
-The host has received and leased a message before the function runs, so whoever has no slot waits inside. That holds
-a lease, which is right for as long as a slot comes free soon: every other process of the fleet is at its part of the
-same limit. After `patience` it is given back instead, so that another process can have it.
+`Limiter` bounds them by the host's own limit and by this process's part of the fleet's decision. The host has received
+and leased a message before the function runs, so a message without a slot waits inside the function. That holds its
+lease, which is right while a slot comes free soon: every other process of the fleet is at its part of the same limit.
+After `patience` the message is given back, so that another process can have it.
 
-What one process knows of its own work without asking anybody: what it has in hand, how long things take, its CPU.
+`Gauge` measures without any request: messages in work, seconds per message, CPU.
 """
 
 import time
@@ -17,16 +18,16 @@ from typing import Final
 from shared.clock import Clock
 from shared.errors import NoSlotError
 
-#: What the host of an instance runs of one queue at a time: host.json's batchSize and newBatchThreshold.
+#: The messages of one queue that the host of an instance runs at a time: host.json's batchSize and newBatchThreshold.
 MOST_HERE: Final = 24
-#: Seconds that a message waits for a slot; with its work it has to end within the host's functionTimeout.
+#: Seconds that a message waits for a slot. The wait and its work must end within the host's functionTimeout.
 PATIENCE: Final = 120.0
-#: Seconds after which a limit that has grown meanwhile is noticed by who waits.
+#: Seconds after which a waiting message notices that the limit has grown.
 _LOOK_AGAIN: Final = 0.5
 
 
 class Limiter:
-    """Slots for messages; `limit` says how many there are now."""
+    """Slots for messages. `limit` returns how many there are now."""
 
     def __init__(
         self, limit: Callable[[], int], clock: Clock, *, patience: float = PATIENCE, look_again: float = _LOOK_AGAIN
@@ -36,12 +37,12 @@ class Limiter:
 
     @property
     def taken(self) -> int:
-        """How many slots are taken."""
+        """The number of slots taken."""
         return self._taken
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Hold a slot; raises NoSlotError when none came free in time."""
+        """Hold a slot, or raise NoSlotError if none came free in time."""
         self._take()
         try:
             yield
@@ -57,8 +58,8 @@ class Limiter:
                 left = until - self._clock.monotonic()
                 if left <= 0:
                     raise NoSlotError(
-                        f"no slot within {self._patience:g} s: this process works on {self._taken} messages, as many as "
-                        "`sluice tune show` allows it; the message is given back"
+                        f"no slot came free within {self._patience:g} s: this process handles {self._taken} messages, "
+                        "its limit (see `sluice tune show`); the message is given back"
                     )
                 self._free.wait(min(left, self._look_again))
             self._taken += 1
@@ -66,18 +67,18 @@ class Limiter:
 
 @dataclass(frozen=True, slots=True)
 class WorkCounts:
-    """The counts of a process since it started; two of them tell what happened between."""
+    """The counts of a process since it started. The difference of two shows what happened in between."""
 
     in_flight: int
     done: int
-    #: Seconds of work on what is done.
+    #: Seconds of work on the messages that are done.
     busy: float
-    #: Cores used since the count before.
+    #: Cores used since the previous counts.
     cpu: float | None
 
 
 class Gauge:
-    """Counts the work of this process; safe from several threads."""
+    """Counts the work of this process. Several threads may use it."""
 
     def __init__(self, clock: Clock, cpu_seconds: Callable[[], float] = time.process_time) -> None:
         self._clock, self._cpu_seconds, self._lock = clock, cpu_seconds, Lock()
@@ -86,17 +87,17 @@ class Gauge:
 
     @property
     def in_flight(self) -> int:
-        """How many messages are in work."""
+        """The number of messages in work."""
         return self._in_flight
 
     @property
     def done(self) -> int:
-        """How many were in work and are no more."""
+        """The number of messages whose work has ended."""
         return self._done
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Count the work inside as one message, however it ends."""
+        """Count the work inside as one message, also if it fails."""
         began = self._clock.monotonic()
         with self._lock:
             self._in_flight += 1
@@ -109,7 +110,7 @@ class Gauge:
                 self._busy += self._clock.monotonic() - began
 
     def read(self) -> WorkCounts:
-        """Return the counts; the CPU is that since the reading before."""
+        """Return the counts. The CPU is measured since the previous call."""
         now, cpu = self._clock.monotonic(), self._cpu_seconds()
         passed, used = now - self._read_at, cpu - self._cpu_then
         with self._lock:

@@ -1,6 +1,7 @@
-"""Makes an observation of two looks at the queues and at what the processes tell; pure.
+"""Makes an observation from two samples of the queues and from the reports of the processes.
 
-What lies on the work queues: one request a queue, one more where somebody wants to know the oldest message.
+`QueueDepths` samples the queues: one request per queue, and one more per queue with messages for the age of the oldest
+message. The rest makes no request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from shared.concurrency.rules import Observation
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """What lies on the work queues together, and how long its oldest message has waited; None: not asked for."""
+    """The depth of all work queues together, and how long the oldest message has waited. None: age not requested."""
 
     depth: int
     oldest_age: float | None = None
@@ -30,7 +31,7 @@ class QueueDepths:
         self._queues, self._clock = queues, clock
 
     def sample(self, *, with_age: bool) -> Depths:
-        """Return what lies there now; messages in work count, storage knows no other number."""
+        """Read the depth, which includes messages in work: storage has no other count."""
         with expecting_an_answer("read the depth of the work queues"):
             counts = [queue.get_queue_properties().approximate_message_count or 0 for queue in self._queues]
             if not with_age:
@@ -39,7 +40,7 @@ class QueueDepths:
         return Depths(sum(counts), max(ages, default=0.0))
 
     def _age(self, queue: QueueClient) -> float:
-        # Only visible messages can be peeked at: what is in work waits for nobody.
+        # Only visible messages can be peeked. A message in work does not wait.
         oldest = next(iter(queue.peek_messages(1)), None)
         if oldest is None or oldest.inserted_on is None:
             return 0.0
@@ -48,7 +49,7 @@ class QueueDepths:
 
 @dataclass(frozen=True, slots=True)
 class QueueReading:
-    """What one look saw; the next one tells what happened since."""
+    """One sample of queues and processes. The difference to the next one shows what happened in between."""
 
     at: datetime
     depth: int
@@ -57,7 +58,7 @@ class QueueReading:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The observation, and the messages that came and went since the look before; 0 where there was none."""
+    """The observation, and the messages that came and went since the previous sample, 0 without one."""
 
     observation: Observation
     seconds: float = 0.0
@@ -65,18 +66,18 @@ class Seen:
     drained: int = 0
 
 
-def look(depths: Depths, workers: Sequence[Worker], now: datetime) -> QueueReading:
-    """Return this look."""
+def take_reading(depths: Depths, workers: Sequence[Worker], now: datetime) -> QueueReading:
+    """Build the sample for the next observation."""
     return QueueReading(now, depths.depth, {worker.name: worker for worker in workers})
 
 
 def observe(depths: Depths, fleet: Fleet, before: QueueReading | None, now: datetime) -> Seen:
-    """Return what is known now."""
+    """Build the observation of this moment."""
     seconds = (now - before.at).total_seconds() if before else 0.0
     fresh = fleet.fresh(now)
-    # Those that rest by now have done something since the look before as well.
+    # All workers count here: one that rests by now may have done messages since the previous sample.
     done, busy = _since(before, fleet.workers) if before else (0, 0.0)
-    # What a process has not told yet may make it look as if messages had gone that were never there.
+    # Reports that are still missing can make the sum negative, as if messages had gone that never came.
     arrived = max(0, depths.depth - before.depth + done) if before else 0
     observation = Observation(
         depth=depths.depth,
@@ -95,7 +96,7 @@ def _since(before: QueueReading, workers: Sequence[Worker]) -> tuple[int, float]
     done, busy = 0, 0.0
     for worker in workers:
         known = before.workers.get(worker.name)
-        # One that is older than that look and was not known to it was forgotten: what it did is history.
+        # A worker that started before that sample and is not in it had been forgotten. Its counts are history.
         if known is not None or worker.started_at >= before.at:
             done += worker.done - (known.done if known else 0)
             busy += worker.busy - (known.busy if known else 0.0)

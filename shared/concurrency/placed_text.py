@@ -1,13 +1,13 @@
-"""Reads YAML or JSON so that every value knows the line on which it stands; for messages that point at it.
+"""Reads YAML or JSON into values that know their line, for messages that point at it.
 
-Only what a list of rules needs: mappings, lists and plain values. Anchors and tags are refused, the first because a
-few lines of them can expand to more than a machine holds.
+It reads only the parts that rules need: mappings, lists and plain values. It refuses tags and anchors. A few lines of
+anchors can expand to more than a machine holds.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-#: Bytes that a text may have: an operator writes it by hand.
+#: The limit of a text in bytes: an operator writes it by hand.
 MOST_BYTES: Final = 16 * 1024
 _ANCHORS: Final = {"AnchorToken": "an anchor", "AliasToken": "an alias", "TagToken": "a tag"}
 
@@ -25,7 +25,7 @@ Value: TypeAlias = "str | list[Place] | dict[str, Place]"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """What is wrong, and on which line; 0 where it is nowhere in particular."""
+    """A mistake and its line. Line 0 is the text as a whole."""
 
     line: int
     what: str
@@ -35,9 +35,9 @@ class Problem:
 
 
 def read(text: str) -> tuple[Place | None, list[Problem]]:
-    """Return the document with the lines of its parts, and what is wrong with its form."""
+    """Read a document with the lines of its parts, and find the mistakes in its form."""
     if len(text.encode()) > MOST_BYTES:
-        return None, [Problem(0, f"it has {len(text.encode())} bytes, {MOST_BYTES} may be")]
+        return None, [Problem(0, f"the text is {len(text.encode())} bytes, the limit is {MOST_BYTES}")]
     # Imported here: only an operator's command, and a tick that finds new rules, read such a text.
     import yaml  # noqa: PLC0415
 
@@ -45,7 +45,7 @@ def read(text: str) -> tuple[Place | None, list[Problem]]:
     text = text.expandtabs() if text.lstrip().startswith("{") else text
     try:
         refused = [
-            Problem(token.start_mark.line + 1, f"{_ANCHORS[kind]} is not for rules: write the value out")
+            Problem(token.start_mark.line + 1, f"{_ANCHORS[kind]} is not allowed in rules: write the value out")
             for token in yaml.scan(text, Loader=yaml.SafeLoader)
             if (kind := type(token).__name__) in _ANCHORS
         ]
@@ -60,14 +60,14 @@ def read(text: str) -> tuple[Place | None, list[Problem]]:
 
 def _unreadable(error: Exception) -> Problem:
     mark = getattr(error, "problem_mark", None)
-    what = getattr(error, "problem", None) or "it is nested too deeply"
-    return Problem(mark.line + 1 if mark else 0, f"neither YAML nor JSON: {what}")
+    mistake = getattr(error, "problem", None) or "it is nested too deeply"
+    return Problem(mark.line + 1 if mark else 0, f"neither YAML nor JSON: {mistake}")
 
 
 def _place(node: Any, problems: list[Problem]) -> Place:
     line = node.start_mark.line + 1
     if node.id == "sequence":
-        return Place([_place(one, problems) for one in node.value], line)
+        return Place([_place(item, problems) for item in node.value], line)
     if node.id == "mapping":
         return Place(_mapping(node, problems), line)
     return Place(str(node.value), line)
@@ -78,9 +78,7 @@ def _mapping(node: Any, problems: list[Problem]) -> dict[str, Place]:
     for key, value in node.value:
         name, line = str(key.value) if key.id == "scalar" else "?", key.start_mark.line + 1
         if name in found:
-            problems.append(
-                Problem(line, f"{name!r} stands here a second time; the first is on line {found[name].line}")
-            )
+            problems.append(Problem(line, f"{name!r} occurs twice; the first is on line {found[name].line}"))
             continue
         placed = _place(value, problems)
         found[name] = Place(placed.value, line)

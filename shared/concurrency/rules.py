@@ -1,8 +1,7 @@
-"""How many tasks an operator wants for what is observed: the first rule whose conditions all hold; pure.
+"""An operator's rules: the tasks wanted for an observation, by the first rule whose conditions all hold.
 
-`rules_text` reads them from the text that an operator writes.
-
-What is known of the work queues and of those who work on them when a decision is made; plain data.
+`Observation` is the state of the work queues and of the processes at a decision. `rules_text` reads rules from the text
+that an operator writes. Nothing here makes a request.
 """
 
 import math
@@ -12,16 +11,16 @@ from typing import Final, NamedTuple
 
 
 class RuleInput(StrEnum):
-    """What a rule may look at."""
+    """An input of a rule's conditions."""
 
-    #: Messages on the work queues, those in work included: the only count that storage gives.
+    #: Messages on the work queues, including those in work: the only count that storage gives.
     DEPTH = "depth"
     #: Seconds that the oldest visible message has waited.
     OLDEST_AGE = "oldest_age"
-    #: Messages put a second, and messages done a second, since the sample before.
+    #: Messages put per second, and messages done per second, since the previous sample.
     ARRIVAL_RATE = "arrival_rate"
     DRAIN_RATE = "drain_rate"
-    #: Cores that the busiest process uses: 1 is all that Python code of one process can have.
+    #: Cores that the busiest process uses. The Python code of one process can use 1 at most.
     CPU = "cpu"
     #: Seconds of work for one message.
     LATENCY = "latency"
@@ -31,7 +30,7 @@ class RuleInput(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One look; None where nothing is known, which no condition of a rule is met by."""
+    """One sample of all inputs. None is unknown, and no condition holds for an unknown input."""
 
     depth: int
     hour: int = 0
@@ -40,46 +39,46 @@ class Observation:
     drain_rate: float | None = None
     cpu: float | None = None
     latency: float | None = None
-    #: Messages in work in every process that tells; not for rules.
+    #: Messages in work over all processes that report; not for rules.
     in_flight: int | None = None
 
     def value(self, metric: RuleInput) -> float | None:
-        """Return what is known of this metric."""
-        found: float | None = getattr(self, metric.value)
-        return found
+        """Return the value of this input, or None if it is unknown."""
+        value: float | None = getattr(self, metric.value)
+        return value
 
 
-#: The tasks that rules may ask for at most; beyond it one installation is not the answer.
+#: The upper bound of tasks in rules. More work than that needs more than one installation.
 MOST_TASKS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Holds while the metric is known, not below `at_least`, and below `below`."""
+    """A condition that holds while the input is known, not below `at_least`, and below `below`."""
 
     metric: RuleInput
     at_least: float | None = None
     below: float | None = None
 
     def holds(self, observation: Observation) -> bool:
-        """Whether it holds now."""
+        """Return True if it holds for this observation."""
         value = observation.value(self.metric)
         if value is None:
             return False
         reached = self.at_least is None or value >= self.at_least
         under = self.below is None or value < self.below
-        # From 22 to 6 goes over midnight: it holds on either side.
+        # From 22 to 6 goes over midnight: it holds on both sides.
         return (reached or under) if self.is_over_midnight else (reached and under)
 
     @property
     def is_over_midnight(self) -> bool:
-        """Whether it is a span of hours that begins in the evening and ends in the morning."""
+        """True for a span of hours that begins in the evening and ends in the morning."""
         both = self.at_least is not None and self.below is not None
         return both and self.metric is RuleInput.HOUR and (self.at_least or 0) > (self.below or 0)
 
 
 class Asked(NamedTuple):
-    """What a rule asks for, and how it came to it."""
+    """The tasks that a rule wants, and why."""
 
     tasks: int
     why: str
@@ -87,7 +86,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuleStep:
-    """So many tasks."""
+    """A fixed number of tasks."""
 
     tasks: int
 
@@ -98,26 +97,26 @@ class RuleStep:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One task for so many messages."""
+    """One task per so many messages."""
 
     messages_each: int
 
     def ask(self, observation: Observation) -> Asked:
-        """Return the tasks for what lies there."""
+        """Return the tasks for this depth."""
         tasks = math.ceil(observation.depth / self.messages_each)
         return Asked(tasks, f"one task for {self.messages_each} of {observation.depth} messages")
 
 
 @dataclass(frozen=True, slots=True)
 class TimeToDrain:
-    """As many tasks as empty the queues within this many seconds, by what a message takes and what still arrives."""
+    """As many tasks as empty the queues within this many seconds, by the seconds per message and the arrival rate."""
 
     seconds: float
-    #: Tasks until it is known what a message takes.
+    #: Tasks while the seconds per message are unknown.
     until_known: int
 
     def ask(self, observation: Observation) -> Asked:
-        """Return the tasks for what lies there and what comes meanwhile."""
+        """Return the tasks for this depth and for the messages that arrive meanwhile."""
         if observation.latency is None:
             return Asked(self.until_known, f"{self.until_known} tasks until it is known what a message takes")
         rate = observation.depth / self.seconds + (observation.arrival_rate or 0.0)
@@ -129,14 +128,14 @@ class TimeToDrain:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A name, when it applies, and what it then asks for."""
+    """A rule: its name, its conditions, and the tasks that it wants when they hold."""
 
     name: str
     conditions: tuple[Condition, ...]
     target: RuleStep | Ratio | TimeToDrain
 
     def applies(self, observation: Observation) -> bool:
-        """Whether every condition holds."""
+        """Return True if every condition holds."""
         return all(condition.holds(observation) for condition in self.conditions)
 
 
@@ -146,15 +145,15 @@ class Rules:
 
     version: int
     rules: tuple[Rule, ...]
-    #: No rule asks for more, and with work there never are fewer.
+    #: The bounds of every rule. `least` counts only while there is work.
     most: int = 100
     least: int = 1
 
     def ask(self, observation: Observation) -> Asked:
-        """Return the tasks wanted: none for empty queues, never more than there are messages."""
+        """Return the tasks wanted: 0 for empty queues, and at most one per message."""
         if observation.depth <= 0:
             return Asked(0, "the queues are empty")
-        rule = next((one for one in self.rules if one.applies(observation)), None)
+        rule = next((candidate for candidate in self.rules if candidate.applies(observation)), None)
         asked = rule.target.ask(observation) if rule else Asked(self.least, "no rule applies")
         tasks = min(max(asked.tasks, self.least), self.most, observation.depth)
         name = f"rule {rule.name!r}: " if rule else ""
@@ -167,5 +166,5 @@ def _limit_text(tasks: int, asked: int, depth: int) -> str:
     return f", with {depth} messages there" if tasks == depth else f", within the rules' bounds {tasks}"
 
 
-#: What applies where no operator wrote rules: a task for each message, so that only the bounds hold it back.
+#: The rules in force if no operator wrote any: one task per message, held back only by the bounds.
 BUILT_IN: Final = Rules(0, (Rule("built-in", (), Ratio(1)),))

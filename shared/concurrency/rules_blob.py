@@ -1,4 +1,4 @@
-"""The rules in the container `settings`: one blob that is in force, and one that stays for each version that ever was."""
+"""The rules in the container `settings`: one blob for the rules in force, and one for each version there ever was."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,13 +12,13 @@ from shared.concurrency.rules import Rules
 from shared.concurrency.rules_text import lint, parse
 from shared.errors import RulesRefusedError
 
-#: The blob in force; the versions are below it.
+#: The blob in force. The versions are below it.
 NAME: Final = "rules"
 
 
 @dataclass(frozen=True, slots=True)
 class RulesText:
-    """What stands in the blob."""
+    """The content of the blob."""
 
     text: str
     etag: str
@@ -26,7 +26,7 @@ class RulesText:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The blob is as it was."""
+    """The answer that the blob still has the ETag of the request."""
 
 
 class RulesBlob:
@@ -36,23 +36,23 @@ class RulesBlob:
         self._container, self._store = container, BlobStore(container, NAME)
 
     def look(self, etag: str | None) -> RulesText | Unchanged | None:
-        """Return the text, None where there is none, or that it still has this ETag; one request."""
+        """Read the text in force, if it has another ETag. Return None without rules. Makes one request."""
         condition: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfModified} if etag else {}
         with expecting_an_answer("read the rules of concurrency"):
             try:
                 found = self._container.get_blob_client(NAME).download_blob(**condition)
                 return RulesText(found.readall().decode(errors="replace"), str(found.properties.etag))
             except ResourceModifiedError:
-                # What the library makes of 304, which says the opposite.
+                # The library's name for 304, which means the opposite: not modified.
                 return Unchanged()
             except ResourceNotFoundError:
                 return None
 
     def put(self, text: str) -> Rules:
-        """Put rules in force, whose version must be above that of those in force; the same ones again change nothing.
+        """Put rules in force. Their version must be higher than the current one, unless they are the same text.
 
-        The version is kept first, written by whoever is first with that number, so that the number says which text
-        it was. What a lost reply leaves open, the text in force answers.
+        The version's own blob is written first, and only the first writer of a number succeeds. So a number stands for
+        one text. After a lost reply, the text in force shows whether the write took effect.
         """
         rules = parse(text)
         found = self._store.read()
@@ -61,21 +61,24 @@ class RulesBlob:
         current = lint(found.value.decode(errors="replace")).rules if found else None
         if current is not None and rules.version <= current.version:
             raise RulesRefusedError(
-                f"the rules in force have version {current.version}, these have {rules.version}: give them "
+                f"the rules have version {rules.version}, those in force have version {current.version}: give them "
                 f"version {current.version + 1}"
             )
         self._keep(rules.version, text)
         if self._store.try_write(text.encode(), found.etag if found else None) is None and self.text() != text:
-            raise RulesRefusedError("somebody else put rules in force meanwhile: look at them, then try again")
+            raise RulesRefusedError(
+                f"could not put rules of version {rules.version} in force: another operator changed the rules meanwhile; "
+                "check them with `sluice tune show`, then retry"
+            )
         return rules
 
     def _keep(self, version: int, text: str) -> None:
         kept = self._store.beside(str(version))
         if kept.try_write(text.encode(), None) is None and self.text(version) != text:
-            raise RulesRefusedError(f"there were other rules with version {version} before: give these a newer one")
+            raise RulesRefusedError(f"version {version} belongs to other rules: give these a higher version")
 
     def text(self, version: int | None = None) -> str | None:
-        """Return the text in force, or that of a version; None where there is none."""
+        """Read the text in force, or that of a version. Return None if there is no such text."""
         store = self._store if version is None else self._store.beside(str(version))
         found = store.read()
         return found.value.decode(errors="replace") if found else None

@@ -1,4 +1,4 @@
-"""Reads an operator's rules and says what is wrong with them, line by line; pure.
+"""Reads an operator's rules, and reports every mistake with its line. Makes no request.
 
 version: 7
 most: 100
@@ -22,14 +22,14 @@ from shared.errors import RulesRefusedError
 
 _UNITS: Final[Mapping[str, float]] = {"s": 1, "m": 60, "h": 3600}
 _TARGETS: Final = ("tasks", "messages_each", "empty_within")
-#: Messages for one task, and hours of a day, at most.
+#: The largest values of `messages_each` and of an hour.
 _MOST_EACH, _HOURS = 1_000_000, 24
 _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
 class Lint:
-    """What a text says: rules where nothing is wrong with it, else the problems; notes are no problems."""
+    """The reading of a text: its rules, or else its problems. Notes are hints, and refuse nothing."""
 
     rules: Rules | None
     problems: list[Problem]
@@ -37,7 +37,7 @@ class Lint:
 
 
 def lint(text: str) -> Lint:
-    """Return the rules of a text, or everything that is wrong with it at once."""
+    """Read the rules of a text, or else find all its problems at once."""
     root, problems = read(text)
     reader = _Reader(problems)
     rules = reader.rules(root) if root is not None else None
@@ -48,7 +48,7 @@ def lint(text: str) -> Lint:
 
 
 def parse(text: str) -> Rules:
-    """Return the rules of a text; raises RulesRefusedError with all that is wrong with it."""
+    """Read the rules of a text, or raise RulesRefusedError with all its problems."""
     linted = lint(text)
     if linted.rules is None:
         raise RulesRefusedError("; ".join(map(str, linted.problems)))
@@ -59,8 +59,8 @@ def parse(text: str) -> Rules:
 class _Reader:
     problems: list[Problem] = field(default_factory=list)
 
-    def complain(self, line: int, what: str) -> None:
-        self.problems.append(Problem(line, what))
+    def complain(self, line: int, problem: str) -> None:
+        self.problems.append(Problem(line, problem))
 
     def rules(self, root: Place) -> Rules:
         fields = self._fields(root, {"version", "rules", "most", "least"}, "the document")
@@ -83,12 +83,12 @@ class _Reader:
         fields = self._fields(item, {"name", "when", "until_known", *_TARGETS}, "a rule")
         name = fields["name"].value if "name" in fields else ""
         if not isinstance(name, str) or not 1 <= len(name) <= 60:
-            self.complain(item.line, "a rule needs a `name` of 1 to 60 characters: decisions are explained by it")
+            self.complain(item.line, "a rule needs a `name` of 1 to 60 characters: decisions give it as their reason")
             name = "?"
         given = [target for target in _TARGETS if target in fields]
         if len(given) != 1:
             self.complain(
-                item.line, f"rule {name!r} must say one of {', '.join(_TARGETS)}; it says {len(given)} of them"
+                item.line, f"rule {name!r} must have exactly one of {', '.join(_TARGETS)}; it has {len(given)} of them"
             )
         if "until_known" in fields and "empty_within" not in given:
             self.complain(fields["until_known"].line, "`until_known` belongs to `empty_within`")
@@ -103,7 +103,7 @@ class _Reader:
             return Ratio(self._number(fields, "messages_each", line, (1, _MOST_EACH), 1))
         seconds = self._read(fields["empty_within"], "empty_within", _duration, "a time such as 90s, 10m or 1h")
         if seconds is not None and seconds < 1:
-            self.complain(fields["empty_within"].line, "`empty_within` is below one second")
+            self.complain(fields["empty_within"].line, f"`empty_within` is {seconds:g} s, the least is 1 s")
         return TimeToDrain(seconds or 1.0, self._number(fields, "until_known", line, (1, most), None))
 
     def _conditions(self, fields: dict[str, Place]) -> tuple[Condition, ...]:
@@ -124,7 +124,7 @@ class _Reader:
         if not bounds:
             self.complain(place.line, f"`{metric}` needs `at_least` or `below`")
         elif metric is RuleInput.HOUR and any(bound is not None and not 0 <= bound <= _HOURS for bound in (low, high)):
-            self.complain(place.line, "hours are from 0 to 24, UTC")
+            self.complain(place.line, "`hour` must be from 0 to 24, UTC")
         elif low is not None and high is not None and low >= high and not condition.is_over_midnight:
             self.complain(place.line, f"`{metric}` is never at least {low:g} and below {high:g}")
         return condition
@@ -133,19 +133,19 @@ class _Reader:
         for number, (line, rule) in enumerate(rules):
             for _, before in rules[:number]:
                 if before.name == rule.name:
-                    self.complain(line, f"there is another rule called {rule.name!r}")
+                    self.complain(line, f"another rule has the name {rule.name!r}: give each its own")
                 elif _covers(before, rule):
                     self.complain(line, f"rule {rule.name!r} is never reached: {before.name!r} applies before it")
                     break
 
-    def _fields(self, place: Place, known: Collection[str], what: str) -> dict[str, Place]:
+    def _fields(self, place: Place, known: Collection[str], owner: str) -> dict[str, Place]:
         if not isinstance(place.value, dict):
-            self.complain(place.line, f"{what} must be names with values: {', '.join(sorted(known))}")
+            self.complain(place.line, f"{owner} must be names with values: {', '.join(sorted(known))}")
             return {}
         for name in place.value.keys() - known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
-            self.complain(place.value[name].line, f"{what} has no {name!r}: {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(sorted(known))}"
+            self.complain(place.value[name].line, f"{owner} has no {name!r}: {hint}")
         return {name: place.value[name] for name in place.value if name in known}
 
     def _number(
@@ -194,7 +194,7 @@ def _duration(text: str) -> float:
 
 
 def _covers(before: Rule, rule: Rule) -> bool:
-    """Whether the earlier rule applies wherever the later one would."""
+    """Return True if the earlier rule applies in every case in which the later one would."""
     return all(any(_implies(own, wide) for own in rule.conditions) for wide in before.conditions)
 
 
@@ -215,5 +215,9 @@ def _notes(rules: Rules) -> list[Problem]:
     if any(not rule.conditions for rule in rules.rules):
         return []
     return [
-        Problem(0, f"where no rule applies there are {rules.least} tasks (`least`): a last rule without `when` says it")
+        Problem(
+            0,
+            f"if no rule applies, {rules.least} tasks run (`least`): to choose another number, add a last rule without "
+            "`when`",
+        )
     ]

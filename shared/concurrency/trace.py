@@ -1,9 +1,9 @@
-"""The trace: what came to the work queues and when, one JSON line a stretch of time, for replay and forecasts.
+"""The trace: the arrivals on the work queues over time, one JSON line per stretch of time, for replay and forecasts.
 
-The first line is the header; the format is in docs/concurrency.md. Times only move forward: a line that is written
-twice, because the reply to its first writing was lost, is read once.
+The first line is the header. The format is in docs/concurrency.md. Times only move forward, so a line that was written
+twice, because the reply to its first write was lost, is read once.
 
-Writes the trace: one appended line a tick with something to tell, in a blob a day.
+`Recorder` writes the trace: at most one appended line per tick, in one blob per day.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,20 +24,20 @@ class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The first line."""
 
     trace: int = VERSION
-    #: "recorded", or "synthetic" with the seed that it can be made from again.
+    #: "recorded", or "synthetic" with the random seed from which it can be made again.
     what: str = "recorded"
     seed: int | None = None
     note: str = ""
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened from `at` on, for `seconds`; what arrived is spread over them evenly, all at once over none."""
+    """The traffic from `at` on, for `seconds`. The arrivals are spread evenly over them, or all come at once if it is 0."""
 
     at: datetime
     seconds: float = 0.0
     arrived: int = 0
     drained: int = 0
-    #: At its end.
+    #: The depth at its end.
     depth: int = 0
     tasks: int = 0
     oldest_age: float | None = None
@@ -64,17 +64,17 @@ def line(part: TraceHeader | Stretch) -> bytes:
 
 
 def write(trace: Trace) -> bytes:
-    """Return the trace as it is stored."""
+    """Encode the trace in its stored form."""
     return b"".join([line(trace.header), *map(line, trace.stretches)])
 
 
 def read(lines: Iterable[bytes | str]) -> Trace:
-    """Return a trace; raises TraceRefusedError with the line that is none."""
+    """Read a trace, or raise TraceRefusedError naming the invalid line."""
     numbered = ((number, text) for number, text in enumerate(lines, 1) if text.strip())
     header = _decode_line(next(numbered, (1, b"")), TraceHeader)
     if header.trace != VERSION:
-        raise TraceRefusedError(f"the trace has version {header.trace}, this is version {VERSION}")
-    return Trace(header, list(_forward(_decode_line(one, Stretch) for one in numbered)))
+        raise TraceRefusedError(f"the trace has version {header.trace}, this Sluice reads version {VERSION}")
+    return Trace(header, list(_forward(_decode_line(pair, Stretch) for pair in numbered)))
 
 
 _WORDS: Final = {TraceHeader: "header", Stretch: "stretch"}
@@ -85,7 +85,7 @@ def _decode_line(numbered: tuple[int, bytes | str], kind: type[_Part]) -> _Part:
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
-        raise TraceRefusedError(f"line {number} is no {_WORDS[kind]} of a trace: {error}") from error
+        raise TraceRefusedError(f"line {number} is not a valid {_WORDS[kind]} of a trace: {error}") from error
 
 
 def _forward(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
@@ -112,13 +112,13 @@ class Recorder:
         self._container = container
 
     def record(self, stretch: Stretch) -> None:
-        """Append a stretch to the trace of its day; one request, three for the first of a day."""
+        """Append a stretch to the trace of its day. Makes one request, four for the first stretch of a day."""
         blob = self._container.get_blob_client(name_of(stretch.at))
         with expecting_an_answer("append to the trace of the day"):
             try:
                 blob.append_block(line(stretch))
             except ResourceNotFoundError:
-                # Another tick may begin the day's trace between the two requests: its header is as good as ours.
+                # Another tick may begin the day's trace between the two requests: its header is the same.
                 self._begin(name_of(stretch.at))
                 blob.append_block(line(stretch))
 
@@ -131,7 +131,7 @@ class Recorder:
         blob.append_block(line(TraceHeader()))
 
     def read(self, day: datetime) -> bytes | None:
-        """Return a day's trace as it is stored, or None."""
+        """Read a day's trace in its stored form, or return None without one."""
         with expecting_an_answer(f"read the trace of {day:%Y-%m-%d}"):
             try:
                 return self._container.get_blob_client(name_of(day)).download_blob().readall()

@@ -1,4 +1,4 @@
-"""The tick's part: look at the queues, decide, write what changed, record; nothing at all while no job is open."""
+"""The tick's part: sample the queues, decide, write the changes, record. It does nothing while no job is open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from shared.clock import Clock
 from shared.concurrency.decide import BUDGET, Decision, decide_tasks
 from shared.concurrency.fleet import Fleet, RulesInForce
 from shared.concurrency.fleet_table import FleetChange, FleetTable
-from shared.concurrency.observe import Depths, QueueReading, Seen, look, observe
+from shared.concurrency.observe import Depths, QueueReading, Seen, observe, take_reading
 from shared.concurrency.rules import Observation, RuleInput, Rules
 from shared.concurrency.rules_blob import RulesBlob, Unchanged
 from shared.concurrency.rules_text import lint
@@ -19,21 +19,21 @@ from shared.telemetry import events, tell
 
 #: Processes that ended long ago are forgotten.
 GONE_AFTER: Final = timedelta(hours=1)
-#: Minutes between two looks at the oldest message where no rule asks for it, and the seconds from which it is told.
+#: Minutes between two reads of the oldest message's age if no rule needs it, and the seconds from which it is logged.
 AGE_EVERY: Final = 15
 OLD: Final = 900
 
 
 class SampleDepths(Protocol):
-    """Looks at the work queues."""
+    """Samples the work queues."""
 
     def __call__(self, *, with_age: bool) -> Depths:
-        """Return what lies there."""
+        """Return the depth and, if requested, the age of the oldest message."""
         ...
 
 
 def no_budget(_now: datetime, _tasks: int) -> int | None:
-    """Return that no budget is set."""
+    """Give no limit: no budget is set."""
     return None
 
 
@@ -44,7 +44,7 @@ def no_top_up(_depth: int, _tasks: int) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Tuning:
-    """What deciding needs of the outside; one for each process, which remembers its last look."""
+    """Makes the decisions. There is one per process, and it remembers its last sample."""
 
     fleet: FleetTable
     rules: RulesBlob
@@ -52,24 +52,24 @@ class Tuning:
     pushback: Pushback
     record: Callable[[Stretch], None]
     clock: Clock
-    #: The tasks that the budget of the day allows now, after so many ran; None: no budget is set.
+    #: The tasks that the budget of the day allows now, after so many ran. None: no budget is set.
     budget: Callable[[datetime, int], int | None] = no_budget
-    #: Starts tasks for this depth where nobody else does; returns how many permits it sent.
+    #: Sends the permits that are missing for this depth, and returns how many. Only in push mode.
     top_up: Callable[[int, int], int] = no_top_up
     _before: QueueReading | None = field(default=None, init=False)
 
     def run(self) -> Decision:
-        """Look and decide; called while a job is open."""
+        """Sample and decide. Called while a job is open."""
         now, before = self.clock.now(), self._before
         fleet = self.fleet.read()
         rules, found = self._watch(fleet)
-        ages = any(one.metric is RuleInput.OLDEST_AGE for rule in rules.rules for one in rule.conditions)
+        needs_age = any(part.metric is RuleInput.OLDEST_AGE for rule in rules.rules for part in rule.conditions)
         # By the clock and not by a count, as the tick does with poison queues.
-        depths = self.depths(with_age=ages or now.minute % AGE_EVERY == 0)
+        depths = self.depths(with_age=needs_age or now.minute % AGE_EVERY == 0)
         if depths.oldest_age is not None and depths.oldest_age >= OLD:
             tell(events.WORK_WAITING, oldest_seconds=round(depths.oldest_age), depth=depths.depth)
         seen = observe(depths, fleet, before, now)
-        self._before = look(depths, fleet.workers, now)
+        self._before = take_reading(depths, fleet.workers, now)
         governors = self._governors(fleet, seen, now)
         decision = decide_tasks(
             rules,
@@ -87,22 +87,23 @@ class Tuning:
         return decision
 
     def foresee(self, messages: int) -> Decision:
-        """Decide for what is about to be put, so that a burst has its decision before the next tick; two requests."""
+        """Decide for a coming put, so that a burst has its decision before the next tick. Makes two requests."""
         now, fleet = self.clock.now(), self.fleet.read()
         last = fleet.decision
         before = last.observation if last else None
-        # What the tick saw last may still be there; to decide by more than there is starts a task too many.
+        # The messages of the last sample may still be there. To count too many only starts a task too many.
         depth = messages + (before.depth if before else 0)
         seen = replace(before or Observation(depth=0), depth=depth, hour=now.hour)
-        governors = {name: one.after(self.pushback.governors().get(name, one)) for name, one in fleet.governors.items()}
-        # What the day has cost is the tick's to ask: it did within the last minute.
+        own = self.pushback.governors()
+        governors = {name: known.after(own.get(name, known)) for name, known in fleet.governors.items()}
+        # Only the tick reads the cost of the day. It did so within the last minute.
         budget = last.terms.get(BUDGET) if last else None
         decision = decide_tasks(fleet.rules, seen, governors_of_work(governors), budget, last, now)
         self._write(fleet, decision, {}, FleetChange())
         return decision
 
     def _watch(self, fleet: Fleet) -> tuple[Rules, FleetChange]:
-        """Return the rules to decide by, and what changed about them."""
+        """Return the rules to decide by, and their change."""
         found = self.rules.look(fleet.in_force.etag if fleet.in_force else None)
         if isinstance(found, Unchanged):
             return fleet.rules, FleetChange()
@@ -110,7 +111,7 @@ class Tuning:
             return Fleet().rules, FleetChange(rules_gone=fleet.in_force is not None)
         linted = lint(found.text)
         if linted.rules is None:
-            # Those in force stay: a slip of an operator must not change what runs.
+            # The rules in force stay: a slip of an operator must not change the tasks that run.
             tell(events.RULES_UNREADABLE, problems=[str(problem) for problem in linted.problems])
             return fleet.rules, FleetChange()
         return linted.rules, FleetChange(in_force=RulesInForce(linted.rules, found.text, found.etag))
@@ -118,7 +119,7 @@ class Tuning:
     def _governors(self, fleet: Fleet, seen: Seen, now: datetime) -> dict[str, Governor]:
         self.pushback.learn(fleet.governors)
         own = self.pushback.governors()
-        # With work on the queues all that is allowed is used; with none, nothing proves that a service is back.
+        # With work on the queues, all that is allowed is used. Without work, nothing proves that a service is back.
         is_in_use = seen.observation.depth > 0
         return {
             name: fleet.governors.get(name, governor).after(governor).grow(now, is_in_use=is_in_use)
@@ -128,18 +129,18 @@ class Tuning:
     def _write(self, fleet: Fleet, decision: Decision, governors: dict[str, Governor], found: FleetChange) -> None:
         change = FleetChange(
             decision=decision if is_news(fleet.decision, decision) else None,
-            governors={name: one for name, one in governors.items() if fleet.governors.get(name) != one},
+            governors={name: new for name, new in governors.items() if fleet.governors.get(name) != new},
             in_force=found.in_force,
             rules_gone=found.rules_gone,
             gone=[worker for worker in fleet.workers if decision.at - worker.at > GONE_AFTER],
         )
-        # Where another tick decided first, its decision stands and is told by it.
+        # If another tick decided first, its decision stands, and that tick logs it.
         if not change.is_none and self.fleet.commit(fleet, change) and change.decision:
             tell(events.CONCURRENCY_DECIDED, tasks=decision.tasks, binding=decision.binding, reason=decision.reason)
 
 
 def is_news(before: Decision | None, after: Decision) -> bool:
-    """Whether a decision is another one: other tasks, another binding term, other rules."""
+    """Return True if a decision differs in its tasks, its binding term or its rules."""
     return before is None or (before.tasks, before.binding, before.rules_version) != (
         after.tasks,
         after.binding,

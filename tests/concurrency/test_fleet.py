@@ -356,7 +356,7 @@ def test_a_version_is_one_text_for_ever(fleet):
     with pytest.raises(RulesRefusedError, match="give them version 3"):
         fleet.rules.put(TEN)
     fleet.connections.blobs.get_blob_client("settings", "rules").delete_blob()
-    with pytest.raises(RulesRefusedError, match="other rules with version 2"):
+    with pytest.raises(RulesRefusedError, match="version 2 belongs to other rules"):
         fleet.rules.put(FIVE.replace("tasks: 5", "tasks: 6"))
     assert (fleet.rules.text(1), fleet.rules.text(2), fleet.rules.text()) == (TEN, FIVE, None)
 

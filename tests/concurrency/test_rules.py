@@ -111,8 +111,11 @@ WRONG = {
     "version: 1": (1, "`rules` must be a list with at least one rule"),
     "rules:\n- {name: a, tasks: 1}": (1, "`version` is missing"),
     "version: 1\nrules:\n- {name: a, task: 1}": (3, "a rule has no 'task': did you mean 'tasks'?"),
-    "version: 1\nrules:\n- {name: a}": (3, "rule 'a' must say one of tasks, messages_each, empty_within; it says 0"),
-    "version: 1\nrules:\n- {name: a, tasks: 1, messages_each: 2}": (3, "it says 2 of them"),
+    "version: 1\nrules:\n- {name: a}": (
+        3,
+        "rule 'a' must have exactly one of tasks, messages_each, empty_within; it has 0",
+    ),
+    "version: 1\nrules:\n- {name: a, tasks: 1, messages_each: 2}": (3, "it has 2 of them"),
     "version: 1\nrules:\n- {tasks: 1}": (3, "a rule needs a `name`"),
     "version: 1\nrules:\n- {name: a, tasks: many}": (3, "`tasks` is 'many', expected a whole number"),
     "version: 1\nrules:\n- {name: a, tasks: 101}": (3, "`tasks` is 101, expected 0 to 100"),
@@ -121,18 +124,18 @@ WRONG = {
     "version: 1\nrules:\n- name: a\n  when: {depth: 5}\n  tasks: 1": (4, "`depth` must be names with values"),
     "version: 1\nrules:\n- name: a\n  when: {dept: {below: 5}}\n  tasks: 1": (4, "did you mean 'depth'?"),
     "version: 1\nrules:\n- name: a\n  when: {depth: {at_least: 5, below: 5}}\n  tasks: 1": (4, "is never at least 5"),
-    "version: 1\nrules:\n- name: a\n  when: {hour: {at_least: 25}}\n  tasks: 1": (4, "hours are from 0 to 24"),
+    "version: 1\nrules:\n- name: a\n  when: {hour: {at_least: 25}}\n  tasks: 1": (4, "`hour` must be from 0 to 24"),
     "version: 1\nrules:\n- {name: a, tasks: 1}\n- {name: b, tasks: 2}": (4, "rule 'b' is never reached: 'a' applies"),
     "version: 1\nrules:\n- {name: a, when: {depth: {below: 9}}, tasks: 1}\n"
     "- {name: b, when: {depth: {below: 5}, cpu: {below: 1}}, tasks: 2}": (4, "rule 'b' is never reached"),
     "version: 1\nrules:\n- {name: a, when: {cpu: {below: 1}}, tasks: 1}\n- {name: a, tasks: 2}": (
         4,
-        "another rule called",
+        "another rule has the name 'a'",
     ),
-    "version: 1\nversion: 2\nrules:\n- {name: a, tasks: 1}": (2, "'version' stands here a second time"),
+    "version: 1\nversion: 2\nrules:\n- {name: a, tasks: 1}": (2, "'version' occurs twice"),
     "version: 1\nmost: 5\nleast: 6\nrules:\n- {name: a, tasks: 1}": (3, "least 6 is above most 5"),
-    "version: &v 1\nrules:\n- {name: a, tasks: *v}": (1, "an anchor is not for rules"),
-    "version: !!python/object:os.system 1": (1, "a tag is not for rules"),
+    "version: &v 1\nrules:\n- {name: a, tasks: *v}": (1, "an anchor is not allowed in rules"),
+    "version: !!python/object:os.system 1": (1, "a tag is not allowed in rules"),
     "version: 1\nrules: [": (2, "neither YAML nor JSON"),
     "- a\n- b": (1, "the document must be names with values"),
 }
@@ -156,7 +159,7 @@ def test_all_problems_are_told_at_once():
 
 def test_rules_that_are_too_large_are_not_read():
     """A text of megabytes is no list of rules."""
-    assert "may be" in lint("#" * 20_000).problems[0].what
+    assert "the text is 20000 bytes, the limit is 16384" in lint("#" * 20_000).problems[0].what
 
 
 def test_a_gap_is_noted():

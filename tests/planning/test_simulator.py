@@ -124,9 +124,9 @@ def test_the_synthetic_day_is_the_same_for_the_same_seed_and_says_what_it_is():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([], "line 1 is no header"),
+        ([], "line 1 is not a valid header"),
         ([b'{"trace":2}'], "version 2"),
-        ([b'{"trace":1}', b'{"at":"soon"}'], "line 2 is no stretch"),
+        ([b'{"trace":1}', b'{"at":"soon"}'], "line 2 is not a valid stretch"),
     ],
 )
 def test_what_is_no_trace_is_refused(lines, said):
