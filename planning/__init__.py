@@ -1,4 +1,5 @@
-"""What-if arithmetic for `sluice tune` and `sluice cost`: simulations, crossing points, plans of capacity; all pure.
+"""Estimates for `sluice tune` and `sluice cost`: simulations, crossing points, plans of capacity.
 
-No stage of the app imports it, so it is not deployed. It imports `shared` only, and reads neither storage nor a clock.
+No stage of the app imports this package, so it is not deployed. It imports `shared` only, makes no request and reads no
+clock.
 """

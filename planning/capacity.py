@@ -1,4 +1,4 @@
-"""How many tasks an hourly volume takes, what that means for the limits of the services, and what it costs; pure.
+"""Capacity for an hourly volume: the tasks it needs, the share of the services' limits it uses, and its price.
 
 The volume is released at once, as behind a gate: the hardest hour with that volume. Each row is a replay.
 """
@@ -15,44 +15,44 @@ from planning.synthetic import DAY, PUT_RATE
 from shared.concurrency import Ratio, Rule, Rules, Stretch, Trace, TraceHeader
 from shared.usage import Prices, price, useful
 
-#: What a chunk asks for besides its queue messages: its payload where that is too large for them, its result, and the
-#: message about it.
+#: The requests per chunk besides its queue messages: its payload if that is too large for a message, its result, and the
+#: message about the result.
 PER_CHUNK: Final = {"blob_read": 1, "blob_write": 1, "bus": 3}
-#: Documented targets: messages a second of one queue, requests a second of one account, operations a second of one
-#: namespace of the tier Standard. Half of each is planned with, the rest is for retries and for others.
+#: Documented targets per second: messages of one queue, requests of one account, operations of one namespace of the
+#: tier Standard. The plan uses half of each. The rest is for retries and for other users.
 QUEUE_RATE, ACCOUNT_RATE, BUS_RATE = 2_000, 20_000, 1_000
 HEADROOM: Final = 0.5
-#: What the rows ask for.
+#: The numbers of tasks of the rows.
 STEPS: Final = (4, 8, 16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """An hour's volume and what it is made of."""
+    """An hour's volume and its division into chunks."""
 
     transactions: int
     chunk_items: int
-    #: Seconds of work for a chunk.
+    #: Seconds of work per chunk.
     seconds_each: float
-    #: Tasks of an instance.
+    #: Tasks per instance.
     tasks_each: int = 4
 
     @property
     def chunks(self) -> int:
-        """How many chunks that is."""
+        """The number of chunks."""
         return math.ceil(self.transactions / self.chunk_items)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One row: what so many tasks make of it."""
+    """One row: the outcome with so many tasks."""
 
     tasks: int
     instances: int
-    #: Seconds from the release to the begin of the last chunk's work, and of most of them.
+    #: Seconds from the release to the end of the last chunk, and the delay that 95 % of the chunks do not exceed.
     emptied: float
     p95: float
-    #: A second, while it runs; `queues` are those that keep each below its target.
+    #: Requests per second while it runs. `queues` is the number of queues that keeps each below its target.
     account_rate: float
     bus_rate: float
     queues: int
@@ -60,12 +60,12 @@ class Plan:
 
     @property
     def is_in_time(self) -> bool:
-        """Whether the hour is enough for the hour's volume."""
+        """True if the hour is enough for the hour's volume."""
         return self.emptied <= 3600
 
     @property
     def is_within_limits(self) -> bool:
-        """Whether one account and one namespace bear it."""
+        """True if one account and one namespace bear the rates."""
         return self.account_rate <= ACCOUNT_RATE * HEADROOM and self.bus_rate <= BUS_RATE * HEADROOM
 
 

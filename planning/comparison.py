@@ -1,4 +1,4 @@
-"""When does push cost less than polling, and a blob less than several messages: crossing points from prices; pure."""
+"""Crossing points from prices: where push costs less than polling, and a blob less than several messages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,55 +11,55 @@ from shared.usage import DAY, Prices, price, useful
 
 #: A permit is sent, received and completed.
 OPERATIONS_OF_A_PERMIT: Final = 3
-#: Whom a permit started finds an empty queue once, at the end.
+#: A task that a permit started makes one empty receive, at its end.
 EMPTY_RECEIVES_OF_A_TASK: Final = 1
-#: Whoever sends permits looks once which slots are held; whoever gets one leases its slot, and gives it back.
+#: The sender of permits lists the held slots once. The receiver of a permit leases its slot, and releases it.
 LOOKS_AT_SLOTS: Final = 1
 REQUESTS_OF_A_LEASE: Final = 2
-#: Put, get and delete of a message; put of a blob, and the reading of it.
+#: A message is put, received and deleted. A blob is put and read.
 OF_A_MESSAGE: Final = useful(queue=3)
 OF_A_BLOB: Final = useful(blob_write=1, blob_read=1)
-#: What a message can carry of a payload: 64 KiB, as text in Base64, less the words around it.
+#: The payload bytes that a message can carry: 64 KiB, as text in Base64, less the text around it.
 INLINE_BYTES: Final = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A stretch in which there was work, from its arrival to its end; None while it goes on."""
+    """A period of work, from its arrival to its end. The end is None while it goes on."""
 
     began: datetime
     ended: datetime | None
 
 
 def wakes(stretches: Iterable[Work]) -> int:
-    """Return how often work came when there was none."""
+    """Count how often work came while the queues had none."""
     found, busy_until = 0, datetime.min.replace(tzinfo=UTC)
-    for one in sorted(stretches, key=lambda each: each.began):
-        if one.began > busy_until:
+    for period in sorted(stretches, key=lambda work: work.began):
+        if period.began > busy_until:
             found += 1
-        # What has not ended is busy for ever.
-        busy_until = max(busy_until, one.ended or datetime.max.replace(tzinfo=UTC))
+        # Work that has not ended is busy without end.
+        busy_until = max(busy_until, period.ended or datetime.max.replace(tzinfo=UTC))
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class PushOrPoll:
-    """One poller that is always there, against permits that start tasks where work has come."""
+    """The comparison of one permanent poller with permits that start tasks when work has come."""
 
     interval: float
-    #: Permits of one awakening, and tasks that each of them starts.
+    #: Permits per awakening, and tasks that each of them starts.
     permits: int
     tasks: int
     prices: Prices
 
     @property
     def polling(self) -> Decimal:
-        """The price of a day of polling: nearly all of it in vain."""
+        """The price of a day of polling. Nearly all of it is in vain."""
         return price(useful(queue=round(DAY / self.interval)), self.prices).total
 
     @property
     def an_awakening(self) -> Decimal:
-        """The price of being started once."""
+        """The price of one awakening."""
         usage = useful(
             bus=self.permits * OPERATIONS_OF_A_PERMIT,
             queue=self.permits * self.tasks * EMPTY_RECEIVES_OF_A_TASK,
@@ -70,13 +70,13 @@ class PushOrPoll:
 
     @property
     def crossing(self) -> int:
-        """Awakenings a day from which on polling is cheaper."""
+        """The awakenings per day above which polling is cheaper."""
         return int(self.polling / self.an_awakening)
 
 
 @dataclass(frozen=True, slots=True)
 class InlineOrBlob:
-    """A payload cut into messages, against one message that names a blob."""
+    """The comparison of a payload cut into messages with one message that names a blob."""
 
     prices: Prices
 
@@ -90,7 +90,7 @@ class InlineOrBlob:
 
     @property
     def crossing(self) -> int:
-        """Stored bytes from which on the blob is cheaper."""
+        """The stored bytes above which the blob is cheaper."""
         return int(self._times(OF_A_BLOB, 1) / self._times(OF_A_MESSAGE, 1)) * INLINE_BYTES + INLINE_BYTES
 
     def _times(self, usage: RequestCounts, times: int) -> Decimal:
@@ -98,5 +98,5 @@ class InlineOrBlob:
 
 
 def a_day(count: int, span: timedelta) -> Decimal:
-    """Return a rate a day; less than a day is taken for one."""
+    """Return a rate per day. A span of less than a day counts as one day."""
     return Decimal(count) / Decimal(max(span, timedelta(days=1)) / timedelta(days=1))

@@ -16,7 +16,7 @@ WHY_IT_DIFFERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class IdlePolling:
-    """Pollers that ask in vain at a fixed interval."""
+    """Pollers that receive in vain at a fixed interval."""
 
     seconds: Decimal = Decimal(1)
     hours: int = IDLE_HOURS
@@ -25,7 +25,7 @@ class IdlePolling:
 
     @property
     def a_day(self) -> Decimal:
-        """Requests of one poller on one day."""
+        """The requests of one poller on one day."""
         return self.hours * 3600 / self.seconds
 
     @property

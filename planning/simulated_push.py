@@ -1,7 +1,7 @@
-"""What Sluice itself does with a trace in push mode, for the simulator: its decisions, its permits, and every request.
+"""Simulates Sluice itself in push mode for the simulator: its decisions, its permits, and every request.
 
-The decisions are made by `decide` itself. What a dispatch, a permit, a drain and a tick ask of storage and of the bus
-is counted as the code in `shared/dequeue` and `shared/app/tick.py` asks it.
+`decide_tasks` itself makes the decisions. The requests of a dispatch, a permit, a drain and a tick are counted as the
+code in `shared/dequeue` and `shared/app/tick.py` makes them.
 """
 
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from shared.dequeue import DEPTH_EVERY, PATIENCE, RENEW_AFTER, receive_size
 from shared.messages import Permit
 from shared.usage import MOST_UNNOTED
 
-#: Seconds between two ticks, and for which a job counts as open after its end.
+#: Seconds between two ticks, and seconds for which a job counts as open after its end.
 TICK: Final = 60.0
 OPEN: Final = 600.0
-#: Ticks between two looks at the poison queues, and how many there are.
+#: Ticks between two drains of the poison queues, and the number of those queues.
 POISON_TICKS, POISON_QUEUES = 15, 2
-#: Seconds that a replay takes from the sending of a permit to the first receive; docs/dequeue.md has measured ones.
+#: Seconds that a replay takes from the sending of a permit to the first receive. docs/dequeue.md has measured ones.
 WAKE: Final = 0.25
-#: Half the time for which a message is hidden: what a receive may ask for has to be begun within.
+#: Half the time for which a message is hidden: all messages of a receive must be begun within it.
 HALF_VISIBILITY: Final = 15.0
 _MIDNIGHT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -43,21 +43,21 @@ class Push:
     _held: set[int] = field(default_factory=set)
     _active_until: float = float("-inf")
     _looked_at: float = float("-inf")
-    _told_done: int = 0
+    _traced_done: int = 0
 
     def start(self, simulation: Simulation) -> None:
-        """Begin to tick."""
+        """Start the ticks."""
         simulation.at(TICK, lambda: self._tick(simulation, 1))
 
     def on_end(self, simulation: Simulation) -> None:
-        """Count what the processes note of what they requested; nobody waits for work."""
+        """Count the requests by which processes record their own requests. No poller waits in push mode."""
         simulation.count("table", Cause.SWEEP, simulation.counted // MOST_UNNOTED)
 
     def on_arrival(self, simulation: Simulation, messages: int, coming: int) -> None:
-        """Decide at the begin of a burst, then wake whoever is missing, once for each put."""
+        """Decide at the beginning of a burst, then send the missing permits, once per put."""
         self._look(simulation)
         if self._active_until < simulation.now or simulation.depth <= messages:
-            # Reading what the fleet shares, and writing the decision when it is another one.
+            # One read of the fleet's rows. `_decide` counts the write of a decision that differs.
             simulation.count("table", Cause.USEFUL)
             self._decide(simulation, max(simulation.depth, coming))
         self._active_until = simulation.now + OPEN
@@ -73,9 +73,9 @@ class Push:
             for meter in ("table", "blob-read", "queue"):
                 simulation.count(meter, Cause.SWEEP)
             self._decide(simulation, simulation.depth)
-            if simulation.depth or simulation.done != self._told_done:
-                # The trace itself.
-                self._told_done = simulation.done
+            if simulation.depth or simulation.done != self._traced_done:
+                # The line of the trace.
+                self._traced_done = simulation.done
                 simulation.count("blob-write", Cause.SWEEP)
             if simulation.depth:
                 self._send(simulation, simulation.depth, Cause.SWEEP)
@@ -101,13 +101,13 @@ class Push:
         slots = -(-tasks // self.permit_tasks)
         if not slots:
             return
-        # Which slots somebody has.
+        # The list of the held slots.
         simulation.count("blob-list", cause)
         for slot in range(slots):
             if slot not in self._held:
                 # Sent, received and completed.
                 simulation.count("bus", cause, 3)
-                # What is there now: what is still coming cannot be received.
+                # The depth now: messages still to come cannot be received.
                 permit = Permit(slot=slot, depth=simulation.depth, tasks=tasks)
                 simulation.at(simulation.now + self.wake, partial(self._drain, simulation, permit))
 
@@ -134,9 +134,9 @@ class Push:
             simulation.count("table", Cause.SWEEP)
 
     def release(self, simulation: Simulation, permit: Permit, seconds: float) -> None:
-        """Count what a drain of so many seconds asked for besides its messages, and let others have the slot."""
+        """Count the requests of a drain of so many seconds besides its messages, and free its slot."""
         self._held.discard(permit.slot)
-        # Released, and kept meanwhile; the depth; what the fleet shares, read and told.
+        # The release and the renewals of the lease, the reads of the depth, the reads and reports of the fleet's rows.
         simulation.count("blob-other", Cause.USEFUL, 1 + int(seconds // RENEW_AFTER))
         simulation.count("queue", Cause.SWEEP, int(seconds // DEPTH_EVERY))
         simulation.count("table", Cause.SWEEP, 2 + 2 * int(seconds // LOOK_EVERY))
@@ -157,7 +157,7 @@ class _Drain:
     simulation: Simulation
     permit: Permit
     most: int
-    #: As it was sampled last.
+    #: The last sample.
     depth: int
     running: int = 0
     began: float = 0.0
@@ -185,7 +185,7 @@ class _Drain:
             self._end()
             return
         if len(taken) == size:
-            # One looks first; less than it asked for is all there was.
+            # One task receives first. A short receive means that the queue is empty.
             for _ in range(self.most - self.running):
                 self._start()
         self.simulation.work(taken, self._go_on)
@@ -198,7 +198,7 @@ class _Drain:
         simulation = self.simulation
         if simulation.now - self.sampled_at >= DEPTH_EVERY:
             self.depth, self.sampled_at = simulation.depth, simulation.now
-        # A drain learns from its first messages what one takes.
+        # A drain learns the seconds per message from its first messages.
         pace = simulation.latency if self.has_worked else None
         return receive_size(self.depth, self.permit.tasks, pace=pace, seconds=HALF_VISIBILITY)
 

@@ -1,7 +1,7 @@
-"""Replays a trace in virtual time: what would have waited how long, and what would have been paid; pure.
+"""Replays a trace in virtual time, and measures the delays of its messages and the requests that would be paid.
 
-A dequeue task takes a share of what waits, works on it one message after the other, deletes each, and takes the next
-share. How many tasks there are, when they start and when they end is up to a strategy.
+A dequeue task receives a share of the waiting messages, handles them one after the other, deletes each, and receives the
+next share. A strategy decides how many tasks there are, and when they start and end.
 """
 
 import heapq
@@ -18,18 +18,18 @@ from typing import Final, Protocol
 from shared.azure import Cause, Charge, RequestCounts
 from shared.concurrency import Stretch, Trace
 
-#: Messages that are put at once: what a dispatch puts between two notes of its cursor.
+#: Messages that are put at once: those that a dispatch puts between two writes of its cursor.
 PUT_TOGETHER: Final = 100
-#: What one receive may ask for.
+#: The upper bound of one receive.
 MOST_AT_ONCE: Final = 32
-#: Seconds of work for a message where the trace does not know.
+#: Seconds of work per message if the trace does not give them.
 UNKNOWN_LATENCY: Final = 1.0
-#: Seconds after the end of a trace for which work that is left goes on; rules that allow no task would never end it.
+#: Seconds after the end of a trace for which remaining work goes on. Rules that allow no task would never end it.
 LONGEST_REST: Final = 86_400.0
 
 
 class Strategy(Protocol):
-    """Who starts and ends tasks."""
+    """The decisions when tasks start and end."""
 
     name: str
 
@@ -38,39 +38,39 @@ class Strategy(Protocol):
         ...
 
     def on_arrival(self, simulation: "Simulation", messages: int, coming: int) -> None:
-        """Hear that so many were put, of `coming` that are put in this stretch from here on."""
+        """React to a put of so many messages. `coming` counts them and all later ones of the same stretch."""
         ...
 
     def on_end(self, simulation: "Simulation") -> None:
-        """Count what was idle until the end of the trace."""
+        """Count the idle requests until the end of the trace."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a trace under a strategy."""
+    """The outcome of a trace under a strategy."""
 
     name: str
     messages: int
-    #: Seconds from the put of a message to the begin of its work.
+    #: Seconds from the put of a message to the beginning of its work.
     delays: list[float]
     usage: RequestCounts
     most_tasks: int
 
     def delay(self, percentile: int) -> float:
-        """Return the delay that so many in a hundred do not exceed; 0 where nothing came."""
+        """Return the delay that so many percent of the messages do not exceed, 0 without messages."""
         if len(self.delays) < 2:
             return max(self.delays, default=0.0)
         return statistics.quantiles(self.delays, n=100, method="inclusive")[percentile - 1]
 
     def count(self, *meters: str) -> int:
-        """Return the requests that are billed as one of these; all of them when none is named."""
+        """Count the requests that are billed as one of these meters, or all requests without a meter."""
         return sum(number for charge, number in self.usage.items() if not meters or charge.meter in meters)
 
 
 @dataclass(slots=True)
 class Simulation:
-    """One replay; strategies schedule with `at`, receive with `receive` and count with `count`."""
+    """One replay. Strategies schedule with `at`, receive with `receive` and count with `count`."""
 
     trace: Trace
     strategy: Strategy
@@ -91,21 +91,21 @@ class Simulation:
 
     @property
     def depth(self) -> int:
-        """What storage would say: what waits and what is in work."""
+        """The depth that storage would report: messages that wait, and messages in work."""
         return len(self._waiting) + self.in_work
 
     @property
     def waiting(self) -> int:
-        """Messages that anybody could receive."""
+        """The messages that a task could receive."""
         return len(self._waiting)
 
     @property
     def counted(self) -> int:
-        """Requests so far, of every kind."""
+        """The requests so far, of every kind."""
         return self._usage.total()
 
     def at(self, when: float, act: Callable[[], None]) -> None:
-        """Do it then."""
+        """Schedule a call."""
         heapq.heappush(self._events, (max(when, self.now), next(self._numbers), act))
 
     def count(self, meter: str, cause: Cause, number: int = 1) -> None:
@@ -113,14 +113,14 @@ class Simulation:
         self._usage[Charge(meter, cause.value)] += number
 
     def run(self) -> Outcome:
-        """Replay the trace and what it leaves behind; returns what became of it."""
+        """Replay the trace, and the work that is left at its end."""
         for when, messages, coming, latency in _arrivals(self.trace):
             self.at(when, partial(self._arrive, messages, coming, latency))
         end = length(self.trace)
         self.strategy.start(self)
         while self._events:
             when, _, act = heapq.heappop(self._events)
-            # Whatever repeats itself for ever is cut at the end of the trace; work that is left is done.
+            # Events that repeat without end are cut at the end of the trace. Work that is left is done.
             if when > end and (not self.depth or when > end + LONGEST_REST):
                 break
             self.now = when
@@ -136,18 +136,18 @@ class Simulation:
         self.strategy.on_arrival(self, messages, coming)
 
     def receive(self, most: int) -> list[float]:
-        """Take up to so many messages; returns when each was put. One request."""
+        """Receive up to so many messages. Return the time of each one's put. Counts one request."""
         taken = [self._waiting.popleft() for _ in range(min(most, MOST_AT_ONCE, len(self._waiting)))]
         self.count("queue", Cause.USEFUL if taken else Cause.IDLE)
         self.in_work += len(taken)
         return taken
 
     def share(self, tasks: int) -> int:
-        """Return what a receive of one of so many tasks asks for."""
+        """Return the size of a receive by one of so many tasks."""
         return max(1, min(MOST_AT_ONCE, math.ceil(self.waiting / max(1, tasks))))
 
     def work(self, taken: list[float], then: Callable[[], None]) -> None:
-        """Work on them one after the other, delete each, then go on."""
+        """Handle the messages one after the other, delete each, then call `then`."""
         for number, put in enumerate(taken):
             self._delays.append(self.now + number * self.latency - put)
         self.count("queue", Cause.USEFUL, len(taken))
@@ -168,16 +168,16 @@ class Simulation:
 
 
 def length(trace: Trace) -> float:
-    """Return the seconds from the begin of the day of its first stretch to the end of the day of its last."""
+    """Return the seconds from the beginning of the first stretch's day to the end of the last stretch's day."""
     if not trace.stretches:
         return 0.0
     first = trace.stretches[0].at
-    last = max(one.at + timedelta(seconds=one.seconds) for one in trace.stretches)
+    last = max(stretch.at + timedelta(seconds=stretch.seconds) for stretch in trace.stretches)
     return ((last.date() - first.date()).days + 1) * 86_400.0
 
 
 def _arrivals(trace: Trace) -> Iterator[tuple[float, int, int, float]]:
-    """Yield when messages come, how many, how many of the stretch from there on, and the seconds of work for one."""
+    """Yield each put: its time, its messages, those of the stretch from here on, and the seconds of work per message."""
     if not trace.stretches:
         return
     midnight = trace.stretches[0].at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -192,7 +192,7 @@ def _arrivals(trace: Trace) -> Iterator[tuple[float, int, int, float]]:
 
 
 def _puts(stretch: Stretch) -> list[int]:
-    """Return the sizes of the puts that a stretch is made of: one a second, none larger than a dispatch makes."""
+    """Return the sizes of a stretch's puts: one put per second, none larger than a dispatch makes."""
     if not stretch.arrived:
         return []
     number = min(stretch.arrived, max(1, int(stretch.seconds), math.ceil(stretch.arrived / PUT_TOGETHER)))

@@ -1,7 +1,7 @@
-"""A day that nobody recorded: bursts of chunks as a billing office sends them, made from a seed; pure.
+"""A synthetic day: bursts of chunks as a billing office sends them, made from a random seed.
 
-Labelled synthetic wherever it is shown. Long jobs at night and at noon, medium ones spread over the working hours, and
-small ones at any time, with hours between in which nothing comes at all.
+It is labelled synthetic wherever it is shown. Long jobs come at night and at noon, medium ones during the working hours,
+and small ones at any time. Between them are hours without any job.
 """
 
 import random
@@ -11,16 +11,16 @@ from typing import Final
 
 from shared.concurrency import Stretch, Trace, TraceHeader
 
-#: The seed of the tables in the documentation.
+#: The random seed of the tables in the documentation.
 SEED: Final = 20261120
 DAY: Final = datetime(2026, 11, 20, tzinfo=UTC)
-#: Messages that a dispatch puts in a second.
+#: Messages that a dispatch puts per second.
 PUT_RATE: Final = 500.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Jobs of one size: how many, in which hours, of how many chunks."""
+    """Jobs of one size: their number, their hours and their chunks."""
 
     number: int
     hours: tuple[float, float]
@@ -33,13 +33,13 @@ KINDS: Final = (
     Kind(45, (7, 19), (20, 300)),
     Kind(60, (0, 24), (1, 15)),
 )
-#: Seconds of work for a chunk, least and most.
+#: The least and the most seconds of work per chunk.
 WORK: Final = (0.2, 1.0)
 
 
 def bursty_day(seed: int = SEED) -> Trace:
-    """Return the day of this seed."""
-    chance = random.Random(seed)  # noqa: S311 - a day like another, hides nothing
+    """Make the day of this random seed."""
+    chance = random.Random(seed)  # noqa: S311 - makes an example, hides nothing
     stretches = {}
     for kind in KINDS:
         for _ in range(kind.number):
@@ -48,5 +48,5 @@ def bursty_day(seed: int = SEED) -> Trace:
             stretches[at] = Stretch(
                 at=at, seconds=round(chunks / PUT_RATE, 3), arrived=chunks, latency=round(chance.uniform(*WORK), 3)
             )
-    note = f"{len(stretches)} jobs, {sum(one.arrived for one in stretches.values())} chunks"
+    note = f"{len(stretches)} jobs, {sum(stretch.arrived for stretch in stretches.values())} chunks"
     return Trace(TraceHeader(what="synthetic", seed=seed, note=note), [stretches[at] for at in sorted(stretches)])

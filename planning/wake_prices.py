@@ -1,6 +1,6 @@
-"""What each policy of waking costs for the dispatches that were measured, by the policies' own code; pure.
+"""The price of each notify policy for the measured dispatches, by the policies' own code.
 
-The depth between dispatches is taken to fall evenly while a job runs, and a slot to be held while there is depth for it.
+It assumes that the depth falls evenly while a job runs, and that a slot is held while the depth calls for it.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from planning.comparison import OPERATIONS_OF_A_PERMIT
 from shared.dequeue import Notify, Put, SlotPlan, choose_slots
 from shared.usage import Prices, price, useful
 
-#: Chunks that a dispatch puts before it notes its cursor: a put, for whoever wakes somebody.
+#: Chunks that a dispatch puts between two writes of its cursor: one put for the notify policies.
 CHUNKS_OF_A_PUT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Chunks that were put, and how long it took until all of them were done."""
+    """The chunks of a dispatch, and the time until all of them were done."""
 
     at: datetime
     chunks: int
     lasted: timedelta
 
     def count_left(self, moment: datetime) -> int:
-        """Return how many of them are on the queues at a moment."""
+        """Count those that are on the queues at a moment."""
         if moment < self.at:
             return 0
         share = (moment - self.at) / self.lasted if self.lasted else 1.0
@@ -35,19 +35,19 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """What one policy did."""
+    """The requests and the misses of one policy."""
 
     policy: Notify
     permits: int = 0
-    #: Permits for a slot that somebody had already: each costs a look, and wakes nobody.
+    #: Permits for a slot that was held already: each costs a try of the lease, and wakes no instance.
     in_vain: int = 0
     depth_looks: int = 0
     slot_looks: int = 0
-    #: Puts that woke nobody although nobody was there: the tick finds them, up to a minute late.
+    #: Puts that woke no instance although none was running: the tick finds them, up to a minute late.
     missed: int = 0
 
     def amount(self, tasks: int, prices: Prices) -> Decimal:
-        """Return the price: permits over the bus, their leases, the empty receive of each task, and the looks."""
+        """Return the price: permits over the bus, leases, one empty receive per task, reads of depth and of slots."""
         woken = self.permits - self.in_vain
         usage = useful(
             bus=self.permits * OPERATIONS_OF_A_PERMIT,
@@ -59,19 +59,20 @@ class Waking:
 
 
 def wakings(dispatches: Sequence[Dispatch], fleet: SlotPlan, work_queues: int = 1) -> list[Waking]:
-    """Return what each policy does for these dispatches."""
-    return [_waking(policy, sorted(dispatches, key=lambda one: one.at), fleet, work_queues) for policy in Notify]
+    """Return the requests and the misses of each policy for these dispatches."""
+    in_order = sorted(dispatches, key=lambda dispatch: dispatch.at)
+    return [_waking(policy, in_order, fleet, work_queues) for policy in Notify]
 
 
 def _waking(policy: Notify, dispatches: Sequence[Dispatch], fleet: SlotPlan, work_queues: int) -> Waking:
     permits = in_vain = depth_looks = slot_looks = missed = 0
     for number, dispatch in enumerate(dispatches):
         earlier = sum(one.count_left(dispatch.at) for one in dispatches[:number])
-        # Slots that the depth before called for are held, and so are those that this dispatch has woken.
+        # Held are the slots that the earlier depth calls for, and those that this dispatch has woken.
         held = fleet.slots(earlier)
         for done in range(0, dispatch.chunks, CHUNKS_OF_A_PUT):
             messages = min(CHUNKS_OF_A_PUT, dispatch.chunks - done)
-            before = earlier + done if policy.looks_at_depth else None
+            before = earlier + done if policy.reads_depth else None
             depth = choose_slots(
                 policy, Put(messages=messages, coming=dispatch.chunks - done, before=before), fleet.count_wanted
             )
@@ -79,7 +80,7 @@ def _waking(policy: Notify, dispatches: Sequence[Dispatch], fleet: SlotPlan, wor
             woken = max(0, slots - held)
             sent = messages if policy is Notify.EACH and slots else woken
             permits, in_vain = permits + sent, in_vain + sent - min(sent, woken)
-            depth_looks += work_queues * policy.looks_at_depth
+            depth_looks += work_queues * policy.reads_depth
             slot_looks += bool(slots) and policy is not Notify.EACH
             held = max(held, min(slots, held + sent))
             missed += not held

@@ -30,7 +30,7 @@ class Notify(StrEnum):
     BURST = "burst"
 
     @property
-    def looks_at_depth(self) -> bool:
+    def reads_depth(self) -> bool:
         """True if it reads the depth before a put, which takes one request per queue."""
         return self in {Notify.FIRST, Notify.DEPTH}
 
@@ -89,7 +89,7 @@ class Notifier:
             self._try_send(put)
 
     def _before(self) -> int | None:
-        if not self.policy.looks_at_depth:
+        if not self.policy.reads_depth:
             return None
         # An unknown depth counts as empty: a needless permit is better than a missing one.
         with suppress(StorageUnavailableError):
