@@ -1,10 +1,12 @@
 """Many runs, side by side, and what came of them."""
 
+import faulthandler
 import gc
 import logging
 import multiprocessing
 import os
 import shlex
+import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -15,11 +17,13 @@ from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.crash_points import Outcome, run
 from tests.faults.host import HIDDEN
 from tests.faults.memory.storage import MemoryStorages
-from tests.faults.plan import Fault
+from tests.faults.plan import Fault, KilledError
 from tests.faults.scenarios import SCENARIOS
 
 #: A third of a run on a real storage is waiting for a hidden message.
 REAL_WORKERS, MEMORY_WORKERS = 4, 2
+#: Seconds without any result after which a run stands still; below pytest's limit for a test.
+SILENCE = 120
 #: Runs on one Azurite: after a thousand it takes four times as long over each.
 ROUND = 200
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
@@ -87,18 +91,31 @@ def quick():
 def work(task, storages=None):
     """Do one run; a task is a scenario's name and its faults."""
     name, faults = task
+    # Where a run stands still, this is the only witness.
+    faulthandler.dump_traceback_later(SILENCE - 30, file=sys.__stderr__)
     try:
         return task, run(BY_NAME[name], storages or _storages, faults)
-    except Exception as error:  # noqa: BLE001 - whatever the checks meet is a finding, and the campaign goes on
+    except (Exception, KilledError) as error:  # noqa: BLE001 - whatever the checks meet is a finding
+        # A worker that ended by it would take its task along, and the campaign would wait for that.
         return task, Outcome(breaches=[f"the process ended with {type(error).__name__}: {error}"])
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def outcomes(tasks, where=None, seconds=None):
     """Yield each task with its outcome, until all are done or the time is up."""
     end = None if seconds is None else time.monotonic() + seconds
     workers = REAL_WORKERS if where else MEMORY_WORKERS
+    tasks = list(tasks)
+    left = Counter(tasks)
     with CONTEXT.Pool(workers, begin, (where,)) as pool:
-        for done in pool.imap_unordered(work, tasks, chunksize=1):
+        found = pool.imap_unordered(work, tasks, chunksize=1)
+        while left.total():
+            try:
+                done = found.next(timeout=SILENCE)
+            except multiprocessing.TimeoutError:
+                raise AssertionError(f"nothing for {SILENCE} s; not done: {', '.join(map(again, +left))}") from None
+            left[done[0]] -= 1
             yield done
             if end and time.monotonic() > end:
                 return
