@@ -1,8 +1,13 @@
 """Unique ids: short numbers from one small blob.
 
-Reading order: `sequence` (the blob's content and its rules), `history` (its events), `book` (the optimistic loop),
-`reservations` (a range that is proven to be ours), `supply` (fetching ahead), `range_generator`. Beside them `explain`
-(who held a number).
+Reading order:
+
+- `sequence`, `history`: the content of the blob, its rules and its events
+- `book`: the optimistic loop, and the log of older events
+- `reservations`: ranges that are proven to be the node's own
+- `supply`: numbers in memory, fetched ahead
+- `range_generator`: the public generator, and the way on after a loss
+- `explain`: the node that held a number
 """
 
 from shared.ids.explain import Explanation, NumberFate, explain_in, read_sequence

@@ -1,12 +1,13 @@
-"""The optimistic loop: read, decide, write if nobody wrote since; and know for certain what was written.
+"""The optimistic loop over one blob, and the log of its older events.
 
-A page is what one blob says. A book never starts a used page anew, never follows a page that lost its own history,
-and never tells its caller that a change is made before a read or an accepted write has proven it.
+The loop reads, decides, and writes if no other process wrote since. A page is the content of the blob. A book never
+starts a used page anew and never follows a page that lost its own history. It never reports a change as made before a
+read or an accepted write has proven it.
 
-The log of a sequence: events that no longer fit its blob, 64 to a blob of their own.
+The log holds the events that no longer fit the blob, 64 per blob of its own. Block n holds the events from write n to
+n + 63. No writer can change these any more, so every writer writes the same bytes.
 
-Block n holds the events from write n to n + 63, which no writer can change any more, so whoever writes it writes the
-same bytes. It is written before the events leave the sequence's blob: a crash between leaves them in both places.
+Order of writes: the block, then the blob without its events. A crash in between leaves them in both places.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ def block(store: OptimisticStore, first_write: int) -> OptimisticStore:
 
 
 def spill(store: OptimisticStore, sequence: Sequence) -> None:
-    """Write the sequence's oldest events to its log; harmless when another writer has done so."""
+    """Write the sequence's oldest events to its log. Safe to repeat, from any process."""
     value = "".join(f"{encode_event(event)}\n" for event in sequence.events[:KEPT]).encode()
     target = block(store, sequence.spilled)
     if target.try_write(value, None):
@@ -38,16 +39,16 @@ def spill(store: OptimisticStore, sequence: Sequence) -> None:
 
 
 def refuse_a_page_behind_its_log(store: OptimisticStore, sequence: Sequence) -> None:
-    """Raise when the log has what the blob has yet to spill: then the blob is an older version of itself.
+    """Raise if the log holds events that the blob has not spilled yet: the blob is then an older version.
 
-    A writer that spilled and has not written yet leaves just this block, and only of a full page.
+    A full page is the exception: a writer that spilled and has not written the blob yet leaves exactly this block.
     """
     if len(sequence.events) < 2 * KEPT and block(store, sequence.spilled).read() is not None:
         raise SequenceRestoredError(_behind_its_log(store, sequence))
 
 
 def end(store: OptimisticStore, sequence: Sequence) -> tuple[int, int]:
-    """Return the write after the last one in the log, and the next free number there; the sequence's own if later."""
+    """Return the write after the last one in the log, or in the spilled part, and the next free number there."""
     write, reached = sequence.spilled, sequence.next
     while found := block(store, write).read():
         *_, last = parse_events(found.value)
@@ -56,13 +57,13 @@ def end(store: OptimisticStore, sequence: Sequence) -> tuple[int, int]:
 
 
 def encode_write(store: OptimisticStore, write: int) -> SequenceWrite | None:
-    """Return the event of a write that has moved to the log, or None when the log no longer holds it."""
+    """Return the event of a write that has moved to the log. None: the log no longer holds it."""
     found = block(store, write - write % KEPT).read()
     return tuple(parse_events(found.value))[write % KEPT] if found else None
 
 
 def read_log(store: OptimisticStore, spilled: int, first_write: int = 0) -> Iterator[SequenceWrite]:
-    """Yield the spilled events from the given block on, oldest first; blocks that were deleted are passed over."""
+    """Yield the spilled events from the given block on, oldest first. Deleted blocks are skipped."""
     for write in range(first_write, spilled, KEPT):
         found = block(store, write).read()
         if found is not None:
@@ -77,38 +78,38 @@ def _behind_its_log(store: OptimisticStore, sequence: Sequence) -> str:
     )
 
 
-#: Written beside a page once it exists and before it is first used: without it, a page that is not there is new;
-#: with it, one that is not there is lost.
+#: A blob beside the page, written after the page exists and before its first use. So a missing page is new without the
+#: marker, and lost with it.
 MARKER: Final = "started"
-#: How much later than its own last entry says the storage may have written a page. Azure refuses requests whose clock
-#: is 15 minutes off, so more than that was written by something else than a generator: a restore, a copy, an editor.
+#: The most time between the last entry of a page and the storage's own time of the write. Azure refuses requests whose
+#: clock is 15 minutes off. So a later write is not a generator's but a restore, a copy or an editor.
 LARGEST_SKEW: Final = timedelta(minutes=15)
-#: Seconds before the second attempt, longer with each one up to the longest, then a random part of it. A refusal means
-#: that somebody succeeded, so a crowd gets through without long pauses, which would only make its losers wait; they
-#: grow slowly, for the crowd whose size nobody knows and for the outage.
+#: Pauses in seconds before each further attempt, with a random part. A refusal means that another process succeeded, so
+#: a crowd gets through without long pauses, which would only delay the losers. They grow slowly, for a crowd of unknown
+#: size and for an outage.
 WRITES: Final = Retry(attempts=25, at_once=0, first=0.05, growth=1.3, longest=0.5)
 
 
 class Page(Protocol):
-    """What a blob says, as a value."""
+    """The content of a blob, as a value."""
 
     @property
     def writes(self) -> int:
-        """How many writes led here."""
+        """Return the number of writes up to this page."""
         ...
 
     @property
     def at(self) -> datetime:
-        """When its last writer wrote it, by that writer's clock."""
+        """Return the time of the last write, by its writer's clock."""
         ...
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing was given from it yet."""
+        """Return whether no number was reserved from it yet."""
         ...
 
     def contains(self, earlier: Self) -> bool:
-        """Whether this can have grown out of `earlier`."""
+        """Return whether this page can be a later version of `earlier`."""
         ...
 
     def encode(self) -> bytes:
@@ -126,7 +127,7 @@ class _Held(Generic[AnyPage]):
 
 
 class Book(Generic[AnyPage]):
-    """One page in one store, as this process knows it; used by one thread at a time."""
+    """One page in one store, as this process knows it. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -135,23 +136,23 @@ class Book(Generic[AnyPage]):
         blank: Callable[[], AnyPage],
     ) -> None:
         self._store, self._parse, self._blank = store, parse, blank
-        #: The newest page known to be stored, to compare with whatever is read later.
+        #: The newest page known to be stored, to compare with later reads.
         self._seen: AnyPage | None = None
-        #: What a write may rest on without reading first.
+        #: A page that a write may build on without a read before it.
         self._held: _Held[AnyPage] | None = None
-        #: Whether the last page read was the one this book wrote: alone, one request a change is enough; in company
-        #: a write without a read before it would nearly always be refused, and cost three.
+        #: Whether the last page read was the one this book wrote. A lone writer needs one request per change. Beside
+        #: other writers, a write without a read before it would nearly always be refused, and cost three requests.
         self._is_alone = True
 
     def amend(self, change: Callable[[AnyPage], AnyPage], retry: Retry) -> AnyPage:
-        """Store the changed page and return it; `change` may return the page it was given, then nothing is written.
+        """Store the changed page and return it. If `change` returns its argument, nothing is written.
 
-        A write whose fate is unknown is followed by a read, so `change` must look for its own earlier work in the
-        page it is given.
+        A write with an unknown outcome is followed by a read, so `change` must search its page for its own earlier
+        work.
         """
         failure: StorageUnavailableError | None = None
         attempts = 0
-        for attempts in retry.tries():  # noqa: B007  # told in the error below
+        for attempts in retry.tries():  # noqa: B007  # used in the error below
             try:
                 stored = self._try(change)
             except StorageUnavailableError as error:
@@ -162,10 +163,10 @@ class Book(Generic[AnyPage]):
         tried = f"changing {self._store.name!r} failed {attempts} times"
         if failure is not None:
             raise StorageUnavailableError(f"{tried}; the last failure: {failure}") from failure
-        raise ContentionError(f"{tried}: others wrote first each time; fewer processes or larger ranges would help")
+        raise ContentionError(f"{tried}: other processes wrote first each time; use fewer processes or larger ranges")
 
     def _try(self, change: Callable[[AnyPage], AnyPage]) -> AnyPage | None:
-        # Forgotten until the write is known to have succeeded: an exception on the way leaves nothing to build on.
+        # Forgotten until the write is known to have succeeded: after an exception, the next attempt must read first.
         held, self._held = self._held if self._is_alone else None, None
         held = held or self._read()
         changed = change(held.page)
@@ -183,21 +184,21 @@ class Book(Generic[AnyPage]):
         page = self._parse(snapshot.value, self._store.name)
         self._refuse_another_history(page, snapshot)
         if page.is_unused:
-            # Whoever made the page may have died before the marker; either answer means that it is there now.
+            # The maker of the page may have died before the marker. Either answer means that the marker exists now.
             self._store.beside(MARKER).try_write(b"{}\n", None)
         self._is_alone = self._seen is None or page.writes == self._seen.writes
         self._seen = page
         return _Held(page, snapshot.etag)
 
     def _read_again(self) -> Snapshot | None:
-        """Read once more if the marker says that the page exists: it may have been made since the first read."""
+        """Read once more if the page must exist, by its marker or an earlier read: it may be newer than the first read."""
         if self._seen is None and self._store.beside(MARKER).read() is None:
             return None
         snapshot = self._store.read()
         if snapshot is None:
             raise SequenceLostError(
-                f"blob {self._store.name!r} is gone although it was used (its marker {MARKER!r} or this process says "
-                "so). It is not started anew, ids would repeat: undelete it, or resume it above every id in use"
+                f"blob {self._store.name!r} is gone although it was used: its marker {MARKER!r} exists, or this process read "
+                "it before. It is not started anew, ids would repeat: undelete it, or resume it above every id in use"
             )
         return snapshot
 
@@ -205,11 +206,13 @@ class Book(Generic[AnyPage]):
         self._store.try_write(self._blank().encode(), None)
         snapshot = self._store.read()
         if snapshot is None:
-            raise SequenceLostError(f"blob {self._store.name!r} vanished right after it was made; find what deletes it")
+            raise SequenceLostError(
+                f"blob {self._store.name!r} was deleted right after it was made; find the program that deletes it"
+            )
         return snapshot
 
     def _refuse_another_history(self, page: AnyPage, snapshot: Snapshot) -> None:
-        found = f"blob {self._store.name!r} holds another history than the one that was written"
+        found = f"blob {self._store.name!r} does not hold the history that was written"
         remedy = "ids given since would repeat: restore its latest version, or resume it above every id in use"
         if self._seen is not None and not page.contains(self._seen):
             raise SequenceRestoredError(

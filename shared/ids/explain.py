@@ -1,4 +1,4 @@
-"""Who held a number, and why it may be missing: a pure reading of a sequence's events."""
+"""The node that held a number, and why the number may be missing: a pure reading of a sequence's events."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from shared.ids.sequence import Sequence
 
 
 class NumberFate(StrEnum):
-    """What became of a number."""
+    """The fate of a number."""
 
-    #: The sequence has not come to it, or had it given back.
+    #: The sequence has not reached it, or it was given back.
     NOT_RESERVED = "not reserved"
-    #: Its node said later that it had handed it out.
+    #: Its node reported later that it had handed it out.
     HANDED_OUT = "handed out"
-    #: Its node had it when it was last heard of: in use there, or lost with it.
+    #: Its node had it at its last report: handed out since, or lost with the node.
     HELD = "held"
-    #: Its node said that it never handed it out, and others had reserved above it.
+    #: Its node reported that it never handed it out, and others had reserved above it.
     LEFT = "left"
     #: A person stepped over it.
     STEPPED_OVER = "stepped over"
-    #: Its event is older than what is kept of the log.
+    #: Its event is older than the log that is kept.
     FORGOTTEN = "forgotten"
 
 
@@ -35,13 +35,13 @@ class Explanation:
     fate: NumberFate
     #: The reservation it belongs to, if any.
     reservation: SequenceWrite | None
-    #: The last event by that node, which is what the fate rests on.
+    #: The last event by that node, on which the fate rests.
     heard: SequenceWrite | None
     #: Earlier reservations that gave it back.
     returned: tuple[SequenceWrite, ...] = ()
 
     def __str__(self) -> str:
-        """Tell the story in one sentence."""
+        """Return the story in one sentence."""
         held = self.reservation
         if held is None or self.heard is None:
             return f"{self.number} is {self.fate}"
@@ -58,40 +58,40 @@ class Explanation:
 
 def explain(number: int, events: Iterable[SequenceWrite]) -> Explanation:
     """Return the story of a number from events in order, the oldest kept first."""
-    told = Explanation(number, NumberFate.NOT_RESERVED, None, None)
+    story = Explanation(number, NumberFate.NOT_RESERVED, None, None)
     is_first = True
     for event in events:
         if is_first and number < event.before:
-            told = Explanation(number, NumberFate.FORGOTTEN, None, None)
+            story = Explanation(number, NumberFate.FORGOTTEN, None, None)
         is_first = False
-        told = _follow(told, event)
-    return told
+        story = _follow(story, event)
+    return story
 
 
-def _follow(told: Explanation, event: SequenceWrite) -> Explanation:
-    number, held = told.number, told.reservation
+def _follow(story: Explanation, event: SequenceWrite) -> Explanation:
+    number, held = story.number, story.reservation
     if event.kind is WriteKind.RESUMED and number in event.numbers:
-        return Explanation(number, NumberFate.STEPPED_OVER, event, event, told.returned)
+        return Explanation(number, NumberFate.STEPPED_OVER, event, event, story.returned)
     if event.kind is WriteKind.RESERVED and number in event.numbers:
-        return Explanation(number, NumberFate.HELD, event, event, told.returned)
+        return Explanation(number, NumberFate.HELD, event, event, story.returned)
     if event.kind is WriteKind.CLOSED and number in event.numbers:
         before = (held,) if held else ()
-        return Explanation(number, NumberFate.NOT_RESERVED, None, None, told.returned + before)
-    if told.fate is NumberFate.HELD and held is not None and event.by.node == held.by.node:
-        return Explanation(number, _as_told(number, event), held, event, told.returned)
-    return told
+        return Explanation(number, NumberFate.NOT_RESERVED, None, None, story.returned + before)
+    if story.fate is NumberFate.HELD and held is not None and event.by.node == held.by.node:
+        return Explanation(number, _fate_by_report(number, event), held, event, story.returned)
+    return story
 
 
-def _as_told(number: int, event: SequenceWrite) -> NumberFate:
-    if any(number in span for span in event.account.left):
+def _fate_by_report(number: int, event: SequenceWrite) -> NumberFate:
+    if any(number in span for span in event.report.left):
         return NumberFate.LEFT
-    if any(number in span for span in event.account.open):
+    if any(number in span for span in event.report.open):
         return NumberFate.HELD
     return NumberFate.HANDED_OUT
 
 
 def explain_in(store: OptimisticStore, number: int) -> Explanation:
-    """Return the story of a number from a sequence's blob and, when it is older than that, from its log."""
+    """Return the story of a number from a sequence's blob and, for an older number, from its log."""
     page = read_sequence(store)
     if page is None:
         return Explanation(number, NumberFate.NOT_RESERVED, None, None)
@@ -100,21 +100,21 @@ def explain_in(store: OptimisticStore, number: int) -> Explanation:
 
 
 def read_sequence(store: OptimisticStore) -> Sequence | None:
-    """Return what the blob of a sequence says, or None when there is none; it changes nothing."""
+    """Return the content of a sequence's blob, or None if there is no blob. It changes nothing."""
     snapshot = store.read()
     return sequence.parse(snapshot.value, store.name) if snapshot else None
 
 
 def _block_before(store: OptimisticStore, page: Sequence, number: int) -> int:
-    """Return the block of the log to begin with, by bisection; it begins at or before the number's reservations."""
+    """Return the block of the log to begin with, found by bisection: at or before the number's reservations."""
     low, high = 0, page.spilled // sequence.KEPT
     while low < high:
         middle = (low + high) // 2
         found = book.block(store, middle * sequence.KEPT).read()
-        # What was deleted is old, and everything after it may matter.
+        # A deleted block is old, and every block after it may matter.
         if found is None or next(parse_events(found.value)).before <= number:
             low = middle + 1
         else:
             high = middle
-    # Closes move the next number back by less than a block holds, so a block of margin covers what was given back.
+    # Closes move the next number back by less than a block holds, so a margin of blocks covers numbers given back.
     return max(low - 2, 0) * sequence.KEPT

@@ -1,4 +1,4 @@
-"""One write to a sequence, and how it is written down: one line of JSON."""
+"""One write to a sequence, and its stored form: one line of JSON."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ LIMIT: Final = 2**63 - 1
 
 
 class WriteKind(StrEnum):
-    """What a write did to the sequence."""
+    """The kind of change that a write made to the sequence."""
 
     CREATED = "created"
     #: The numbers from start up to stop belong to the node.
@@ -25,7 +25,7 @@ class WriteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who writes, when, and under which nonce."""
+    """The node of a write, its nonce and its time."""
 
     node: str
     nonce: str
@@ -34,7 +34,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What a node says of the numbers it reserved before: all it names neither open nor left were handed out."""
+    """A node's report about its earlier reservations: all numbers that are neither open nor left were handed out."""
 
     #: Still to be handed out.
     open: tuple[range, ...] = ()
@@ -42,7 +42,7 @@ class NodeReport:
     left: tuple[range, ...] = ()
 
 
-NOTHING_TOLD: Final = NodeReport()
+NOTHING_REPORTED: Final = NodeReport()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +53,21 @@ class SequenceWrite:
     start: int
     stop: int
     by: Signature
-    account: NodeReport = NOTHING_TOLD
+    report: NodeReport = NOTHING_REPORTED
 
     @property
     def numbers(self) -> range:
-        """The numbers this write was about."""
+        """Return the numbers of this write."""
         return range(self.start, self.stop)
 
     @property
     def before(self) -> int:
-        """The next free number before this write."""
+        """Return the next free number before this write."""
         return self.stop if self.kind is WriteKind.CLOSED else self.start
 
     @property
     def after(self) -> int:
-        """The next free number after this write."""
+        """Return the next free number after this write."""
         return self.start if self.kind is WriteKind.CLOSED else self.stop
 
 
@@ -81,10 +81,10 @@ def encode_event(event: SequenceWrite) -> str:
         "nonce": event.by.nonce,
         "at": event.by.at.isoformat(timespec="milliseconds"),
     }
-    if event.account.open:
-        fields["open"] = [[span.start, span.stop] for span in event.account.open]
-    if event.account.left:
-        fields["left"] = [[span.start, span.stop] for span in event.account.left]
+    if event.report.open:
+        fields["open"] = [[span.start, span.stop] for span in event.report.open]
+    if event.report.left:
+        fields["left"] = [[span.start, span.stop] for span in event.report.left]
     return json.dumps(fields)
 
 
@@ -95,15 +95,15 @@ def parse_events(value: bytes) -> Iterator[SequenceWrite]:
 
 
 def event_of(fields: dict[str, Any]) -> SequenceWrite:
-    """Return the event that these fields say; ValueError, KeyError or TypeError where they say none."""
+    """Return the event with these fields, or raise ValueError, KeyError or TypeError."""
     at = datetime.fromisoformat(fields["at"])
     by = Signature(_text(fields["node"]), _text(fields["nonce"]), at.astimezone(UTC))
-    account = NodeReport(_spans(fields.get("open", ())), _spans(fields.get("left", ())))
+    report = NodeReport(_spans(fields.get("open", ())), _spans(fields.get("left", ())))
     event = SequenceWrite(
-        WriteKind(fields["did"]), whole_number(fields["start"]), whole_number(fields["stop"]), by, account
+        WriteKind(fields["did"]), whole_number(fields["start"]), whole_number(fields["stop"]), by, report
     )
     if event.stop < event.start:
-        raise ValueError(f"an event runs backward from {event.start} to {event.stop}")
+        raise ValueError(f"an event ends at {event.stop}, before its start {event.start}")
     return event
 
 
@@ -112,7 +112,7 @@ def _spans(pairs: Iterable[Iterable[Any]]) -> tuple[range, ...]:
 
 
 def whole_number(value: object) -> int:
-    """Return the value, or raise ValueError when it cannot be an id or a count."""
+    """Return the value, or raise ValueError if it cannot be an id or a count."""
     if type(value) is not int or not 0 <= value <= LIMIT:
         raise ValueError(f"{value!r} is not a number from 0 to {LIMIT}")
     return value

@@ -1,10 +1,8 @@
-"""Short numbers, unique over every instance, thread, process, crash and restore, from one small blob.
+"""The generator of short numbers, unique over every instance, thread, process, crash and restore, from one small blob.
 
-A forked child would hand out the ids of its parent, so every generator is disowned there.
-
-Waiting for work that another thread does for all, with a deadline instead of a spin.
-
-The one way on after a loss or a restore: a person says which numbers may be in use.
+- A caller without a number waits, with a deadline, for the fetch that one thread does for all.
+- A forked child would hand out the ids of its parent, so every generator is disowned there.
+- After a loss or a restore, `resume` is the one way on: a person says which numbers may be in use.
 """
 
 import asyncio
@@ -41,7 +39,7 @@ _owned: Final[weakref.WeakSet[Disownable]] = weakref.WeakSet()
 
 
 def disown_in_children(generator: Disownable) -> None:
-    """Have the generator disowned in every child that is forked while it lives."""
+    """Register the generator to be disowned in every child that is forked while it lives."""
     _owned.add(generator)
 
 
@@ -55,18 +53,18 @@ if hasattr(os, "register_at_fork"):
 
 
 def node_name() -> str:
-    """Return a name for this node that no other has had: machine, process, and a random part for each generator."""
+    """Return a name for this node that no other has had: machine, process, and a random part per generator."""
     return f"{socket.gethostname()[:40]}/{os.getpid()}/{secrets.token_hex(3)}"
 
 
 class RangeGenerator(ClosingEitherWay):
-    """Hands out the ids of one sequence; safe for any number of threads, and for coroutines.
+    """Hands out the ids of one sequence. Safe for any number of threads, and for coroutines.
 
-    Ids are unique and rise roughly: not across nodes, nor between `next_id` and `next_ids`. Use it as a context
+    Ids are unique and rise roughly, but not across nodes, and not between `next_id` and `next_ids`. Use it as a context
     manager, or call `close`, which gives unused numbers back. A forked child must make its own.
     """
 
-    def __init__(  # noqa: PLR0913  # all but the store have a default that suits
+    def __init__(  # noqa: PLR0913  # all but the store have a fitting default
         self,
         store: OptimisticStore,
         range_size: int = 1000,
@@ -89,11 +87,11 @@ class RangeGenerator(ClosingEitherWay):
         disown_in_children(self)
 
     def prepare(self) -> None:
-        """Fetch the first range in the background: for a process that will need an id soon, and not wait for it."""
+        """Fetch the first range in the background, for a process that will need an id soon and should not wait then."""
         self._supply.prepare()
 
     def next_id(self) -> int:
-        """Return the next id; without a lock and without I/O in the steady state."""
+        """Return the next id, without a lock and without I/O in the steady state."""
         # A `for` over the lane is the fastest indivisible step there is: no call, no lock, no exception at its end.
         for taken in self._lane:
             return taken
@@ -106,25 +104,25 @@ class RangeGenerator(ClosingEitherWay):
         return await take_async(self._one, self._clock, self._wait, self._what)
 
     def next_ids(self, count: int) -> range:
-        """Return a block of adjoining ids, which may be larger than a range."""
+        """Return a block of consecutive ids, which may be larger than a range."""
         _check(count)
         return take(lambda: self._block(count), self._clock, self._wait, self._what)
 
     async def anext_ids(self, count: int) -> range:
-        """Return a block of adjoining ids without blocking the event loop."""
+        """Return a block of consecutive ids without blocking the event loop."""
         _check(count)
         return await take_async(lambda: self._block(count), self._clock, self._wait, self._what)
 
     def close(self) -> None:
-        """End: wait for a running refill, give back what is still the top of the sequence, note what is left.
+        """Wait for a running refill, give back the numbers at the top of the sequence, and record the others as left.
 
-        Safe to call twice; a storage that fails now costs the unused numbers, not an error.
+        Safe to call twice. If storage fails now, the unused numbers are lost, and no error is raised.
         """
         if self._supply.refuse(f"the generator of {self._store.name!r} is closed; make a new one"):
             self._supply.close(lambda: drain(self._lane))
 
     def disown(self) -> None:
-        """Refuse every call from now on without writing anything: the numbers belong to the process forked from."""
+        """Refuse every call from now on, without writing: the numbers belong to the parent process."""
         self._lane = lane(range(0))
         self._supply.disown(
             f"the generator of {self._store.name!r} was made before this process was forked, and its numbers stay with "
@@ -139,7 +137,7 @@ class RangeGenerator(ClosingEitherWay):
         return self._supply.take(self._from_lane)
 
     def _from_lane(self, pool: Pool, most: int) -> int | None:
-        # Another thread may have put a new lane in place while this one waited for the lock.
+        # Another thread may have set a new lane while this one waited for the lock.
         for taken in self._lane:
             return taken
         lent = pool.lend(most)
@@ -152,19 +150,19 @@ class RangeGenerator(ClosingEitherWay):
         return self._supply.take(lambda pool, _: pool.block(count), count)
 
     def __reduce__(self) -> str:
-        raise TypeError(f"the generator of {self._store.name!r} has no copies: two would hand out the same numbers")
+        raise TypeError(f"the generator of {self._store.name!r} cannot be copied: two would hand out the same numbers")
 
 
 def _check(count: int) -> None:
     if not 1 <= count <= LIMIT:
-        raise ValueError(f"asked for {count} ids, expected 1 or more")
+        raise ValueError(f"the count of ids is {count}, expected 1 or more and at most {LIMIT}")
 
 
 _Number = TypeVar("_Number")
 
 
 def take(attempt: Callable[[], _Number | Flight], clock: Clock, wait: float, what: str) -> _Number:
-    """Return what the attempt yields, waiting for the flights it names for up to `wait` seconds in all."""
+    """Return the number of an attempt. Wait for each flight it returns instead, up to `wait` seconds together."""
     deadline = None
     while isinstance(flight := attempt(), Future):
         deadline = clock.monotonic() + wait if deadline is None else deadline
@@ -178,11 +176,11 @@ def take(attempt: Callable[[], _Number | Flight], clock: Clock, wait: float, wha
 
 
 async def take_async(attempt: Callable[[], _Number | Flight], clock: Clock, wait: float, what: str) -> _Number:
-    """Return what the attempt yields, as `take` does, without blocking the event loop."""
+    """Return the number of an attempt as `take` does, without blocking the event loop."""
     deadline = None
     while isinstance(flight := attempt(), Future):
         deadline = clock.monotonic() + wait if deadline is None else deadline
-        # asyncio.wait cancels nothing when time is up: the flight is for others too.
+        # asyncio.wait cancels nothing when the time is up: other callers wait for the same flight.
         done, _ = await asyncio.wait([asyncio.wrap_future(flight)], timeout=max(deadline - clock.monotonic(), 0))
         if not done:
             raise _expired_error(what, wait)
@@ -193,23 +191,27 @@ async def take_async(attempt: Callable[[], _Number | Flight], clock: Clock, wait
 
 
 def _expired_error(what: str, wait: float) -> WaitExpiredError:
-    return WaitExpiredError(f"no {what} within {wait:g} s, and storage has not answered yet; check it, then ask again")
+    return WaitExpiredError(
+        f"no {what} within {wait:g} s, and storage has not answered yet; check the storage account, then try again"
+    )
 
 
 def resume(store: OptimisticStore, above: int, who: str, now: datetime) -> Sequence:
-    """Make the sequence go on above the given number, whatever its blob holds, and return what was written.
+    """Continue the sequence above the given number, for any content of its blob, and return the new content.
 
-    `above` must be the highest id that may have been given, what running processes hold included; stop or restart
-    them: they have seen the lost history and refuse this one. It never moves a sequence back.
+    `above` must be the highest id that may have been given, numbers held by running processes included. Stop or restart
+    these processes: they have seen the lost history and refuse this one. It never moves a sequence back.
     """
     snapshot = store.read()
     by = Signature(who, secrets.token_hex(8), now.replace(microsecond=0))
     page = _readable(snapshot, store.name) or sequence.create(0, by)
     resumed = sequence.resume(page, above + 1, book.end(store, page), by)
-    # A sequence that was lost once is not to be taken for a new one later.
+    # A sequence that was lost once must not be taken for a new one later.
     store.beside(MARKER).try_write(b"{}\n", None)
     if store.try_write(resumed.encode(), snapshot.etag if snapshot else None) is None:
-        raise ContentionError(f"blob {store.name!r} changed while it was resumed; look at it again, then repeat")
+        raise ContentionError(
+            f"blob {store.name!r} was changed by another process while it was resumed; read it again, then repeat"
+        )
     return resumed
 
 

@@ -1,6 +1,6 @@
-"""Takes ranges of a sequence for one node, and knows for each whether it is the node's own.
+"""Reserves ranges of a sequence for one node, and proves for each whether it is the node's own.
 
-How many numbers to reserve at a time: pure, from the measured rate and the conflicts.
+The size of a range comes from the measured rate and the conflicts; that part is pure.
 """
 
 import math
@@ -17,12 +17,12 @@ from shared.ids.history import LIMIT, NodeReport, Signature
 from shared.ids.sequence import Sequence
 from shared.retry import Retry
 
-#: Seconds over which the measured rate forgets; also what a burst at the start is averaged over, so that ten ids in a
-#: microsecond do not count as ten million a second.
+#: Seconds after which the measured rate forgets. A burst at the start is averaged over them too, so that ten ids in a
+#: microsecond do not count as ten million per second.
 MEMORY: Final = 0.5
-#: Part of a refill's conflicts that the pressure takes over.
+#: The weight of the newest refill's conflicts in the pressure.
 _WEIGHT: Final = 0.5
-#: A range grows by at most this factor of the one before: a cold start that ends early has burnt little.
+#: A range is at most this multiple of the one before: a process that ends soon after a cold start wastes few numbers.
 _GROWTH: Final = 10
 
 
@@ -30,8 +30,8 @@ _GROWTH: Final = 10
 class Sizing:
     """The bounds of a range.
 
-    `range_size` is what a node may hold only to save requests: up to it a range lasts `patience`. A node that is so
-    busy that this would be used up within `horizon` gets `horizon` worth of numbers instead, up to `largest`.
+    Up to `range_size`, a range lasts for `patience`: a node holds so many numbers only to save requests. A node that
+    would use them up within `horizon` gets numbers for one `horizon` instead, up to `largest`.
     """
 
     first: int = 10
@@ -57,11 +57,11 @@ class Sizing:
 
 @dataclass(frozen=True, slots=True)
 class IdDemand:
-    """What was measured so far."""
+    """Measurements so far."""
 
-    #: Ids a second.
+    #: Ids per second.
     rate: float = 0.0
-    #: Refused writes for each reservation, a moving average.
+    #: Refused writes per reservation, a moving average.
     pressure: float = 0.0
     #: Size of the range before, 0 for none.
     previous: int = 0
@@ -69,7 +69,7 @@ class IdDemand:
     def after_drawing(self, count: int, seconds: float) -> "IdDemand":
         """Return the demand after `count` ids were drawn, evenly, in the last `seconds`."""
         kept = math.exp(-max(seconds, 0.0) / MEMORY)
-        # For no time at all the limit of (1 - kept) / seconds.
+        # For zero seconds: the limit of (1 - kept) / seconds.
         share = (1 - kept) / seconds if seconds > 0 else 1 / MEMORY
         return replace(self, rate=self.rate * kept + count * share)
 
@@ -80,7 +80,7 @@ class IdDemand:
 
 
 def next_size(demand: IdDemand, sizing: Sizing) -> int:
-    """Return how many numbers the next range should have."""
+    """Return the size of the next range."""
     if demand.previous == 0:
         return sizing.first
     saving = min(demand.rate * sizing.patience.total_seconds(), sizing.range_size)
@@ -92,7 +92,7 @@ def next_size(demand: IdDemand, sizing: Sizing) -> int:
 
 
 def low_mark(demand: IdDemand, sizing: Sizing) -> int:
-    """Return how few numbers may be left when the next range is fetched: half a horizon's, at most a whole range."""
+    """Return the number of ids left at which the next range is fetched: half a horizon's, at most a whole range."""
     ahead = demand.rate * sizing.horizon.total_seconds() / 2
     return int(min(demand.previous, max(demand.previous // 4, ahead)))
 
@@ -103,20 +103,20 @@ class _Attempt:
 
     nonce: str
     numbers: range
-    #: Which write of the sequence it would be.
+    #: Its place among the writes of the sequence, from 0.
     write: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A range that is the node's own, and how many attempts were refused on the way to it."""
+    """A range that is the node's own, and the number of refused attempts before it."""
 
     numbers: range
     conflicts: int
 
 
 class Reservations:
-    """Reserves ranges under one node's name; used by one thread at a time."""
+    """Reserves ranges under one node's name. Used by one thread at a time."""
 
     def __init__(self, store: OptimisticStore, node: str, now: Callable[[], datetime], first_id: int = 1) -> None:
         if not 0 <= first_id <= LIMIT:
@@ -129,10 +129,10 @@ class Reservations:
         self._left: tuple[range, ...] = ()
         self._is_compared_with_log = False
 
-    def reserve(self, size: int, account: NodeReport, retry: Retry) -> Reserved:
-        """Return a range that is proven to be this node's own; an earlier one whose proof came late may be smaller."""
-        # Kept until an accepted write has told them.
-        self._left += account.left
+    def reserve(self, size: int, report: NodeReport, retry: Retry) -> Reserved:
+        """Return a range that is proven to be this node's own. It may be an earlier, smaller one that was proven late."""
+        # Kept until an accepted write has reported them.
+        self._left += report.left
         tries = 0
         own: list[range] = []
 
@@ -144,20 +144,20 @@ class Reservations:
                 own.append(proven)
                 return page
             by = self._sign()
-            changed = sequence.reserve(self._prepare(page), size, by, NodeReport(account.open, self._left))
+            changed = sequence.reserve(self._prepare(page), size, by, NodeReport(report.open, self._left))
             self._attempts.append(_Attempt(by.nonce, changed.events[-1].numbers, page.writes))
             return changed
 
         page = self._book.amend(change, retry)
         if own:
             return Reserved(own[-1], tries - 1)
-        # Accepted, so every other attempt of ours was written on a version that is no longer there.
+        # Accepted, so every other attempt of ours was based on a version that no longer exists.
         self._attempts.clear()
         self._left = ()
         return Reserved(page.events[-1].numbers, tries - 1)
 
     def close(self, unused: tuple[range, ...], left: tuple[range, ...], retry: Retry) -> None:
-        """Give back what is still the top of the sequence, and write down what is left for good."""
+        """Give back the numbers at the top of the sequence, and record the others as left for good."""
         own = list(unused)
         self._left += left
         nonces: set[str] = set()
@@ -180,9 +180,9 @@ class Reservations:
         return Signature(self.node, secrets.token_hex(8), now.replace(microsecond=now.microsecond // 1000 * 1000))
 
     def _settle(self, page: Sequence) -> range | None:
-        """Learn what became of earlier attempts, and return one that is proven to have succeeded, once."""
+        """Find the outcome of earlier attempts. Return a range that is proven to be ours, each once, or None."""
         for attempt in tuple(self._attempts):
-            # Its place is not taken yet: the write may still be on its way.
+            # Its place is free: the write may still be on its way.
             if attempt.write >= page.writes:
                 continue
             self._attempts.remove(attempt)
@@ -192,7 +192,7 @@ class Reservations:
         return self._proven.pop() if self._proven else None
 
     def _prepare(self, page: Sequence) -> Sequence:
-        """Return the page ready to take one more event."""
+        """Return the page with room for one more event."""
         if not self._is_compared_with_log:
             book.refuse_a_page_behind_its_log(self._store, page)
             self._is_compared_with_log = True

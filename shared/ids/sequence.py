@@ -1,4 +1,4 @@
-"""What the blob of a sequence says, and what may follow it: values and pure functions, no storage.
+"""The content of a sequence's blob and its legal changes: values and pure functions, no storage.
 
 A sequence is the next free number and the events that led to it, newest last. Every write appends exactly one event,
 so the count of events is the age of the sequence, and the nonce of the last one proves who wrote it.
@@ -13,7 +13,7 @@ from typing import Final
 from shared.errors import SequenceCorruptError, SequenceExhaustedError
 from shared.ids.history import (
     LIMIT,
-    NOTHING_TOLD,
+    NOTHING_REPORTED,
     NodeReport,
     SequenceWrite,
     Signature,
@@ -24,7 +24,7 @@ from shared.ids.history import (
 )
 
 FORMAT: Final = 1
-#: How many events the blob keeps at least, once it has them; the same number is spilled to the log at a time.
+#: The least number of events that the blob keeps, once it has them, and the number that is spilled at a time.
 KEPT: Final = 64
 
 
@@ -33,23 +33,23 @@ class Sequence:
     """The content of a sequence's blob."""
 
     next: int
-    #: How many events have moved to the log.
+    #: The number of events that have moved to the log.
     spilled: int
     events: tuple[SequenceWrite, ...]
 
     @property
     def writes(self) -> int:
-        """How many writes led here."""
+        """Return the number of writes up to this content."""
         return self.spilled + len(self.events)
 
     @property
     def at(self) -> datetime:
-        """When its last writer wrote it, by that writer's clock."""
+        """Return the time of the last write, by its writer's clock."""
         return self.events[-1].by.at
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody has reserved a number yet."""
+        """Return whether no number was reserved yet."""
         return self.writes == 1 and self.events[0].kind is WriteKind.CREATED
 
     def find_write(self, write: int) -> SequenceWrite | None:
@@ -58,39 +58,39 @@ class Sequence:
         return self.events[place] if 0 <= place < len(self.events) else None
 
     def contains(self, earlier: "Sequence") -> bool:
-        """Whether this can have grown out of `earlier`: not older, and its last write still stands where it stood."""
+        """Return whether this can be a later version of `earlier`: not older, and the last write of `earlier` is in it."""
         if self.writes < earlier.writes:
             return False
         then = self.find_write(earlier.writes - 1)
         return then is None or then.by.nonce == earlier.events[-1].by.nonce
 
     def encode(self) -> bytes:
-        """Return the bytes to store, one event a line for whoever opens the blob."""
+        """Return the bytes to store: one event per line, readable for a person."""
         events = ",\n".join(encode_event(event) for event in self.events)
         head = f'{{"v": {FORMAT}, "next": {self.next}, "spilled": {self.spilled}, "events": [\n'
         return f"{head}{events}\n]}}\n".encode()
 
 
 def create(first: int, by: Signature) -> Sequence:
-    """Return a sequence of which nothing is reserved."""
+    """Return a sequence without reservations."""
     return Sequence(first, 0, (SequenceWrite(WriteKind.CREATED, first, first, by),))
 
 
-def reserve(sequence: Sequence, size: int, by: Signature, account: NodeReport = NOTHING_TOLD) -> Sequence:
+def reserve(sequence: Sequence, size: int, by: Signature, report: NodeReport = NOTHING_REPORTED) -> Sequence:
     """Return the sequence after a node took the next `size` numbers."""
     start, stop = sequence.next, sequence.next + size
     if stop > LIMIT:
         raise SequenceExhaustedError(
             f"a range of {size} after {start - 1} passes the last 64-bit number {LIMIT}; begin a new sequence"
         )
-    return _after(sequence, SequenceWrite(WriteKind.RESERVED, start, stop, by, account))
+    return _after(sequence, SequenceWrite(WriteKind.RESERVED, start, stop, by, report))
 
 
 def close(sequence: Sequence, unused: Iterable[range], left: Iterable[range], by: Signature) -> Sequence:
-    """Return the sequence after a node ended: what is still its top goes back, the rest is left for good.
+    """Return the sequence after a node ended: the range at its top goes back, the other ranges are left for good.
 
-    The unused ranges are proven to be the node's own and touch no number twice, so one that ends at the next free
-    number is the top, and nobody can have taken a number above it.
+    The unused ranges are proven to be the node's own and have no number twice. So one that ends at the next free number
+    is the top, and no other node can have taken a number above it.
     """
     spans = merge(unused)
     top = next((span for span in spans if span.stop == sequence.next), range(sequence.next, sequence.next))
@@ -99,7 +99,7 @@ def close(sequence: Sequence, unused: Iterable[range], left: Iterable[range], by
 
 
 def merge(spans: Iterable[range]) -> tuple[range, ...]:
-    """Return the same numbers in as few ranges as can be, in order."""
+    """Return the same numbers in the fewest ranges, in order."""
     joined: list[range] = []
     for span in sorted((span for span in spans if span), key=lambda span: span.start):
         if joined and joined[-1].stop == span.start:
@@ -110,19 +110,19 @@ def merge(spans: Iterable[range]) -> tuple[range, ...]:
 
 
 def resume(sequence: Sequence, at_least: int, logged: tuple[int, int], by: Signature) -> Sequence:
-    """Return the sequence after a person stepped over all numbers that may have been given below `at_least`.
+    """Return the sequence after a person stepped over all numbers below `at_least` that may have been given.
 
-    `logged` is where the log ends: the next write, and the next free number then.
+    `logged` is the end of the log: the next write, and the next free number at that point.
     """
     write, start = logged
     stop = max(start, at_least)
-    # Where the log goes on after what this blob has spilled, it tells a history that the blob has lost.
+    # A log that goes on after the spilled part of this blob has a history that the blob has lost.
     kept = sequence.events if write == sequence.spilled else ()
     return Sequence(stop, write, (*kept, SequenceWrite(WriteKind.RESUMED, start, stop, by)))
 
 
 def is_full(sequence: Sequence) -> bool:
-    """Whether the oldest events must move to the log before the next write."""
+    """Return whether the oldest events must move to the log before the next write."""
     return len(sequence.events) >= 2 * KEPT
 
 
@@ -136,7 +136,7 @@ def _after(sequence: Sequence, event: SequenceWrite) -> Sequence:
 
 
 def parse(value: bytes, name: str) -> Sequence:
-    """Return what the bytes say, or raise SequenceCorruptError with what is wrong with them."""
+    """Return the sequence stored in the bytes, or raise SequenceCorruptError with the fault found."""
     try:
         document = json.loads(value)
         _check_format(document["v"])
@@ -156,7 +156,7 @@ def _check_format(found: object) -> None:
 
 
 def _check(sequence: Sequence) -> Sequence:
-    """Each event begins where the one before it ended, and the last one ends at the next free number."""
+    """Return the sequence if each event begins where the previous one ended, and the last one at the next free number."""
     if not sequence.events:
         raise ValueError("it has no events")
     reached = sequence.events[0].before

@@ -1,12 +1,11 @@
-"""The numbers a process holds, and the one thread that fetches more before they run out.
+"""The numbers that a process holds, and the one thread that fetches more before they run out.
 
-The numbers a process holds and has not handed out, in memory.
+- `Pool`: the ranges in memory that are not handed out.
+- A lane: the part of a range that many threads take from, one by one, without a lock.
+- `Supply`: the pool under a lock, and the refills.
 
-Numbers that many threads take one by one without a lock.
-
-With the interpreter lock, one step of a `range` iterator is one indivisible step for all threads. A free-threaded build
-(3.13 and later, `Py_GIL_DISABLED`) promises no such thing and may hand one number to two threads, so there each step
-takes a lock of its own.
+With the interpreter lock, one step of a `range` iterator is atomic for all threads. A free-threaded build (3.13 and
+later, `Py_GIL_DISABLED`) does not promise that and may hand one number to two threads. There, each step takes a lock.
 """
 
 import sysconfig
@@ -25,23 +24,23 @@ from shared.ids.history import NodeReport
 from shared.ids.reservations import IdDemand, Reservations, Sizing, low_mark, next_size
 from shared.telemetry import describe_error, events, tell
 
-#: Remnants too small for the blocks that are asked for would pile up without end; beyond this many the shortest is
-#: left, and the log says so.
+#: The most ranges in a pool. Remnants too small for the wanted blocks would pile up without end. Beyond this number the
+#: shortest is given up, and the log says so.
 MOST_SPANS: Final = 8
 
 
 class Pool:
-    """Ranges of numbers, handed out from the oldest; used under its owner's lock."""
+    """Ranges of numbers, handed out from the oldest. Used under its owner's lock."""
 
     def __init__(self) -> None:
         self._spans: deque[range] = deque()
         self._left: list[range] = []
         self._lent = range(0)
-        #: How many numbers are held.
+        #: The number of ids in it.
         self.size = 0
 
     def add(self, numbers: range) -> None:
-        """Take a range in; next to the newest one it makes one range with it, so that blocks find room."""
+        """Add a range. If it follows the newest one, join the two, so that larger blocks fit."""
         self.size += len(numbers)
         if self._spans and self._spans[-1].stop == numbers.start:
             numbers = range(self._spans.pop().start, numbers.stop)
@@ -53,14 +52,14 @@ class Pool:
             self.size -= len(shortest)
 
     def lend(self, most: int) -> range | None:
-        """Take up to `most` numbers to hand out one by one; they count as open until the next are lent."""
+        """Take up to `most` numbers to hand out one by one. They count as open until the next are lent."""
         if not self._spans:
             return None
         self._lent = self._take(0, min(most, len(self._spans[0])))
         return self._lent
 
     def block(self, count: int) -> range | None:
-        """Take exactly `count` adjoining numbers from the oldest range that has them, or None."""
+        """Take exactly `count` consecutive numbers from the oldest range that has them, or return None."""
         for place, span in enumerate(self._spans):
             if len(span) >= count:
                 return self._take(place, count)
@@ -76,7 +75,7 @@ class Pool:
         return span[:count]
 
     def open(self) -> tuple[range, ...]:
-        """Return the ranges that are not, or not surely, handed out."""
+        """Return the ranges that are not handed out, or not certainly."""
         return (self._lent, *self._spans) if self._lent else tuple(self._spans)
 
     def take_left(self) -> tuple[range, ...]:
@@ -85,7 +84,7 @@ class Pool:
         return left
 
     def take_all(self) -> tuple[range, ...]:
-        """Take everything that is not lent."""
+        """Take all numbers that are not lent."""
         spans = tuple(self._spans)
         self._spans.clear()
         self.size = 0
@@ -96,7 +95,7 @@ IS_FREE_THREADED: Final = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 class LockedLane:
-    """An iterator over a range that hands each number to one thread on any build."""
+    """Iterator over a range that hands each number to one thread on any build."""
 
     def __init__(self, numbers: range) -> None:
         self._numbers, self._lock = iter(numbers), threading.Lock()
@@ -109,7 +108,7 @@ class LockedLane:
             return next(self._numbers)
 
     def rest(self) -> list[int]:
-        """Take all that is left, in one step."""
+        """Take all remaining numbers in one step."""
         with self._lock:
             return list(self._numbers)
 
@@ -123,21 +122,21 @@ def lane(numbers: range) -> Lane:
 
 
 def drain(shared: Lane) -> range:
-    """Take all that is left; whoever still holds the lane finds it empty from then on.
+    """Take all remaining numbers. A thread that still holds the lane finds it empty from then on.
 
-    The lane is emptied, not replaced: a thread between reading the attribute and taking its number would take one that
-    is about to be given back.
+    The lane is emptied, not replaced. Otherwise a thread that has read the attribute but not yet taken its number would
+    take one that is about to be given back.
     """
     rest = shared.rest() if isinstance(shared, LockedLane) else list(shared)
     return range(rest[0], rest[-1] + 1) if rest else range(0)
 
 
 _Taken = TypeVar("_Taken")
-#: Part of a range that is lent at a time: at each one it is decided whether to fetch the next range.
+#: Loans per range: at each loan it is decided whether to fetch the next range.
 _LOANS: Final = 8
-#: A close is worth a few seconds, not a minute.
+#: Attempts of a close: a few seconds, not a minute.
 _CLOSE_ATTEMPTS: Final = 12
-#: Work under way for whoever waits; its result is the failure, if any: a failure that nobody waits for is no error.
+#: A running refill. Its result is the failure, if any, and not an exception: perhaps no caller waits for it.
 Flight: TypeAlias = Future[SluiceError | None]
 
 
@@ -157,13 +156,13 @@ class Supply:
         self._refusal = ""
         self._pool = Pool()
         self._demand, self._measured = IdDemand(), clock.monotonic()
-        #: What the pool held when the rate was last measured, and what came in since.
+        #: The numbers in the pool when the rate was last measured, plus those added since.
         self._supplied = 0
-        #: Size of the block asked for last: ranges are made of whole blocks, or their ends would never fit one.
+        #: The size of the last wanted block. Ranges consist of whole blocks, or their ends would fit no block.
         self._block = 1
 
     def take(self, draw: Callable[[Pool, int], _Taken | None], block: int = 1) -> _Taken | Flight:
-        """Return what `draw` takes of the pool, or the flight to wait for before trying again."""
+        """Return the numbers that `draw` takes from the pool, or the flight to wait for before the next try."""
         with self._lock:
             if self._refusal:
                 raise GeneratorClosedError(self._refusal)
@@ -176,13 +175,13 @@ class Supply:
             return taken
 
     def prepare(self) -> None:
-        """Begin to fetch the first numbers, if nobody has."""
+        """Begin to fetch the first numbers, unless that has begun."""
         with self._lock:
             if not self._refusal and not self._demand.previous:
                 self._fly()
 
     def refuse(self, refusal: str) -> bool:
-        """Refuse every later call with this message; false when it was so already."""
+        """Refuse every later call with this message. Return False if it was refused before."""
         with self._lock:
             was_refused, self._refusal = bool(self._refusal), self._refusal or refusal
             return not was_refused
@@ -193,7 +192,7 @@ class Supply:
         self._refusal = refusal
 
     def close(self, rest: Callable[[], range]) -> None:
-        """Wait for a running flight, then give back what is unused, `rest` of what was lent included."""
+        """Wait for a running flight, then give back the unused numbers, `rest` of the lent ones included."""
         self._closing.set()
         self._worker.shutdown()
         # Only now: no flight can add to the pool any more.
@@ -203,21 +202,21 @@ class Supply:
         try:
             self._reservations.close(unused, self._pool.take_left(), replace(book.WRITES, attempts=_CLOSE_ATTEMPTS))
         except SluiceError as error:
-            # These numbers are gaps now, which the log explains as held by this node; an end must not fail for that.
+            # These numbers are gaps now, which the log explains as held by this node. Closing must not fail for that.
             tell(events.IDS_CLOSE_FAILED, node=self._reservations.node, error=describe_error(error))
 
     def _fly(self) -> Flight:
         if self._flight is None or self._flight.done():
-            # In a copy of this context: its requests are counted for the caller who needed the numbers.
+            # In a copy of the context, so that its requests are counted for the caller that needed the numbers.
             self._flight = self._worker.submit(copy_context().run, self._refill)
         return self._flight
 
     def _refill(self) -> SluiceError | None:
-        size, account = self._measure()
+        size, report = self._measure()
         try:
-            reserved = self._reservations.reserve(size, account, self._retry)
+            reserved = self._reservations.reserve(size, report, self._retry)
         except SluiceError as error:
-            # A refill that a close cut short is no failure.
+            # A refill that was cut short by a close is no failure.
             if not self._closing.is_set():
                 tell(events.IDS_REFILL_FAILED, node=self._reservations.node, error=describe_error(error))
             return error

@@ -1,6 +1,10 @@
 """The acts of an operator, each audited.
 
-Reading order: `audit` (a row before the effect, its result after), then `gate_acts`, `parked_acts`, `replay`, `job_acts`.
+Reading order:
+
+- `audit`: a row before the effect, its result after
+- `gate_acts`, `job_acts`: gates are opened and closed, paused jobs resumed
+- `parked_acts`, `grouping`, `replay`: parked messages are replayed by cause, or discarded
 """
 
 from shared.operating.audit import AuditedAct, AuditTable

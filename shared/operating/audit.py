@@ -1,4 +1,4 @@
-"""Who did what, when and why: one row before the effect, its result after it."""
+"""The record of acts: who, what, when and why. One row before the effect, its result after it."""
 
 import secrets
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import StorageUnavailableError
 
-#: Stands in a row whose command has not ended, or whose process ended first.
+#: The result of a command that is still running, or whose process died.
 STARTED: Final = "started"
 
 
 @dataclass(slots=True)
 class AuditedAct:
-    """What somebody wants to do; the one who does it fills in `result`."""
+    """An act that a person wants. The code that does it fills in `result`."""
 
     who: str
     what: str
@@ -29,14 +29,14 @@ class AuditedAct:
 
 
 class AuditTable:
-    """The record of commands, one partition a month."""
+    """The table of acts, one partition per month."""
 
     def __init__(self, table: TableClient, clock: Clock) -> None:
         self._table, self._clock = table, clock
 
     @contextmanager
     def record(self, command: AuditedAct) -> Iterator[AuditedAct]:
-        """Write the row, then let the block act, then write its result; without the row nothing is done."""
+        """Write the row, run the block, then write its result. If the row cannot be written, the block does not run."""
         now = self._clock.now()
         key = {
             "PartitionKey": f"{now:%Y-%m}",
@@ -57,7 +57,7 @@ class AuditTable:
             with expecting_an_answer(f"record the result of {command.what} {command.target!r}"):
                 self._table.update_entity({**key, **_columns(command)}, mode=UpdateMode.REPLACE)
         except StorageUnavailableError:
-            # The effect is there and the row says who wanted it; failing now would say the opposite.
+            # The effect exists and the row names its author. An error now would say that nothing was done.
             command.details["unrecorded"] = "the result is not in the audit table"
 
 

@@ -1,6 +1,6 @@
-"""What a person does to a gate: audited before the effect, signalled after it.
+"""A person's acts on gates, audited before the effect and signalled after it, and an overview of all gates.
 
-All gates at a glance, with those that hold work although nobody ever opened them: perhaps a name is misspelt.
+The overview marks gates that hold work and were never opened: perhaps a submission misspells the name.
 """
 
 from dataclasses import dataclass
@@ -35,23 +35,23 @@ from shared.signals import Signals
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One gate and what waits behind it."""
+    """One gate and the work that it holds."""
 
     gate: str
     state: GateState
     held: HeldSummary
-    #: What is wrong with its blob; such a gate is as good as closed, and its state here is that of a new one.
+    #: The fault of its blob, or empty. A gate with a fault counts as closed; its state here is that of a new gate.
     problem: str = ""
 
     @property
     def holds_in_silence(self) -> bool:
-        """Whether work waits behind it, nobody ever opened it, and nobody has planned to."""
+        """Return whether it holds work, was never opened, and no opening is scheduled."""
         never_used = self.state.epoch == 0 and self.state.scheduled is None
         return bool(self.held.count) and never_used and not self.problem
 
 
 def overview(container: ContainerClient, gates: Gates, held: HeldTable) -> list[Overview]:
-    """Return every gate that has a blob or holds something, by name."""
+    """Return every gate that has a blob or holds work, by name."""
     with expecting_an_answer("list the gates"):
         known = {name for name in container.list_blob_names() if is_name(name)}
     holding = set(filter(is_name, held.gates()))
@@ -63,17 +63,17 @@ def _observe_gate(gates: Gates, name: str, waiting: HeldSummary) -> Overview:
     try:
         return Overview(name, gates.read(name), waiting)
     except GateCorruptError as error:
-        # One broken gate must not hide the others from whoever looks for it.
+        # One broken gate must not hide the others.
         return Overview(name, GateState(), waiting, str(error))
 
 
-#: A plan further ahead is a typing error in the year.
+#: The upper bound of a schedule: one further ahead is taken for a mistyped year.
 FURTHEST: Final = timedelta(days=400)
 
 
 @dataclass(frozen=True, slots=True)
 class GateActResult:
-    """What a command did; `unsignalled` says why nobody was told at once, and is empty when they were or need not be."""
+    """The result of a command. `unsignalled` says why no signal was sent, and is empty if one was sent or none was needed."""
 
     before: GateState
     after: GateState
@@ -81,7 +81,7 @@ class GateActResult:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the command changed anything."""
+        """Return whether the command changed the gate."""
         return self.before is not self.after
 
 
@@ -93,7 +93,7 @@ class Operator:
         self._signals, self._clock = signals, clock
 
     def open(self, gate: str, *, by: str, why: str = "", once: bool = False) -> GateActResult:
-        """Open the gate now; `once`: it closes again after the held work of this epoch."""
+        """Open the gate now. `once`: it closes again after the held work of this epoch."""
         now = self._clock.now()
         opening = Opening(at=now, by=by, why=why, once=once)
         details = {"once": "yes"} if once else {}
@@ -105,7 +105,7 @@ class Operator:
         return GateActResult(*changed, unsignalled=self._signal(gate, changed))
 
     def schedule(self, gate: str, at: datetime, *, by: str, why: str = "", once: bool = False) -> GateActResult:
-        """Let the tick open the gate at that time, to the second."""
+        """Schedule an opening by the tick at that time, in whole seconds."""
         now = self._clock.now()
         opening = Opening(at=at.replace(microsecond=0), by=by, why=why, once=once)
         _check_schedule(gate, opening.at, now)
@@ -119,7 +119,7 @@ class Operator:
         return GateActResult(*changed)
 
     def close(self, gate: str, *, by: str, why: str = "") -> GateActResult:
-        """Close the gate and take back what was scheduled; what is dispatched already runs on."""
+        """Close the gate and cancel its scheduled opening. Dispatched work goes on."""
         now = self._clock.now()
         with self._audit.record(AuditedAct(by, "gate close", check_name(gate), why)) as command:
             changed = self._gates.change(gate, lambda state: close_gate(state, by, why, now))
@@ -131,7 +131,7 @@ class Operator:
 
 
 def point_to_once(pending: PendingTable, gate: str, after: GateState) -> None:
-    """Note, before the gate opens for once, that the tick must close it."""
+    """Write the pointer by which the tick closes the gate, before it opens once."""
     if after.is_open and after.once:
         pending.add(Pointer(GATE_POINTER, AT_ONCE, gate))
 
@@ -139,7 +139,7 @@ def point_to_once(pending: PendingTable, gate: str, after: GateState) -> None:
 def _check_schedule(gate: str, at: datetime, now: datetime) -> None:
     if at <= now:
         raise ScheduleRefusedError(
-            f"cannot open gate {gate!r} at {timestamp(at)}: that is past (it is {timestamp(now)}); open it now instead"
+            f"cannot open gate {gate!r} at {timestamp(at)}: that is in the past, now is {timestamp(now)}; open it now instead"
         )
     if at - now > FURTHEST:
         raise ScheduleRefusedError(

@@ -1,4 +1,4 @@
-"""What is parked, by cause; and how many to replay at a time; pure."""
+"""Groups of parked entries by cause, and their waves for a replay. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Final
 
 from shared.parked import Entry, EntryState
 
-#: One first, to see whether the cause is gone; then more, each wave only after the one before it came through.
+#: Entries per wave. The first one shows whether the cause is gone; each next wave waits for the one before.
 WAVES: Final = (1, 2, 5, 20, 50)
 
 
@@ -25,17 +25,17 @@ class Group:
 
     @property
     def jobs(self) -> int:
-        """How many jobs are concerned."""
+        """Return the number of jobs concerned."""
         return len({entry.about for entry in self.entries})
 
     @property
     def first_at(self) -> datetime:
-        """When it happened first."""
+        """Return the time of the first failure."""
         return min(entry.first_at for entry in self.entries)
 
     @property
     def last_at(self) -> datetime:
-        """When it happened last."""
+        """Return the time of the last failure."""
         return max(entry.last_at for entry in self.entries)
 
 
@@ -48,7 +48,7 @@ def summarize_causes(entries: Iterable[Entry]) -> list[Group]:
 def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Return the entries of each cause together.
 
-    An open entry of an older scheme is of one cause with all that have its reason: it brings them together.
+    An open entry of an older scheme has the same cause as every entry with its reason, so these form one group.
     """
     unclear = {entry.reason for entry in entries if entry.scheme is None and entry.is_open}
     members = defaultdict[tuple[bool, str], list[Entry]](list)
@@ -59,7 +59,7 @@ def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def waves(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Yield the entries in waves, in order; the last size repeats."""
+    """Yield the entries in waves, in order. The last size repeats."""
     rest = iter(entries)
     for size in chain(WAVES[:-1], cycle(WAVES[-1:])):
         wave = list(islice(rest, size))
@@ -69,7 +69,7 @@ def waves(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 
 
 def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Entry]:
-    """Yield what may be put back; `again`: also what is on its queue already, as far as anybody knows."""
+    """Yield the entries that may be put back. `again`: also those replayed before and without a known effect."""
     wanted = {EntryState.OPEN, EntryState.REPLAYING} | ({EntryState.REPLAYED} if again else set())
     yield from (entry for entry in entries if entry.state in wanted)
 

@@ -1,4 +1,4 @@
-"""Lets a paused job go on, once a person has seen why it stopped."""
+"""Resumes a paused job, after a person has seen why it paused."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from shared.pipeline import FinishCall, Hints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """What resuming needs."""
+    """Resumes paused jobs."""
 
     ledger: Ledger
     finish: FinishCall
@@ -21,14 +21,14 @@ class Resume:
     clock: Clock
 
     def resume(self, job_id: str) -> Job:
-        """Let the job go on and return it; raises JobStateError for one that is not paused."""
+        """Resume the job and return it. Raise JobStateError for a job that is not paused."""
         with counting():
             job = self._resume(job_id)
-        # The pointer that every unfinished job has makes good what is lost from here on.
+        # A crash from here on is repaired by the pointer that every unfinished job has.
         if job.state is JobState.FINISHING:
             self.finish.send(job.job, job.revision)
         elif may_dispatch(job):
-            # The next tick goes on with it, and somebody at once where there is a bus to tell them.
+            # The next tick dispatches it. Where there is a bus, a worker does so at once.
             self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job.job))
             with suppress(SignalNotSentError):
                 self.hints.send_job(job.job)

@@ -1,4 +1,4 @@
-"""What a person does about what is parked: audited before the effect."""
+"""A person's acts on parked entries, audited before the effect."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from shared.topology import room_of_queue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which entries are meant; what is None selects nothing away."""
+    """A filter of entries. A field that is None selects all."""
 
     fingerprint: str | None = None
     job: str | None = None
@@ -23,18 +23,18 @@ class Selection:
     reason: str | None = None
 
     def takes(self, entry: Entry) -> bool:
-        """Whether the entry is meant, as far as one entry can tell: its cause is seen beside others only."""
+        """Return whether the entry matches in all but its cause, which depends on the other entries."""
         wanted = {"key": self.key, "reason": self.reason}
         is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
         return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
 
     def select(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return those that are meant: of a fingerprint, all that are listed with it as one cause."""
+        """Return the entries that match. A fingerprint stands for all entries listed with it as one cause."""
         if self.fingerprint is None:
             return [entry for entry in entries if self.takes(entry)]
         causes = group_by_cause(list(entries))
-        meant = [cause for cause in causes if any(entry.fingerprint == self.fingerprint for entry in cause)]
-        return [entry for entry in chain.from_iterable(meant) if self.takes(entry)]
+        matching = [cause for cause in causes if any(entry.fingerprint == self.fingerprint for entry in cause)]
+        return [entry for entry in chain.from_iterable(matching) if self.takes(entry)]
 
     def __str__(self) -> str:
         named = [self.fingerprint, self.reason, self.job, self.key]
@@ -48,33 +48,35 @@ class ParkedOperator:
         self._table, self._replayer, self._audit = table, replayer, audit
 
     def select(self, selection: Selection, *, closed: bool = False) -> list[Entry]:
-        """Return the entries that are meant."""
+        """Return the entries that match."""
         found = self._table.entries(selection.job, closed=closed)
         if selection.job is not None:
             found = chain(found, self._table.claiming(selection.job, closed=closed))
         return selection.select(found)
 
     def name(self, entry: Entry, job: str, *, by: str, why: str = "") -> Entry:
-        """Say which job a submission is whose id nobody knows; said once, it stays, or there could be two jobs."""
-        # As its publisher calls it, or as it is called inside: then the room is the one that the message came from.
+        """Set the job id of a parked submission without one. It cannot be changed later, or there could be two jobs."""
+        # Either the publisher's name of the job, or the internal one with the room that the message came from.
         room = room_of_queue(entry.queue)
         name = job.removeprefix(room_job(room, ""))
         if not NAME.fullmatch(name):
             raise ValueError(
-                f"no job of queue {entry.queue!r} can be called {job[:120]!r}: say 1 to 100 of a-z 0-9 . _ -"
+                f"no job of queue {entry.queue!r} can be called {job[:120]!r}: use 1 to 100 of a-z 0-9 . _ -"
             )
         if entry.about != NO_JOB or not is_nameless(self._table.body(entry)):
-            raise ValueError(f"parked {entry.key!r} is about job {entry.about!r} and takes no other id")
+            raise ValueError(f"parked {entry.key!r} belongs to job {entry.about!r} and takes no other id")
         command = AuditedAct(by, "parked name", str(Selection(key=entry.key)), why, {"job": job})
         with self._audit.record(command) as recorded:
             changed = self._table.change(entry, replace(entry, claimed=room_job(room, name)))
             if changed is None:
-                raise ContentionError(f"somebody else changed parked {entry.key!r} meanwhile: look at it again")
+                raise ContentionError(
+                    f"parked {entry.key!r} was changed by another process meanwhile: read it again, then repeat"
+                )
             recorded.result = f"done: it is job {job}"
         return changed
 
     def replay(self, selection: Selection, pace: ReplayPace, *, by: str, why: str = "") -> Iterator[Wave]:
-        """Replay in waves and yield each; nothing happens before the first is asked for."""
+        """Replay in waves and yield each. Nothing happens before the caller takes the first wave."""
         entries = self.select(selection)
         details = {"entries": str(len(choose(entries, pace)))}
         with self._audit.record(AuditedAct(by, "parked replay", str(selection), why, details)) as command:
@@ -86,9 +88,9 @@ class ParkedOperator:
             command.result = describe_fault(done)
 
     def discard(self, selection: Selection, *, by: str, why: str) -> list[Entry]:
-        """Close the entries for good, and return those that were; their rows stay, with the reason."""
+        """Close the entries for good, and return the closed ones. Their rows stay, with the reason."""
         if not why.strip():
-            raise ValueError("discarding needs a reason: say why nobody needs it")
+            raise ValueError("discarding needs a reason: say why the message is not needed any more")
         entries = self.select(selection)
         command = AuditedAct(by, "parked discard", str(selection), why, {"entries": str(len(entries))})
         with self._audit.record(command) as recorded:
@@ -103,6 +105,6 @@ class ParkedOperator:
 
 
 def describe_fault(waves: Sequence[Wave]) -> str:
-    """Say what became of the entries of some waves."""
+    """Return the number of entries by fate, as text."""
     counts = {fate: sum(wave.count(fate) for wave in waves) for fate in ReplayFate}
     return ", ".join(f"{count} {fate.value}" for fate, count in counts.items() if count) or "nothing to replay"

@@ -1,4 +1,8 @@
-"""Replays parked messages in growing waves, and stops when the cause turns out to be there still."""
+"""Replays parked messages in growing waves, and stops when the cause is found to remain.
+
+Order per entry: mark it as replaying, put its bytes back, mark it as replayed, wait for its effect, mark it as done. A
+crash in between leaves an entry that is replayed again, and a message that is sent twice counts once.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,69 +15,69 @@ from shared.errors import NotParkedError, ParkedTamperedError
 from shared.operating.grouping import replayable, waves
 from shared.parked import ACCEPT, DOOR, NO_JOB, Entry, EntryState, ParkedTable, Stages, door_key, is_nameless
 
-#: Seconds between two looks at what became of a wave.
+#: Seconds between two reads of the state of a wave.
 LOOK: Final = 1.0
 
 
 def nobody() -> None:
-    """Wake nobody."""
+    """Wake no worker."""
 
 
 class ReplayFate(StrEnum):
-    """What became of one replayed entry."""
+    """The fate of a replayed entry."""
 
     #: It has had its effect.
     DONE = "done"
-    #: It failed again, for the cause it was parked for, or for another one.
+    #: It failed again: for the cause that it was parked for, or for another one.
     SAME_AGAIN = "same again"
     OTHER_CAUSE = "other cause"
-    #: Nothing yet: its worker is busy, or stopped.
+    #: It has no effect yet: its worker is busy or stopped.
     NO_ANSWER = "no answer"
-    #: Its bytes are gone, or are none that its queue takes.
+    #: Its bytes are gone, or its queue cannot take them.
     REFUSED = "cannot be sent"
-    #: It has no job id, and nobody knows the one that it was dropped with: `--as` says one.
+    #: It has no job id, and the id of its message is unknown: a person must give one with `--as`.
     UNNAMED = "needs a job id"
-    #: Somebody else replayed, discarded or parked it at the same moment.
+    #: Another process replayed, discarded or parked it at the same moment.
     SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPace:
-    """How a replay goes about it."""
+    """The bounds of a replay."""
 
-    #: Entries at most; None: all.
+    #: Upper bound of entries; None: all.
     limit: int | None = None
-    #: Messages a second at most; None: as fast as storage takes them.
+    #: Upper bound of messages per second; None: as fast as storage takes them.
     rate: float | None = None
-    #: Seconds to wait for what becomes of a wave.
+    #: Seconds to wait for the effects of a wave.
     patience: float = 120.0
-    #: Also what was replayed before and has not been heard of.
+    #: Whether to replay entries again that were replayed before and have no known effect.
     again: bool = False
 
     def __post_init__(self) -> None:
         if (self.limit is not None and self.limit < 1) or (self.rate is not None and self.rate <= 0):
-            raise ValueError(f"limit is {self.limit} and rate is {self.rate}, expected more than 0")
+            raise ValueError(f"limit is {self.limit} and rate is {self.rate}, expected both to be above 0, or None")
 
 
 @dataclass(slots=True)
 class Wave:
-    """One wave and what became of it."""
+    """One wave, and the fate of each of its entries."""
 
     entries: list[Entry]
     fates: dict[tuple[str, str], ReplayFate] = field(default_factory=dict)
 
     def count(self, fate: ReplayFate) -> int:
-        """Return how many had this fate."""
+        """Return the number of entries with this fate."""
         return sum(one is fate for one in self.fates.values())
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing more must be replayed: the cause is still there, or nobody is there to say so."""
+        """Return whether the replay must stop: the cause remains, or no worker answers."""
         return self.count(ReplayFate.SAME_AGAIN) > 0 or self.count(ReplayFate.NO_ANSWER) > 0
 
 
 class Replayer:
-    """Puts entries back; safe to repeat, at the same time as others, and to be killed anywhere."""
+    """Puts entries back. Safe to repeat, to run beside other replays, and to be killed anywhere."""
 
     def __init__(
         self,
@@ -87,7 +91,7 @@ class Replayer:
         self._clock, self._pause = clock, pause
 
     def replay(self, entries: Sequence[Entry], pace: ReplayPace) -> Iterator[Wave]:
-        """Yield each wave when it is known what became of it; the one after it starts then."""
+        """Yield each wave when the fates of its entries are known. Only then the next wave starts."""
         for members in waves(choose(entries, pace)):
             wave = Wave(members)
             self._settle(wave, self._send_wave(wave, pace), pace.patience)
@@ -108,7 +112,7 @@ class Replayer:
         return sent
 
     def _send(self, entry: Entry) -> Entry | ReplayFate:
-        """Put one entry back and return it as it is then, or why that was not possible."""
+        """Put one entry back and return the changed entry, or the reason why that was impossible."""
         try:
             body = self._table.body(entry)
         except ParkedTamperedError:
@@ -116,12 +120,10 @@ class Replayer:
         if entry.stage == ACCEPT:
             if entry.about == NO_JOB and is_nameless(body):
                 return ReplayFate.UNNAMED
-            filed = find_refiled(self._table, entry, body)
-            if filed is None:
+            refiled = find_refiled(self._table, entry, body)
+            if refiled is None:
                 return ReplayFate.SKIPPED
-            entry = filed
-        # Noted before it is sent: whoever is killed in between leaves an entry that is replayed again, and what is
-        # sent twice counts once.
+            entry = refiled
         marked = self._table.change(entry, replace(entry, state=EntryState.REPLAYING, replays=entry.replays + 1))
         if marked is None:
             return ReplayFate.SKIPPED
@@ -132,7 +134,7 @@ class Replayer:
             return ReplayFate.REFUSED
         if stage.wakes:
             self._wake()
-        # It may have come back already; then its row says so, and that stays.
+        # If it has come back already, its row says so, and that stays.
         return self._table.change(marked, replace(marked, state=EntryState.REPLAYED)) or marked
 
     def _settle(self, wave: Wave, sent: list[Entry], patience: float) -> None:
@@ -153,27 +155,28 @@ class Replayer:
             return True
         if not self._stages.find(now.stage).has_landed(now):
             return False
-        # Kept until here: had the message been lost on its way, the entry would still be there to be replayed.
+        # Closed only now: if the message had been lost on its way, the entry could still be replayed.
         self._table.change(now, replace(now, state=EntryState.DONE))
         wave.fates[entry.job, entry.key] = ReplayFate.DONE
         return True
 
 
 def find_refiled(table: ParkedTable, entry: Entry, body: bytes) -> Entry | None:
-    """Return a submission's entry where it is found when it comes back; None: somebody else changed it meanwhile.
+    """Move a submission's entry to the key under which a replay that fails again finds it, and return it.
 
-    What the version before parked lies under its job, and what a person named has the key of an unnamed one.
+    None: another process changed it meanwhile. Entries of the previous version lie under their job, and an entry that
+    a person named still has the key of an unnamed one.
     """
     key = door_key(entry.queue, body, entry.about)
     if (entry.job, entry.key) == (DOOR, key):
         return entry
-    # The new one first: whoever is killed in between leaves both, and the same replay again brings them together.
-    there = table.park(replace(entry, job=DOOR, key=key, claimed=entry.about, state=EntryState.OPEN), body)
+    # The new one first: a crash in between leaves both, and the same replay, repeated, joins them.
+    refiled = table.park(replace(entry, job=DOOR, key=key, claimed=entry.about, state=EntryState.OPEN), body)
     gone = replace(entry, state=EntryState.DISCARDED, note=f"filed as {key} of {DOOR}")
-    return None if table.change(entry, gone) is None else there
+    return None if table.change(entry, gone) is None else refiled
 
 
 def choose(entries: Sequence[Entry], pace: ReplayPace) -> list[Entry]:
-    """Return what a replay at this pace would put back, the oldest first."""
+    """Return the entries that a replay at this pace would put back, the oldest first."""
     oldest_first = sorted(entries, key=lambda entry: (entry.first_at, entry.job, entry.key))
     return list(islice(replayable(oldest_first, again=pace.again), pace.limit))

@@ -1,7 +1,14 @@
-"""Payloads: read so that nothing hostile passes and nothing good is refused.
+"""Payloads of submissions: read, verified, framed and stored. Nothing hostile passes, nothing valid is refused.
 
-Reading order: `limits`, `envelope` and `submission` (the message), `frames` (the index), `reading` (frames to lines),
-`transactions` (lines to typed values), `intake` (any payload to index and frames), `payload_store` (the blobs).
+Reading order:
+
+- `limits`: every bound
+- `envelope`, `submission`: the message and its fields
+- `frames`, `compression`: lines to frames, and the index
+- `payload_store`: the blobs
+- `intake`: any form of payload to an index and stored frames
+- `reading`: the frames of a chunk back to lines
+- `transactions`, `strict_json`: lines to typed values
 """
 
 from shared.payload.compression import Codec, expand_file, sniff

@@ -1,4 +1,7 @@
-"""Compresses frames, and expands what others sent within bounds, without ever joining what are several things."""
+"""Compresses frames, and expands compressed bytes of publishers within bounds.
+
+A frame is exactly one compressed member. A file may have several, one after the other.
+"""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +26,10 @@ class Codec(StrEnum):
 
 _MAGIC: Final = {Codec.ZSTD: b"\x28\xb5\x2f\xfd", Codec.GZIP: b"\x1f\x8b"}
 _SKIPPED: Final = b"\x2a\x4d\x18"
-#: How much is fed at a time. The densest zstd block makes 128 KiB of 4 bytes, deflate 1,032 bytes of one: either way
-#: a step makes at most 8 MiB, so a bomb is seen before it is in memory.
+#: Compressed bytes per step. The densest zstd block expands 4 bytes to 128 KiB, deflate expands one byte to 1,032.
+#: Either way a step makes at most 8 MiB, so a bomb is refused before it fills the memory.
 _STEP: Final = {Codec.ZSTD: 256, Codec.GZIP: 4096, Codec.PLAIN: 64 * 1024}
-#: What `zstd -19` uses; more is only asked for by --long and --ultra.
+#: The window of `zstd -19`. Only --long and --ultra need more.
 _WINDOW: Final = 8 * MIB
 _GZIP: Final = zlib.MAX_WBITS | 16
 
@@ -40,7 +43,7 @@ class _Expander(Protocol):
 
 
 def compress(data: bytes, codec: Codec) -> bytes:
-    """Return the data as one frame; the same data and library always make the same bytes."""
+    """Return the data as one frame. The same data and library always make the same bytes."""
     if codec is Codec.ZSTD:
         return zstandard.ZstdCompressor(level=1).compress(data)
     if codec is Codec.GZIP:
@@ -51,55 +54,57 @@ def compress(data: bytes, codec: Codec) -> bytes:
 
 def sniff(head: bytes) -> Codec:
     """Return the codec of a file by its first bytes."""
-    # Tools that compress in parallel begin with a frame to be skipped; its first byte is one of sixteen.
+    # Tools that compress in parallel begin with a skippable frame, whose first byte is one of sixteen.
     if head[1:4] == _SKIPPED:
         return Codec.ZSTD
     return next((codec for codec, magic in _MAGIC.items() if head.startswith(magic)), Codec.PLAIN)
 
 
 def expand_at_most(stored: int, codec: Codec, limits: Limits) -> int:
-    """Return how much a frame of so many bytes may hold; what holds more is refused."""
+    """Return the bytes that a frame of so many stored bytes may expand to. One that expands further is refused."""
     if codec is Codec.PLAIN:
         return stored
     return min(limits.frame_expanded_most, max(limits.ratio_from, stored * limits.ratio_most))
 
 
 def expand_exactly(frame: bytes, codec: Codec, limits: Limits) -> int:
-    """Return how much a frame says that it holds; of one that holds more nothing is kept, and it is refused."""
+    """Return the expanded size that a frame claims, within the bound. One that expands further is refused."""
     most = expand_at_most(len(frame), codec, limits)
     if codec is Codec.GZIP:
         return min(most, int.from_bytes(frame[-4:], "little"))
     if codec is Codec.ZSTD:
         with suppress(zstandard.ZstdError):
-            # Of a frame that does not say it, it is larger than anything.
+            # Without a claimed size, the library returns a number larger than any bound.
             return min(most, zstandard.get_frame_parameters(frame).content_size)
     return most
 
 
 def expand_frame(frame: bytes, codec: Codec, limits: Limits) -> bytes:
-    """Return what one frame holds, or refuse it: it must be one member, whole, with nothing behind it."""
+    """Return the expanded bytes of one frame, or refuse it: it must be one whole member with nothing behind it."""
     if codec is Codec.PLAIN:
         return frame
     if (quick := _expand_at_once(frame, codec, limits)) is not None:
         return quick
     expander, parts, size = _expanders(codec)(), [], 0
-    said = expand_exactly(frame, codec, limits)
+    claimed = expand_exactly(frame, codec, limits)
     for fed in range(0, len(frame), _STEP[codec]):
         part = _feed(expander, frame[fed : fed + _STEP[codec]], codec)
         size += len(part)
         _check_size(size, fed + _STEP[codec], len(frame), limits, Reason.FRAME_TOO_LARGE)
         parts.append(part)
-        if size > said:
-            # It will be refused for whatever comes at its end, and memory was asked for by what it said.
+        if size > claimed:
+            # It will be refused at its end at the latest, and memory is held only for the size it claimed.
             parts.clear()
         if expander.eof:
             _refuse_rest(expander.unused_data + frame[fed + _STEP[codec] :], codec)
             return b"".join(parts)
-    raise refuse(Reason.TRUNCATED, f"its {len(frame)} bytes expand to {size} and want more")
+    raise refuse(
+        Reason.TRUNCATED, f"its {len(frame)} bytes expand to {size} bytes and end before the compressed data does"
+    )
 
 
 def expand_file(pieces: Iterable[bytes], codec: Codec, limits: Limits) -> Iterator[bytes]:
-    """Yield what a file holds, piece by piece; it may have several members, as `cat a.gz b.gz` makes them."""
+    """Yield the expanded bytes of a file, piece by piece. It may have several members, like the output of `cat a.gz b.gz`."""
     taken = made = 0
     for piece, part in _expand_members(pieces, codec, limits):
         taken += len(piece)
@@ -123,7 +128,7 @@ def _expand_members(pieces: Iterable[bytes], codec: Codec, limits: Limits) -> It
                     expander, members = make(), members + 1
                     _check_members(members, limits)
                 yield counted, _feed(expander, step, codec)
-                # A member that ended may leave the beginning of the next one; its bytes are counted already.
+                # A member that ended may leave the beginning of the next one. Its bytes are counted already.
                 step, counted, is_inside = expander.unused_data, b"", not expander.eof
     if is_inside:
         raise refuse(Reason.TRUNCATED, "the file ends inside its compressed data")
@@ -131,17 +136,19 @@ def _expand_members(pieces: Iterable[bytes], codec: Codec, limits: Limits) -> It
 
 def _check_members(members: int, limits: Limits) -> None:
     if members > limits.members_most:
-        raise refuse(Reason.TOO_MANY_ITEMS, f"it is compressed in {members} members or more")
+        raise refuse(
+            Reason.TOO_MANY_ITEMS, f"it has {members} compressed members or more, the limit is {limits.members_most}"
+        )
 
 
 def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
-    """Return what a frame holds when it says a size within the bounds and keeps to it; no reasons are given here."""
+    """Return the expanded bytes of a frame that claims a size within the bound and keeps to it. None: read it with reasons."""
     if codec is not Codec.ZSTD:
         return None
     try:
         size = zstandard.get_frame_parameters(frame).content_size
         most = expand_at_most(len(frame), codec, limits)
-        # Of a frame that says it is empty the library reads nothing else.
+        # The library reads no further in a frame that claims to be empty.
         if not 0 < size <= most:
             return None
         return _zstd().decompress(frame, max_output_size=limits.frame_expanded_most, allow_extra_data=False)
@@ -151,10 +158,17 @@ def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
 
 def _check_size(made: int, taken: int, whole: int, limits: Limits, too_large: Reason) -> None:
     if made > limits.ratio_from and made > whole * limits.ratio_most:
-        raise refuse(Reason.EXPANDS_TOO_FAR, f"{whole} bytes expand to {made} or more")
-    if made > (limits.frame_expanded_most if too_large is Reason.FRAME_TOO_LARGE else limits.expanded_most):
+        raise refuse(
+            Reason.EXPANDS_TOO_FAR,
+            f"{whole} bytes expand to {made} or more, the limit is {limits.ratio_most} times their size",
+        )
+    most = limits.frame_expanded_most if too_large is Reason.FRAME_TOO_LARGE else limits.expanded_most
+    if made > most:
         is_bomb = made > taken * limits.ratio_most
-        raise refuse(Reason.EXPANDS_TOO_FAR if is_bomb else too_large, f"it expands to {made} bytes or more")
+        raise refuse(
+            Reason.EXPANDS_TOO_FAR if is_bomb else too_large,
+            f"it expands to {made} bytes or more, the limit is {most}",
+        )
 
 
 def _refuse_rest(rest: bytes, codec: Codec) -> None:
@@ -169,11 +183,11 @@ def _feed(expander: _Expander, step: bytes, codec: Codec) -> bytes:
         return expander.decompress(step)
     except (zlib.error, zstandard.ZstdError) as error:
         reason = Reason.WINDOW_TOO_LARGE if "too much memory" in str(error) else Reason.CORRUPT
-        raise refuse(reason, f"as {codec} it is refused with: {error}") from error
+        raise refuse(reason, f"the {codec} library refuses it: {error}") from error
 
 
 def _expanders(codec: Codec) -> Callable[[], _Expander]:
-    """Return what makes an expander for one member; used one after the other they share their memory."""
+    """Return a factory of expanders, one per member. Used one after the other, they share their memory."""
     return _zstd().decompressobj if codec is Codec.ZSTD else partial(zlib.decompressobj, _GZIP)
 
 

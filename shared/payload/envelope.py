@@ -2,7 +2,8 @@
 
 One wrapper key, because the Functions host copies the top-level properties of a JSON body over the trigger's metadata.
 
-The forms of a payload: items, stored bytes, a blob with an index, any file; and whether it fits into its message.
+A payload has one of four forms: items, stored bytes, a blob with an index, or any file. `choose` says whether it fits
+into its message.
 """
 
 from dataclasses import dataclass
@@ -21,12 +22,12 @@ from shared.refusals import Reason, refuse
 VERSION: Final = 1
 WRAPPER: Final = "sluice"
 SUBMISSION: Final = "submission"
-#: How deep a transaction in the message's `items` lies: it may itself be as deep as one in a payload.
+#: The depth at which a transaction in `items` begins. Below it, the same depth is allowed as in a payload.
 AROUND_AN_ITEM: Final = 3
 
 
 class MessageHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What every kind of message has; each kind adds its own fields."""
+    """The fields of every kind of message. Each kind adds its own."""
 
     v: int = VERSION
     kind: str = SUBMISSION
@@ -41,13 +42,13 @@ class _Wrapped(msgspec.Struct, Generic[M], frozen=True, forbid_unknown_fields=Tr
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message of a known version whose kind is not looked at yet."""
+    """A message of a known version. Its kind is not checked yet."""
 
     kind: str
     body: bytes
 
     def read(self, kind: type[M]) -> M:
-        """Return the message as its kind, or refuse it by the field that is wrong."""
+        """Return the message with the fields of a kind, or refuse it, naming the wrong field."""
         try:
             wrapped: _Wrapped[M] = msgspec.json.decode(self.body, type=_Wrapped[kind])  # type: ignore[valid-type]  # msgspec takes the class as an argument, typing wants it named
         except msgspec.ValidationError as error:
@@ -58,10 +59,10 @@ class Envelope:
 
 
 def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
-    """Return the message's kind and JSON, recognising Base64 as portals and .NET bindings send it."""
+    """Return the kind and the JSON of a message: plain, or Base64 as portals and .NET bindings send it."""
     text = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
     if len(text) > limits.message_bytes:
-        raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(text)} bytes, {limits.message_bytes} may be")
+        raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(text)} bytes, the limit is {limits.message_bytes}")
     text = unwrap(text)
     wrapped = _wrap(strict_json.read(text, limits.depth + AROUND_AN_ITEM))
     _check_version(wrapped.get("v", VERSION))
@@ -72,7 +73,7 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
 
 
 def seal(message: MessageHeader, kind: str) -> bytes:
-    """Return the message's body, version and kind written out."""
+    """Return the body of a message, with its version and kind."""
     fields: dict[str, Any] = {"v": VERSION, "kind": kind}
     for name in message.__struct_fields__:
         value = getattr(message, name)
@@ -83,7 +84,7 @@ def seal(message: MessageHeader, kind: str) -> bytes:
 
 def _wrap(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict) or not isinstance(wrapped := document.get(WRAPPER), dict):
-        raise refuse(Reason.NO_ENVELOPE, f"its top is {type(document).__name__}")
+        raise refuse(Reason.NO_ENVELOPE, f"the top level is {type(document).__name__}")
     return wrapped
 
 
@@ -94,34 +95,34 @@ def _check_version(version: object) -> None:
         raise refuse(Reason.UNSUPPORTED_VERSION, f"v is {str(version)[:20]}, this program knows {VERSION}")
 
 
-def _reason(said: str) -> Reason:
-    """Return the reason behind what the decoder says; a test holds its wording."""
-    if said.startswith("Object contains unknown field"):
+def _reason(message: str) -> Reason:
+    """Return the reason for a message of the decoder, whose wording a test holds."""
+    if message.startswith("Object contains unknown field"):
         return Reason.UNKNOWN_FIELD
-    if said.startswith("Object missing required field"):
+    if message.startswith("Object missing required field"):
         return Reason.MISSING_FIELD
     return Reason.WRONG_TYPE
 
 
 class Form(StrEnum):
-    """How a publisher's payload travels."""
+    """How a publisher's payload travels: in the message or as a blob."""
 
     INLINE = "inline"
     BLOB = "blob"
 
 
 def base64_bytes(stored: int) -> int:
-    """Return how many bytes Base64 makes of so many."""
+    """Return the length of so many bytes as Base64."""
     return -(-stored // 3) * 4
 
 
 def choose(stored: int, around: int, limits: Limits) -> Form:
-    """Return the form for so many stored bytes in a message that has `around` bytes without them."""
+    """Return the form of so many stored bytes, whose message has `around` bytes without them."""
     return Form.INLINE if around + base64_bytes(stored) <= limits.message_bytes else Form.BLOB
 
 
 class PayloadFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where the transactions are."""
+    """The fields that say where the transactions are."""
 
     blob: str | None = None
     inline: str | None = None
@@ -139,7 +140,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Stored bytes in the message itself; without an index they are a small file."""
+    """Stored bytes in the message itself. Without an index they are a small file."""
 
     stored: bytes
     codec: Codec | None
@@ -148,7 +149,7 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class FramedBlob:
-    """A blob with an index; an index that is not in the message is a blob of its own."""
+    """A blob with an index. An index that is not in the message is a blob of its own."""
 
     name: str
     codec: Codec
@@ -158,7 +159,7 @@ class FramedBlob:
 
 @dataclass(frozen=True, slots=True)
 class FileBlob:
-    """A blob that any tool wrote: lines of JSON, perhaps compressed."""
+    """A blob that any tool wrote: lines of JSON, compressed or not."""
 
     name: str
     codec: Codec | None

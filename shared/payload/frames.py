@@ -1,6 +1,6 @@
-"""The index of a payload: where each frame lies, how many transactions it holds, and its hash.
+"""Frames of a payload, and its index: offset, length, number of transactions and hash of each frame.
 
-Makes frames out of lines while they come: what it holds is one frame, however many lines there are.
+The writer makes frames while lines arrive and holds one frame in memory, however many lines there are.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True)
 class FrameRun:
-    """Consecutive frames that are fetched by one ranged read and worked on together."""
+    """The frames of one chunk: consecutive, fetched by one ranged read."""
 
     number: int
     #: The position of its first transaction in the payload.
@@ -41,17 +41,17 @@ class FrameRun:
 
     @property
     def offset(self) -> int:
-        """Where its bytes begin in the payload."""
+        """Return the position of its first byte in the payload."""
         return self.frames[0].offset
 
     @property
     def length(self) -> int:
-        """How many stored bytes it has."""
+        """Return its number of stored bytes."""
         return sum(frame.length for frame in self.frames)
 
     @property
     def items(self) -> int:
-        """How many transactions it has."""
+        """Return its number of transactions."""
         return sum(frame.items for frame in self.frames)
 
 
@@ -63,25 +63,25 @@ class FrameIndex:
 
     @property
     def items(self) -> int:
-        """How many transactions the payload has."""
+        """Return the number of transactions of the payload."""
         return sum(frame.items for frame in self.frames)
 
     @property
     def stored(self) -> int:
-        """How many bytes the payload has."""
+        """Return the number of stored bytes of the payload."""
         return sum(frame.length for frame in self.frames)
 
     def encode(self) -> bytes:
-        """Return the one spelling of this index; its hash is the index's hash."""
+        """Return the one spelling of this index, from which its hash is made."""
         return msgspec.json.encode(self.frames)
 
     @property
     def sha256(self) -> str:
-        """The hash of the index, which stands for the content of the payload."""
+        """Return the hash of the index, which stands for the content of the payload."""
         return hashlib.sha256(self.encode()).hexdigest()
 
     def chunks(self, items: int, limits: Limits) -> tuple[FrameRun, ...]:
-        """Return the frames in groups of about so many transactions; the same index always gives the same groups."""
+        """Return the frames in chunks of about so many transactions. The same index always gives the same chunks."""
         numbered = zip(self._groups(items, limits), self.frames, strict=True)
         chunks: list[FrameRun] = []
         first = 0
@@ -91,7 +91,7 @@ class FrameIndex:
         return tuple(chunks)
 
     def _groups(self, items: int, limits: Limits) -> Iterator[int]:
-        """Yield the number of each frame's group: it ends before it would hold more than asked for."""
+        """Yield the number of each frame's group. A group ends before it exceeds a bound, unless one frame alone does."""
         number = frames = held = size = 0
         for frame in self.frames:
             is_full = held + frame.items > items or size + frame.length > limits.chunk_stored_most
@@ -105,7 +105,7 @@ _DECODER: Final = msgspec.json.Decoder(tuple[Frame, ...])
 
 
 def parse_index(text: bytes, codec: Codec, limits: Limits) -> FrameIndex:
-    """Return the index that stands in a blob of its own, checked."""
+    """Return the checked index from the text of its own blob."""
     try:
         frames = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
@@ -114,29 +114,29 @@ def parse_index(text: bytes, codec: Codec, limits: Limits) -> FrameIndex:
 
 
 def check_index(frames: Sequence[Frame], codec: Codec, limits: Limits) -> FrameIndex:
-    """Return the index, or refuse it: frames follow each other from 0 on, and each can hold what it claims.
+    """Return the index, or refuse it: frames follow each other from 0 on, and each is large enough for its lines.
 
-    Ids are reserved by what an index claims, before anything of the payload is read.
+    The number of transactions counts: ids are reserved by it before any byte of the payload is read.
     """
     if not frames:
         raise refuse(Reason.EMPTY, "the index lists no frames")
     if len(frames) > limits.frames_most:
-        raise refuse(Reason.TOO_MANY_ITEMS, f"it has {len(frames)} frames, {limits.frames_most} may be")
+        raise refuse(Reason.TOO_MANY_ITEMS, f"it has {len(frames)} frames, the limit is {limits.frames_most}")
     end, ratio = 0, 1 if codec is Codec.PLAIN else limits.ratio_most
     for number, frame in enumerate(frames):
         _check_frame(number, frame, end, limits)
         if frame.items * limits.line_least > frame.length * ratio:
             raise refuse(
                 Reason.LINE_COUNT,
-                f"frame {number} has {frame.length} bytes and {frame.items} lines by its index; "
-                f"{frame.length * ratio // limits.line_least} may be",
+                f"the index says that frame {number} has {frame.length} bytes and {frame.items} lines; "
+                f"the limit for its size is {frame.length * ratio // limits.line_least}",
             )
         end += frame.length
     index = FrameIndex(tuple(frames))
     if index.items > limits.items_most:
-        raise refuse(Reason.TOO_MANY_ITEMS, f"it has {index.items} transactions, {limits.items_most} may be")
+        raise refuse(Reason.TOO_MANY_ITEMS, f"it has {index.items} transactions, the limit is {limits.items_most}")
     if end > limits.stored_most:
-        raise refuse(Reason.PAYLOAD_TOO_LARGE, f"it has {end} bytes, {limits.stored_most} may be")
+        raise refuse(Reason.PAYLOAD_TOO_LARGE, f"it has {end} bytes, the limit is {limits.stored_most}")
     return index
 
 
@@ -146,22 +146,25 @@ def _check_frame(number: int, frame: Frame, end: int, limits: Limits) -> None:
     if frame.length < 1 or frame.items < 1:
         raise refuse(Reason.BAD_INDEX, f"frame {number} has {frame.length} bytes and {frame.items} transactions")
     if frame.length > limits.frame_stored_most:
-        raise refuse(Reason.FRAME_TOO_LARGE, f"frame {number} has {frame.length} bytes")
+        raise refuse(
+            Reason.FRAME_TOO_LARGE, f"frame {number} has {frame.length} bytes, the limit is {limits.frame_stored_most}"
+        )
     if frame.items > limits.frame_items_most:
-        raise refuse(Reason.TOO_MANY_ITEMS, f"frame {number} has {frame.items} transactions")
+        most = limits.frame_items_most
+        raise refuse(Reason.TOO_MANY_ITEMS, f"frame {number} has {frame.items} transactions, the limit is {most}")
     if not SHA256.fullmatch(frame.sha256):
         raise refuse(Reason.BAD_INDEX, f"frame {number} has the hash {frame.sha256[:70]!r}, expected 64 of 0-9 a-f")
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """What was written: the index of the frames, and the hash of all their bytes together."""
+    """Frames that were written: their index, and the hash of all their bytes."""
 
     index: FrameIndex
     codec: Codec
-    #: Of the stored bytes: the name of the blob.
+    #: The hash of the stored bytes, which names the blob.
     sha256: str
-    #: The exact sums that were asked for.
+    #: The exact sums over the fields of `Framing.sums`.
     sums: dict[str, Decimal]
 
 
@@ -173,18 +176,18 @@ class Framing:
     codec: Codec = Codec.ZSTD
     #: The fields to add up.
     sums: tuple[str, ...] = ()
-    #: Whether a line that no workload could read is refused by its number. Else it is left for the chunk that holds
-    #: it, where it is rejected alone.
+    #: True: a line that no workload could read refuses the payload, with its number. False: the chunk that holds it
+    #: rejects that line alone.
     is_strict: bool = False
 
 
 def spool_for(limits: Limits) -> IO[bytes]:
-    """Return where frames wait until their hash, which names them, is known; close it."""
+    """Return a temporary file for frames, until the hash that names them is known. The caller closes it."""
     return cast("IO[bytes]", tempfile.SpooledTemporaryFile(limits.spool_in_memory))
 
 
 def write_frames(lines: Iterable[tuple[int, bytes]], spool: IO[bytes], framing: Framing) -> Framed:
-    """Write the numbered lines as frames, one after the other."""
+    """Write the numbered lines as frames, one behind the other."""
     limits, codec = framing.limits, framing.codec
     frames: list[Frame] = []
     whole, end, items = hashlib.sha256(), 0, 0
@@ -212,7 +215,7 @@ def _batches(lines: Iterable[tuple[int, bytes]], limits: Limits) -> Iterator[lis
     for one in lines:
         length = len(one[1])
         if length > longest:
-            raise refuse(Reason.LINE_TOO_LONG, f"line {one[0]} has {length} bytes")
+            raise refuse(Reason.LINE_TOO_LONG, f"line {one[0]} has {length} bytes, the limit is {longest}")
         if batch and (len(batch) == most or size + length + 1 > room):
             yield batch
             batch, size = [], 0
@@ -237,6 +240,10 @@ def _inspect(reader: Reader[Any], batch: list[tuple[int, bytes]], totals: dict[s
 
 def _check_room(frames: int, items: int, end: int, limits: Limits) -> None:
     if frames > limits.frames_most or items > limits.items_most:
-        raise refuse(Reason.TOO_MANY_ITEMS, f"it has {items} transactions in {frames} frames, or more")
+        raise refuse(
+            Reason.TOO_MANY_ITEMS,
+            f"it has at least {items} transactions in {frames} frames, "
+            f"the limits are {limits.items_most} and {limits.frames_most}",
+        )
     if end > limits.stored_most:
-        raise refuse(Reason.PAYLOAD_TOO_LARGE, f"it has {end} bytes, {limits.stored_most} may be")
+        raise refuse(Reason.PAYLOAD_TOO_LARGE, f"it has {end} bytes, the limit is {limits.stored_most}")

@@ -1,6 +1,6 @@
-"""Turns a submission, whatever form its payload has, into an index and something to read frames from.
+"""Turns a payload of any form into an index and stored frames.
 
-Nothing is expanded that has an index already: each chunk is verified where it is worked on.
+A payload that has an index is not expanded here: each chunk is verified when it is processed.
 """
 
 import hashlib
@@ -24,28 +24,28 @@ from shared.refusals import Reason, refuse
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A payload ready for planning: where its frames are, and what stands for its content."""
+    """A payload ready for planning: its index, the place of its frames, and the hash of its content."""
 
     index: FrameIndex
     codec: Codec
-    #: Exactly one of both: a blob, or the stored bytes of a payload that came in the message.
+    #: Exactly one of the two: a blob, or the stored bytes of a payload that came in the message.
     blob: StoredBlob | None
     inline: bytes | None
-    #: The same whenever the same content is dropped in the same form.
+    #: The same each time that the same content is dropped in the same form.
     content_sha256: str
-    #: Whether the app framed it itself, and keeps it where no publisher writes.
+    #: True if the app framed it itself, and keeps it in its own container, where no publisher writes.
     is_kept: bool = False
-    #: How its bytes are to be read, which a corrected submission may say otherwise: their codec, and their index.
+    #: How its bytes are read: codec and index. A corrected submission may change both for the same bytes.
     form: tuple[str, str] = ("", "")
 
 
 def fingerprint(submission: Submission, payload: Payload) -> str:
-    """Return what two submissions under the same job id must have in common to be the same."""
+    """Return the hash that two submissions of one job id share if they are the same submission."""
     return _hash((*_content(submission, payload), payload.form))
 
 
 def fingerprint_before(submission: Submission, payload: Payload) -> str:
-    """Return what the version before kept of the same submission: neither its codec nor its index."""
+    """Return the hash that the previous version stored for the same submission: without codec and index."""
     return _hash(_content(submission, payload))
 
 
@@ -59,9 +59,10 @@ def _hash(content: tuple[object, ...]) -> str:
 
 
 class Intake:
-    """Takes the payloads of one room in.
+    """Takes in the payloads of one room.
 
-    What a publisher says is looked for in its room alone; what is framed anew goes where no publisher writes.
+    A blob that a publisher names is read from its room alone. New frames go to the app's container, where no publisher
+    writes.
     """
 
     def __init__(self, room: str, stores: PayloadStores, limits: Limits | None = None) -> None:
@@ -69,7 +70,7 @@ class Intake:
         self._store = stores.of_room(room)
 
     def take(self, submission: Submission) -> Payload:
-        """Return the payload, framed and stored first where it was a file; wrong against its index, it is refused."""
+        """Return the payload, after framing and storing a file. Refuse one that differs from its index or declaration."""
         payload = self._take(submission.job, submission.content)
         check_count(submission.declared, payload.index)
         return payload
@@ -104,7 +105,7 @@ class Intake:
         blob = self._store.find(content.name)
         index = content.index or self._read_index(job, content)
         if blob.size != index.stored:
-            raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} has {blob.size} bytes, its index has {index.stored}")
+            raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} has {blob.size} bytes, its index says {index.stored}")
         form = content.codec.value, content.index_sha256
         return Payload(index, content.codec, blob, None, content.index_sha256, form=form)
 
@@ -115,7 +116,9 @@ class Intake:
         except RefusedError as missing:
             raise refuse(Reason.INDEX_MISSING, missing.found) from missing
         if blob.size > self._limits.index_bytes:
-            raise refuse(Reason.TOO_MANY_ITEMS, f"its index has {blob.size} bytes, {self._limits.index_bytes} may be")
+            raise refuse(
+                Reason.TOO_MANY_ITEMS, f"its index has {blob.size} bytes, the limit is {self._limits.index_bytes}"
+            )
         text = self._store.read(blob, 0, blob.size) if blob.size else b""
         if hashlib.sha256(text).hexdigest() != sha256:
             raise refuse(Reason.INDEX_MISMATCH, f"blob {blob.name!r} does not have the hash in its name")
@@ -124,12 +127,13 @@ class Intake:
     def _file(self, content: FileBlob, job: str) -> Payload:
         blob = self._store.find(content.name)
         if blob.size > self._limits.stored_most:
-            raise refuse(Reason.PAYLOAD_TOO_LARGE, f"{blob.name!r} has {blob.size} bytes")
+            most = self._limits.stored_most
+            raise refuse(Reason.PAYLOAD_TOO_LARGE, f"{blob.name!r} has {blob.size} bytes, the limit is {most}")
         digest = hashlib.sha256()
         pieces = _hash_stream(self._store.stream(blob), digest.update)
         head = next(pieces, b"")
         payload = self._frame_again(chain([head], pieces), content.codec or sniff(head), job)
-        # Only now has every piece gone by.
+        # Only now is every piece hashed.
         return replace(payload, content_sha256=digest.hexdigest())
 
     def _frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:

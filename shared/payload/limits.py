@@ -18,7 +18,7 @@ class Limits:
     line_bytes: int = 256 * KIB
     #: The shortest line is `{}` and its line feed: an index that claims more transactions is refused.
     line_least: int = 3
-    #: Where the writer ends a frame: whichever comes first.
+    #: The writer ends a frame at the first of these two.
     frame_items: int = 1_000
     frame_bytes: int = 1 * MIB
     #: The reader's limits for one frame, stored and expanded; 4 MiB of the worst JSON are 100 MiB of objects.
@@ -28,27 +28,27 @@ class Limits:
     #: Bytes and frames of one ranged read: expanded they are 64 MiB at most.
     chunk_stored_most: int = 16 * MIB
     chunk_frames_most: int = 16
-    #: A chunk is run in parts of so many lines and expanded bytes at most; one frame may be a part of its own.
+    #: The upper bounds of one part of a chunk, in lines and expanded bytes. A larger frame is a part of its own.
     part_items: int = 10_000
     part_bytes: int = 4 * MIB
-    #: Kept bytes of the text of a chunk's rejected transactions, and the size of its whole result.
+    #: The upper bounds of the kept text of a chunk's rejected transactions, and of its whole result.
     rejected_text_most: int = 4 * MIB
     result_most: int = 32 * MIB
-    #: Expanding further than this many times the stored bytes is a bomb, once it is more than `ratio_from` bytes.
+    #: Bytes that expand to more than this multiple of their size are a bomb, from `ratio_from` expanded bytes on.
     ratio_most: int = 500
     ratio_from: int = 1 * MIB
     items_most: int = 10_000_000
     frames_most: int = 100_000
-    #: Lines of a file, blank ones included, and members that it is compressed in: skipping them costs time too.
+    #: Lines of a file, blank ones included, and its compressed members: skipping them costs time too.
     lines_most: int = 20_000_000
     members_most: int = 20_000
     stored_most: int = 2 * 1024 * MIB
     expanded_most: int = 16 * 1024 * MIB
-    #: How a blob is written and a file without an index is read.
+    #: The size of one request when a blob is written, or a file without an index is read.
     block_bytes: int = 4 * MIB
-    #: An index that is a blob of its own.
+    #: The size of an index that is a blob of its own.
     index_bytes: int = 16 * MIB
-    #: Above this a spool is a file; it holds compressed frames, a few dozen bytes per transaction.
+    #: Above this size a spool is a file. It holds compressed frames, a few dozen bytes per transaction.
     spool_in_memory: int = 1 * MIB
 
     def __post_init__(self) -> None:
@@ -56,6 +56,9 @@ class Limits:
             if getattr(self, field.name) < 1:
                 raise ValueError(f"{field.name} is {getattr(self, field.name)}, expected 1 or more")
         if self.frame_items > self.frame_items_most or self.frame_bytes > self.frame_expanded_most:
-            raise ValueError("the writer's frames are larger than the reader's limits")
+            raise ValueError(
+                f"frames of {self.frame_items} transactions and {self.frame_bytes} bytes are larger than the reader's limits, "
+                f"{self.frame_items_most} and {self.frame_expanded_most}"
+            )
         if self.line_bytes > self.frame_bytes:
             raise ValueError(f"a line of {self.line_bytes} bytes does not fit a frame of {self.frame_bytes}")

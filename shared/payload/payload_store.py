@@ -1,8 +1,7 @@
-"""The blobs of a container of payloads: written once under the hash of their content, read by ranges, never replaced.
+"""Payload blobs: written once under the hash of their content, read by ranges, never replaced.
 
-Which container the bytes of a job are in: its room's, where its publisher wrote them, or the app's own.
-
-The room is in the job's id inside, which its queue decided; so no message and no plan can name another room's blob.
+A job's bytes are in its room's container, where its publisher wrote them, or in the app's own. The room is part of the
+job's internal id, which its queue decided. So no message and no plan can name a blob of another room.
 """
 
 import hashlib
@@ -22,20 +21,20 @@ from shared.refusals import Reason, refuse
 from shared.topology import PLANS, payload_container
 
 _Answer = TypeVar("_Answer")
-#: As an ETag: whichever version of the blob there is.
+#: As an ETag: any version of the blob.
 ANY_VERSION: Final = "*"
-#: A sweep may delete the blob between finding it and touching it; more often than once is somebody's mistake.
+#: Attempts at a write. A sweep may delete the blob before it is touched; more often than once, another program does.
 _ATTEMPTS: Final = 5
-#: The refusals that say: somebody wrote this name first, perhaps we ourselves, with the reply lost. The last two come
-#: when somebody else's write of the name, which may be deleted again, threw our staged blocks away.
+#: Refusals because the name was written first, perhaps by our own write whose reply was lost. The last two come when
+#: another write of the name, which may be deleted again, discarded our staged blocks.
 _WRITTEN_BEFORE: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet", "InvalidBlockList", "InvalidBlobOrBlock"})
-#: The container was deleted, the second for about half a minute.
+#: Refusals because the container was deleted. The second lasts for about half a minute.
 _NO_CONTAINER: Final = frozenset({"ContainerNotFound", "ContainerBeingDeleted"})
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBlob:
-    """A blob as it was found: reads with its ETag see these bytes or nothing."""
+    """A version of a blob: a read with its ETag returns these bytes or is refused."""
 
     name: str
     etag: str
@@ -43,10 +42,10 @@ class StoredBlob:
 
 
 class PayloadStore:
-    """Reads and writes one container of payloads; `check` is the grammar of its names.
+    """Reads and writes one container of payloads. `check` is the grammar of its names.
 
-    `gone` is told when the container itself is not there, where its owner may delete it: what should be in it is then
-    missing, and not to be waited for.
+    `gone` is for a container that its owner may delete. It is called when the container does not exist: its blobs are
+    then missing, and not waited for.
     """
 
     def __init__(
@@ -59,26 +58,23 @@ class PayloadStore:
         self._container, self._limits, self._check, self._gone = container, limits or Limits(), check, gone
 
     def put(self, job: str, content: IO[bytes], size: int, sha256: str) -> StoredBlob:
-        """Write the content under its hash, or touch what is there: a sweep that saw it before cannot delete it."""
+        """Write the content under its hash, or touch the existing blob, so that a sweep that saw it before cannot delete it."""
         name = payload_name(job, sha256)
         blob = self._blob(name)
         return self._answer("write", name, lambda: self._put(blob, content, size, sha256))
 
     def find(self, name: str) -> StoredBlob:
-        """Return the blob, or refuse the payload when it is not there."""
+        """Return the blob, or refuse the payload if it does not exist."""
         blob = self._blob(name)
-        found = self._answer("look at", name, blob.get_blob_properties)
-        return StoredBlob(name, str(found.etag), found.size)
+        properties = self._answer("find", name, blob.get_blob_properties)
+        return StoredBlob(name, str(properties.etag), properties.size)
 
     def read(self, blob: StoredBlob, offset: int, length: int) -> bytes:
-        """Return a range of the blob by one request; when it was changed since it was found, that is refused."""
+        """Return a range of the blob by one request. Refuse it if the blob changed since it was found."""
         return self._read(blob, offset, length, {"etag": blob.etag, "match_condition": MatchConditions.IfNotModified})
 
     def read_touched(self, blob: StoredBlob, offset: int, length: int) -> bytes:
-        """Return a range of a blob that others may have touched meanwhile; a hash must say what it is worth.
-
-        A publisher that sends the same payload again gives its blob a new ETag, not new bytes.
-        """
+        """Return a range of any version: a publisher that repeats its payload changes the ETag only. Verify the hash."""
         try:
             return self.read(blob, offset, length)
         except RefusedError as refused:
@@ -87,7 +83,7 @@ class PayloadStore:
         return self._read(self.find(blob.name), offset, length, {})
 
     def stream(self, blob: StoredBlob) -> Iterator[bytes]:
-        """Yield the whole blob, a block at a time."""
+        """Yield the whole blob, one block per request."""
         for offset in range(0, blob.size, self._limits.block_bytes):
             yield self.read(blob, offset, min(self._limits.block_bytes, blob.size - offset))
 
@@ -96,16 +92,21 @@ class PayloadStore:
 
     def _read(self, blob: StoredBlob, offset: int, length: int, condition: dict[str, Any]) -> bytes:
         if offset + length > blob.size:
-            raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} ends at {blob.size}, byte {offset + length} is wanted")
+            raise refuse(
+                Reason.LENGTH_MISMATCH, f"{blob.name!r} has {blob.size} bytes, its index ends at {offset + length}"
+            )
         client: Any = self._blob(blob.name)
         request = partial(client.download_blob, offset, length, **condition)
         content: bytes = self._answer("read", blob.name, lambda: request().readall())
         if len(content) != length:
-            raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} gave {len(content)} bytes from {offset}, not {length}")
+            raise refuse(
+                Reason.LENGTH_MISMATCH,
+                f"{blob.name!r} has {len(content)} bytes from {offset} on, its index says {length}",
+            )
         return content
 
     def _put(self, blob: BlobClient, content: IO[bytes], size: int, sha256: str) -> StoredBlob:
-        # Staging a large payload that is there already would be paid for nothing.
+        # Staging a large payload that exists already would cost requests in vain.
         is_first = size <= self._limits.block_bytes
         for _ in range(_ATTEMPTS):
             if is_first and (etag := self._create(blob, content, size, sha256)):
@@ -114,12 +115,12 @@ class PayloadStore:
                 return found
             is_first = True
         raise ContentionError(
-            f"could not write blob {blob.blob_name!r}: {_ATTEMPTS} times it was there and gone again; "
-            "look what deletes payloads, then try again"
+            f"could not write blob {blob.blob_name!r}: in {_ATTEMPTS} attempts it existed and was deleted again; "
+            "find the program that deletes payloads, stop it, then try again"
         )
 
     def _create(self, blob: BlobClient, content: IO[bytes], size: int, sha256: str) -> str | None:
-        """Return the ETag, or None when the name is taken."""
+        """Return the ETag of the new blob, or None if the name is taken."""
         content.seek(0)
         kept: Any = {
             "metadata": {"sha256": sha256},
@@ -140,15 +141,15 @@ class PayloadStore:
 
     def _stage(self, blob: BlobClient, content: IO[bytes], size: int) -> Iterator[BlobBlock]:
         for number in range(-(-size // self._limits.block_bytes)):
-            # The same content has the same blocks under the same ids, whoever stages them.
+            # Every writer stages the same content as the same blocks under the same ids.
             block = f"{number:08}"
             blob.stage_block(block, content.read(self._limits.block_bytes))
             yield BlobBlock(block)
 
     def _verify(self, name: str, sha256: str) -> StoredBlob | None:
-        """Return the blob when it is what was to be written, for the reply of our own write may have been lost.
+        """Return the blob if it has the right hash, for our own write may have made it and its reply may be lost.
 
-        It is None when it is gone again. Others may touch it meanwhile: the hash decides, not the ETag.
+        None: it was deleted again. Other writers may touch it meanwhile, so the hash decides, not the ETag.
         """
         digest = hashlib.sha256()
         try:
@@ -169,13 +170,13 @@ class PayloadStore:
         except AzureError as error:
             if self._gone is not None and _code(error) in _NO_CONTAINER:
                 self._gone()
-                found = f"there is no blob {name!r}, for its container {self._container.container_name!r} was deleted"
+                found = f"blob {name!r} does not exist: its container {self._container.container_name!r} was deleted"
                 raise refuse(Reason.PAYLOAD_MISSING, found) from error
             _refuse_or_raise(attempted, name, error)
 
 
 def _touch(blob: BlobClient, sha256: str) -> bool:
-    """Give the blob a new ETag, and return whether there is a blob."""
+    """Give the blob a new ETag. Return False if there is no blob."""
     try:
         blob.set_blob_metadata({"sha256": sha256})
     except ResourceNotFoundError as missing:
@@ -188,11 +189,11 @@ def _touch(blob: BlobClient, sha256: str) -> bool:
 def _refuse_or_raise(attempted: str, name: str, error: AzureError) -> NoReturn:
     code = _code(error)
     if code == "BlobNotFound":
-        raise refuse(Reason.PAYLOAD_MISSING, f"there is no blob {name!r}") from error
+        raise refuse(Reason.PAYLOAD_MISSING, f"blob {name!r} does not exist") from error
     if code == "ConditionNotMet":
-        raise refuse(Reason.PAYLOAD_REPLACED, f"blob {name!r} is not the one that was found") from error
+        raise refuse(Reason.PAYLOAD_REPLACED, f"blob {name!r} was changed since it was found") from error
     if code == "InvalidRange":
-        raise refuse(Reason.LENGTH_MISMATCH, f"blob {name!r} is shorter than it was") from error
+        raise refuse(Reason.LENGTH_MISMATCH, f"blob {name!r} is shorter than its index says") from error
     raise StorageUnavailableError(
         f"could not {attempted} blob {name!r}: {code}; check the storage account, then try again"
     ) from error
@@ -200,13 +201,13 @@ def _refuse_or_raise(attempted: str, name: str, error: AzureError) -> NoReturn:
 
 def _tampered_error(name: str) -> PayloadTamperedError:
     return PayloadTamperedError(
-        f"could not write blob {name!r}: it is there and holds other bytes than its name says; "
-        "find out who wrote it, delete it, then try again"
+        f"could not write blob {name!r}: it exists and holds other bytes than the hash in its name; "
+        "find its writer, delete it, then try again"
     )
 
 
 def _code(error: AzureError) -> str:
-    # Set by the storage library on the errors it raises, not declared on their class: an enum where it knows the code.
+    # The storage library sets it on its errors without declaring it on the class: an enum if it knows the code.
     code = getattr(error, "error_code", None) or type(error).__name__
     return str(getattr(code, "value", code))
 
@@ -216,9 +217,9 @@ _READY: Final = 32
 
 
 class PayloadStores:
-    """The containers of payloads of one installation; making one asks nothing of storage.
+    """The payload containers of one installation. Making a client sends no request.
 
-    `gone` is told the name of a container that publishers may delete, when it is not there.
+    `gone` is called with the name of a container that publishers may delete, when it does not exist.
     """
 
     def __init__(
@@ -232,15 +233,15 @@ class PayloadStores:
         self._store = lru_cache(_READY)(self._make)
 
     def of_room(self, room: str) -> PayloadStore:
-        """Return what the publishers of a room write into."""
+        """Return the store that the publishers of a room write to."""
         return self._store(payload_container(room))
 
     def store_of_done(self) -> PayloadStore:
-        """Return what the app alone writes into."""
+        """Return the store that only the app writes to."""
         return self._store(PLANS)
 
     def holding(self, job: str, *, is_kept: bool) -> PayloadStore:
-        """Return what holds the payload of a job, as its plan says; a plan of before says nothing, and means its room."""
+        """Return the store with a job's payload, as its plan says. A plan of an older version says nothing: its room."""
         return self.store_of_done() if is_kept else self.of_room(room_of(job))
 
     def _make(self, name: str) -> PayloadStore:

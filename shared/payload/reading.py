@@ -1,12 +1,10 @@
-"""Reads the lines of one chunk: one ranged read, each frame verified when its turn comes.
+"""Reads payloads back as lines: the frames of a chunk, or a file from any tool.
 
-Reads frames back and verifies each: its hash, its expansion, its lines; what is yielded is what was indexed.
+A chunk is one ranged read. Each frame is verified when its turn comes: its hash, its expansion, its number of lines. A
+file is cut into lines within bounds, for any content.
 
-Cuts a stream of bytes, a file from any tool, into lines: bounded, whatever the file holds.
-
-How much memory a piece of work may take at most, by what is known of it beforehand; pure.
-
-Measured with the built-in workloads; what a workload keeps beside its partial is its own.
+The functions `of_...` are upper bounds of the memory that work takes, by its sizes known beforehand. They are pure, and
+measured with the built-in workloads. Memory that a workload keeps beside its partial is not in them.
 """
 
 import base64
@@ -32,7 +30,7 @@ def read_frame(stored: bytes, frame: Frame, codec: Codec, limits: Limits) -> byt
     if len(stored) != frame.length:
         raise refuse(Reason.LENGTH_MISMATCH, f"{where} has {len(stored)} bytes, its index says {frame.length}")
     if hashlib.sha256(stored).hexdigest() != frame.sha256:
-        raise refuse(Reason.HASH_MISMATCH, f"{where} is not the one with the hash {frame.sha256!r}")
+        raise refuse(Reason.HASH_MISMATCH, f"{where} does not have the hash {frame.sha256!r} of its index")
     text = expand_frame(stored, codec, limits)
     if not text.endswith(b"\n"):
         raise refuse(Reason.LAST_LINE_OPEN, f"{where} ends with {text[-1:]!r}")
@@ -41,13 +39,13 @@ def read_frame(stored: bytes, frame: Frame, codec: Codec, limits: Limits) -> byt
     return text
 
 
-#: How much is cut into lines at a time.
+#: Bytes that are cut into lines at a time.
 _PART: Final = 64 * 1024
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank, with its number from 1, without its line feed."""
+    """Yield each line that is not blank: its number, from 1, and its bytes without the line feed."""
     for number, line in enumerate(_lines(pieces, limits), 1):
         content = _without_mark(line) if number == 1 else line
         if content and not content.isspace():
@@ -55,7 +53,7 @@ def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, 
 
 
 def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
-    # Each byte is joined once, at the end of its line: a line may come in a thousand pieces.
+    # Each byte is joined once, at the end of its line: a line may arrive in a thousand pieces.
     begun: list[bytes] = []
     size = number = 0
     for part in _parts(pieces):
@@ -75,7 +73,7 @@ def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
 
 
 def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces, the large ones in parts: a piece may hold millions of lines, and each is an object of its own."""
+    """Yield the pieces, large ones in parts: a piece may hold millions of lines, and each line is an object."""
     for piece in pieces:
         if len(piece) <= _PART:
             yield piece
@@ -84,51 +82,53 @@ def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _check(lines: list[bytes], before: int, limits: Limits) -> None:
-    # All at once where nothing is wrong, for it is asked of every line; one by one where something is.
+    # One check for all lines of a part, for each line passes here. One by one only if it fails.
     if before + len(lines) <= limits.lines_most and max(map(len, lines), default=0) <= limits.line_bytes:
         return
     for number, line in enumerate(lines, before + 1):
         if number > limits.lines_most:
-            raise refuse(Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more")
+            raise refuse(
+                Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more, the limit is {limits.lines_most}"
+            )
         _check_length(len(line), number, limits)
 
 
 def _check_length(size: int, number: int, limits: Limits) -> None:
     if size > limits.line_bytes:
-        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {size} bytes or more")
+        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {size} bytes or more, the limit is {limits.line_bytes}")
 
 
 def _without_mark(first: bytes) -> bytes:
     if first.startswith(_UTF16):
-        raise refuse(Reason.NOT_UTF8, "the file begins as UTF-16 does")
+        raise refuse(Reason.NOT_UTF8, "the file begins with the byte order mark of UTF-16")
     return first.removeprefix(codecs.BOM_UTF8)
 
 
-#: What chunks and submissions may take together in a process, and beside them the finishing of jobs, small and large.
+#: Memory of one process for chunks and submissions together, for finishes of small jobs, and for those of large jobs.
 WORK, SMALL_FINISHES, LARGE_FINISHES = 224 * MIB, 48 * MIB, 160 * MIB
-#: A job that is finished among the large ones.
+#: The memory from which a finish counts as large.
 LARGE: Final = 8 * MIB
-#: Whatever the message holds, with what the clients of storage keep for it.
+#: Any message, with the buffers of the storage clients for it.
 _ANY: Final = 256 * KIB
-#: Objects of a byte that is expanded: the text, its lines, and strings of up to four bytes a character.
+#: Per expanded byte: the text, its lines, and strings of up to four bytes per character.
 _OF_A_BYTE: Final = 6
-#: Objects of a transaction while its part is run, and of what is left of it until the result is stored.
+#: Per transaction: its objects while its part runs, and those that remain until the result is stored.
 _OF_AN_ITEM, _LEFT_OF_AN_ITEM = 700, 500
-#: A block of the file, what it expands to, the frame that is made of it, and the window of its compression.
+#: A block of the file, its expanded bytes, the frame made from them, and the window of its compression.
 _OF_A_FILE: Final = 40 * MIB
-#: Objects of a byte of an index and of a message, of a frame in both index and plan, and of a transaction when merged.
+#: Per byte of an index, per byte of a message, per frame in both index and plan, and per merged transaction.
 _OF_AN_INDEX, _OF_A_MESSAGE, _OF_A_FRAME, _OF_A_MERGED_ITEM = 4, 64, KIB, 1000
 
 
 def of_chunk(stored: int, expanded: int, items: int, limits: Limits) -> int:
-    """Return what a chunk may take: its stored bytes, the objects of one part, and what comes out."""
+    """Return the memory of a chunk: its stored bytes, the objects of one part, and its result."""
     part = min(expanded, limits.part_bytes + limits.frame_expanded_most)
     run = part * _OF_A_BYTE + min(items, limits.part_items) * _OF_AN_ITEM
     return _ANY + 2 * stored + run + items * _LEFT_OF_AN_ITEM
 
 
 def of_submission(content: Content, limits: Limits) -> int:
-    """Return what taking in a payload may take until its plan is stored."""
+    """Return the memory of a submission, from taking in its payload until its plan is stored."""
     if isinstance(content, FramedBlob) and content.index is None:
         return limits.index_bytes * _OF_AN_INDEX
     if isinstance(content, FileBlob) or (isinstance(content, Inline) and content.index is None):
@@ -137,25 +137,25 @@ def of_submission(content: Content, limits: Limits) -> int:
 
 
 def of_plan(frames: int) -> int:
-    """Return what an index and its plan take."""
+    """Return the memory of an index and its plan."""
     return _ANY + frames * _OF_A_FRAME
 
 
 def of_dispatch(chunks: int, frames: int) -> int:
-    """Return what putting a job's chunks may take: its plan, and a hundred messages with their bytes."""
+    """Return the memory of a dispatch: the job's plan, and a hundred messages with their bytes."""
     return of_plan(frames) + min(chunks, 100) * 2 * 64 * KIB
 
 
 def of_finish(items: int) -> int:
-    """Return what finishing a job may take: a partial, its window of results, and a part that is written."""
+    """Return the memory of a finish: a partial, its window of results, and a part that is written."""
     return MIB + items * _OF_A_MERGED_ITEM
 
 
 class ReadChunk(Protocol):
-    """Gives the lines of a chunk; raises RefusedError for what is wrong with its bytes, now and for ever."""
+    """Reads the lines of a chunk. Raises RefusedError if its bytes are wrong, which no retry changes."""
 
     def __call__(self, chunk: ChunkMessage, /) -> AbstractContextManager[Iterator[list[bytes]]]:
-        """Read them, a part at a time, and have memory for what they come to until the end."""
+        """Read them part by part, and hold memory for them and their result until the end."""
         ...
 
 
@@ -176,7 +176,7 @@ class PayloadReader:
             stored = self._fetch(chunk, offset, length)
             pieces = [stored[at : at + frame.length] for frame in frames for at in (frame.offset - offset,)]
             expanded = sum(expand_exactly(piece, codec, self._limits) for piece in pieces)
-            # Nearly all say how large they are, and are refused where they are larger.
+            # Nearly all frames claim their expanded size, and are refused if they are larger.
             held.keep(of_chunk(length, expanded, items, self._limits))
             texts = (read_frame(piece, frame, codec, self._limits) for piece, frame in zip(pieces, frames, strict=True))
             yield _parts_of(texts, self._limits)
@@ -186,8 +186,8 @@ class PayloadReader:
             return _inline(chunk.inline)[offset : offset + length]
         if chunk.blob is None:
             raise refuse(Reason.PAYLOAD_FORM, "it has neither a blob nor inline bytes")
-        # A publisher that drops the same payload again gives its blob another ETag and no other bytes, and each frame
-        # is verified by its hash: whatever is there may be read.
+        # A publisher that drops the same payload again gives its blob another ETag and the same bytes. Any version may
+        # be read, for each frame is verified by its hash.
         blob = StoredBlob(chunk.blob, chunk.etag or ANY_VERSION, offset + length)
         return self._stores.holding(chunk.job, is_kept=chunk.is_kept).read_touched(blob, offset, length)
 
@@ -209,7 +209,7 @@ def _parts_of(texts: Iterable[bytes], limits: Limits) -> Iterator[list[bytes]]:
 
 
 def _range(frames: list[Frame], limits: Limits) -> tuple[int, int]:
-    """Return where the chunk's bytes begin and how many they are; its frames follow each other without a gap."""
+    """Return offset and length of the chunk's bytes, or refuse frames with a gap between them."""
     if not frames:
         raise refuse(Reason.EMPTY, "the chunk has no frames")
     end = frames[0].offset
@@ -218,10 +218,10 @@ def _range(frames: list[Frame], limits: Limits) -> tuple[int, int]:
             raise refuse(Reason.BAD_INDEX, f"a frame begins at {frame.offset}, the one before it ends at {end}")
         end += frame.length
     if (items := max(frame.items for frame in frames)) > limits.frame_items_most:
-        raise refuse(Reason.TOO_MANY_ITEMS, f"a frame has {items} transactions, {limits.frame_items_most} may be")
+        raise refuse(Reason.TOO_MANY_ITEMS, f"a frame has {items} transactions, the limit is {limits.frame_items_most}")
     length = end - frames[0].offset
     if length > limits.chunk_stored_most:
-        raise refuse(Reason.FRAME_TOO_LARGE, f"the chunk has {length} bytes, {limits.chunk_stored_most} may be")
+        raise refuse(Reason.FRAME_TOO_LARGE, f"the chunk has {length} bytes, the limit is {limits.chunk_stored_most}")
     return frames[0].offset, length
 
 
@@ -236,5 +236,5 @@ def _inline(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
-        # What is not ASCII is refused in other words than what is not Base64.
+        # A ValueError: text that is not ASCII raises no binascii.Error.
         raise refuse(Reason.BAD_BASE64, str(error)) from error

@@ -1,6 +1,6 @@
-"""JSON read so strictly that two readers cannot disagree about it, with a named reason for whatever is not read.
+"""JSON read so strictly that two readers cannot disagree about it. Each refusal has a named reason.
 
-A document without anything doubtful is read in a few calls of C; only what is doubtful is read exactly, and slowly.
+A document without anything doubtful is read by a few calls of C code. Only a doubtful one is read exactly, and slowly.
 """
 
 import json
@@ -17,17 +17,17 @@ from shared.refusals import Reason, refuse
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")
 _BLANKS: Final = (b" ", b"\t", b"\r", b"\n")
-#: A surrogate can only come from an escape: UTF-8 has none.
+#: A surrogate can only be written as an escape: UTF-8 has none.
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-#: What a double can hold; a Decimal with an exponent of a billion would be a bomb of its own.
+#: The exponents of a double. A Decimal with an exponent of a billion would be a bomb.
 EXPONENTS: Final = range(-324, 309)
-#: Where Python itself stops reading an integer.
+#: The longest integer that Python itself reads.
 MOST_DIGITS: Final = 4_300
 
 
 def read(text: bytes, depth: int) -> Any:
-    """Return the document, decimals exact, or raise RefusedError with what is wrong with it."""
-    # Before anything recursive sees it.
+    """Return the document with exact decimals, or raise RefusedError with the reason."""
+    # First of all: the readers below are recursive.
     opened = text.count(b"{") + text.count(b"[")
     if opened > depth and (deepest := depth_of(text)) > depth:
         raise refuse(Reason.TOO_DEEP, f"its nesting is {deepest} deep")
@@ -36,12 +36,12 @@ def read(text: bytes, depth: int) -> Any:
     except (ValueError, RecursionError, RefusedError):
         return _read_exactly(text)
     keys = len(document) if opened == 1 and isinstance(document, dict) else _keys(document)
-    # The last of two equal keys wins there, so that one key less is found than was written.
+    # The quick reader keeps the last of two equal keys, so a document with a double key has fewer keys than colons.
     return document if keys == _colons(text) else _read_exactly(text)
 
 
 def depth_of(text: bytes) -> int:
-    """Return how deep arrays and objects lie within each other."""
+    """Return the depth of nested arrays and objects."""
     deepest = depth = 0
     for bracket in _BRACKETS.findall(_STRINGS.sub(b"", text)):
         depth += 1 if bracket in b"[{" else -1
@@ -62,28 +62,28 @@ def _read_exactly(text: bytes) -> Any:
 
 
 def _keys(value: Any) -> int:
-    """Return how many keys all objects have together."""
+    """Return the number of keys of all objects together."""
     if isinstance(value, dict):
         return len(value) + sum(map(_keys, value.values()))
     return sum(map(_keys, value)) if isinstance(value, list) else 0
 
 
 def _colons(text: bytes) -> int:
-    """Return how many colons could stand behind a key: at least as many as keys were written."""
+    """Return the number of colons that may follow a key: at least as many as keys were written."""
     colons = text.count(b'":')
     for blank in _BLANKS:
-        # One byte is found many times as fast as two are counted, and compact JSON has no blanks.
+        # Finding one byte is many times as fast as counting two, and compact JSON has no blanks.
         if blank in text:
             colons += text.count(blank + b":")
     return colons
 
 
 def _exact(text: str) -> Decimal:
-    """Return a number that is not whole, exactly as it is written."""
+    """Return a number with a point or an exponent, exactly."""
     try:
         number = Decimal(text)
     except InvalidOperation as error:
-        # An exponent that even a Decimal cannot hold.
+        # Its exponent is too large even for a Decimal.
         raise refuse(Reason.NUMBER_OUT_OF_RANGE, f"a number begins {text[:20]!r}") from error
     if len(text) > MOST_DIGITS or number.adjusted() not in EXPONENTS:
         raise refuse(Reason.NUMBER_OUT_OF_RANGE, f"a number begins {text[:20]!r}")
@@ -103,7 +103,7 @@ def _no_number(text: str) -> NoReturn:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        # Not by looking for each key among all: a line may have tens of thousands.
+        # Not by comparing each key with all others: a line may have tens of thousands.
         ((twice, _times),) = Counter(key for key, _ in pairs).most_common(1)
         raise refuse(Reason.DUPLICATE_KEY, f"the key is {twice[:80]!r}")
     return found

@@ -1,4 +1,7 @@
-"""A submission: what a publisher drops, checked field by field, its payload in one of four forms."""
+"""A submission: the message of a publisher, checked field by field, with its payload in one of four forms.
+
+`OPTIONS` is the one list of its options: the publisher's library, `sluice submit` and docs/formats.md use it.
+"""
 
 import base64
 import binascii
@@ -40,14 +43,14 @@ _SUFFIXES: Final = {".gz": Codec.GZIP, ".zst": Codec.ZSTD, ".zstd": Codec.ZSTD}
 
 
 class DeclaredFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the publisher says it sent."""
+    """The publisher's own count and sums, as text."""
 
     items: int | None = None
     sums: dict[str, str] = {}
 
 
 class SubmissionFields(MessageHeader, frozen=True):
-    """The message as it is written."""
+    """The fields of the message, as written."""
 
     job: str | None = None
     workload: str = DEFAULT_WORKLOAD
@@ -61,7 +64,7 @@ class SubmissionFields(MessageHeader, frozen=True):
 
 
 class SubmissionOptions(TypedDict, total=False):
-    """The options of a publisher, each a field of its submission."""
+    """Options of the publisher's library, each a field of the submission."""
 
     workload: str
     gate: str | None
@@ -70,7 +73,7 @@ class SubmissionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the publisher says it sent: the number of transactions, and exact sums over fields of them."""
+    """The publisher's own count of transactions, and exact sums over their fields."""
 
     items: int | None = None
     sums: Mapping[str, Decimal] = field(default_factory=dict)
@@ -78,29 +81,29 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A submission whose every field was checked; what the payload holds was not looked at yet."""
+    """A submission with every field validated. The payload is not read yet."""
 
     job: str
     workload: str
-    #: None: not held.
+    #: The gate to wait for. None: it starts at once.
     gate: str | None
     declared: Declared
     content: Content
-    #: When it should be finished. Not part of what makes two submissions the same: the first one's stays.
+    #: When it should be finished. Two submissions that differ only in it are the same: the first deadline stays.
     deadline: datetime | None = None
-    #: What the publisher was doing, in its traces; not part of what makes two submissions the same either.
+    #: The trace context of the publisher. Two submissions that differ only in it are the same too.
     trace: str | None = None
 
 
 def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Submission:
-    """Return the submission; one without a job id takes the id of its message."""
+    """Return the submission. Without a job id, it takes the id of its message."""
     if envelope.kind != SUBMISSION:
         raise refuse(Reason.UNKNOWN_KIND, f"its kind is {envelope.kind[:50]!r}")
-    said = envelope.read(SubmissionFields)
-    job = check_job(said.job if said.job is not None else message_id.lower())
-    options = {option.name: option.read(getattr(said, option.name)) for option in OPTIONS}
-    content = _content(said.payload, said.items, job, limits)
-    declared = Declared(said.declared.items, {name: _sum(name, text) for name, text in said.declared.sums.items()})
+    fields = envelope.read(SubmissionFields)
+    job = check_job(fields.job if fields.job is not None else message_id.lower())
+    options = {option.name: option.read(getattr(fields, option.name)) for option in OPTIONS}
+    content = _content(fields.payload, fields.items, job, limits)
+    declared = Declared(fields.declared.items, {name: _sum(name, text) for name, text in fields.declared.sums.items()})
     return Submission(job=job, declared=declared, content=content, **options)
 
 
@@ -110,18 +113,18 @@ def write_submission(submission: SubmissionFields) -> bytes:
 
 
 def check_count(declared: Declared, index: FrameIndex) -> None:
-    """Refuse a payload that holds another number of transactions than declared."""
+    """Refuse a payload whose number of transactions is not the declared one."""
     if declared.items is not None and declared.items != index.items:
-        raise refuse(Reason.COUNT_MISMATCH, f"declared are {declared.items}, its index has {index.items}")
+        raise refuse(Reason.COUNT_MISMATCH, f"{declared.items} transactions are declared, its index has {index.items}")
 
 
-def _content(said: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None, job: str, limits: Limits) -> Content:
-    payload = said or PayloadFields()
+def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None, job: str, limits: Limits) -> Content:
+    payload = given or PayloadFields()
     forms = [form for form in (items, payload.inline, payload.blob) if form is not None]
     if len(forms) != 1:
         raise refuse(Reason.PAYLOAD_FORM, f"it has {len(forms)} of items, payload.inline and payload.blob")
     if items is not None:
-        return _items(items, is_alone=said is None)
+        return _items(items, is_alone=given is None)
     codec = None if payload.codec is None else _codec(payload.codec)
     if payload.inline is not None:
         return _inline(payload.inline, payload, codec, limits)
@@ -133,7 +136,7 @@ def _items(items: tuple[msgspec.Raw, ...], *, is_alone: bool) -> Items:
         raise refuse(Reason.PAYLOAD_FORM, "it has items and a payload")
     if not items:
         raise refuse(Reason.EMPTY, "items is an empty list")
-    # A line feed in valid JSON is never inside a string, so a space says the same.
+    # In valid JSON a line feed never stands inside a string, so a space means the same.
     return Items(tuple(bytes(item).replace(b"\n", b" ").replace(b"\r", b" ") for item in items))
 
 
@@ -148,10 +151,11 @@ def _inline(text: str, payload: PayloadFields, codec: Codec | None, limits: Limi
         raise refuse(Reason.EMPTY, "the inline payload has no bytes")
     index = _index(payload, codec, limits)
     if index is None:
-        _refuse_index_alone(payload)
+        if payload.index is not None:
+            raise refuse(Reason.MISSING_FIELD, "an inline payload has payload.index but no payload.frames")
         return Inline(stored, codec, None)
     if len(stored) != index.stored:
-        raise refuse(Reason.LENGTH_MISMATCH, f"inline are {len(stored)} bytes, its index has {index.stored}")
+        raise refuse(Reason.LENGTH_MISMATCH, f"{len(stored)} bytes are inline, its index says {index.stored}")
     return Inline(stored, codec or Codec.ZSTD, index)
 
 
@@ -172,13 +176,10 @@ def _index(payload: PayloadFields, codec: Codec | None, limits: Limits) -> Frame
         return None
     index = check_index(payload.frames, codec or Codec.ZSTD, limits)
     if payload.index is not None and payload.index != index.sha256:
-        raise refuse(Reason.INDEX_MISMATCH, f"said is {payload.index[:70]!r}, its frames have {index.sha256!r}")
+        raise refuse(
+            Reason.INDEX_MISMATCH, f"payload.index is {payload.index[:70]!r}, its frames have {index.sha256!r}"
+        )
     return index
-
-
-def _refuse_index_alone(payload: PayloadFields) -> None:
-    if payload.index is not None:
-        raise refuse(Reason.MISSING_FIELD, "an inline payload has payload.index but no payload.frames")
 
 
 def _codec(name: str) -> Codec:
@@ -205,15 +206,15 @@ def _sum(name: str, text: str) -> Decimal:
 
 
 class SubmissionOption(NamedTuple):
-    """One option: the publisher's library, the command and docs/formats.md take it from here."""
+    """One option: its field, its check and its help."""
 
     name: str
-    #: Returns the value of the text in a message, or refuses it.
+    #: Returns the value of a text in a message, or refuses it.
     check: Callable[[str], Any]
     help: str
 
     def read(self, text: str | None) -> Any:
-        """Return the value, or None where the message has none."""
+        """Return the value, or None if the message has none."""
         return None if text is None else self.check(text)
 
 

@@ -1,13 +1,15 @@
-"""Reads lines as transactions, each on its own, so that a bad one does not take others along: the one reader of lines.
+"""The one reader of lines: each line becomes a transaction or is refused by itself.
 
-Whoever takes transactions asks it: what checks a publisher's file, and what runs a chunk.
+It checks the files of publishers and reads the lines of chunks. It learns the layouts of a publisher's lines, so that
+lines of a known layout are read fast and not one by one with every check.
 
-Learns how a publisher's lines look, so that lines of the same layout need no close look.
+A layout is the pattern of a line that was read exactly, with each scalar replaced by any scalar within bounds. A line
+that matches it differs in scalars only: it has the same keys, none twice, and the same depth. The caller of `fit` must
+still check that:
 
-A layout is a line that was read exactly, with each scalar value replaced by any scalar within bounds. What matches it
-differs from that line in scalars only: it has the same keys, none twice, and the same depth. Four things a layout
-leaves to who asks: the text is UTF-8, and each line is JSON by itself, which says that no text runs over a line's
-end, that no control character stands in one, and that texts and numbers are well formed.
+- the text is UTF-8;
+- each line by itself is JSON: no string runs over the end of a line, no control character stands in one, and strings
+  and numbers are well formed.
 """
 
 import re
@@ -26,47 +28,47 @@ from shared.payload.limits import Limits
 from shared.refusals import Reason, refuse
 
 T = TypeVar("T")
-#: Lines that are read at once, and so few that are looked at one by one where one of them is doubtful.
+#: Lines that are read at once, and the number below which lines with a doubtful one are read one by one.
 BLOCK, FEW = 256, 16
-#: After how many lines that needed a close look one more layout is learned: that takes as long as these did, so that
-#: ever new layouts at most double what they cost.
+#: Lines read one by one before one more layout is learned. Learning takes as long as these lines did, so ever new
+#: layouts at most double their cost.
 LEARN_AFTER: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableTransaction:
-    """A line that is no transaction."""
+    """A line that was refused, and why."""
 
-    #: Among the lines that were read, from 0.
+    #: Its position among the lines that were read, from 0.
     place: int
     reason: str
     found: str
-    #: What it says in the fields that are added up; None where that cannot be known.
+    #: Its values of the fields that are added up. None: they cannot be known.
     amounts: Mapping[str, Decimal] | None
 
 
 @dataclass(slots=True)
 class Read(Generic[T]):
-    """What the lines hold."""
+    """The transactions and the refused lines."""
 
     transactions: list[T] = field(default_factory=list)
     refused: list[UnreadableTransaction] = field(default_factory=list)
-    #: How many lines were not of a known layout.
+    #: The number of lines that were read one by one, for want of a known layout.
     closely: int = 0
 
 
 class Reader(Generic[T]):
-    """Reads lines as transactions of one type; safe to use from several threads."""
+    """Reads lines as transactions of one type. Safe to use from several threads."""
 
     def __init__(self, kind: type[T], sums: tuple[str, ...], limits: Limits | None = None) -> None:
         self._sums, self._limits = sums, limits or Limits()
         self._decode = msgspec.json.Decoder(kind).decode
         self._layouts = Layouts(sums, self._limits.depth)
-        # The first block of a new reader is learned from at once.
+        # A new reader learns from its first block.
         self._strange = LEARN_AFTER - BLOCK
 
     def read(self, lines: Sequence[bytes]) -> Read[T]:
-        """Return what the lines hold, each without its line feed."""
+        """Read lines, each without its line feed."""
         found: Read[T] = Read()
         for first in range(0, len(lines), BLOCK):
             block, before = lines[first : first + BLOCK], found.closely
@@ -78,9 +80,9 @@ class Reader(Generic[T]):
         return found
 
     def _in_parts(self, first: int, lines: Sequence[bytes], found: Read[T]) -> None:
-        """Read lines of which some are doubtful: a few of these are not to cost the others a close look."""
-        if (sure := self._at_once(lines)) is not None:
-            found.transactions += sure
+        """Read lines at once, or halve them: a few doubtful lines must not slow down the others."""
+        if (transactions := self._at_once(lines)) is not None:
+            found.transactions += transactions
         elif (half := len(lines) // 2) >= FEW:
             self._in_parts(first, lines[:half], found)
             self._in_parts(first + half, lines[half:], found)
@@ -90,7 +92,7 @@ class Reader(Generic[T]):
                 self._closely(place, line, found)
 
     def _at_once(self, lines: Sequence[bytes]) -> list[T] | None:
-        """Return what the lines hold when there is no doubt about any."""
+        """Return the transactions, or None if any line is doubtful."""
         size, most = sum(map(len, lines)), self._limits.line_bytes
         if size > self._limits.frame_bytes or (size > most and max(map(len, lines)) > most):
             return None
@@ -99,7 +101,7 @@ class Reader(Generic[T]):
             if not text.isascii():
                 text.decode()
             if self._layouts.fit(text):
-                # Each by itself: read as one text, an object over two lines and two on one would count as two lines.
+                # Line by line: in one text, an object over two lines and two objects on one line look like two lines.
                 return list(map(self._decode, lines))
         except (ValueError, RecursionError):
             pass
@@ -119,14 +121,14 @@ class Reader(Generic[T]):
 
 @lru_cache(maxsize=64)
 def reader_of(kind: Any, sums: tuple[str, ...]) -> Reader[Any]:
-    """Return the reader of a type; it is kept, for it learns."""
+    """Return the reader of a type. It is kept, for it learns."""
     return Reader(kind, sums)
 
 
 @lru_cache(maxsize=64)
 def amounts_reader(sums: tuple[str, ...], limits: Limits) -> Reader[Any]:
-    """Return a reader of any transactions, that knows of them the fields that are added up, `amount_0` and so on."""
-    # Named by number, since a field may be called like anything.
+    """Return a reader of any transactions that reads only the fields to add up, as `amount_0` and so on."""
+    # Named by number, since a field may have any name.
     rename = {f"amount_{n}": name for n, name in enumerate(sums)}
     kind = msgspec.defstruct("Amounts", [(own, Decimal | None, None) for own in rename], rename=rename.get)
     return Reader(kind, sums, limits)
@@ -142,16 +144,16 @@ def _object(line: bytes, limits: Limits) -> dict[str, Any]:
 
 
 _JSON_NAMES: Final = {list: "list", str: "string", int: "number", Decimal: "number", bool: "truth value"}
-#: How many layouts are remembered: jobs of several publishers run beside each other.
+#: Layouts that are kept: jobs of several publishers run beside each other.
 MOST_KNOWN: Final = 8
-#: Lines that are looked at to learn, and layouts that may be found among them: one that takes turns has few.
+#: Lines of a block to learn from, and the most layouts among them: a publisher that alternates layouts has few.
 SAMPLES, MOST_MIXED = 12, 3
-#: A layout costs memory and about a millisecond to compile; of the pattern of several, bytes.
+#: Bounds of a layout, which costs memory and about a millisecond to compile, and bytes of a pattern of several.
 LONGEST, MOST_TOKENS, LONGEST_PATTERN = 4096, 320, 16 * 1024
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"[ \t\r]*:?|[-+.0-9A-Za-z]+|[][{}, \t\r]')
 _NUMBER: Final = rb"-?[0-9]{1,38}(?:\.[0-9]{1,38})?"
 _AMOUNT: Final = rb'(?:"%b"|%b|null)' % (VALUE.encode(), VALUE.encode())
-#: Where no text has an escape, a quotation mark ends it. One that has may spell anything but a surrogate.
+#: Without escapes, a quotation mark ends a string. With escapes, it may contain anything but a surrogate.
 _PLAIN: Final = rb'"[^"]*+"'
 _SCALAR: Final = rb"(?:%b|%b|true|false|null)" % (_PLAIN, _NUMBER)
 _ESCAPED: Final = (
@@ -160,7 +162,7 @@ _ESCAPED: Final = (
 
 
 class _Layout:
-    """The layouts of some lines, as one pattern of any number of such lines."""
+    """The layouts of some lines, as one pattern for any number of such lines."""
 
     def __init__(self, source: bytes) -> None:
         self.source, self._plain = source, re.compile(source)
@@ -170,25 +172,25 @@ class _Layout:
 
     @cached_property
     def _escaped(self) -> re.Pattern[bytes]:
-        # What a line says literally is escaped for the pattern, so that it never looks like this.
+        # Literal text of a line is escaped in the pattern, so it never equals `_PLAIN`.
         return re.compile(self.source.replace(_PLAIN, _ESCAPED))
 
 
 class Layouts:
-    """The layouts that were learned last, in the light of the fields that must be amounts."""
+    """The layouts that were learned last. The given fields must be amounts in them."""
 
     def __init__(self, fields: Sequence[str], depth: int) -> None:
         self._fields, self._depth = frozenset(b'"%b"' % name.encode() for name in fields), depth
-        #: Replaced as a whole, for several threads read.
+        #: Replaced as a whole, for several threads read it.
         self._known: tuple[_Layout, ...] = ()
 
     def fit(self, text: bytes) -> bool:
-        """Whether each line of the text, all ended by line feeds, has a layout that is known."""
+        """Return whether each line of the text, all ended by line feeds, has a known layout."""
         has_escapes = b"\\" in text
         return any(known.fits(text, has_escapes=has_escapes) for known in self._known)
 
     def learn(self, lines: Sequence[bytes]) -> None:
-        """Remember how these lines look, unless they look too different from each other."""
+        """Keep the layouts of these lines, unless there are too many of them."""
         found: set[bytes] = set()
         for line in lines[:: max(1, len(lines) // SAMPLES)]:
             layout = self._layout(line)
@@ -201,7 +203,7 @@ class Layouts:
             self._known = (_Layout(source), *self._known[: MOST_KNOWN - 1])
 
     def _layout(self, line: bytes) -> bytes | None:
-        """Return the pattern of a line, or None for one that no other line is measured by."""
+        """Return the pattern of a line, or None if it is refused, too long or too large for a pattern."""
         if len(line) > LONGEST or not self._is_strict(line):
             return None
         tokens = _TOKEN.findall(line)

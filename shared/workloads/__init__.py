@@ -1,6 +1,6 @@
 """The user's code: map a transaction, combine a chunk, merge partials, finish a job.
 
-A workload needs this package and nothing else of Sluice; docs/workloads.md writes one from scratch.
+A workload needs nothing else of Sluice. docs/workloads.md writes one from scratch.
 """
 
 from shared.workloads.registry import Workloads, calling, items_of

@@ -1,7 +1,7 @@
-"""Billing: usage is rated by the tiers of its plan and added up to one invoice an account and currency.
+"""Billing: usage is priced by the tiers of its plan and added up to one invoice per account and currency.
 
-Each transaction is priced by itself and rounded once, half to even, to the smallest unit of the plan's currency; an
-invoice is the exact sum of rounded charges, so that it is what a customer who adds up the lines gets.
+Each transaction is priced by itself and rounded once, half to even, to the smallest unit of the plan's currency. An
+invoice is the exact sum of rounded charges: a customer who adds up the lines gets the same amount.
 """
 
 from bisect import bisect_left
@@ -17,34 +17,34 @@ from shared.workloads.workload import Line, Rejected, Total
 
 #: The smallest unit of each currency, to which a charge is rounded.
 UNITS: Final = MappingProxyType({"EUR": Decimal("0.01"), "JPY": Decimal(1), "KWD": Decimal("0.001")})
-#: Beyond this much in one transaction somebody has mistaken the unit.
+#: The upper bound of a quantity: a larger one is taken for a mistaken unit.
 MOST_QUANTITY: Final = Decimal(1_000_000_000)
 LONGEST_ACCOUNT: Final = 200
 _ZERO: Final = Decimal(0)
-#: A quantity within the bounds of a control sum has 28 digits at most here, so its product with a rate is exact; only
-#: the rounding to a currency's unit loses digits.
+#: A quantity here has at most 28 digits, by the bounds of control sums and of quantities. So its product with a rate
+#: is exact, and only the rounding to a currency's unit loses digits.
 _PRICING: Final = Context(prec=40, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, Overflow])
 _ADDING: Final = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """The price of one unit, for the units up to a number; None: for all that are left."""
+    """The rate per unit, for the units up to a number. None: for all further units."""
 
     up_to: Decimal | None
     rate: Decimal
 
 
 class Tariff:
-    """A price list: what is used within a tier costs the tier's rate, the first units the first tier's."""
+    """A price list: each unit costs the rate of the tier it lies in, the first units that of the first tier."""
 
     def __init__(self, currency: str, *tiers: tuple[str | None, str]) -> None:
         self.currency, self.unit = currency, UNITS[currency]
         self.tiers = tuple(Tier(None if up_to is None else Decimal(up_to), Decimal(rate)) for up_to, rate in tiers)
         self.ends = [tier.up_to for tier in self.tiers if tier.up_to is not None]
         if len(self.ends) != len(self.tiers) - 1 or self.ends != sorted(set(self.ends)):
-            raise ValueError(f"the tiers {tiers} do not rise to a last one without end")
-        #: For each tier its rate, and what the tiers below it add to the product of the whole quantity and that rate.
+            raise ValueError(f"tier limits must increase and the last must be None, for all further units; got {tiers}")
+        #: Per tier its rate, and the correction by the tiers below it: price = quantity * rate + correction.
         self.lines = list(self._lines())
 
     def _lines(self) -> Iterator[tuple[Decimal, Decimal]]:
@@ -67,7 +67,7 @@ PLANS: Final[Mapping[str, Tariff]] = MappingProxyType(
 
 
 class UsageRecord(Struct, frozen=True, gc=False):
-    """One transaction: so much of something was used by an account on a plan."""
+    """One transaction: the quantity that an account used on a plan."""
 
     account: str
     plan: str
@@ -75,7 +75,7 @@ class UsageRecord(Struct, frozen=True, gc=False):
 
 
 class Invoice(Struct):
-    """What an account owes in one currency."""
+    """The charges of an account in one currency, added up."""
 
     items: int
     quantity: Decimal
@@ -105,7 +105,7 @@ class Billing:
 
     @classmethod
     def configured(cls, _settings: Mapping[str, str]) -> Self:
-        """Return it with the price lists above."""
+        """Return the workload with the price lists above."""
         return cls()
 
     def map(self, usage: UsageRecord, _number: int) -> UsageCharge | Rejected:
@@ -114,7 +114,7 @@ class Billing:
             return self._charge(usage)
 
     def map_many(self, usages: Sequence[UsageRecord], _numbers: Sequence[int]) -> list[UsageCharge | Rejected]:
-        """Return the charges for a chunk, priced in one context: entering one for each costs as much as the price."""
+        """Return the charges for a chunk, priced in one decimal context: entering a context costs as much as one price."""
         with localcontext(_PRICING):
             return [self._charge(usage) for usage in usages]
 
@@ -146,7 +146,7 @@ class Billing:
         return left
 
     def finish(self, partial: Invoices) -> Iterator[Total | Line]:
-        """Yield each invoice as a line, and each account's row with what it owes in every currency."""
+        """Yield each invoice as a line, and each account's row with its amounts in every currency."""
         currencies = sorted(partial.by_currency.items())
         for account in sorted({account for _, invoices in currencies for account in invoices}):
             owed = [(currency, invoices[account]) for currency, invoices in currencies if account in invoices]
@@ -163,7 +163,7 @@ class Billing:
                 "bad_account", f"the account has {len(usage.account)} characters, not 1 to {LONGEST_ACCOUNT}"
             )
         quantity = usage.quantity
-        # It is a number of bounded digits: control sums are checked before.
+        # Its digits are bounded already: control sums are checked before `map`.
         if not _ZERO < quantity <= MOST_QUANTITY:
             return Rejected("bad_quantity", f"the quantity is not above 0 and at most {MOST_QUANTITY}")
         rate, base = plan.lines[bisect_left(plan.ends, quantity)]

@@ -1,6 +1,7 @@
-"""Which workloads an installation runs: user code, loaded by name from one setting and checked before anything runs.
+"""Registry of the workloads of an installation: user code, loaded by name from one setting, checked before any work.
 
-Calls into a workload: what it raises for the same partials it raises every time, so it is not tried again.
+`calling` and `items_of` call a workload's code after the chunks. Its errors there are deterministic, the same for the
+same partials, so they are not retried.
 """
 
 import importlib
@@ -17,10 +18,10 @@ from shared.errors import FinishRefusedError, UnknownWorkloadError, WorkloadsRef
 from shared.parked import Nature, nature_of
 from shared.workloads.workload import AnyWorkload, Line, Total
 
-#: What a submission may call a workload; the same as every other name that ends up in keys and messages.
+#: The grammar of a workload's name: that of every name that is part of keys and messages.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _CALLS: Final = ("map", "combine", "merge", "finish")
-#: With more, a result message with long sums would not fit its kibibyte.
+#: Upper bounds: with more sums or longer names, a result message would exceed its 1 KiB.
 MOST_SUMS: Final = 3
 LONGEST_SUM_NAME: Final = 24
 
@@ -31,21 +32,22 @@ class Workloads:
     def __init__(self, workloads: Iterable[AnyWorkload]) -> None:
         self._by_name: dict[str, AnyWorkload] = {}
         for workload in workloads:
-            _check(workload)
+            if problems := list(_problems(workload)):
+                raise WorkloadsRefusedError(f"workload {type(workload).__name__} cannot be used: {'; '.join(problems)}")
             if self._by_name.setdefault(workload.name, workload) is not workload:
                 raise WorkloadsRefusedError(f"two workloads are called {workload.name!r}: rename one of them")
 
     @classmethod
     def load(cls, setting: str, settings: Mapping[str, str]) -> Self:
-        """Return what the setting names, `module:Class` separated by commas.
+        """Load the workloads that the setting names: `module:Class`, separated by commas.
 
-        A class with a class method `configured` is built by it, from all settings of the app; others without
-        arguments.
+        A class with a class method `configured` is built by it, from all settings of the app. Any other class is
+        built without arguments.
         """
         return cls(_build(entry.strip(), settings) for entry in setting.split(",") if entry.strip())
 
     def find(self, name: str) -> AnyWorkload:
-        """Return the workload, or raise UnknownWorkloadError with the names that there are."""
+        """Return the workload, or raise UnknownWorkloadError with the known names."""
         if name not in self._by_name:
             known = ", ".join(sorted(self._by_name)) or "none"
             raise UnknownWorkloadError(
@@ -63,19 +65,13 @@ class Workloads:
 def _build(entry: str, settings: Mapping[str, str]) -> AnyWorkload:
     module, _, name = entry.partition(":")
     try:
-        made = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise WorkloadsRefusedError(
             f"cannot load workload {entry!r}: {error}; write module:Class, with the module beside function_app.py"
         ) from error
-    workload: AnyWorkload = made.configured(settings) if hasattr(made, "configured") else made()
+    workload: AnyWorkload = found.configured(settings) if hasattr(found, "configured") else found()
     return workload
-
-
-def _check(workload: AnyWorkload) -> None:
-    problems = list(_problems(workload))
-    if problems:
-        raise WorkloadsRefusedError(f"workload {type(workload).__name__} cannot be used: {'; '.join(problems)}")
 
 
 def _problems(workload: AnyWorkload) -> Iterator[str]:
@@ -97,15 +93,15 @@ def _problems_of_sums(workload: AnyWorkload) -> Iterator[str]:
     if fields is None:
         yield "its type `transaction` is not a msgspec Struct"
     elif not isinstance(sums, tuple) or len(sums) > MOST_SUMS or any(len(name) > LONGEST_SUM_NAME for name in sums):
-        yield f"its `sums` are not a tuple of at most {MOST_SUMS} names of at most {LONGEST_SUM_NAME} characters"
+        yield f"its `sums` must be a tuple of at most {MOST_SUMS} names of at most {LONGEST_SUM_NAME} characters each"
     else:
         wrong = [name for name in sums if fields.get(name) not in (Decimal, int)]
         if wrong:
-            yield f"{', '.join(wrong)} in its `sums` is no Decimal or int that is sent under its own name"
+            yield f"{', '.join(wrong)} in its `sums` must be a field of type Decimal or int, sent under its own name"
 
 
 def _fields(transaction: Any) -> dict[str, Any] | None:
-    """Return the types of the fields that are called in JSON as they are in Python."""
+    """Return the types of the fields with the same name in JSON and Python, or None if it is not a Struct."""
     if not (isinstance(transaction, type) and issubclass(transaction, msgspec.Struct)):
         return None
     return {
@@ -116,17 +112,17 @@ def _fields(transaction: Any) -> dict[str, Any] | None:
 
 
 def _bare(annotation: Any) -> Any:
-    # Annotated[int, Meta(ge=0)] is an int all the same.
+    # Annotated[int, Meta(ge=0)] counts as an int.
     return getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
 
 
 @contextmanager
 def calling(workload: AnyWorkload, call: str) -> Iterator[None]:
-    """Turn what the workload raises into FinishRefusedError; an outage it may have met stays one."""
+    """Turn the workload's errors into FinishRefusedError, except outages that it may have met."""
     try:
         yield
     except MemoryError:
-        # Of this process, not of the partials: another one may have room.
+        # It depends on this process, not on the partials: another process may have room.
         raise
     except Exception as error:
         if nature_of(error) is Nature.TRANSIENT:
@@ -138,7 +134,7 @@ def calling(workload: AnyWorkload, call: str) -> Iterator[None]:
 
 
 def items_of(workload: AnyWorkload, partial: object) -> Iterator[Total | Line]:
-    """Yield what the workload's `finish` yields."""
+    """Yield the totals and lines that the workload's `finish` yields."""
     with calling(workload, "finish"):
         items = iter(workload.finish(partial))
     while True:

@@ -1,6 +1,6 @@
-"""Runs a workload over the lines of one chunk; no I/O of its own, and the same lines always give the same.
+"""Runs a workload over the lines of one chunk. It does no I/O itself, and the same lines always give the same result.
 
-Control sums: fields of transactions, added exactly, so that nothing can be lost between two stages unseen.
+Control sums are fields of transactions, added exactly, so that a loss between two stages is always detected.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from shared.workloads.workload import AnyWorkload, Rejected
 
 
 def sums_of(transactions: Sequence[Any], fields: Iterable[str]) -> Sums:
-    """Return the exact sum of each field; what may be added was looked at when the transactions were read."""
+    """Return the exact sum of each field. Reading the transactions has checked that the fields can be added."""
     with localcontext(EXACT):
         return {name: _text(sum(map(attrgetter(name), transactions), ZERO)) for name in fields}
 
 
 def with_amounts(sums: Sums, more: Sequence[Mapping[str, Decimal] | None]) -> Sums | None:
-    """Return the sums with some amounts more; amounts that are not known make the whole unknown."""
+    """Return the sums with more amounts added. One unknown amount makes the result unknown: None."""
     known = [amounts for amounts in more if amounts is not None]
     if len(known) != len(more):
         return None
@@ -36,41 +36,42 @@ def with_amounts(sums: Sums, more: Sequence[Mapping[str, Decimal] | None]) -> Su
 
 def _text(value: Decimal) -> str:
     text = format(value, "f")
-    # A workload's own default may be anything; what no message can carry ends here, where the workload is at fault.
+    # A default value of the workload's type may be out of bounds. Fail here, where the workload is at fault, and not
+    # in a message that cannot carry it.
     read_sum(text)
     return text
 
 
-#: Calls of an async `map` that may wait at a time, where the workload does not say.
+#: Concurrent calls of an async `map`, unless the workload sets its own number.
 CONCURRENCY: Final = 16
 #: Characters of a rejected line that are kept with its reason.
 LONGEST_LINE: Final = 4096
 
 
 class Rejection(Struct, frozen=True, omit_defaults=True):
-    """A transaction that counts for nothing, as the result keeps it."""
+    """A rejected transaction, as stored in the result."""
 
     number: int
     reason: str
     found: str
-    #: The transaction as it was sent, cut where it is very long.
+    #: The transaction as sent, cut at `LONGEST_LINE` characters.
     line: str
 
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """What became of the transactions of a chunk."""
+    """The outcome of a chunk: its portions, its partial and its rejections."""
 
     accepted: PortionMessage
     rejected: PortionMessage
     partial: Any
     rejections: list[Rejection]
-    #: How many lines had no layout that was known, so that each was looked at closely; it says nothing of what came out.
+    #: Lines that were read one by one, for want of a known layout. It does not affect the outcome.
     closely: int = field(default=0, compare=False)
 
 
 def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Processed:
-    """Map and combine the transactions, the first of which has the id `first_number`."""
+    """Map and combine the transactions. The first one has the id `first_number`."""
     read = reader_of(workload.transaction, workload.sums).read(lines)  # type: ignore[arg-type]  # a class has a hash
     numbers = _numbers(first_number, len(lines), read.refused)
     mapped = _map(workload, read.transactions, numbers)
@@ -88,7 +89,7 @@ def _numbers(first: int, count: int, refused: Sequence[UnreadableTransaction]) -
 
 def _map(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
     if inspect.iscoroutinefunction(workload.map):
-        # This runs in a thread of its own: the worker's event loop serves others meanwhile.
+        # This runs in a thread of its own, so the worker's event loop is not blocked.
         return asyncio.run(_map_waiting(workload, transactions, numbers))
     map_many = getattr(workload, "map_many", None)
     if map_many is None:
@@ -97,23 +98,23 @@ def _map(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[i
     if len(mapped) != len(transactions):
         raise ValueError(
             f"map_many of workload {workload.name!r} returned {len(mapped)} values for "
-            f"{len(transactions)} transactions; return one for each, in order"
+            f"{len(transactions)} transactions; return one per transaction, in order"
         )
     return mapped
 
 
 async def _map_waiting(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
-    places = asyncio.Semaphore(getattr(workload, "concurrency", CONCURRENCY))
+    semaphore = asyncio.Semaphore(getattr(workload, "concurrency", CONCURRENCY))
 
     async def one(transaction: Any, number: int) -> Any:
-        async with places:
-            return await workload.map(transaction, number)  # type: ignore[misc]  # asked whether it is a coroutine
+        async with semaphore:
+            return await workload.map(transaction, number)  # type: ignore[misc]  # the caller checked that it is a coroutine function
 
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(*pair)) for pair in zip(transactions, numbers, strict=True)]
     except ExceptionGroup as failures:
-        # The others were cancelled because of it; what it is decides whether the chunk is tried again.
+        # The other calls were cancelled because of the first failure, whose nature decides about a retry.
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
 
@@ -135,11 +136,10 @@ def _sort_lines(
             good.append(transaction)
             values.append(value)
     lost = with_amounts(sums_of(bad, workload.sums), [one.amounts for one in read.refused])
-    rejections = [_rejection(first_number + place, why[place], lines[place]) for place in sorted(why)]
+    rejections = [
+        Rejection(first_number + place, one.reason, one.found, lines[place].decode(errors="replace")[:LONGEST_LINE])
+        for place, one in sorted(why.items())
+    ]
     accepted = PortionMessage(items=len(good), sums=sums_of(good, workload.sums))
     rejected = PortionMessage(items=len(why), sums=lost)
     return Processed(accepted, rejected, workload.combine(values), rejections, read.closely)
-
-
-def _rejection(number: int, why: Rejected, line: bytes) -> Rejection:
-    return Rejection(number, why.reason, why.found, line.decode(errors="replace")[:LONGEST_LINE])

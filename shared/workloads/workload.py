@@ -1,11 +1,11 @@
-"""What Sluice asks of a workload; it says nothing of queues, blobs or retries, and a workload knows none of them."""
+"""The contract of a workload. It knows nothing of queues, blobs or retries."""
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
-#: What a table can hold in a property; decimals go in as text, since a number would lose their digits.
+#: The types of a column of the totals. Send a decimal as text, since a number would lose digits.
 Property: TypeAlias = str | int | bool
 Transaction = TypeVar("Transaction")
 Mapped = TypeVar("Mapped")
@@ -13,16 +13,16 @@ Partial = TypeVar("Partial")
 
 
 class Rejected(Struct, frozen=True, omit_defaults=True):
-    """Returned by `map` instead of a value: this transaction counts for nothing, and its reason goes to the output."""
+    """Returned by `map` instead of a value: the transaction is rejected, and its reason goes to the output."""
 
     #: A short permanent code, by which rejections are counted and searched.
     reason: str
-    #: What was found, for a person.
+    #: The facts, for a person.
     found: str = ""
 
 
 class Total(Struct, frozen=True):
-    """One row of the job's totals, by account; a later revision replaces it."""
+    """One row of the job's totals, by account. A later revision replaces it."""
 
     account: str
     properties: Mapping[str, Property] = field(default_factory=dict)
@@ -35,18 +35,18 @@ class Line(Struct, frozen=True):
 
 
 class Workload(Protocol[Transaction, Mapped, Partial]):
-    """The code of one kind of job; it has no state that outlives a call, for any worker may run any chunk.
+    """The code of one kind of job. It keeps no state between calls, for any worker may run any chunk.
 
-    Running a chunk again must give the same: what `map` does outside (a request, a row) must bear repetition. An
-    exception parks the whole chunk sooner or later, so return Rejected for whatever one bad transaction can cause.
+    Running a chunk again must give the same result. An outside effect of `map` (a request, a row) must be safe to
+    repeat. An exception parks the whole chunk sooner or later, so return Rejected for a bad transaction.
 
-    Two optional attributes: `concurrency`, how many calls of an async `map` may wait at a time (default 16), and
-    `map_many(transactions, numbers)`, which maps a whole chunk in one call, where a call each costs too much.
+    Two attributes are optional. `concurrency` is the number of concurrent calls of an async `map`, 16 by default.
+    `map_many(transactions, numbers)` maps a whole chunk in one call, if one call per transaction costs too much.
     """
 
-    #: What a submission says to have this workload run: `"workload": "billing"`.
+    #: The name that a submission gives to run this workload: `"workload": "billing"`.
     name: str
-    #: A msgspec type; a line that does not fit it is rejected before `map` sees it.
+    #: A msgspec Struct. A line that does not fit it is rejected before `map`.
     transaction: type[Transaction]
     #: A type that msgspec encodes to JSON and back without loss.
     partial: type[Partial]
@@ -54,21 +54,21 @@ class Workload(Protocol[Transaction, Mapped, Partial]):
     sums: tuple[str, ...]
 
     def map(self, transaction: Transaction, number: int, /) -> Mapped | Rejected | Awaitable[Mapped | Rejected]:
-        """Return what the transaction is worth, or Rejected; `number` is its unique id. May be `async def`."""
+        """Return the value of the transaction, or Rejected. `number` is its unique id. May be `async def`."""
         ...
 
     def combine(self, mapped: Sequence[Mapped], /) -> Partial:
-        """Return the chunk's partial; of nothing, the partial that changes nothing when it is merged."""
+        """Return the chunk's partial. Without any value, return one that changes nothing when it is merged."""
         ...
 
     def merge(self, left: Partial, right: Partial, /) -> Partial:
-        """Return both in one; associative, and it may change and return `left`, so that merging holds one partial."""
+        """Return both in one. It must be associative. It may change and return `left`, so that only one is in memory."""
         ...
 
     def finish(self, partial: Partial, /) -> Iterable[Total | Line]:
-        """Yield the job's totals and output lines; the same partial must yield the same, in the same order."""
+        """Yield the job's totals and output lines. The same partial must yield the same, in the same order."""
         ...
 
 
-#: A workload whose types somebody else knows.
+#: A workload of any types.
 AnyWorkload: TypeAlias = Workload[Any, Any, Any]

@@ -338,7 +338,7 @@ def test_a_forked_child_does_not_hand_out_its_parents_numbers():
 
 def test_a_generator_cannot_be_copied():
     """Two copies would hand out the same numbers."""
-    with RangeGenerator(MemoryStore()) as generator, pytest.raises(TypeError, match="no copies"):
+    with RangeGenerator(MemoryStore()) as generator, pytest.raises(TypeError, match="cannot be copied"):
         copy.copy(generator)
 
 

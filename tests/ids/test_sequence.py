@@ -73,7 +73,7 @@ GOOD = json.loads(sequence.reserve(sequence.create(1, sign()), 10, sign()).encod
         ({"events": []}, "it has no events"),
         ({"events": GOOD["events"][1:] * 2}, "does not follow"),
         ({"events": [{**GOOD["events"][1], "did": "eaten"}]}, "eaten"),
-        ({"events": [{**GOOD["events"][1], "stop": 0}]}, "runs backward"),
+        ({"events": [{**GOOD["events"][1], "stop": 0}]}, "before its start"),
         ({"events": [{**GOOD["events"][1], "at": "yesterday"}]}, "yesterday"),
         ({"spilled": None}, "None is not a number"),
     ],

@@ -214,7 +214,7 @@ def test_an_index_claims_no_more_transactions_than_its_bytes_can_hold(codec, len
             with pytest.raises(RefusedError) as refused:
                 read()
             assert refused.value.reason == Reason.LINE_COUNT
-            assert f"{length} bytes and {items} lines by its index; {most} may be" in refused.value.found
+            assert f"{length} bytes and {items} lines; the limit for its size is {most}" in refused.value.found
 
 
 def test_chunks_keep_to_what_one_read_may_fetch():

@@ -131,5 +131,5 @@ def test_an_account_has_one_row_and_a_line_for_each_currency():
 @pytest.mark.parametrize("tiers", [[("10", "1")], [(None, "1"), (None, "2")], [("10", "1"), ("5", "2"), (None, "1")]])
 def test_a_price_list_that_leaves_a_quantity_without_price_is_refused(tiers):
     """A plan without an end, or with tiers that fall, is a mistake of whoever wrote it."""
-    with pytest.raises(ValueError, match="do not rise"):
+    with pytest.raises(ValueError, match="tier limits must increase"):
         Tariff("EUR", *tiers)

@@ -76,7 +76,7 @@ async def waits(*_):
         ({"merge": waits}, "only map may be async"),
         ({"partial": None}, "no type `partial`"),
         ({"transaction": dict}, "not a msgspec Struct"),
-        ({"sums": ["units"]}, "not a tuple"),
+        ({"sums": ["units"]}, "must be a tuple"),
         ({"sums": ("units",) * (MOST_SUMS + 1)}, "at most"),
         ({"sums": ("x" * (LONGEST_SUM_NAME + 1),)}, "at most"),
         ({"sums": ("label",)}, "label in its `sums`"),
