@@ -1,7 +1,7 @@
-"""The one entry of the project on every platform: `python -m local COMMAND`; the Makefile is a thin alias of it.
+"""The one entry of the project on every platform: `python -m local COMMAND`. The Makefile is a thin alias of it.
 
-Standard library only, and nothing newer than Python 3.6 in this file: it runs before anything is installed, and it is
-what tells the owner of an older Python which one is needed.
+Standard library only, because it runs before anything is installed. Nothing newer than Python 3.6 in this file: it
+names the needed version to the owner of an older Python.
 """
 
 import sys

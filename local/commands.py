@@ -1,4 +1,4 @@
-"""What `python -m local` can do. Standard library only, for it runs before anything is installed.
+"""The commands of `python -m local`. Standard library only, because it runs before anything is installed.
 
 A command that needs the installation makes it first, then hands over to the virtual environment's interpreter.
 """
@@ -21,7 +21,7 @@ CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "sluice.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; a failure is one line on stderr, a traceback only with SLUICE_TRACEBACK=1."""
+    """Run one command. A failure is one line on stderr, a traceback only with SLUICE_TRACEBACK=1."""
     options, rest = _parser().parse_known_args(arguments)
     try:
         status: int = options.run(options, rest)
@@ -105,7 +105,7 @@ def _source_folders() -> list[Path]:
 
 
 def _python(*arguments: str) -> int:
-    """Run the installed interpreter to its end; Ctrl-C reaches it too, and it is waited for."""
+    """Run the installed interpreter to its end. Ctrl-C reaches it too, and this process waits for it."""
     with subprocess.Popen([str(venv_python()), *arguments], cwd=ROOT) as process:
         while True:
             try:

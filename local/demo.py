@@ -20,7 +20,7 @@ console = Console()
 
 
 def main() -> int:
-    """Run the demonstration; a step that fails ends it with one line."""
+    """Run the demonstration. A step that fails ends it with one line."""
     began = time.monotonic()
     try:
         with running(StackOptions(instances=2)) as stack:

@@ -37,7 +37,7 @@ def held_work_is_released(stack: Stack) -> str:
 
 
 class _Heard:
-    """A worker that waits in a thread; call it for its receipt."""
+    """A worker that waits in a thread. A call returns its receipt."""
 
     def __init__(self, worker: Release) -> None:
         self._receipts: list[Receipt] = []

@@ -53,7 +53,7 @@ def _publish(connections: Connections) -> None:
 def _usages(seed: int) -> Iterator[Mapping[str, str]]:
     dice = random.Random(seed)  # noqa: S311 - made-up usage, the same at every run
     for number in range(ITEMS):
-        # One in five hundred names a plan that nobody sells, so that there is something to reject.
+        # One in five hundred names a plan that does not exist, so that there is something to reject.
         plan = "unknown" if number % 500 == 0 else dice.choice(("basic", "standard", "premium"))
         quantity = f"{dice.randrange(1, 2_000)}.{dice.randrange(100):02}"
         yield {"account": f"account-{dice.randrange(ACCOUNTS):04}", "plan": plan, "quantity": quantity}

@@ -30,7 +30,7 @@ from shared.usage import Asker, Installation, Who, idle_day, load
 
 #: What a publisher has to know of the bounds.
 DESCRIBED_LIMITS = {
-    "message_bytes": "bytes of a message, as it is encoded",
+    "message_bytes": "bytes of an encoded message",
     "line_bytes": "bytes of a transaction",
     "depth": "arrays and objects within each other",
     "frame_stored_most": "bytes of a frame, stored",
@@ -41,7 +41,7 @@ DESCRIBED_LIMITS = {
     "stored_most": "bytes of a payload, stored",
     "expanded_most": "bytes of a payload without an index, expanded",
     "rejected_text_most": "bytes kept of the rejected transactions of a chunk, beyond their numbers and reasons",
-    "result_most": "bytes of what a workload makes of a chunk, with its rejected transactions",
+    "result_most": "bytes of a workload's partial of a chunk, with its rejected transactions",
     "ratio_most": "expanded bytes for each stored byte, once more than a MiB is expanded",
 }
 _PLACE = re.compile(r"(<!-- made by `make docs`: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

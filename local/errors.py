@@ -1,4 +1,4 @@
-"""What goes wrong with the local stack, in one line that names the fix.
+"""Errors of the local stack, each in one line that names the fix.
 
 StackError
 ├── StartError    a part of the stack did not come up
@@ -12,7 +12,7 @@ TAIL_LINES = 5
 
 
 class StackError(Exception):
-    """Raised when the local stack cannot do what was asked; its text is for the person at the terminal."""
+    """Raised when the local stack cannot run a command. The text is for the person at the terminal."""
 
 
 class StartError(StackError):

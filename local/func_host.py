@@ -1,4 +1,4 @@
-"""Azure Functions Core Tools, where they are on the PATH: the official host in the place of the project's own."""
+"""Azure Functions Core Tools, where they are on the PATH: the official host instead of the project's own."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ class FuncHost:
         return host
 
     def stop(self) -> None:
-        """End it; its own signal handling stops the worker it started."""
+        """End it. Its own signal handling stops the worker that it started."""
         self.process.terminate()
         try:
             self.process.wait(15)

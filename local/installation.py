@@ -1,7 +1,7 @@
 """Installs what the project needs, all of it below the project's folder, and does nothing when it is there already.
 
-Standard library only. Each step leaves a stamp of what it was made from, written last: a step that was interrupted or
-whose input changed is done again from the start.
+Standard library only. Each step leaves a stamp of its inputs, written last. So a step that was interrupted or whose
+input changed is done again from the start.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def ensure() -> None:
 
 
 def compiler_problem(which: Callable[[str], str | None], headers: Path, configured: str) -> str:
-    """Return what is missing to build the broker's AMQP library, or nothing."""
+    """Return the missing prerequisite of the broker's AMQP library, or nothing."""
     compilers = [*configured.split()[:1], *COMPILERS]
     if not any(which(compiler) for compiler in compilers):
         return f"a C compiler is needed (looked for {', '.join(dict.fromkeys(compilers))}): install gcc or clang"

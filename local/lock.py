@@ -22,7 +22,7 @@ def compile_command(name: str, output: Path) -> list[str]:
 
 
 def write(*, upgrade: bool = False, folder: Path = ROOT) -> None:
-    """Write the lock files; the versions already there are kept unless `upgrade` asks for the newest."""
+    """Write the lock files. Their versions are kept unless `upgrade` wants the newest."""
     for name in (*LOCKS, *TOOLS):
         command = [*compile_command(name, folder / name), *(["--upgrade"] if upgrade else [])]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -7,7 +7,7 @@ from local.paths import LOGS
 
 
 def new_log(part: str) -> Path:
-    """Return an empty log of this part that nobody else writes."""
+    """Return an empty log of this part, without another writer."""
     LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(prefix=f"{part}-", suffix=".log", dir=LOGS, delete=False) as log:
         return Path(log.name)

@@ -44,7 +44,7 @@ _SHAPES: Final = {
 
 @cache
 def triggers() -> Mapping[str, str]:
-    """Return what starts each function of the app, as the worker would index it."""
+    """Return the trigger of each function of the app, as the worker would index it."""
     environment = {**os.environ, **sample_values(), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [str(venv_python()), "-c", _INDEX], cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Creates the storage entities of the topology in a local account; in Azure, Bicep does. The broker has its own."""
+"""Creates the storage entities of the topology in a local account. In Azure, Bicep does that. The broker has its own."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,6 +1,6 @@
 """One whole stack: Azurite, the broker, every entity of the topology, and a host that runs the app.
 
-Parts start in the order in which they are needed and stop in the reverse order, whatever happened in between.
+Parts start in the order in which they are needed and stop in the reverse order, after any failure too.
 """
 
 import json
@@ -26,7 +26,7 @@ from shared.topology import rooms, topology
 
 
 class RunningHost(Protocol):
-    """Whatever runs the app: the project's own host or `func`."""
+    """The runner of the app: the project's own host or `func`."""
 
     process: subprocess.Popen[bytes]
 
@@ -63,7 +63,7 @@ class StackOptions:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What is running, and the settings to reach it by."""
+    """The running parts, and the settings to reach them by."""
 
     azurite: Azurite
     broker: Broker
@@ -99,7 +99,7 @@ def settings_for(storage: str, bus: str) -> dict[str, str]:
 
 
 def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:
-    """Start the host that was asked for and return when it runs."""
+    """Start the chosen host and return when it runs."""
     if options.host == "local":
         with _in_one_line():
             return Host.start(

@@ -24,7 +24,7 @@ LOOK_EVERY = 1.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run until told to stop, or until a part of the stack ends by itself."""
+    """Run until a signal to stop, or until a part of the stack ends by itself."""
     options = _parser().parse_args(arguments)
     told_to_stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

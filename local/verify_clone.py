@@ -12,7 +12,7 @@ from local.paths import ROOT
 
 #: What the clone must not find; it brings its own.
 HIDDEN = {"node", "nodejs", "npm", "npx", "azurite", "func"}
-#: Of this process's environment, what would let the clone lean on what is installed here.
+#: Variables of this process by which the clone could use installed parts of this machine.
 DROPPED = {"VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 
 

@@ -1,4 +1,4 @@
-"""The README's numbers: taken from what `make bench` wrote into docs/performance.md, so that they are said once."""
+"""The README's numbers: taken from the tables of `make bench` in docs/performance.md, so that they are stated once."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Starts one Azurite for one stack: free ports, an account of its own, in memory unless told otherwise.
+"""Starts one Azurite for one stack: free ports, an account of its own, in memory by default.
 
 Azurite says its own ports, so nothing is guessed and nothing can be taken between a guess and its use. It is stopped
 by SIGTERM: a SIGKILL would lose writes that it has acknowledged, a fault that Azure does not have.
@@ -45,7 +45,7 @@ class Account:
         return {service: f"{scheme}://127.0.0.1:{ports[service]}/{self.name}" for service in SERVICES}
 
     def connection_string(self, ports: dict[str, int], scheme: str = "http") -> str:
-        """Return what goes into the settings that name this account."""
+        """Return the connection string of this account, for the settings."""
         addresses = self.endpoints(ports, scheme)
         endpoints = "".join(f"{service.title()}Endpoint={address};" for service, address in addresses.items())
         return f"DefaultEndpointsProtocol={scheme};AccountName={self.name};AccountKey={self.key};{endpoints}"
@@ -53,7 +53,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What Azurite serves HTTPS with; it takes Entra tokens then, of which it checks all but the signature."""
+    """The certificate of Azurite's HTTPS. Then it accepts Entra tokens and checks all of them but the signature."""
 
     certificate: Path
     key: Path
@@ -62,7 +62,7 @@ class Tls:
 
 
 class Azurite:
-    """A running Azurite; use it as a context manager, or call `stop`."""
+    """A running Azurite. Use it as a context manager, or call `stop`."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Azurite:
         tls: Tls | None = None,
         deadline: float = START_DEADLINE,
     ) -> Self:
-        """Start and return when it answers; without `data` everything is in memory and gone at the stop.
+        """Start, and return when it answers. Without `data` everything is in memory and gone at the stop.
 
         With `is_logging` its log has a line for every request, for those who count them.
         """
@@ -104,7 +104,7 @@ class Azurite:
 
     @property
     def connection_string(self) -> str:
-        """What goes into the settings that name this account."""
+        """The connection string of this account, for the settings."""
         return self.account.connection_string(self.ports, self._scheme)
 
     @property
@@ -117,7 +117,7 @@ class Azurite:
         return "https" if self.tls else "http"
 
     def wait_until_it_answers(self, deadline: float = START_DEADLINE) -> None:
-        """Ask for the queue service until there is a reply."""
+        """Call the queue service until there is a reply."""
         end = time.monotonic() + deadline
         while not self._answers():
             if time.monotonic() > end:
@@ -127,7 +127,7 @@ class Azurite:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Stop by SIGTERM; the log is removed when there is nothing to explain."""
+        """Stop by SIGTERM, and remove the log when there is nothing to explain."""
         _terminate(self.process)
         self.log.unlink(missing_ok=True)
 
@@ -191,7 +191,9 @@ def _wait_for_ports(process: subprocess.Popen[bytes], log: Path, end: float) -> 
         if len(ports) == len(SERVICES):
             return ports
         if "EADDRINUSE" in text:
-            raise StartError.with_log("azurite found its port taken: stop what uses it or ask for another port", log)
+            raise StartError.with_log(
+                "azurite found its port taken: stop the process that uses it, or choose another port", log
+            )
         if process.poll() is not None:
             raise StartError.with_log(f"azurite ended at its start with exit status {process.returncode}", log)
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""`python -m local.infra`: every check of what is deployed; `make check` runs it."""
+"""`python -m local.infra`: every check of the deployed resources. `make check` runs it."""
 
 import sys
 
@@ -7,7 +7,7 @@ from local.infra.project import Project
 
 
 def main(project: Project) -> int:
-    """Print what was found, one line each; skips are said and are not wrong."""
+    """Print the findings, one line each. Skips are printed and are no failure."""
     found = findings(project)
     for finding in found:
         print(finding)

@@ -1,4 +1,4 @@
-"""Writes infra/alerts.json, which Bicep makes a rule of each from: the events of the catalogue that call somebody."""
+"""Writes infra/alerts.json, which Bicep makes a rule of each from: the events of the catalogue that call an operator."""
 
 import json
 from typing import Any
@@ -8,9 +8,9 @@ from shared.telemetry import EVENTS, Alert, LogEvent, Severity
 
 FILE = ROOT / "infra" / "alerts.json"
 PREFIX = "sluice."
-#: An event calls somebody at its first line ...
+#: An event calls an operator at its first line ...
 TOLD = {"operator": "GreaterThan", "threshold": 0}
-#: ... and an app that tells nothing at all would call nobody: its tick is looked for too.
+#: ... and a silent app would raise no alert, so a rule watches its tick too.
 SILENT = "sluice.silence"
 SILENCE = {
     "name": "silence",
@@ -47,7 +47,7 @@ def _alert(event: LogEvent, alert: Alert) -> dict[str, Any]:
 
 
 def query(event: LogEvent, alert: Alert) -> str:
-    """Return what finds the event in Application Insights: its line is its name, then its fields as JSON."""
+    """Return the text that finds the event in Application Insights: its line is its name, then its fields as JSON."""
     steps = [
         "AppTraces",
         # The space keeps out events whose names begin alike.

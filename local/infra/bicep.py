@@ -17,7 +17,7 @@ _BODIES = ("object", "if_statement", "for_statement", "array")
 
 
 class BicepError(ValueError):
-    """Raised when a Bicep file cannot be read or worked out; it says where."""
+    """Raised when a Bicep file cannot be read or worked out. The text says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Declared:
 
 @dataclass(slots=True)
 class Template:
-    """What one file declares."""
+    """The declarations of one file."""
 
     path: Path
     source: bytes
@@ -70,7 +70,7 @@ def _parser() -> Parser:
 
 
 def read(path: Path) -> Template:
-    """Return what the file declares; a file that does not parse is refused with the line where it stops."""
+    """Return the declarations of the file. A file that does not parse is refused with the line where it stops."""
     source = path.read_bytes()
     root = _parser().parse(source).root_node
     template = Template(path, source)

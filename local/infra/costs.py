@@ -1,4 +1,4 @@
-"""What a deployment creates and what that costs: idle, and for work; from the parameters, the prices and the arithmetic."""
+"""The resources of a deployment and their costs, idle and for work. Made of parameters, prices and arithmetic."""
 
 import re
 from collections import Counter
@@ -44,12 +44,12 @@ PURPOSES: Final = {
     "roles-of-publishers.bicep": "what publishers may do",
     "roles-of-operators.bicep": "what operators may do",
     "function-app.bicep": "the app and its plan",
-    "alerts.bicep": "a rule for each event that calls somebody",
+    "alerts.bicep": "a rule for each event that calls an operator",
 }
 
 
 class Cost(NamedTuple):
-    """One line: what is paid, how much of it, and its price; assumed where nothing of ours can measure it."""
+    """One line: the service, its amount, and its price. It is assumed where no measurement of ours can show it."""
 
     what: str
     how_much: str
@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
 
 def created(project: Project) -> list[Part]:
-    """Return each part of a deployment that nobody but its deployer may use."""
+    """Return each part of a deployment that only its deployer may use."""
     found = project.deployed(principalId="you", publishers=[], operators=[])
     costs = idle(project)
     return [
@@ -90,7 +90,7 @@ def _words(kind: str, count: int) -> str:
 
 
 def idle(project: Project, prices: Prices | None = None) -> list[Cost]:
-    """Return what a month without work costs with the defaults: scaled to zero, a tick a minute."""
+    """Return the costs of a month without work with the defaults: scaled to zero, a tick per minute."""
     table = prices or load()
     deployment = project.deployed()
     rules = deployment.of_type("Microsoft.Insights/scheduledQueryRules")
@@ -100,7 +100,7 @@ def idle(project: Project, prices: Prices | None = None) -> list[Cost]:
             "Service Bus Standard, with 13 million operations", "1 namespace", table.bus.month, part="service-bus.bicep"
         ),
         Cost(
-            f"alert rules, a look every {minutes} minutes",
+            f"alert rules, evaluated every {minutes} minutes",
             str(len(rules)),
             len(rules) * table.logs.alert_rule[minutes],
             part="alerts.bicep",
@@ -144,7 +144,7 @@ def _month(usage: RequestCounts, prices: Prices) -> Decimal:
 
 
 def rooms(project: Project, prices: Prices | None = None) -> list[tuple[str, str]]:
-    """Return what one room adds: to what is deployed, and to a month without work."""
+    """Return the additions of one room, to a deployment and to a month without work."""
     table = prices or load()
     publisher = {"id": "a-publisher", "type": "Group"}
     without, with_one = (
@@ -184,7 +184,7 @@ def _a_month(askers: list[Asker], who: Who, prices: Prices) -> Decimal:
 
 
 def extras(prices: Prices | None = None) -> list[Cost]:
-    """Return what parameters add, a month."""
+    """Return the additional costs of parameters per month."""
     table = prices or load()
     seconds = Decimal(MONTH.total_seconds()) * 2
     ready = seconds * table.functions.ready_gb_second
@@ -195,7 +195,7 @@ def extras(prices: Prices | None = None) -> list[Cost]:
 
 
 def work(prices: Prices | None = None) -> list[Cost]:
-    """Return what a million transactions cost, in chunks of 1,000 by claim check."""
+    """Return the costs of a million transactions, in chunks of 1,000 by claim check."""
     table = prices or load()
     chunks = MILLION // CHUNK_ITEMS
     usage = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}

@@ -1,4 +1,4 @@
-"""What main.bicep would deploy with given parameters: every resource, its loops and modules worked out."""
+"""The deployment of main.bicep with given parameters: every resource, its loops and modules worked out."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from local.infra.resource import AtRunTime, Resource, member_of
 
 @dataclass(slots=True)
 class Deployment:
-    """Everything of one deployment; problems are what could not be worked out."""
+    """Everything of one deployment. Problems are the parts that could not be worked out."""
 
     resources: list[Resource] = field(default_factory=list)
     outputs: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Module:
 
 
 class Place:
-    """One file with its parameters set; resources and modules are worked out at their first use."""
+    """One file with its parameters set. Resources and modules are worked out at their first use."""
 
     def __init__(self, template: Template, parameters: Mapping[str, Any], deployment: Deployment) -> None:
         self.template, self._given, self._deployment = template, parameters, deployment
@@ -50,7 +50,7 @@ class Place:
         deployment.templates.setdefault(template.path, template)
 
     def value_of(self, name: str) -> Any:
-        """Return the value of a name; each is worked out once."""
+        """Return the value of a name. Each is worked out once."""
         if name not in self._known:
             self._known[name] = self._work_out(name)
         return self._known[name]
@@ -76,7 +76,7 @@ class Place:
         return evaluate(default, self)
 
     def member(self, value: Any, name: str) -> Any:
-        """Return a property; of what is deployed it may be known or not."""
+        """Return a property. That of a deployed resource may be unknown."""
         if isinstance(value, Module):
             return value if name == "outputs" else value.output(name)
         if isinstance(value, Unknown):
@@ -180,7 +180,7 @@ class Loop:
 
 
 def bodies(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
-    """Yield the body of a declaration as often as it is deployed: for each item of its loop, if its condition holds."""
+    """Yield the body of a declaration once per deployed copy: for each item of its loop, if its condition holds."""
     if node.type == "for_statement":
         for body, inner in repeated(node, names):
             yield from bodies(body, inner)
@@ -193,7 +193,7 @@ def bodies(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
 
 
 def deployed(main: Path, parameters: Mapping[str, Any]) -> Deployment:
-    """Return what the file deploys with these parameters, or raise one BicepError."""
+    """Return the deployment of the file with these parameters, or raise one BicepError."""
     deployment = Deployment()
     place = Place(read(main), parameters, deployment)
     place.work_out_everything()

@@ -81,7 +81,7 @@ def topic_properties(topic: Topic) -> dict[str, Any]:
 
 
 def delivery_properties(delivery: DeliveryRules) -> dict[str, Any]:
-    """Return what a queue and a subscription have in common."""
+    """Return the common properties of a queue and a subscription."""
     properties = {
         "lockDuration": span(delivery.lock),
         "maxDeliveryCount": delivery.max_delivery_count,

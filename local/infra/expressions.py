@@ -1,4 +1,4 @@
-"""Works out Bicep expressions, as far as it can be done before a deployment; what only Azure knows stays a placeholder."""
+"""Works out Bicep expressions, as far as possible before a deployment. A value that only Azure knows stays a placeholder."""
 
 import hashlib
 import json
@@ -14,12 +14,12 @@ from local.infra.bicep import BicepError, Template, named
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value that only a deployment knows; `text` says where it comes from and makes two of them comparable."""
+    """A value that only a deployment knows. `text` says where it comes from and makes two of them comparable."""
 
     text: str
 
     def __str__(self) -> str:
-        """Return what stands for it within a text."""
+        """Return its placeholder within a text."""
         return f"<{self.text}>"
 
 

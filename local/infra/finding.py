@@ -1,11 +1,11 @@
-"""What a check found, in one line that says where, what is wrong and what to do."""
+"""Findings of a check, each in one line: the place, the fault and the remedy."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong; a skip is not wrong, it says what was not looked at."""
+    """One fault. A skip is no fault: it names an unchecked part."""
 
     where: str
     problem: str

@@ -1,4 +1,4 @@
-"""The package as azd makes it: the project's folder without what .funcignore names."""
+"""The package as azd makes it: the project's folder without the files that .funcignore names."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import pathspec
 
 from local.paths import ROOT
 
-#: azd leaves these out whatever .funcignore says.
+#: azd always leaves these out, with any .funcignore.
 ALWAYS_OUT = (".azure/", ".funcignore", "local.settings.json")
 
 

@@ -1,4 +1,4 @@
-"""What the checks look at: a folder with the project's files, and the lists of the code that they must agree with."""
+"""The material of the checks: a folder with the project's files, and the lists of the code that they must agree with."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ PARAMETERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder as it is checked; tests give a changed copy, or changed lists."""
+    """A folder under check. Tests give a changed copy, or changed lists."""
 
     root: Path = ROOT
     topology: Callable[..., Topology] = topology
@@ -50,16 +50,16 @@ class Project:
         return sorted(self.infra.rglob("*.bicep"))
 
     def deployed(self, **parameters: Any) -> Deployment:
-        """Return what would be deployed with these parameters."""
+        """Return the deployment with these parameters."""
         return deployed(self.main.resolve(), {**PARAMETERS, **parameters})
 
     def text(self, *names: str) -> str:
-        """Return a file's text; a file that is not there is empty."""
+        """Return a file's text. A missing file is empty."""
         file = self.root.joinpath(*names)
         return file.read_text() if file.exists() else ""
 
     def json(self, *names: str) -> Any:
-        """Return what a JSON file holds."""
+        """Return the document of a JSON file."""
         return json.loads(self.root.joinpath(*names).read_text())
 
 
@@ -69,18 +69,18 @@ def publisher_of(room: str) -> str:
 
 
 def with_rooms() -> list[dict[str, Any]]:
-    """Return what the parameter `rooms` says where a check looks at rooms."""
+    """Return the value of the parameter `rooms` for checks of rooms."""
     return [{"name": room, "publishers": [{"id": publisher_of(room), "type": "Group"}]} for room in ROOMS]
 
 
 def both_ways(wanted: Iterable[str], found: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return what is missing and what is too much."""
+    """Return the missing and the superfluous items."""
     one, other = set(wanted), set(found)
     return sorted(one - other), sorted(other - one)
 
 
 def at(value: Any, path: str) -> Any:
-    """Return what a document holds at a dotted path, or None."""
+    """Return the value of a document at a dotted path, or None."""
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value

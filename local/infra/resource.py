@@ -21,7 +21,7 @@ class Resource:
 
     @property
     def id(self) -> str:
-        """What tells it from any other."""
+        """The key that distinguishes it from any other."""
         return f"{self.type}:{self.name}"
 
     @property
@@ -37,7 +37,7 @@ class Resource:
 
 
 class AtRunTime(dict[str, Any]):
-    """The properties that a resource is given; Azure adds others, which `text` stands for."""
+    """The properties that a resource is given. Azure adds others, for which `text` stands."""
 
     def __init__(self, text: str, given: Mapping[str, Any]) -> None:
         super().__init__(given)
@@ -45,7 +45,7 @@ class AtRunTime(dict[str, Any]):
 
 
 def _made_by_azure(resource: Resource) -> dict[str, Any]:
-    """Return what is known of the properties that Azure adds: code that reads them is particular about their form."""
+    """Return the known part of the properties that Azure adds: code that reads them is particular about their form."""
     if resource.type != "Microsoft.Storage/storageAccounts":
         return {}
     services = ("blob", "queue", "table")
@@ -53,7 +53,7 @@ def _made_by_azure(resource: Resource) -> dict[str, Any]:
 
 
 def member_of(resource: Resource, name: str) -> Any:
-    """Return a property of a resource: as it is given, as Azure makes it, or unknown."""
+    """Return a property of a resource: given, made by Azure, or unknown."""
     if name == "id":
         return resource.id
     if name == "properties":

@@ -14,30 +14,30 @@ Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 def parts() -> Table:
-    """Return what is created, by the file that does it."""
+    """Return the created resources, by the file that does it."""
     rows = [(f"`{one.file}`", one.purpose, one.contents, f"{one.amount:.2f}") for one in costs.created(Project())]
     return ("file", "what it is for", "what it creates", f"a month without work, {load().currency}"), rows
 
 
 def idle() -> Table:
-    """Return what a month without work costs."""
+    """Return the costs of a month without work."""
     found = costs.idle(Project())
     total = sum(cost.amount for cost in found)
     return _costs("a month without work", found, [("**in all**", "", f"**{total:.2f}**")])
 
 
 def extras() -> Table:
-    """Return what parameters add to it."""
+    """Return the additions of parameters."""
     return _costs("what a parameter adds, a month", costs.extras(), [])
 
 
 def rooms() -> Table:
-    """Return what a room adds."""
+    """Return the additions of a room."""
     return ("what one room adds", "how much"), costs.rooms(Project())
 
 
 def work() -> Table:
-    """Return what a million transactions cost."""
+    """Return the costs of a million transactions."""
     found = costs.work()
     total = sum(cost.amount for cost in found)
     return _costs("a million transactions", found, [("**in all**", "", f"**{total:.4f}**")])
@@ -49,7 +49,7 @@ def _costs(what: str, found: Sequence[costs.Cost], last: Sequence[Sequence[str]]
 
 
 def parameters() -> Table:
-    """Return what can be chosen."""
+    """Return the parameters."""
     project = Project()
     main, names = read(project.main), environment_of(project)
     rows = [

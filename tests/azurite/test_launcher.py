@@ -57,7 +57,7 @@ def test_a_taken_port_is_named_as_the_reason():
     """The error of a taken port says so and says what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = dict.fromkeys(SERVICES, 0) | {"queue": taken.getsockname()[1]}
-        with pytest.raises(StartError, match="port taken: stop what uses it") as error:
+        with pytest.raises(StartError, match="port taken: stop the process that uses it") as error:
             Azurite.start(ports=ports)
     assert "\n" not in str(error.value)
 

@@ -355,7 +355,7 @@ SEEDS = {
         ),
         "a room's roles given to somebody else": (
             replacing(OF_PUBLISHERS, "principalId: one.id", "principalId: 'somebody'"),
-            "'somebody' has a role, and nobody of that name was given one",
+            "'somebody' has a role, and the table gives it none",
         ),
         "a publisher on what the app keeps": (
             in_json("infra/entities.json", lambda file: file["inbound"].update(container="plans")),
@@ -505,7 +505,7 @@ SEEDS = {
             replacing(
                 "infra/main.bicep", "param releaseGateAlwaysReady int = 0", "param releaseGateAlwaysReady int = 1"
             ),
-            "although nobody asked for any",
+            "although no parameter wants any",
         ),
     },
     "alerts": {
@@ -517,7 +517,7 @@ SEEDS = {
             in_json(
                 "infra/alerts.json", lambda file: file["alerts"][0].update(query="AppTraces | where fields.age > 1")
             ),
-            "asks for age, which its line does not have",
+            "filters by age, which its line does not have",
         ),
         "an alert on an event that nobody tells": (
             in_json("infra/alerts.json", lambda file: file["alerts"][0].update(event="sluice.old.event")),

@@ -20,7 +20,7 @@ _PASSED: Final = _HOME / "passed.json"
 
 
 def is_installed() -> bool:
-    """Whether it is there as the lock says."""
+    """Return true if the version of the lock is installed."""
     return _STAMP.exists() and _STAMP.read_text() == _wanted()
 
 
@@ -36,7 +36,7 @@ def ensure() -> Path:
 
 
 def look(folder: Path) -> dict[str, Any]:
-    """Return what checkov says of a folder's Bicep, with its configuration: `summary` and `results`."""
+    """Return checkov's report on a folder's Bicep, with its configuration: `summary` and `results`."""
     digest = _digest(LOCK, *sorted(folder.rglob("*.bicep")), folder / ".checkov.yaml")
     if _PASSED.exists() and (kept := json.loads(_PASSED.read_text())).get("digest") == digest:
         said: dict[str, Any] = kept["said"]

@@ -1,4 +1,4 @@
-"""One module a question; each has `check`, which yields what is wrong and nothing where all is well."""
+"""One module per question. Each has `check`, which yields the findings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -42,7 +42,7 @@ CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
 
 
 def findings(project: Project, named: Iterable[str] = tuple(CHECKS)) -> list[Finding]:
-    """Return what the checks find; what one check stumbles over does not keep the others from looking."""
+    """Return the findings of all checks. A check that fails does not stop the others."""
     found: list[Finding] = []
     for name in named:
         try:
@@ -50,6 +50,6 @@ def findings(project: Project, named: Iterable[str] = tuple(CHECKS)) -> list[Fin
         except BicepError as error:
             found.append(Finding("infra", str(error)))
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            # A file so wrong that a check cannot read what it looks for is wrong, whatever it is.
+            # A file that a check cannot read is wrong in any case.
             found.append(Finding("infra", f"the check of {name} stumbled: {type(error).__name__}: {error}"))
     return list(dict.fromkeys(found))

@@ -1,5 +1,6 @@
-"""Alerts: one rule for each event of the catalogue that calls somebody, on lines that the app does write; and the
-queries that answer what comes next, each saved where an operator looks.
+"""Alerts: one rule per event of the catalogue that calls an operator, on lines that the app does write.
+
+Also the queries that an operator needs next, each saved where an operator reads the log.
 """
 
 import re
@@ -24,23 +25,23 @@ _FIELD: Final = re.compile(r"\bfields\.(\w+)")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    """Yield events that nobody hears, and rules that can never speak."""
+    """Yield events without a rule, and rules that can never fire."""
     if alerts.document(project.events) != project.json("infra", "alerts.json"):
         yield Finding("infra/alerts.json", "is not what the catalogue of events makes: run `make docs`")
     wanted = {event.name: event for event in project.events if event.alert is not None}
     rules = {str(one.properties.get("displayName")): one for one in project.deployed().of_type(_RULES)}
     missing, extra = both_ways([*wanted, alerts.SILENT], rules)
     for name in missing:
-        yield Finding("alerts.bicep", f"no rule listens to {name}, which calls somebody")
+        yield Finding("alerts.bicep", f"no rule listens to {name}, which calls an operator")
     for name in extra:
         yield Finding("alerts.bicep", f"a rule listens to {name}, which no event is called")
     for name in wanted.keys() & rules.keys():
         yield from _speaks(wanted[name], rules[name])
         (criterion,) = rules[name].properties["criteria"]["allOf"]
         for field in set(_FIELD.findall(criterion["query"])) - set(wanted[name].fields):
-            yield Finding("alerts.bicep", f"the rule of {name} asks for {field}, which its line does not have")
+            yield Finding("alerts.bicep", f"the rule of {name} filters by {field}, which its line does not have")
         if not wanted[name].remedy:
-            yield Finding("shared/telemetry/events.py", f"{name} calls somebody and does not say what to do")
+            yield Finding("shared/telemetry/events.py", f"{name} calls an operator and does not say what to do")
     if alerts.SILENT in rules:
         yield from _hears_silence(rules[alerts.SILENT], project)
     yield from _silent(project)

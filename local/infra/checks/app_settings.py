@@ -1,4 +1,4 @@
-"""Every setting of the code reaches the app and the sample, by identity and without a key; none that nobody reads."""
+"""Every setting of the code reaches the app and the sample, by identity and without a key. No setting is unused."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What runs elsewhere runs the same commands: workflows, the dev container, the editor's tasks."""
+"""Automation elsewhere runs the same commands: workflows, the dev container, the editor's tasks."""
 
 import json
 import re

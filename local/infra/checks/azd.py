@@ -1,4 +1,4 @@
-"""azure.yaml as azd takes it, in agreement with what is deployed."""
+"""azure.yaml as azd takes it, in agreement with the deployed resources."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from local.infra.finding import Finding
 from local.infra.project import Project
 
-#: The part of azd's format that this project uses: a key that is not here would be one that nobody has looked up.
+#: The part of azd's format that this project uses: any other key was not read in its documentation.
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "additionalProperties": False,

@@ -1,4 +1,4 @@
-"""Every Bicep file parses; where the Azure CLI is on PATH, its compiler has no error and no warning.
+"""Every Bicep file parses. If the Azure CLI is on PATH, its compiler has no error and no warning.
 
 Types and property names are the compiler's part: `.github/workflows/check.yml` runs it on every push.
 """
@@ -15,7 +15,7 @@ from local.infra.project import Project
 
 
 def check(project: Project) -> Iterator[Finding]:
-    """Yield each file that does not parse; if all do, each complaint of the compiler."""
+    """Yield each file that does not parse. If all do, yield each complaint of the compiler."""
     broken = [finding for file in project.bicep_files() for finding in _syntax(file)]
     yield from broken
     if not broken and (azure_cli := shutil.which("az")):

@@ -39,7 +39,7 @@ def _described(template: Template, one: Parameter) -> Iterator[Finding]:
 
 def _value(main: Template, one: Parameter, value: Any) -> Iterator[Finding]:
     if one.type in {"array", "object"} and isinstance(value, list | dict):
-        # No environment variable can say it, so whoever deploys writes it here.
+        # No environment variable can say it, so the deployer writes it here.
         return
     match = _ENVIRONMENT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -51,7 +51,7 @@ def _value(main: Template, one: Parameter, value: Any) -> Iterator[Finding]:
 
 
 def default_of(template: Template, one: Parameter) -> str | None:
-    """Return a parameter's default as it is written, without quotes."""
+    """Return a parameter's default as written, without quotes."""
     return None if one.default is None else template.text(one.default).strip("'")
 
 

@@ -1,4 +1,4 @@
-"""What checkov thinks of the Bicep files; what it is not asked, and why, is in infra/.checkov.yaml."""
+"""Checkov's findings on the Bicep files. infra/.checkov.yaml has the skipped checks, with reasons."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _SKIP: Final = re.compile(r"^  - CKV_\w+(?: # (\S.*))?$")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    """Yield what it finds; a file that it cannot parse would otherwise pass in silence."""
+    """Yield its findings. A file that it cannot parse is one, and would otherwise pass in silence."""
     yield from unreasoned(project)
     try:
         said = checkov.look(project.infra)

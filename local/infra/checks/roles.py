@@ -1,4 +1,4 @@
-"""Who may do what: exactly the role assignments of one table, each at its scope, none more."""
+"""Permissions: exactly the role assignments of one table, each at its scope, none more."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -26,7 +26,7 @@ _HOST, _APP, _BUS, _LOGS = "host's account", "app's account", "namespace", "comp
 
 
 def of_publishers(room: str = "") -> set[tuple[str, str]]:
-    """Return what a publisher has: one role at each of the two places of its room that it writes to, nothing else."""
+    """Return the roles of a publisher: one role at each of the two places of its room that it writes to, nothing else."""
     return {
         ("Storage Queue Data Message Sender", f"queue {submission_queue(room)}"),
         ("Storage Blob Data Contributor", f"container {payload_container(room)}"),
@@ -80,7 +80,7 @@ def check(project: Project) -> Iterator[Finding]:
 def _compare(assignments: list[Resource]) -> Iterator[Finding]:
     for one in assignments:
         if _who(one) not in WANTED:
-            yield Finding(one.where, f"{_who(one)!r} has a role, and nobody of that name was given one")
+            yield Finding(one.where, f"{_who(one)!r} has a role, and the table gives it none")
     for who, wanted in WANTED.items():
         found = {(_role(one), _scope(one)) for one in assignments if _who(one) == who}
         missing, extra = both_ways(map(_words, wanted), map(_words, found))
@@ -93,7 +93,7 @@ def _compare(assignments: list[Resource]) -> Iterator[Finding]:
 def _nobody(deployment: Deployment) -> Iterator[Finding]:
     for one in deployment.of_type("Microsoft.Authorization/roleAssignments"):
         if _who(one) != APP:
-            yield Finding(one.where, f"{_who(one)!r} has a role although nobody was named")
+            yield Finding(one.where, f"{_who(one)!r} has a role although no parameter names it")
 
 
 def _words(pair: tuple[str, str]) -> str:

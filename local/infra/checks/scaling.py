@@ -26,4 +26,4 @@ def check(project: Project) -> Iterator[Finding]:
         yield Finding(site.where, f"always ready is {counts}, which is not what the parameters say")
     (idle,) = project.deployed().of_type("Microsoft.Web/sites")
     if idle.properties["functionAppConfig"]["scaleAndConcurrency"]["alwaysReady"]:
-        yield Finding(idle.where, "instances are always ready although nobody asked for any: they cost while idle")
+        yield Finding(idle.where, "instances are always ready although no parameter wants any: they cost while idle")

@@ -1,4 +1,4 @@
-"""What must hold of every resource, whoever added it: no keys, no public data, no secret that leaves, no age rule."""
+"""Rules for every resource: no keys, no public data, no secret that leaves, no age rule."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -57,7 +57,7 @@ NAMES: Final[Mapping[str, str]] = {
 
 
 def check(project: Project) -> Iterator[Finding]:
-    """Yield whatever opens a door."""
+    """Yield each property that opens a door."""
     for file in project.bicep_files():
         for number, line in enumerate(file.read_text().splitlines(), 1):
             if found := FORBIDDEN_WORDS.search(line):

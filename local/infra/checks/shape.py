@@ -1,4 +1,4 @@
-"""What makes a resource what it is here, and where it is: kind, region, tags, what it belongs to."""
+"""The shape of a resource: kind, region, tags, and the resource that it belongs to."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -47,7 +47,7 @@ WANTED: Final[Mapping[str, Mapping[str, Any]]] = {
         "properties.functionAppConfig.scaleAndConcurrency.triggers.http.perInstanceConcurrency": 16,
     },
 }
-#: By type: the path of what names another resource, and that one's type.
+#: By type: the path of the property that names another resource, and the type of that one.
 BELONGS: Final[Mapping[str, Mapping[str, str]]] = {
     "Microsoft.Insights/components": {"properties.WorkspaceResourceId": "Microsoft.OperationalInsights/workspaces"},
     "Microsoft.Insights/diagnosticSettings": {"properties.workspaceId": "Microsoft.OperationalInsights/workspaces"},
@@ -95,7 +95,7 @@ def _logs(project: Project, deployment: Deployment) -> Iterator[Finding]:
             yield Finding(one.where, f"the diagnostic setting {one.name} logs nothing")
     usual = [one for one in project.deployed().of_type(_LOGGED) if "Storage" in one.scope]
     if usual:
-        yield Finding(usual[0].where, "storage requests are logged although nobody asked for it: a line costs more")
+        yield Finding(usual[0].where, "storage requests are logged although no parameter wants it: a line costs more")
 
 
 def _enabled(one: Resource) -> bool:

@@ -1,4 +1,4 @@
-"""What azd uploads holds everything that the app imports, and nothing that it does not need."""
+"""The upload of azd has everything that the app imports, and nothing that it does not need."""
 
 import ast
 import re
@@ -38,7 +38,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _whole(root: Path) -> set[str]:
-    """Return what these folders hold, data included: a table that is read at run time is imported by nobody."""
+    """Return the files of these folders, data included: no module imports a table that is read at run time."""
     found = {file for folder in FOLDERS for file in (root / folder).rglob("*") if file.is_file()}
     return {file.relative_to(root).as_posix() for file in found if "__pycache__" not in file.parts}
 
@@ -88,7 +88,7 @@ def _imports(file: Path) -> Iterator[str]:
 
 
 def _is_optional(node: ast.AST) -> bool:
-    """Whether what is imported here may be missing: the code has an answer to that."""
+    """Return true if the import may be missing, because the code handles that."""
     return isinstance(node, ast.Try) and any("ImportError" in ast.dump(one) for one in node.handlers)
 
 
