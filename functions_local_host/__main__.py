@@ -32,12 +32,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--flex", action="store_true", help="each function without an HTTP trigger in its own processes"
     )
-    parser.add_argument("--auth", action="store_true", help="ask for HTTP keys (func does not, locally)")
+    parser.add_argument("--auth", action="store_true", help="require HTTP keys (func does not, locally)")
     parser.add_argument("--keys", type=Path, help="key file, made on the first start (default: in the run folder)")
     parser.add_argument("--message-lease", type=float, default=600.0, metavar="S", help="lease of a queue message")
     parser.add_argument("--timer-lease", type=float, metavar="S", help="lease of a timer, 15 to 60")
     parser.add_argument(
-        "--timer-retry", type=float, metavar="S", help="how often other instances ask for a timer's lease"
+        "--timer-retry", type=float, metavar="S", help="how often other instances try to take a timer's lease"
     )
     parser.add_argument(
         "--drain-seconds", type=float, default=30.0, metavar="S", help="what runs may take after a stop"
@@ -120,7 +120,7 @@ def _run_folder(given: Path | None) -> Iterator[Path]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped by a signal; return the exit status."""
+    """Run until stopped by a signal. Return the exit status."""
     given = _parser().parse_args(argv)
     set_up_logging(f"supervisor/{os.getpid()}", logging.INFO, {})
     try:

@@ -25,7 +25,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Admin:
-    """Answers below /admin; a function of another group is run there, by that group's socket."""
+    """Answers below /admin. A function of another group is run there, by that group's socket."""
 
     def __init__(self, app: App, arguments: InstanceArguments, invoke: Invoke) -> None:
         self._app, self._arguments, self._invoke = app, arguments, invoke
@@ -84,7 +84,7 @@ class Admin:
         )
 
     async def fire(self, request: web.Request) -> web.Response:
-        """Start a function that has no HTTP trigger; it runs on after the answer."""
+        """Start a function that has no HTTP trigger. It runs on after the answer."""
         function = self._app.functions.get(request.match_info["name"])
         if function is None:
             return web.Response(status=404)
@@ -134,7 +134,7 @@ def _input(text: str) -> str:
 
 
 def by_hand(trigger: Binding, text: str) -> tuple[Datum, Mapping[str, Datum]]:
-    """Return what a trigger gives for a run without a message."""
+    """Return the value of a trigger for a run without a message."""
     if trigger.type == "timerTrigger":
         return timer_datum(None, past_due=False), {}
     if trigger.type == "queueTrigger":

@@ -15,7 +15,7 @@ _SHAPE_KEYS = frozenset({"type", "name", "direction"})
 
 
 class FunctionRefusedError(ValueError):
-    """Raised when the host refuses one function; the app goes on without it."""
+    """Raised when the host refuses one function. The app goes on without it."""
 
 
 def index_bindings(name: str, raw: list[dict[str, Any]], settings: Mapping[str, str]) -> IndexedFunction:

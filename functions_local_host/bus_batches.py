@@ -11,7 +11,7 @@ from functions_local_host.bus_run import BusRun
 
 
 class BatchDispatch:
-    """Runs the function for what one receive brings, or for a batch filled up to minMessageBatchSize."""
+    """Runs the function for the messages of one receive, or for a batch filled up to minMessageBatchSize."""
 
     def __init__(self, run: BusRun) -> None:
         self._run = run
@@ -29,7 +29,7 @@ class BatchDispatch:
 
 
 async def fill(run: BusRun, receiver: ServiceBusReceiver, longest: timedelta) -> list[ServiceBusReceivedMessage]:
-    """Return a batch whose first message came within `longest`; a filled one may wait maxBatchWaitTime more."""
+    """Return a batch whose first message came within `longest`. A filled one may wait maxBatchWaitTime more."""
     options = run.options
     batch = await run.receive(receiver, options.max_message_batch_size, longest)
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The listener of one Service Bus trigger: picks the form of dispatch that its binding asks for."""
+"""The listener of one Service Bus trigger: picks the form of dispatch of its binding."""
 
 from typing import Protocol
 
@@ -30,14 +30,14 @@ class BusListener:
         self._connection = connection
 
     async def run(self) -> None:
-        """Serve until stopped; a lost connection or a restarted broker only makes it connect anew."""
+        """Serve until stopped. A lost connection or a restarted broker only makes it connect anew."""
         # A session is gone with its connection, so that the SDK's retries on it only lose time.
         retries = 0 if self._run.trigger.has_sessions else 3
         async with ServiceBusClient.from_connection_string(self._connection, retry_total=retries) as client:
             await self._dispatch().serve(client)
 
     def stop(self) -> None:
-        """Receive nothing new; messages that run may end."""
+        """Receive nothing new. Messages that run may end."""
         self._run.stopping.set()
 
     def _dispatch(self) -> Dispatch:

@@ -15,7 +15,7 @@ from functions_local_host.waiting import is_set_within
 
 _log = logging.getLogger(__name__)
 
-#: How long before its end a lock is renewed; a lock that is shorter than twice this at half of what is left.
+#: How long before its end a lock is renewed; a lock that is shorter than twice this is renewed at half of the remaining time.
 LEAD = timedelta(seconds=10)
 #: How long one renewal may take: a dead connection must not hold up the settlement that waits for it.
 _RENEWAL_SECONDS = 10.0
@@ -57,7 +57,7 @@ def renewal_wait(remaining: timedelta) -> timedelta:
 
 @asynccontextmanager
 async def renewed(lock: Lock, longest: timedelta | None) -> AsyncIterator[None]:
-    """Renew the lock until the context ends, but for no longer than `longest`; None is without end."""
+    """Renew the lock until the context ends, but for no longer than `longest`. None is without end."""
     ended = asyncio.Event()
     renewing = asyncio.create_task(_renew_until(ended, lock, longest))
     try:

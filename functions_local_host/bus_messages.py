@@ -29,7 +29,7 @@ class MessageDispatch:
                 while not self._run.stopping.is_set():
                     await self._take_one(receiver)
             finally:
-                # What runs is settled before the receiver closes, whatever ended the loop.
+                # Running messages are settled before the receiver closes, after any end of the loop.
                 await asyncio.gather(*self._running)
 
     async def _take_one(self, receiver: ServiceBusReceiver) -> None:

@@ -1,4 +1,4 @@
-"""What one Service Bus listener knows in every form of dispatch: its trigger, its limits, how to run and when to stop."""
+"""State of one Service Bus listener in every form of dispatch: its trigger, its limits, how to run and when to stop."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ class BusRun:
         await settle(receiver, message, is_ok=is_ok, completes=self.trigger.completes)
 
     async def batch(self, receiver: ServiceBusReceiver, messages: Sequence[ServiceBusReceivedMessage]) -> None:
-        """Run the function for all messages at once; they are all completed or all abandoned."""
+        """Run the function for all messages at once. They are all completed or all abandoned."""
         is_ok = False
         try:
             is_ok = await self._invoke(*bus_batch_datums(messages, self.function.trigger))
@@ -55,7 +55,7 @@ class BusRun:
     async def receive(
         self, receiver: ServiceBusReceiver, most: int, longest: timedelta
     ) -> list[ServiceBusReceivedMessage]:
-        """Return what arrives within `longest`, at most `most`; nothing when the host stops."""
+        """Return the messages that arrive within `longest`, at most `most`. It is empty when the host stops."""
         loop = asyncio.get_running_loop()
         end = loop.time() + longest.total_seconds()
         messages: list[ServiceBusReceivedMessage] = []

@@ -1,4 +1,4 @@
-"""Where a Service Bus trigger receives from, and what its binding asks for."""
+"""The entity that a Service Bus trigger receives from, and the options of its binding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class BusSource:
         return cls(*names)
 
     def receiver(self, client: ServiceBusClient, **options: Any) -> ServiceBusReceiver:
-        """Return a peek-lock receiver; `session_id` and others pass to the SDK."""
+        """Return a peek-lock receiver. `session_id` and others pass to the SDK."""
         if self.queue:
             return client.get_queue_receiver(self.queue, **options)
         return client.get_subscription_receiver(self.topic, self.subscription, **options)
@@ -44,7 +44,7 @@ class BusTrigger:
 
     @classmethod
     def of(cls, trigger: Binding, *, completes: bool) -> "BusTrigger":
-        """Read the binding; `completes` is what host.json says where the trigger says nothing."""
+        """Read the binding. `completes` is the value of host.json, for a trigger without one."""
         settings = trigger.settings
         return cls(
             BusSource.of(trigger),

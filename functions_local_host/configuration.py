@@ -13,7 +13,7 @@ OVERRIDE_PREFIX = "azurefunctionsjobhost:"
 
 
 def flatten(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return `{"extensions:queues:batchsize": "8"}` for the nested form; array elements get their index as name."""
+    """Return `{"extensions:queues:batchsize": "8"}` for the nested form. Array elements get their index as name."""
     return {path.lower(): text for path, text in _leaves(document, "")}
 
 
@@ -37,7 +37,7 @@ def overrides(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 class Section:
-    """The values below one path; every problem found while reading is kept, so that all are reported together."""
+    """The values below one path. Every problem found while reading is kept, so that all are reported together."""
 
     def __init__(self, values: Mapping[str, str], path: str, problems: list[str]) -> None:
         self._path, self._problems = path, problems
@@ -96,7 +96,7 @@ class Section:
         return span
 
     def unknown(self) -> list[str]:
-        """Return the paths that nobody asked for."""
+        """Return the paths that no reader used."""
         extra = {n for n in self._values if n not in self._asked and n.split(":", 1)[0] not in self._asked}
         return [f"{self._path}:{name}" for name in sorted(extra)]
 

@@ -7,7 +7,7 @@ import azure.functions as func
 
 
 class _NoTrace:
-    """Nothing is traced locally; the attributes are there for code that reads them."""
+    """Nothing is traced locally. The attributes are there for code that reads them."""
 
     trace_parent = ""
     trace_state = ""
@@ -23,7 +23,7 @@ class _NoRetry:
 
 
 class InvocationContext(func.Context):
-    """What a function learns about its own invocation."""
+    """The invocation as its function sees it."""
 
     def __init__(self, function: str, invocation: str, folder: str) -> None:
         self._function, self._invocation, self._folder = function, invocation, folder
@@ -36,7 +36,7 @@ class InvocationContext(func.Context):
 
     @property
     def thread_local_storage(self) -> Any:
-        """Where user threads put the invocation id to have their lines attributed; here they inherit it."""
+        """Where user threads put the invocation id to have their lines attributed. Here they inherit it."""
         return self._local
 
     @property

@@ -1,4 +1,4 @@
-"""What the parts of the host say to each other: an indexed function, an invocation's outcome, a listener.
+"""Messages between the parts of the host: an indexed function, an invocation's outcome, a listener.
 
 Listeners know how messages arrive and are settled; the invoker knows how a function is called. They meet only here.
 """
@@ -30,7 +30,7 @@ class IndexedFunction:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one invocation ended; `error` is what the host would log, `returned` is for HTTP only."""
+    """How one invocation ended. `error` is what the host would log, `returned` is for HTTP only."""
 
     ok: bool
     error: str = ""
@@ -38,7 +38,7 @@ class Outcome:
 
 
 class Invoke(Protocol):
-    """Run one function to its end. Never raises for what user code does; a timeout is an outcome too."""
+    """Run one function to its end. Never raises because of user code. A timeout is an outcome too."""
 
     async def __call__(self, function: str, trigger: Datum, metadata: Mapping[str, Datum]) -> Outcome:
         """Return when the function has returned, failed or timed out."""
@@ -52,7 +52,7 @@ class WriteOutputs(Protocol):
     """
 
     async def __call__(self, function: IndexedFunction, values: Mapping[str, Datum]) -> None:
-        """Write every value; the key is the binding's name, `$return` included, absent means nothing was set."""
+        """Write every value. The key is the binding's name, `$return` included, absent means nothing was set."""
         ...
 
 
@@ -61,7 +61,7 @@ class ConnectionMissingError(LookupError):
 
 
 class Connect(Protocol):
-    """Find the connection string that a binding's `connection` names; empty means the host's own storage."""
+    """Find the connection string that a binding's `connection` names. Empty means the host's own storage."""
 
     def __call__(self, setting: str) -> str:
         """Return it, or raise `ConnectionMissingError` saying which settings were looked for."""
@@ -76,5 +76,5 @@ class Listener(Protocol):
         ...
 
     def stop(self) -> None:
-        """Take nothing new; what is in flight may end."""
+        """Take nothing new. What is in flight may end."""
         ...

@@ -14,12 +14,12 @@ class ConversionError(TypeError):
 
 
 def accepts_input(kind: str, annotation: Any) -> bool:
-    """Whether the library takes this annotation on a parameter of this binding type."""
+    """Return true if the library takes this annotation on a parameter of this binding type."""
     return kind == GENERIC or _checked(get_binding_registry().get(kind), "check_input_type_annotation", annotation)
 
 
 def accepts_output(kind: str, annotation: Any) -> bool:
-    """Whether the library takes this annotation on an output of this binding type."""
+    """Return true if the library takes this annotation on an output of this binding type."""
     return kind == GENERIC or _checked(get_binding_registry().get(kind), "check_output_type_annotation", annotation)
 
 
@@ -27,12 +27,12 @@ def _checked(converter: Any, check: str, annotation: Any) -> bool:
     try:
         return bool(getattr(converter, check)(annotation))
     except TypeError:
-        # issubclass on what is no class, for instance Optional[...]: the real worker refuses it too.
+        # issubclass on a value that is no class, for instance Optional[...]: the real worker refuses it too.
         return False
 
 
 def decode(kind: str, datum: Datum, metadata: Mapping[str, Datum]) -> Any:
-    """Return what the trigger's parameter receives."""
+    """Return the value of the trigger's parameter."""
     if kind == GENERIC:
         return datum.value
     try:
@@ -42,7 +42,7 @@ def decode(kind: str, datum: Datum, metadata: Mapping[str, Datum]) -> Any:
 
 
 def encode(kind: str, value: Any) -> Datum:
-    """Return what the host receives for one output."""
+    """Return the host's value of one output."""
     if kind == GENERIC:
         return _encode_generic(value)
     try:

@@ -1,4 +1,4 @@
-"""Values as the host encodes them for a Python worker: text as it is, everything else as JSON, null not at all."""
+"""Values as the host encodes them for a Python worker: text unchanged, everything else as JSON, null not at all."""
 
 import json
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class IntegerCollection:
 
 
 def datum_of(value: Any) -> Datum | None:
-    """Return one metadata value as the host encodes it; null is left out."""
+    """Return one metadata value as the host encodes it. Null is left out."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -41,7 +41,7 @@ def datum_of(value: Any) -> Datum | None:
 
 
 def iso(moment: datetime) -> str:
-    """Return an instant with as many digits of the second as it has; a zone only when it is aware."""
+    """Return an instant with as many digits of the second as it has. A zone only when it is aware."""
     zone = "" if moment.tzinfo is None else "+00:00"
     fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
     return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}{zone}"

@@ -27,7 +27,7 @@ _LEVELS = {
 
 
 class HostJsonError(ValueError):
-    """Raised when host.json holds what the host refuses; one line per problem."""
+    """Raised when host.json holds what the host refuses. One line per problem."""
 
 
 def _processors() -> int:
@@ -100,7 +100,7 @@ class HostOptions:
 
 
 def load_host_json(path: Path, settings: Mapping[str, str]) -> HostOptions:
-    """Return what host.json says after the overrides of the application settings; a missing file is all defaults."""
+    """Return the values of host.json after the overrides of the application settings. A missing file is all defaults."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:

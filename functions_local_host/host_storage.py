@@ -1,4 +1,4 @@
-"""The storage clients of the host itself; every request they make is counted under the requester's name."""
+"""The storage clients of the host itself. Every request they make is counted under the requester's name."""
 
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ _DEVELOPMENT_STORAGE = (
 
 
 class HostStorage:
-    """Clients for one storage account; one per entity and requester, closed together."""
+    """Clients for one storage account. One per entity and requester, closed together."""
 
     def __init__(self, connection_string: str, meter: Meter) -> None:
         is_short = connection_string.strip().rstrip(";").lower() == "usedevelopmentstorage=true"
@@ -28,7 +28,7 @@ class HostStorage:
         self._clients: dict[tuple[str, str, str], QueueClient | ContainerClient] = {}
 
     def queue(self, name: str, requester: str) -> QueueClient:
-        """Return the client of one queue; bodies pass as they are, encoding is the caller's."""
+        """Return the client of one queue. Bodies pass unchanged, encoding is the caller's."""
         return self._client(QueueClient, "queue", name, requester)
 
     def container(self, name: str, requester: str) -> ContainerClient:
@@ -36,7 +36,7 @@ class HostStorage:
         return self._client(ContainerClient, "blob", name, requester)
 
     async def close(self) -> None:
-        """Close every client; those handed out stop working."""
+        """Close every client. Those handed out stop working."""
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             await client.close()

@@ -17,7 +17,7 @@ def _texts(values: Mapping[str, str]) -> dict[str, Datum]:
 
 
 def joined(pairs: Iterable[tuple[str, str]], *, lower: bool) -> dict[str, str]:
-    """Return one value per name; several are joined by a comma."""
+    """Return one value per name. Several are joined by a comma."""
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         values.setdefault(name.lower() if lower else name, []).append(value)
@@ -55,7 +55,7 @@ def request_datum(request: Incoming, parameters: Mapping[str, str]) -> Datum:
 
 
 def response(value: Datum | None) -> web.Response:
-    """Return what the function answered; no value at all is an empty answer."""
+    """Return the function's answer. No value at all is an empty answer."""
     if value is None:
         return web.Response(status=204)
     if value.type != "http":

@@ -12,14 +12,14 @@ from functions_local_host.indexing import AppFunction
 from functions_local_host.keys import HEADER, PARAMETER, Keys
 from functions_local_host.routes import Entry, Route, find
 
-#: What the real host takes, unless told otherwise.
+#: The defaults of the real host.
 _LARGEST_BODY = 100 * 1024 * 1024
 _FRONT_PAGE = "The local Functions host is up and running.\n"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HttpServer:
-    """Serves until it is stopped; requests in flight may end within the drain limit."""
+    """Serves until it is stopped. Requests in flight may end within the drain limit."""
 
     def __init__(self, admin: Admin, invoke: Invoke, prefix: str, keys: Keys | None) -> None:
         self._admin, self._invoke, self._prefix, self._keys = admin, invoke, prefix, keys

@@ -41,13 +41,13 @@ class AppFunction:
 
     @property
     def is_async(self) -> bool:
-        """Whether it runs on the worker's event loop rather than its thread pool."""
+        """Return true if it runs on the worker's event loop and not on its thread pool."""
         return inspect.iscoroutinefunction(self.code)
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """What indexing found; `refused` holds the host's reason by function."""
+    """Findings of indexing. `refused` holds the host's reason by function."""
 
     functions: Mapping[str, AppFunction]
     refused: Mapping[str, str]
@@ -64,7 +64,7 @@ def load_app(folder: Path, settings: Mapping[str, str], allowed: frozenset[str] 
 
 
 def index_app(app: func.FunctionRegister, settings: Mapping[str, str], allowed: frozenset[str] | None = None) -> App:
-    """Index one FunctionApp object; the library lets this happen once in its life."""
+    """Index one FunctionApp object. The library lets this happen once in its life."""
     try:
         found = app.get_functions()
     except ValueError as error:

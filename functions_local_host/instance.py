@@ -58,12 +58,12 @@ class Instance:
         self._ending: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
 
     def stop(self, why: Exit) -> None:
-        """Begin to end; the first reason stands."""
+        """Begin to end. The first reason stands."""
         if not self._ending.done():
             self._ending.set_result(why)
 
     async def run(self) -> Exit:
-        """Listen until told to stop, then drain."""
+        """Listen until a signal to stop, then drain."""
         self._heed_signals()
         listeners = self._listeners.make(self._app.functions.values(), self._invoke)
         if self._arguments.group == HTTP:
@@ -85,7 +85,7 @@ class Instance:
         return why
 
     async def _listen(self, name: str, listener: Listener) -> None:
-        """Run one listener; when it cannot go on, the real host stops the application, and so does this one."""
+        """Run one listener. When it cannot go on, the real host stops the application, and so does this one."""
         try:
             await listener.run()
         except AzureError as error:
@@ -158,7 +158,7 @@ def _announce(app: App, options: HostOptions) -> None:
 
 
 def _listening(function: AppFunction, options: HostOptions) -> str:
-    """Return what a function listens to, in a few words."""
+    """Return the source of a function's events, in a few words."""
     trigger = function.indexed.trigger
     place = "/".join(str(trigger.settings[key]) for key in _PLACES if key in trigger.settings)
     if trigger.type == "httpTrigger":

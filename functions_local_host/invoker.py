@@ -1,4 +1,4 @@
-"""Runs functions to their end and turns whatever happens into an outcome."""
+"""Runs functions to their end and turns every end into an outcome."""
 
 import asyncio
 import time
@@ -38,7 +38,7 @@ class Invoker:
         self.in_flight: dict[str, str] = {}
 
     def on_timeout(self, act: Callable[[], None]) -> None:
-        """Call `act` when a function has run into the time limit; the process has to be replaced then."""
+        """Call `act` when a function has run into the time limit. The process has to be replaced then."""
         self._doomed.add_done_callback(lambda _: act())
 
     async def __call__(self, function: str, trigger: Datum, metadata: Mapping[str, Datum]) -> Outcome:
@@ -69,7 +69,7 @@ class Invoker:
         return Outcome(ok=True, returned=_http_value(call.function, values))
 
     def _lost(self, call: Call) -> Outcome:
-        """The real host ends the worker process, so whatever else runs in it is lost too."""
+        """The real host ends the worker process, so every other run in it is lost too."""
         if self._doomed.done():
             return Outcome(ok=False, error=f"the worker process ended because {self._doomed.result()} timed out")
         self._doomed.set_result(call.function.name)

@@ -13,7 +13,7 @@ _SEPARATORS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "
 
 
 def looks_like_json(text: str) -> bool:
-    """Whether the host tries to read this text as JSON: it goes by the first and the last character alone."""
+    """Return true if the host tries to read this text as JSON: it goes by the first and the last character alone."""
     text = text.strip()
     return text[:1] + text[-1:] in ("{}", "[]")
 

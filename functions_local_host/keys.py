@@ -26,7 +26,7 @@ class Keys:
     functions: dict[str, str] = field(default_factory=dict)
 
     def allows(self, level: str, function: str, given: str) -> bool:
-        """Whether the key suffices for a function of this level."""
+        """Return true if the key suffices for a function of this level."""
         if level == "anonymous":
             return True
         accepted = [self.master]
@@ -36,7 +36,7 @@ class Keys:
 
 
 def load_keys(path: Path, functions: Iterable[str]) -> Keys:
-    """Return the keys of the file; those that are missing are made and written, readable by the owner only."""
+    """Return the keys of the file. Those that are missing are made and written, readable by the owner only."""
     stored = _read(path)
     own = stored.get("functions", {})
     keys = Keys(

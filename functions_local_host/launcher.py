@@ -1,4 +1,4 @@
-"""Starts a host in a process of its own and waits until it runs; for tests and for `make up`."""
+"""Starts a host in a process of its own and waits until it runs. For tests and for `make up`."""
 
 import json
 import os
@@ -31,7 +31,7 @@ STOP_DEADLINE = 60.0
 
 
 class Host:
-    """A running host; use it as a context manager, or call `stop`."""
+    """A running host. Use it as a context manager, or call `stop`."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: RunFolder, log: Path) -> None:
         self.process, self.log = process, log
@@ -51,7 +51,7 @@ class Host:
         options: Sequence[str] = (),
         deadline: float = START_DEADLINE,
     ) -> Self:
-        """Start and return when every instance runs; `options` are further words of the command line."""
+        """Start and return when every instance runs. `options` are further words of the command line."""
         LOGS.mkdir(parents=True, exist_ok=True)
         folder = RunFolder(Path(tempfile.mkdtemp(prefix="functions-local-host-")))
         log = LOGS / f"{folder.path.name}.log"
@@ -81,7 +81,7 @@ class Host:
         return f"http://127.0.0.1:{self.port}"
 
     def wait_until_running(self, deadline: float = START_DEADLINE) -> None:
-        """Ask for the status until every instance runs."""
+        """Read the status until every instance runs."""
         end = time.monotonic() + deadline
         while not self._is_running():
             if self.process.poll() is not None:
@@ -93,7 +93,7 @@ class Host:
             time.sleep(0.05)
 
     def status(self) -> dict[str, Any]:
-        """Return what /admin/host/status says."""
+        """Return the document of /admin/host/status."""
         status: dict[str, Any] = self.get_json("/admin/host/status")
         return status
 
@@ -114,18 +114,18 @@ class Host:
         return {name: said["pid"] for name, said in self._folder.instances().items() if said}
 
     def kill_instance(self, name: str = "http-0") -> int:
-        """End one instance by SIGKILL and return its process id; the host starts another."""
+        """End one instance by SIGKILL and return its process id. The host starts another."""
         pid = self.instance_pids()[name]
         os.kill(pid, signal.SIGKILL)
         return pid
 
     def stop(self) -> None:
-        """Stop by SIGTERM and wait for the drain; the log goes when there is nothing to explain."""
+        """Stop by SIGTERM and wait for the drain. The log goes when there is nothing to explain."""
         if self._end() == 0:
             self.log.unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """Stop, and keep the log whatever the status: something went wrong before."""
+        """Stop, and keep the log with any status: something went wrong before."""
         self._end()
 
     def _end(self) -> int:

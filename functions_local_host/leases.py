@@ -11,7 +11,7 @@ from azure.storage.blob.aio import BlobLeaseClient, ContainerClient
 from functions_local_host.logs import HOST_LOG
 
 CONTAINER = "azure-webjobs-hosts"
-#: The real host renews its primary lease this long before the end, and asks for a taken one every five seconds.
+#: The real host renews its primary lease this long before the end, and tries a taken one every five seconds.
 _PRIMARY_LEASE, _PRIMARY_RENEWAL = timedelta(seconds=15), timedelta(seconds=12)
 _PRIMARY_RETRY = timedelta(seconds=5)
 _OWNER_KEY = "functioninstance"
@@ -26,7 +26,7 @@ class BlobLease:
         self._lease: BlobLeaseClient | None = None
 
     async def acquire(self) -> bool:
-        """Try to take the lease; False when somebody else has it."""
+        """Try to take the lease. False when another holder has it."""
         try:
             self._lease = await self._take()
         except ResourceNotFoundError:
@@ -39,7 +39,7 @@ class BlobLease:
         return True
 
     async def renew(self) -> None:
-        """Extend the lease; raises when it was lost."""
+        """Extend the lease. Raises when it was lost."""
         if self._lease:
             await self._lease.renew()
 
@@ -70,7 +70,7 @@ class BlobLease:
 
 @asynccontextmanager
 async def renewed(lease: BlobLease, every: timedelta, lost: Callable[[], None]) -> AsyncIterator[None]:
-    """Renew a held lease while the block runs, then release it; `lost` is called when a renewal fails."""
+    """Renew a held lease while the block runs, then release it. `lost` is called when a renewal fails."""
 
     async def renew() -> None:
         while True:
@@ -92,7 +92,7 @@ async def renewed(lease: BlobLease, every: timedelta, lost: Callable[[], None]) 
 
 
 class PrimaryLease:
-    """Which instance is the primary host; nothing here depends on it, but the real host pays its requests."""
+    """Which instance is the primary host. Nothing here depends on it, but the real host pays its requests."""
 
     def __init__(self, container: ContainerClient, host_id: str, instance: str) -> None:
         self._lease = BlobLease(container, f"locks/{host_id}/host", _PRIMARY_LEASE)
@@ -100,7 +100,7 @@ class PrimaryLease:
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
-        """Hold the lease, or keep asking for it, until stopped."""
+        """Hold the lease, or keep trying to take it, until stopped."""
         while not self._stopped.is_set():
             try:
                 if await self._lease.acquire():

@@ -47,7 +47,7 @@ class Listeners:
     _storages: dict[str, HostStorage] = field(default_factory=dict)
 
     def make(self, functions: Iterable[AppFunction], invoke: Invoke) -> dict[str, Listener]:
-        """Return what listens here, by name: the group's functions that are not disabled, and the primary lease."""
+        """Return the listeners of this process, by name: the group's functions that are not disabled, and the primary lease."""
         makers: dict[str, Callable[[IndexedFunction, Invoke], Listener]] = {
             "queueTrigger": self._queue,
             "serviceBusTrigger": self._bus,

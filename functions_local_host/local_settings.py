@@ -32,7 +32,7 @@ class UnresolvedSettingError(LookupError):
 
 
 def load_settings(path: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the app; the environment wins, a missing file is an empty one."""
+    """Return the settings of the app. The environment wins, a missing file is an empty one."""
     return _values(path) | dict(environment)
 
 
@@ -58,7 +58,7 @@ def _text(value: Any) -> str:
 
 
 def expand(text: str, settings: Mapping[str, str]) -> str:
-    """Replace every %SETTING%; names are case-insensitive, as the host's are."""
+    """Replace every %SETTING%. Names are case-insensitive, as the host's are."""
 
     def value(match: re.Match[str]) -> str:
         found = lookup(match[1], settings)
@@ -70,7 +70,7 @@ def expand(text: str, settings: Mapping[str, str]) -> str:
 
 
 def lookup(name: str, settings: Mapping[str, str]) -> str:
-    """Return the setting, in any case and with `:` or `__` between its parts; empty when there is none."""
+    """Return the setting, in any case and with `:` or `__` between its parts. The value is empty without one."""
     if name in settings:
         return settings[name]
     wanted = _key(name)
@@ -82,7 +82,7 @@ def _key(name: str) -> str:
 
 
 def connection_string(setting: str, settings: Mapping[str, str]) -> str:
-    """Return what a binding's `connection` names: the setting itself, or the one with the prefix AzureWebJobs."""
+    """Return the setting that a binding's `connection` names: the setting itself, or the one with the prefix AzureWebJobs."""
     setting = setting or HOST_STORAGE
     names = (setting, f"AzureWebJobs{setting}")
     for name in names:
@@ -98,7 +98,7 @@ def connection_string(setting: str, settings: Mapping[str, str]) -> str:
 
 
 def is_disabled(function: str, settings: Mapping[str, str]) -> bool:
-    """Whether one of the three spellings of the disabling setting is on."""
+    """Return true if one of the three spellings of the disabling setting is on."""
     names = (
         f"AzureWebJobs.{function}.Disabled",
         f"AzureWebJobs_{function}_Disabled",

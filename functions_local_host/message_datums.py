@@ -36,7 +36,7 @@ Metadata = dict[str, Datum]
 
 
 class UnreadableBodyError(ValueError):
-    """Raised when a body is not what the trigger's data type needs; the run counts as failed."""
+    """Raised when a body is not what the trigger's data type needs. The run counts as failed."""
 
 
 def queue_datums(message: QueueMessage, body: bytes, binding: Binding) -> tuple[Datum, Metadata]:
@@ -142,7 +142,7 @@ def _expiry(message: ServiceBusReceivedMessage) -> datetime:
     try:
         return message.expires_at_utc or _NEVER
     except OverflowError:
-        # A time to live "for ever" is the longest .NET duration, which passes the end of the calendar.
+        # An endless time to live is the longest .NET duration, which passes the end of the calendar.
         return _NEVER
 
 
@@ -171,7 +171,7 @@ def _property(value: Any) -> Datum | None:
 
 
 def _properties(body: str) -> dict[str, Any]:
-    """Return the top-level properties of a body that is one JSON object; arrays and broken JSON have none."""
+    """Return the top-level properties of a body that is one JSON object. Arrays and broken JSON have none."""
     parsed = _parsed(body)
     return parsed if isinstance(parsed, dict) else {}
 
@@ -186,7 +186,7 @@ def _parsed(text: str) -> Any:
 
 
 def _array(key: str, column: list[Any]) -> Datum:
-    """Return one column of a batch; empty strings fall out of an array of strings, which then no longer lines up."""
+    """Return one column of a batch. Empty strings fall out of an array of strings, which then no longer lines up."""
     if key == "SequenceNumber":
         return Datum(IntegerCollection(tuple(column)), "collection_sint64")
     if key in _NOT_STRINGS:

@@ -18,6 +18,6 @@ def decoded(text: str, encoding: str) -> bytes | None:
 
 
 def encoded(body: str | bytes, encoding: str) -> str:
-    """Return the message text for a body; without an encoding the bytes must be UTF-8 text."""
+    """Return the message text for a body. Without an encoding the bytes must be UTF-8 text."""
     content = body.encode() if isinstance(body, str) else body
     return base64.b64encode(content).decode("ascii") if encoding == BASE64 else content.decode()

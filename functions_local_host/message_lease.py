@@ -30,7 +30,7 @@ def renewal_wait(lease: timedelta, failures: int) -> timedelta:
 
 
 class MessageLease:
-    """The hold on one received message; `pop_receipt` is the one that storage takes now."""
+    """The hold on one received message. `pop_receipt` is the one that storage takes now."""
 
     def __init__(self, queue: QueueClient, message: QueueMessage, length: timedelta) -> None:
         self._queue, self._message, self._length = queue, message, length

@@ -1,6 +1,6 @@
 """Counts the storage requests that the host makes for itself, apart from those of the app.
 
-The count sits in the transport, below the SDK's retry policy: a retry is a request of its own, as it is on the bill.
+The count sits in the transport, below the SDK's retry policy: a retry is a request of its own, on the bill too.
 """
 
 from collections import Counter

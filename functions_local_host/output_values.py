@@ -9,7 +9,7 @@ from functions_local_host.json_text import cast_to_text, indented, looks_like_js
 
 
 class OutputError(RuntimeError):
-    """Raised when an output cannot be written; the invocation has then failed."""
+    """Raised when an output cannot be written. The invocation has then failed."""
 
 
 def messages_of(value: Datum) -> list[str | bytes]:

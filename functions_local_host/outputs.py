@@ -31,7 +31,7 @@ class Outputs:
         self._open = AsyncExitStack()
 
     async def __call__(self, function: IndexedFunction, values: Mapping[str, Datum]) -> None:
-        """Write the values by binding name, in binding order. Raises OutputError; earlier ones stay written."""
+        """Write the values by binding name, in binding order. Raises OutputError. Earlier ones stay written."""
         for binding in function.outputs:
             value = values.get(binding.name)
             # An HTTP response goes back to the caller, not through here.
@@ -39,7 +39,7 @@ class Outputs:
                 await self._write(function.name, binding, value)
 
     async def close(self) -> None:
-        """Close every connection; a later write opens new ones."""
+        """Close every connection. A later write opens new ones."""
         # The SDK's client knows its senders by weak references only: forgotten first, they would never be closed.
         await self._open.aclose()
         self._senders.clear()

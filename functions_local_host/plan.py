@@ -1,4 +1,4 @@
-"""Which functions listen in which process, and what one instance is told at its start."""
+"""Which functions listen in which process, and the orders of one instance at its start."""
 
 import json
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class HostArguments:
     app: str
     run_folder: str
     is_flex: bool = False
-    #: None: HTTP keys are not asked for, as `func` does not
+    #: None: HTTP keys are not required, as with `func`
     keys: str | None = None
     message_lease: float = 600.0
     #: None: what host.json says
@@ -40,7 +40,7 @@ class HostArguments:
 
 @dataclass(frozen=True, slots=True)
 class InstanceArguments:
-    """What one instance is told."""
+    """The orders of one instance."""
 
     name: str
     group: str
@@ -53,7 +53,7 @@ class InstanceArguments:
 
     @classmethod
     def from_json(cls, text: str) -> "InstanceArguments":
-        """Return what `to_json` was made of."""
+        """Return the orders that `to_json` wrote."""
         fields: dict[str, Any] = json.loads(text)
         return cls(fields["name"], fields["group"], fields["socket"], HostArguments(**fields["host"]))
 

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class QueueListener:
-    """Runs one function for the messages of one queue; messages run beside each other, in no order."""
+    """Runs one function for the messages of one queue. Messages run beside each other, in no order."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class QueueListener:
             await asyncio.gather(*self._running)
 
     def stop(self) -> None:
-        """Receive nothing new; messages that run may end."""
+        """Receive nothing new. Messages that run may end."""
         self._is_stopping = True
         self._wake.set()
 
@@ -183,6 +183,6 @@ class QueueListener:
 
 
 def _is_passing(error: AzureError) -> bool:
-    """Whether to poll on: the queue is missing or being deleted, or storage is out of order or out of reach."""
+    """Return true if polling goes on: the queue is missing or being deleted, or storage is out of order or out of reach."""
     status = error.status_code if isinstance(error, HttpResponseError) else None
     return status is None or status in (404, 409) or status >= 500

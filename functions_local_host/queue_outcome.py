@@ -1,4 +1,4 @@
-"""What becomes of a storage queue message, decided over plain data."""
+"""The fate of a storage queue message, decided over plain data."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -9,7 +9,7 @@ _LONGEST_NAME = 63
 
 
 class Admission(Enum):
-    """What happens to a message that was just received."""
+    """The fate of a message that was just received."""
 
     RUN = auto()
     POISON = auto()
@@ -18,7 +18,7 @@ class Admission(Enum):
 
 
 class Settlement(Enum):
-    """What happens to a message whose run has ended."""
+    """The fate of a message whose run has ended."""
 
     DELETE = auto()
     RELEASE = auto()
@@ -28,7 +28,7 @@ class Settlement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PoisonRule:
-    """How often a message may run, and where it goes then; `queue` is None where there is no poison queue."""
+    """How often a message may run, and where it goes then. `queue` is None where there is no poison queue."""
 
     max_dequeue_count: int
     queue: str | None
@@ -40,7 +40,7 @@ class PoisonRule:
         return Admission.LEAVE if self.queue is None else Admission.POISON
 
     def settle(self, dequeue_count: int, *, is_ok: bool) -> Settlement:
-        """Decide after a run; without a poison queue a failed message waits for the end of its lease."""
+        """Decide after a run. Without a poison queue a failed message waits for the end of its lease."""
         if is_ok:
             return Settlement.DELETE
         if self.queue is None:

@@ -7,14 +7,14 @@ Wake = Callable[[], object]
 
 
 class QueueWatcher:
-    """Who listens to which queue in this process. Messages sent with the SDK are not seen here, as in the real host."""
+    """The listeners of each queue in this process. Messages sent with the SDK are not seen here, as in the real host."""
 
     def __init__(self) -> None:
         self._wakes: dict[str, list[Wake]] = {}
 
     @contextmanager
     def watching(self, queue: str, wake: Wake) -> Iterator[None]:
-        """Call `wake` for every message put into the queue until the context ends; it may be called from any thread."""
+        """Call `wake` for every message put into the queue until the context ends. It may be called from any thread."""
         wakes = self._wakes.setdefault(queue, [])
         wakes.append(wake)
         try:

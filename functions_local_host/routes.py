@@ -53,7 +53,7 @@ class Route:
 
     @classmethod
     def parse(cls, template: str) -> "Route":
-        """Return the route, or raise with what this host does not match."""
+        """Return the route, or raise with the part that this host does not match."""
         parts = [part for part in template.strip("/").split("/") if part]
         segments = tuple(_segment(part, template) for part in parts)
         if any(segment.takes_rest or segment.is_optional for segment in segments[:-1]):
@@ -108,7 +108,7 @@ class Entry(Generic[_T]):
 
 
 def find(entries: Iterable[Entry[_T]], method: str, path: str) -> tuple[_T, dict[str, str]] | None:
-    """Return the most specific match; a path known under another method only is not found, as in Azure."""
+    """Return the most specific match. A path known under another method only is not found, as in Azure."""
     for entry in sorted(entries, key=lambda entry: entry.route.rank):
         if entry.methods and method.upper() not in entry.methods:
             continue

@@ -1,4 +1,4 @@
-"""What the processes of one host tell each other, as small files in one folder.
+"""Messages between the processes of one host, as small files in one folder.
 
 Files and not sockets: what a killed instance last said can still be read.
 """
@@ -52,11 +52,11 @@ class RunFolder:
         return self.path / "instances" / f"{name}.json"
 
     def instances(self) -> dict[str, dict[str, Any]]:
-        """Return what every instance last said, by name; the supervisor removes what a dead one left."""
+        """Return the last report of every instance, by name. The supervisor removes the files of a dead one."""
         return {path.stem: read(path) for path in sorted((self.path / "instances").glob("*.json"))}
 
     def write_requests(self, requests: Requests) -> None:
-        """Save this process's own count; it outlives the process."""
+        """Save this process's own count. It outlives the process."""
         rows = [[*key, count] for key, count in sorted(requests.items())]
         write(self.path / "requests" / f"{os.getpid()}.json", rows)
 
@@ -78,9 +78,9 @@ def read(path: Path) -> Any:
 
 
 def write(path: Path, content: Mapping[str, Any] | list[Any]) -> None:
-    """Replace the file as a whole, so that nobody reads half of it.
+    """Replace the file as a whole, so that no reader sees half of it.
 
-    Where the folder is gone nobody reads any more: an instance that outlives its host for a moment must not bring it back.
+    Where the folder is gone there is no reader any more: an instance that outlives its host for a moment must not bring it back.
     """
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(FileNotFoundError):

@@ -37,12 +37,12 @@ class Schedule(Protocol):
     """When a timer is due."""
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """Return the first occurrence later than `moment`; None: there is none."""
+        """Return the first occurrence later than `moment`. None if it does not exist."""
         ...
 
     @property
     def is_monitored(self) -> bool:
-        """Whether its status is worth keeping: not where it is due more often than once a minute."""
+        """Return true if its status is worth keeping: not if it is due more often than once a minute."""
         ...
 
 
@@ -133,7 +133,7 @@ class Interval:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Return the schedule, or raise with what was found wrong in it."""
+    """Return the schedule, or raise with its fault."""
     fields = text.split()
     if len(fields) in {5, 6}:
         return parse_cron(text)

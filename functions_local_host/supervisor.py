@@ -43,7 +43,7 @@ class Supervisor:
         self._sockets: list[socket.socket] = []
 
     async def run(self, listening: socket.socket) -> None:
-        """Keep the instances running until a signal; raises when the app cannot start."""
+        """Keep the instances running until a signal. Raises when the app cannot start."""
         self._heed_signals()
         self._sockets.append(listening)
         try:
@@ -67,7 +67,7 @@ class Supervisor:
         return None
 
     async def _index(self, first: asyncio.Task[None]) -> dict[str, str] | None:
-        """Return what the first instance found in the app, None when it ended before it said so."""
+        """Return the first instance's findings in the app, None when it ended before its report."""
         while not first.done():
             if self._folder.instance(instance_name(HTTP, 0)).exists():
                 found: dict[str, str] = read(self._folder.index)
@@ -140,7 +140,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._stop)
 
     def _stop(self) -> None:
-        """Let the instances drain; a second signal ends them at once."""
+        """Let the instances drain. A second signal ends them at once."""
         is_second = self._stopping.is_set()
         self._stopping.set()
         for process in self._processes:

@@ -20,7 +20,7 @@ from functions_local_host.timer_status import TimerStatus, first_status, is_chan
 
 @dataclass(frozen=True, slots=True)
 class TimerOptions:
-    """Under which id the host keeps its state, how long a timer's lease lasts, how often the others ask for it."""
+    """Under which id the host keeps its state, how long a timer's lease lasts, how often the others try to take it."""
 
     host_id: str
     lease: timedelta = timedelta(seconds=60)
@@ -63,7 +63,7 @@ class TimerListener:
         self._status = TimerStatus(None, None, clock())
 
     async def run(self) -> None:
-        """Run the timer whenever this instance holds the lease, until stopped; a run in flight may end."""
+        """Run the timer whenever this instance holds the lease, until stopped. A run in flight may end."""
         while not self._stopped.is_set():
             try:
                 if await self._lease.acquire():
@@ -73,7 +73,7 @@ class TimerListener:
             await self._wait(self._options.retry.total_seconds())
 
     def stop(self) -> None:
-        """Run no more; the lease is released when the run in flight has ended."""
+        """Run no more. The lease is released when the run in flight has ended."""
         self._stopped.set()
 
     async def _hold(self) -> None:
@@ -86,7 +86,7 @@ class TimerListener:
         self._lost.clear()
 
     async def _make_up(self) -> None:
-        """Read the past; run once when a run was missed, or when every start is to run it."""
+        """Read the past. Run once when a run was missed, or when every start is to run it."""
         now = self._clock()
         stored = await self._read() if self._is_monitored else None
         if stored is None or is_changed(self._schedule, stored):

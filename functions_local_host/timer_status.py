@@ -23,12 +23,12 @@ class TimerStatus:
         return json.dumps(self.fields())
 
     def fields(self) -> dict[str, str]:
-        """Return what the function sees as the schedule's status."""
+        """Return the schedule's status as the function sees it."""
         return {"Last": _text(self.last), "Next": _text(self.next), "LastUpdated": _text(self.updated)}
 
     @classmethod
     def from_json(cls, text: str) -> "TimerStatus | None":
-        """Return the status of a blob; one that cannot be read counts as none, as a first start."""
+        """Return the status of a blob. One that cannot be read counts as none, as a first start."""
         try:
             fields = json.loads(text)
             last, following, updated = (_moment(fields[name]) for name in ("Last", "Next", "LastUpdated"))
@@ -38,7 +38,7 @@ class TimerStatus:
 
 
 def first_status(schedule: Schedule, now: datetime) -> TimerStatus:
-    """Return what a timer that never ran starts with."""
+    """Return the first status of a timer that never ran."""
     return TimerStatus(None, schedule.next_after(now), now)
 
 
@@ -52,12 +52,12 @@ def status_after(schedule: Schedule, before: TimerStatus, ran: datetime, *, was_
 
 
 def is_past_due(schedule: Schedule, status: TimerStatus, now: datetime) -> bool:
-    """Whether a run was missed; a schedule that has changed since has missed nothing."""
+    """Return true if a run was missed. A schedule that has changed since has missed nothing."""
     return not is_changed(schedule, status) and status.next is not None and now > status.next
 
 
 def is_changed(schedule: Schedule, status: TimerStatus) -> bool:
-    """Whether the status was written for another schedule."""
+    """Return true if the status was written for another schedule."""
     return schedule.next_after(status.last or status.updated) != status.next
 
 

@@ -1,4 +1,4 @@
-"""Waiting for an event, but not for ever."""
+"""Waiting for an event, with an upper bound."""
 
 import asyncio
 from datetime import timedelta

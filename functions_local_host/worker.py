@@ -52,7 +52,7 @@ class _Out(func.Out[Any]):
 
 
 def thread_count(settings: Mapping[str, str]) -> int:
-    """Return the size of the pool for sync functions; an invalid setting counts as none."""
+    """Return the size of the pool for sync functions. An invalid setting counts as none."""
     text = settings.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     if text.isdigit() and int(text) >= 1:
         return int(text)
@@ -60,7 +60,7 @@ def thread_count(settings: Mapping[str, str]) -> int:
 
 
 class Worker:
-    """Runs calls until it is closed; a call that never ends is only ended with the process."""
+    """Runs calls until it is closed. A call that never ends is only ended with the process."""
 
     def __init__(self, folder: str, threads: int) -> None:
         self._folder = folder
@@ -71,7 +71,7 @@ class Worker:
         self._thread.start()
 
     def start(self, call: Call) -> "Future[dict[str, Datum]]":
-        """Begin a call; the result is what it gave to its outputs, by binding name."""
+        """Begin a call. The result is what it gave to its outputs, by binding name."""
         return self._submit(self._run(call))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a new link: a sender, a receiver, a session that is taken or waited for, a request channel, a no."""
+"""The fate of a new link: a sender, a receiver, a session that is taken or waited for, a request channel, a no."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -102,7 +102,7 @@ class Hall:
         if line is None:
             return opened(peer, link, desk)
         if not filters:
-            raise Refusal(NOT_ALLOWED, f"{name} has sessions: ask for a session to receive from it")
+            raise Refusal(NOT_ALLOWED, f"{name} has sessions: accept a session to receive from it")
         asked = filters[SESSION_FILTER]
         session_id: Any = asked.value if isinstance(asked, Described) else asked
         return line.ask(peer, link, session_id, named(link.remote_properties))

@@ -1,4 +1,4 @@
-"""All entities of the namespace by address; the pure half of the broker ends here."""
+"""All entities of the namespace by address. The pure half of the broker ends here."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _DEAD = "/$deadletterqueue"
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """What receivers see: a queue, its sessions if it has any, and its entrance where messages may still wait."""
+    """The receivers' side: a queue, its sessions if it has any, and its entrance where messages may still wait."""
 
     queue: MessageQueue
     sessions: Sessions | None = None
@@ -98,7 +98,7 @@ class Broker:
         return list(self._outlets.values())
 
     def advance(self, now: float) -> list[SessionLock]:
-        """Do what time alone brings, everywhere; return the session locks that ended."""
+        """Do what time alone brings, everywhere. Return the session locks that ended."""
         for intake in self._intakes.values():
             intake.advance(now)
         ended: list[SessionLock] = []

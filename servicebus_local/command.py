@@ -20,7 +20,7 @@ ENTITIES = Path("infra/entities.json")
 
 
 def connection_string(port: int) -> str:
-    """Return what a client needs to find this broker; the key is a placeholder that the emulator's clients use too."""
+    """Return the address of this broker for clients. The key is a placeholder that the emulator's clients use too."""
     return (
         f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=RootManageSharedAccessKey;"
         "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
@@ -48,7 +48,7 @@ async def _serve(options: argparse.Namespace, broker: Broker) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     if options.port_file:
-        # Written beside and moved into place: whoever waits for the file must never read half a number.
+        # Written beside and moved into place: a process that waits for the file must never read half a number.
         draft = options.port_file.with_suffix(".draft")
         draft.write_text(str(port))
         draft.replace(options.port_file)

@@ -41,7 +41,7 @@ class CorrelationFilter:
 
 @dataclass(frozen=True, slots=True)
 class SqlFilter:
-    """Passes a message for which the expression holds; the broker refuses what its subset of the language lacks."""
+    """Passes a message for which the expression holds. The broker refuses what its subset of the language lacks."""
 
     expression: str
 
@@ -79,7 +79,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription of a topic; one passing filter is enough, and without a filter every message passes."""
+    """A subscription of a topic. One passing filter is enough, and without a filter every message passes."""
 
     name: str
     filters: tuple[Filter, ...] = ()

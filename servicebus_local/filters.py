@@ -1,4 +1,4 @@
-"""Whether a subscription wants a message: its filters, compiled once."""
+"""The filters of a subscription, compiled once."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def _sql(wanted: SqlFilter) -> Passes:
 
 
 def passes_any(filters: tuple[Filter, ...]) -> Passes:
-    """Return what decides for a subscription: one passing filter is enough, and no filter at all passes everything."""
+    """Return the filter of a subscription: one passing filter is enough, and no filter at all passes everything."""
     if not filters:
         return lambda _: True
     each = [_correlation(wanted) if isinstance(wanted, CorrelationFilter) else _sql(wanted) for wanted in filters]

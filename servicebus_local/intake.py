@@ -1,4 +1,4 @@
-"""What happens to a message between its sender and the queues: session check, duplicates, waiting for its time."""
+"""The way of a message between its sender and the queues: session check, duplicates, waiting for its time."""
 
 import heapq
 from collections import deque
@@ -22,7 +22,7 @@ class SeenIds:
         self._order: deque[tuple[float, str]] = deque()
 
     def is_repeat(self, message_id: str, now: float) -> bool:
-        """Whether the id was seen within the window; remembers it if not."""
+        """Return true if the id was seen within the window. Remember it otherwise."""
         while self._order and self._order[0][0] <= now:
             self._ids.discard(self._order.popleft()[1])
         if message_id in self._ids:
@@ -54,7 +54,7 @@ class Intake:
         self._calendar: list[tuple[float, int]] = []
 
     def check(self, parcel: Parcel) -> None:
-        """Refuse a message that this entity cannot take; a batch is checked whole before any of it is taken."""
+        """Refuse a message that this entity cannot take. A batch is checked whole before any of it is taken."""
         if self._sessions and not parcel.session_id:
             raise Refusal(
                 NOT_ALLOWED,
@@ -63,7 +63,7 @@ class Intake:
             )
 
     def accept(self, parcel: Parcel, now: float) -> int | None:
-        """Take a message in, now or at its time; None where it repeats one of the duplicate window."""
+        """Take a message in, now or at its time. None where it repeats one of the duplicate window."""
         message_id = parcel.message_id
         if self._seen is not None and message_id is not None and self._seen.is_repeat(message_id, now):
             return None
@@ -81,7 +81,7 @@ class Intake:
             raise Refusal(MESSAGE_NOT_FOUND, f"no scheduled message {sequence} in {self.name}: sent or cancelled", 404)
 
     def advance(self, now: float) -> None:
-        """Deliver what is due; a message gets a new sequence number, as if it were sent now."""
+        """Deliver what is due. A message gets a new sequence number, as if it were sent now."""
         while self._calendar and self._calendar[0][0] <= now:
             due = self._scheduled.pop(heapq.heappop(self._calendar)[1], None)
             if due is not None:

@@ -1,4 +1,4 @@
-"""Starts the broker as a process of its own and knows when it is ready; tests can kill and restart it."""
+"""Starts the broker as a process of its own and knows when it is ready. Tests can kill and restart it."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _LOOK_EVERY = 0.02
 
 
 class Broker:
-    """A running broker process; a context manager that stops it."""
+    """A running broker process. A context manager that stops it."""
 
     def __init__(self, entities: Namespace | Path, port: int, log: Path | None, lock_seconds: float | None) -> None:
         self._lock_seconds = lock_seconds
@@ -47,7 +47,7 @@ class Broker:
         *,
         lock_seconds: float | None = None,
     ) -> Self:
-        """Start a broker of these entities, or of a file of them; return when it takes connections."""
+        """Start a broker of these entities, or of a file of them. Return when it takes connections."""
         broker = cls(entities, port, log, lock_seconds)
         try:
             broker._spawn()
@@ -58,7 +58,7 @@ class Broker:
 
     @property
     def connection_string(self) -> str:
-        """What a client needs to connect."""
+        """The connection string of a client."""
         return connection_string(self.port)
 
     @property
@@ -70,11 +70,11 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """The process, for those who measure it; None while it is stopped."""
+        """The process, for those who measure it. None while it is stopped."""
         return None if self._process is None else self._process.pid
 
     def stop(self) -> None:
-        """Stop the process and clean up; safe to call twice."""
+        """Stop the process and clean up. Safe to call twice."""
         self._end(signal.SIGTERM)
         self._folder.cleanup()
         if self._is_own_log:
@@ -85,7 +85,7 @@ class Broker:
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Start anew on the same port, with nothing of what the broker held."""
+        """Start anew on the same port, and empty."""
         self._end(signal.SIGTERM)
         self._spawn()
 

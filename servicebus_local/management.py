@@ -43,7 +43,7 @@ class Call:
 
 
 def named(value: Any) -> dict[str, Any]:
-    """Return an AMQP map by plain names; anything else has none."""
+    """Return an AMQP map by plain names. Anything else has none."""
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 

@@ -137,7 +137,7 @@ def _messages_inside(buffer: bytes) -> list[bytes]:
     for descriptor, _, value, _ in wire.sections(buffer):
         if descriptor == wire.DATA:
             content = wire.read(buffer, value)[0]
-            # An encoded message starts with a described section; nearly every other body fails this first look.
+            # An encoded message starts with a described section; nearly every other body fails this first check.
             if content[:2] not in {b"\x00\x53", b"\x00\x80"}:
                 return []
             inside.append(content)
@@ -165,7 +165,7 @@ def parcels_from(buffer: bytes) -> list[Parcel]:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What the broker writes on a message when it hands it out."""
+    """The annotations that the broker writes on a message when it hands it out."""
 
     sequence: int
     origin: int

@@ -1,7 +1,7 @@
 """One client connection: bytes in, proton's events to the links they concern, bytes out.
 
-Proton's engine is driven directly, without its Container and without its event objects: an event object wraps
-connection, session, link and delivery anew each time, which costs more than everything the broker does with a message.
+Proton's engine is driven directly, without its Container and without its event objects. An event object wraps
+connection, session, link and delivery anew each time. That costs more than all of the broker's work for a message.
 """
 
 import asyncio
@@ -63,10 +63,10 @@ class Endpoint(Protocol):
 
 
 class House(Protocol):
-    """What a connection needs of the server."""
+    """The server's side of a connection."""
 
     def attach(self, peer: "Peer", link: Any) -> Endpoint | None:
-        """Answer a new link; None where it was refused."""
+        """Answer a new link. None where it was refused."""
 
     def joined(self, peer: "Peer") -> None:
         """Note a new connection."""
@@ -95,7 +95,7 @@ class Peer(asyncio.Protocol):
         self._connection.container = "servicebus-local"
         self._connection.collect(self._collector)
         self._engine.bind(self._connection)
-        #: By the C pointer of the link: proton's link objects are made anew at each look.
+        #: By the C pointer of the link: proton's link objects are made anew at each access.
         self.endpoints: dict[Any, Endpoint] = {}
         #: The links for replies, by node; the newest last.
         self.replies: dict[str, list[Any]] = {}
@@ -133,7 +133,7 @@ class Peer(asyncio.Protocol):
         self._house.turn()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of everything that the connection held; how it ended makes no difference."""
+        """Let go of everything that the connection held. How it ended makes no difference."""
         _LOG.debug("connection lost: %s", exc)
         self._socket = None
         for endpoint in list(self.endpoints.values()):
@@ -165,7 +165,7 @@ class Peer(asyncio.Protocol):
             pn_transport_pop(engine, pending)
 
     def beat(self, now: float) -> None:
-        """Send a heartbeat if the client asked for them and one is due."""
+        """Send a heartbeat if the client requested them and one is due."""
         pn_transport_tick(self._engine._impl, int(now * 1000))  # noqa: SLF001 - as above
         self.flush()
 

@@ -23,7 +23,7 @@ _TOKENS = count()
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a queue hands messages out; times in seconds."""
+    """How a queue hands messages out. Times in seconds."""
 
     lock: float
     max_delivery_count: int
@@ -52,7 +52,7 @@ class Record:
         return self.enqueued + self.time_to_live
 
     def label(self, locked_until: float | None) -> Label:
-        """Return what is written on the message for its receiver."""
+        """Return the annotations of the message for its receiver."""
         life = None if self.time_to_live == inf else self.time_to_live
         return Label(self.sequence, self.origin, self.enqueued, self.failures, locked_until, life)
 
@@ -99,7 +99,7 @@ class MessageQueue:
         return [lane for lane in list(self._lanes) if self.has_waiting(lane, now)]
 
     def has_waiting(self, lane: str, now: float) -> bool:
-        """Whether the lane has a message to give."""
+        """Return true if the lane has a message to give."""
         waiting = self._lanes.get(lane, [])
         while waiting:
             record = self._records.get(waiting[0])
@@ -155,7 +155,7 @@ class MessageQueue:
         return record.locked_until
 
     def release_lane(self, lane: str, now: float, *, failed: bool) -> None:
-        """Give back whatever of the lane is handed out; an attempt is counted only where the lock ran out."""
+        """Give back each message of the lane that is handed out. An attempt is counted only where the lock ran out."""
         for token in [token for token, record in self._locks.items() if record.lane == lane]:
             record = self._locks.pop(token)
             record.token = None

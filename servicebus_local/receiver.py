@@ -91,7 +91,7 @@ class Consumer:
         self._gone = False
 
     def on_flow(self) -> None:
-        """Ask for as many messages as there is credit; give the credit back where the client drains the link."""
+        """Request as many messages as there is credit. Give the credit back where the client drains the link."""
         self.credit = 0 if self._gone else pn_link_credit(self.link)
         if self.credit > 0:
             self._desk.enlist(self)
@@ -101,7 +101,7 @@ class Consumer:
             self.credit = 0
 
     def on_gone(self) -> None:
-        """Leave the queue; a session goes free, while message locks live on until they run out, as in the service."""
+        """Leave the queue. A session goes free, while message locks live on until they run out, as in the service."""
         self._gone = True
         self._desk.dismiss(self)
         sessions = self._desk.outlet.sessions
@@ -123,8 +123,8 @@ class Consumer:
 
     def on_delivery(self, delivery: Any) -> None:
         """Settle a message as the client asks, and answer with the outcome that took effect."""
-        # A client that finds its link closed asks again by request; an answer on the link as well would be taken for
-        # the answer to that request, because the client does not tell the two directions' delivery numbers apart.
+        # A client that finds its link closed asks again by request. It would take an answer on the link as well for
+        # the answer to that request, because it does not distinguish the two directions' delivery numbers.
         if self._gone or not pn_delivery_updated(delivery):
             return
         state = pn_delivery_remote_state(delivery)

@@ -1,8 +1,8 @@
-"""What the broker answers when it does not do as asked: an AMQP condition and a sentence."""
+"""The broker's answer when it refuses a request: an AMQP condition and a sentence."""
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal is an answer that travels to the client, not a failure of the broker
-    """Raised when a request cannot be granted; carries the condition that the client maps to its own error."""
+    """Raised when a request cannot be granted. Carries the condition that the client maps to its own error."""
 
     def __init__(self, condition: str, description: str, status: int = 400) -> None:
         super().__init__(description)

@@ -58,7 +58,7 @@ class Server:
         self._touched.add(peer)
 
     def turn(self) -> None:
-        """Hand out what has become available, then send; only what something happened to is looked at."""
+        """Hand out what has become available, then send. Only entities with an event are visited."""
         now = time.time()
         stirred = self._broker.stirred
         while stirred:

@@ -15,7 +15,7 @@ LONGEST_STATE = 256 * 1024
 
 @dataclass(slots=True, eq=False)
 class SessionLock:
-    """Who holds a session, and until when."""
+    """The holder of a session, and the end of the lock."""
 
     session_id: str
     holder: object
@@ -32,7 +32,7 @@ class Sessions:
         self._states: dict[str, bytes] = {}
 
     def accept(self, session_id: str, holder: object, now: float) -> SessionLock:
-        """Lock a session by its name; it need not have a message."""
+        """Lock a session by its name. It need not have a message."""
         taken = self._locks.get(session_id)
         if taken is not None and taken.locked_until > now:
             raise Refusal(
@@ -59,17 +59,17 @@ class Sessions:
         return lock.locked_until
 
     def release(self, lock: SessionLock, now: float) -> None:
-        """End a lock because its holder left; nothing that it had is counted as an attempt."""
+        """End a lock because its holder left. Nothing that it had is counted as an attempt."""
         if self._locks.get(lock.session_id) is lock:
             self._end(lock, now, failed=False)
 
     def state(self, session_id: str, holder: object, now: float) -> bytes | None:
-        """Return what the session's holder last kept there."""
+        """Return the bytes that the session's holder last kept there."""
         self.held(session_id, holder, now)
         return self._states.get(session_id)
 
     def keep_state(self, session_id: str, holder: object, now: float, state: bytes | None) -> None:
-        """Keep a few bytes with the session; None clears them."""
+        """Keep a few bytes with the session. None clears them."""
         self.held(session_id, holder, now)
         if state is None:
             self._states.pop(session_id, None)

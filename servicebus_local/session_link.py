@@ -44,7 +44,7 @@ def opened(peer: Any, link: Any, desk: Desk, session: SessionLock | None = None)
 
 @dataclass(slots=True, eq=False)
 class SessionLink:
-    """A link that has a session, or waits for one and is not answered until then; the holder of the session's lock."""
+    """A link that has a session, or waits for one and is not answered until then. The holder of the session's lock."""
 
     peer: Any
     link: Any
@@ -57,12 +57,12 @@ class SessionLink:
             self.consumer.on_flow()
 
     def on_delivery(self, delivery: Any) -> None:
-        """Pass an outcome on; there is none before there is a session."""
+        """Pass an outcome on. Before there is a session, no outcome exists."""
         if self.consumer is not None:
             self.consumer.on_delivery(delivery)
 
     def on_gone(self) -> None:
-        """Let the session go, or stop waiting for one; safe to call twice."""
+        """Let the session go, or stop waiting for one. Safe to call twice."""
         if self.consumer is not None:
             self.consumer.on_gone()
         self.line.forget(self)
@@ -109,7 +109,7 @@ class Line:
         return asking
 
     def forget(self, asking: SessionLink) -> None:
-        """Take a link out of the line; nothing happens where it is not in it."""
+        """Take a link out of the line. Nothing happens where it is not in it."""
         self._waiting = deque(place for place in self._waiting if place[1] is not asking)
 
     def serve(self, now: float) -> None:

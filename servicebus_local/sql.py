@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 
 class SqlRefusedError(ValueError):
-    """Raised when an expression is outside the subset; names the word that is."""
+    """Raised when an expression is outside the subset. Names the word that is."""
 
 
 class Properties(Protocol):
-    """What an expression may ask of a message."""
+    """The properties of a message that an expression may use."""
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _negated(condition: Condition) -> Condition:
 
 
 def _joined(left: Condition, right: Condition, *, decisive: bool) -> Condition:
-    """AND is decided by a False, OR by a True; short of that, one unknown makes the whole unknown."""
+    """AND is decided by a False, OR by a True. Short of that, one unknown makes the whole unknown."""
 
     def holds(message: Properties) -> bool | None:
         values = (left(message), right(message))

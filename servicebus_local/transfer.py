@@ -23,12 +23,12 @@ from servicebus_local.refusal import Refusal
 #: Proton's own view of a delivery, for the few that need more than an outcome.
 wrapped: Callable[[Any], Any] = Delivery.wrap
 
-#: The client reads an error's third field without looking whether it is there; proton leaves an empty one out.
+#: The client reads an error's third field and does not check that it exists; proton leaves an empty one out.
 _ORIGIN: Any = {symbol("answered-by"): "servicebus-local"}
 
 
 def received(link: Any, delivery: Any) -> bytes | None:
-    """Return the whole of an incoming transfer; None while more of it is to come, or where it was called off."""
+    """Return the whole of an incoming transfer. None while more of it is to come, or where it was called off."""
     if not pn_delivery_readable(delivery):
         return None
     if pn_delivery_aborted(delivery):

@@ -1,7 +1,7 @@
 """AMQP 1.0 values as bytes: just enough to read a message's sections and to write the few that a broker adds.
 
-Proton encodes frames; messages pass through here because most of their bytes go from sender to receiver untouched,
-and decoding them into objects twice per delivery would make the broker the slowest part of a test.
+Proton encodes frames. Messages pass through here because most of their bytes go from sender to receiver untouched.
+To decode them into objects twice per delivery would make the broker the slowest part of a test.
 """
 
 import struct
@@ -72,7 +72,7 @@ def skip(buffer: bytes, at: int) -> int:
 
 
 def read(buffer: bytes, at: int) -> tuple[Any, int]:
-    """Return the value that starts at `at` and where it ends; symbols and strings are both str."""
+    """Return the value that starts at `at` and where it ends. Symbols and strings are both str."""
     constructor = buffer[at]
     fixed = _FIXED.get(constructor)
     if fixed is not None:
