@@ -101,7 +101,7 @@ def test_with_the_broker_down_the_tick_serves_an_opening_and_a_pulse(world):
     broker.kill()
     for gate in ("no-bus", "pulse"):
         house.held_work.hold(gate, gate, "dest", gate)
-        assert "found by the next poll" in house.gate_operator.open(gate, by="ann").unsignalled
+        assert "the next poll finds the same" in house.gate_operator.open(gate, by="ann").unsignalled
     house.gate_operator.close("pulse", by="ann")
     house.held_work.hold("pulse", "later", "dest", "later")
     fire_tick(host)
