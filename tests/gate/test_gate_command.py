@@ -103,7 +103,7 @@ def test_a_planned_opening_is_shown_and_taken_back(sluice, house, gate):
         (["open", "A/b", "--yes"], "is not a valid gate name"),
         (["open", "g", "--yes", "--at", "tomorrow"], "is not a valid time"),
         (["open", "g", "--yes", "--at", "2026-11-21T09:00"], "has no time zone"),
-        (["open", "g", "--yes", "--at", "2020-01-01T00:00Z"], "that is past"),
+        (["open", "g", "--yes", "--at", "2020-01-01T00:00Z"], "that is in the past"),
         (["wait", "g", "--timeout", "-1"], "--timeout"),
     ],
 )
