@@ -139,7 +139,9 @@ def test_the_last_command_stands(house, gate, clock, taken_back_by):
     assert list(house.pending.due(clock.now())) == []
 
 
-@pytest.mark.parametrize(("ahead", "reason"), [(timedelta(0), "that is in the past"), (timedelta(days=500), "check the year")])
+@pytest.mark.parametrize(
+    ("ahead", "reason"), [(timedelta(0), "that is in the past"), (timedelta(days=500), "check the year")]
+)
 def test_a_time_that_makes_no_sense_is_refused(house, gate, ahead, reason):
     """Nothing is written for a plan in the past or in the wrong year."""
     with pytest.raises(ScheduleRefusedError, match=reason):
