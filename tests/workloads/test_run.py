@@ -154,5 +154,5 @@ def test_a_default_that_no_message_can_carry_is_the_workloads_fault():
             """Take anything."""
             return number, one.amount
 
-    with pytest.raises(ValueError, match="no decimal number"):
+    with pytest.raises(ValueError, match="not a decimal number"):
         run_lines(Adds(), [b"{}"], 0)
