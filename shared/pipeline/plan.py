@@ -152,7 +152,7 @@ class PlanStore:
                 raise PlanLostError(f"the plan of job {job!r} is gone: there is no blob {stored.name!r}") from missing
         if payload_name(job, hashlib.sha256(content).hexdigest()) != stored.name:
             raise PlanLostError(f"the plan of job {job!r} was changed: blob {stored.name!r} does not have its hash")
-        return msgspec.json.decode(content, type=Plan)
+        return Plan.decode(content)
 
     def _blob(self, plan: PlanBlob) -> BlobClient:
         return self._container(plan.container).get_blob_client(plan.name)
