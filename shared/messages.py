@@ -100,7 +100,7 @@ class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", 
 
 
 class Finish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finish", forbid_unknown_fields=True):
-    """On work-00: merge the partials of this revision and write the outputs."""
+    """On a work queue: merge the partials of this revision and write the outputs."""
 
     job: str
     revision: Count

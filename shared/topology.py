@@ -11,6 +11,7 @@ from datetime import timedelta
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
+from zlib import crc32
 
 #: Service Bus allows 5 seconds to 5 minutes for a lock.
 SHORTEST_LOCK, LONGEST_LOCK = timedelta(seconds=5), timedelta(minutes=5)
@@ -157,6 +158,12 @@ def _job_events() -> Topic:
 def work_queue_names(number: int) -> list[str]:
     """Return the names of `number` work queues."""
     return [f"{_WORK}{n:02}" for n in range(number)]
+
+
+def work_queue_of(job: str, chunk: int, queues: int) -> str:
+    """Return the work queue of a chunk. The chunks of a job take turns, and each job begins at a queue of its own."""
+    # Without the job, all jobs of one chunk would share the first queue.
+    return f"{_WORK}{(chunk + crc32(job.encode())) % queues:02}"
 
 
 def is_work_queue(queue: str) -> bool:

@@ -98,7 +98,8 @@ class AppStages:
     @cached_property
     def finish_call(self) -> FinishCall:
         """Requests the finish of jobs."""
-        return FinishCall(self.stores.put, self.stores.pending, self.clock, self.tasks.waking)
+        stores, settings = self.stores, self.settings
+        return FinishCall(stores.put, stores.pending, self.clock, self.tasks.waking, settings.work_queues)
 
     @cached_property
     def processor(self) -> Processor:

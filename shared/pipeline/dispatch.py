@@ -35,6 +35,7 @@ from shared.pipeline.plan import Plan, PlanStore
 from shared.refusals import Reason, refuse
 from shared.retry import LOST_RACES, Retry
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, tell
+from shared.topology import work_queue_of
 
 #: Below the ten connections that the library keeps for one service, times the instances that share a queue's limit.
 LEAST, MOST, FIRST = 1, 32, 8
@@ -225,7 +226,7 @@ class Dispatcher:
 
     def _is_put(self, message: ChunkMessage) -> bool:
         try:
-            self.send(f"work-{message.chunk % self.work_queues:02}", encode(message).decode())
+            self.send(work_queue_of(message.job, message.chunk, self.work_queues), encode(message).decode())
         except StorageUnavailableError:
             return False
         return True

@@ -13,19 +13,28 @@ from shared.ledger import Job, JobState
 from shared.messages import Finish, encode
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
 from shared.pipeline.dispatch import Waking, wake_nobody
+from shared.topology import work_queue_of
 
-QUEUE: Final = "work-00"
 #: Longer than any settler needs between its pointer and its message.
 GRACE: Final = timedelta(minutes=3)
 
 
 class FinishCall:
-    """Sends finish messages. `send` takes a queue's name and a message. `waking` is entered around it."""
+    """Sends finish messages. `send` takes a queue's name and a message. `waking` is entered around it.
+
+    `work_queues`: a caller that does not know their number uses the first queue, which every installation has.
+    """
 
     def __init__(
-        self, send: Callable[[str, str], None], pending: Pending, clock: Clock, waking: Waking = wake_nobody
+        self,
+        send: Callable[[str, str], None],
+        pending: Pending,
+        clock: Clock,
+        waking: Waking = wake_nobody,
+        work_queues: int = 1,
     ) -> None:
         self._send, self._pending, self._clock, self._waking = send, pending, clock, waking
+        self._work_queues = work_queues
 
     def point(self, job: str, revision: int) -> Pointer:
         """Leave a pointer, before the state that it points to: the writer may crash right after that state."""
@@ -37,7 +46,7 @@ class FinishCall:
     def send(self, job: str, revision: int) -> None:
         """Send the message. A second one finds that the first was handled."""
         with self._waking(1, 1):
-            self._send(QUEUE, encode(Finish(job=job, revision=revision)).decode())
+            self._send(work_queue_of(job, 0, self._work_queues), encode(Finish(job=job, revision=revision)).decode())
 
     def forget_pointer(self, pointer: Pointer) -> None:
         """Remove the pointer of a request whose message is on its queue."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from shared.azure import BUS, RequestCounts
 from shared.ledger import Job
+from shared.topology import work_queue_names
 from shared.usage.bill import add, price, useful
 from shared.usage.diary import MOST_UNNOTED
 from shared.usage.job_bill import count_requests, take_counts
@@ -107,7 +108,7 @@ def _host(one: Installation) -> list[Asker]:
         return []
     polls, ticks, others = one.instances * DAY // one.polling_seconds, DAY // one.tick_seconds, one.instances - 1
     rooms = [f"the queue of room {n}" for n in range(1, one.rooms + 1)]
-    queues = ["submissions", *rooms, *(f"work-{n:02}" for n in range(0 if one.is_push else one.work_queues))]
+    queues = ["submissions", *rooms, *work_queue_names(0 if one.is_push else one.work_queues)]
     primary = DAY // PRIMARY_RENEWAL + others * DAY // PRIMARY_RETRY
     timer = DAY // TIMER_RENEWAL + others * DAY // TIMER_RETRY
     return [
