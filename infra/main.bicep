@@ -63,6 +63,13 @@ param releaseGateAlwaysReady int = 0
 @description('Instances that are always there of other functions: counts by function name, such as { process_chunk: 2 }.')
 param alwaysReady object = {}
 
+@description('Where the app has scalerRole, so that the bus is scaled by its depth: entities (those with a trigger), namespace, or none.')
+@allowed(['entities', 'namespace', 'none'])
+param scalerRights string = 'entities'
+
+@description('Id of a role of your own that may read the counts of the bus; empty: Azure Service Bus Data Owner.')
+param scalerRole string = ''
+
 @description('Days that logs are kept; the first 30 come with the price of taking them in.')
 @minValue(30)
 @maxValue(730)
@@ -80,7 +87,7 @@ param isStorageLogged bool = false
 param hasAlerts bool = true
 
 @description('Minutes between two looks of an alert rule; the rarer, the cheaper.')
-@allowed([5, 10, 15])
+@allowed([5, 15])
 param alertMinutes int = 15
 
 @description('Where alerts are mailed to; empty: they are seen in the portal only.')
@@ -165,6 +172,8 @@ module appRoles 'modules/roles-of-app.bicep' = {
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
     componentName: monitoring.outputs.componentName
+    scalerRights: scalerRights
+    scalerRole: scalerRole
   }
 }
 

@@ -13,7 +13,7 @@ param workspaceId string
 param email string
 
 @description('Minutes between two looks of a rule; the rarer, the cheaper.')
-@allowed([5, 10, 15])
+@allowed([5, 15])
 param minutes int
 
 var alerts = loadJsonContent('../alerts.json').alerts
@@ -47,7 +47,8 @@ resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
       enabled: true
       scopes: [workspaceId]
       evaluationFrequency: 'PT${minutes}M'
-      // Twice as long, because a line may take minutes to arrive; an alert that is up is not raised again.
+      // Twice as long, because a line may take minutes to arrive; an alert that is up is not raised again. Azure has no
+      // window of 20 minutes, so 10 is no choice.
       windowSize: 'PT${minutes * 2}M'
       autoMitigate: true
       criteria: {

@@ -170,10 +170,9 @@ var own = {
   SluiceBus__credential: 'managedidentity'
   SluiceBus__clientId: identityClientId
 }
+// Blobs alone: no role of the app reaches queues or tables of the host's account, and nothing here needs them.
 var hosts = {
   AzureWebJobsStorage__blobServiceUri: hostStorage.properties.primaryEndpoints.blob
-  AzureWebJobsStorage__queueServiceUri: hostStorage.properties.primaryEndpoints.queue
-  AzureWebJobsStorage__tableServiceUri: hostStorage.properties.primaryEndpoints.table
   AzureWebJobsStorage__credential: 'managedidentity'
   AzureWebJobsStorage__clientId: identityClientId
   // Of the C library: else each thread keeps memory of its own that others cannot have, two to three times as much in all.

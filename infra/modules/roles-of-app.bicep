@@ -15,7 +15,17 @@ param busName string
 @description('Name of the Application Insights component.')
 param componentName string
 
+@description('Where the app may read how many messages of the bus wait: on the entities with a trigger, on the namespace, or nowhere.')
+@allowed(['entities', 'namespace', 'none'])
+param scalerRights string
+
+@description('Id of the role for that; empty: Azure Service Bus Data Owner.')
+param scalerRole string
+
 var roles = loadJsonContent('../roles.json')
+var scaler = empty(scalerRole) ? roles['Azure Service Bus Data Owner'] : scalerRole
+// Made from the triggers of functions/ by `make docs`.
+var listened = loadJsonContent('../entities.json').listened
 
 resource hostStorage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: hostStorageName
@@ -79,6 +89,63 @@ resource onNamespace 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
     }
   }
 ]
+
+// The scale controller counts as the app. What the roles above allow does not do: it would peek one message, and add one
+// instance at a time. On each entity, because on the namespace the role could change the namespace itself.
+resource queues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = [
+  for one in listened.queues: {
+    parent: bus
+    name: one
+  }
+]
+
+resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existing = [
+  for one in listened.subscriptions: {
+    parent: bus
+    name: one.topic
+  }
+]
+
+resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' existing = [
+  for (one, place) in listened.subscriptions: {
+    parent: topics[place]
+    name: one.name
+  }
+]
+
+resource countQueues 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (one, place) in listened.queues: if (scalerRights == 'entities') {
+    name: guid(queues[place].id, principalId, scaler)
+    scope: queues[place]
+    properties: {
+      principalId: principalId
+      principalType: 'ServicePrincipal'
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', scaler)
+    }
+  }
+]
+
+resource countSubscriptions 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (one, place) in listened.subscriptions: if (scalerRights == 'entities') {
+    name: guid(subscriptions[place].id, principalId, scaler)
+    scope: subscriptions[place]
+    properties: {
+      principalId: principalId
+      principalType: 'ServicePrincipal'
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', scaler)
+    }
+  }
+]
+
+resource countNamespace 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (scalerRights == 'namespace') {
+  name: guid(bus.id, principalId, scaler)
+  scope: bus
+  properties: {
+    principalId: principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', scaler)
+  }
+}
 
 resource onComponent 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   name: guid(component.id, principalId, roles['Monitoring Metrics Publisher'])

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from local.infra import listened
 from local.paths import ROOT
 from shared.azure import Setting
 from shared.settings import SETTINGS
@@ -49,6 +50,7 @@ def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTI
         },
         "inbound": INBOUND,
         "bus": _bus(whole),
+        "listened": listened.document(ROOT),
         "settings": {one.name: one.default for one in settings if one.default is not None},
     }
 

@@ -73,7 +73,7 @@ def _says(one: Parameter) -> str:
 def who_may() -> Table:
     """Return the roles of each kind of principal, with their scopes."""
     said = {
-        roles.APP: roles.WANTED[roles.APP],
+        roles.APP: roles.of_app(Project().root),
         "a publisher": roles.of_publishers(),
         "a publisher of room `r`": roles.of_publishers("r"),
         "an operator": roles.OF_OPERATORS,

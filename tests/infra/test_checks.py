@@ -376,6 +376,32 @@ SEEDS = {
             ),
             "roles.json: does not hold the roles",
         ),
+        "a trigger of the bus that nobody may count": (
+            replacing("functions/drain_work.py", 'subscription_name="work"', 'subscription_name="waiters-00"'),
+            "the app has not: Azure Service Bus Data Owner on the subscription signals/waiters-00",
+        ),
+        "a queue of the bus without its count": (
+            in_json("infra/entities.json", lambda file: file["listened"]["queues"].clear()),
+            "the app has not: Azure Service Bus Data Owner on the bus queue results",
+        ),
+        "counts that nobody may read by default": (
+            replacing(
+                "infra/main.bicep", "param scalerRights string = 'entities'", "param scalerRights string = 'none'"
+            ),
+            "the app has not: Azure Service Bus Data Owner on the subscription signals/work",
+        ),
+        "the whole namespace for its counts": (
+            replacing(OF_APP, "scope: queues[place]", "scope: bus"),
+            "the app has, and should not: Azure Service Bus Data Owner on the namespace",
+        ),
+        "a choice of the operator without effect": (
+            replacing(OF_APP, "empty(scalerRole) ?", "!empty('a') ?"),
+            "with scalerRights entities and scalerRole '11111111-2222-3333-4444-555555555555' the app has: Azure",
+        ),
+        "a right that cannot be given up": (
+            replacing(OF_APP, "if (scalerRights == 'entities')", "if (true)"),
+            "with scalerRights none and scalerRole '' the app has: Azure Service Bus Data Owner on the bus queue results",
+        ),
         "a principal without its kind": (
             replacing(OF_APP, "    principalType: 'ServicePrincipal'\n", ""),
             "without principalType",
@@ -430,6 +456,19 @@ SEEDS = {
         "a connection string": (
             replacing(APP, "  SluiceBus__clientId", "  SluiceBus: 'Endpoint=sb://x'\n  SluiceBus__clientId"),
             "SluiceBus is a connection string",
+        ),
+        "the address of a service that the app has no role for": (
+            replacing(
+                APP,
+                "  AzureWebJobsStorage__credential",
+                "  AzureWebJobsStorage__queueServiceUri: hostStorage.properties.primaryEndpoints.queue\n"
+                "  AzureWebJobsStorage__credential",
+            ),
+            "AzureWebJobsStorage__queueServiceUri is given to the app, which has no role for it",
+        ),
+        "a service of the app's account that its role was taken from": (
+            replacing(OF_APP, "  'Storage Table Data Contributor'\n", ""),
+            "SluiceStorage__tableServiceUri is given to the app, which has no role for it",
         ),
         "a setting that Flex Consumption refuses": (
             replacing(
@@ -540,6 +579,16 @@ SEEDS = {
         "a query that no file has": (
             in_json("infra/queries.json", lambda file: file["queries"].append({**file["queries"][0], "query": "Old"})),
             "is saved, and infra/queries does not have it",
+        ),
+        "a window that the service refuses": (
+            replacing("infra/main.bicep", "@allowed([5, 15])", "@allowed([5, 10, 15])"),
+            "with alertMinutes 10 windowSize is PT20M: the service takes PT1M, PT5M",
+        ),
+        "a frequency that the service refuses": (
+            replacing(
+                "infra/modules/alerts.bicep", "evaluationFrequency: 'PT${minutes}M'", "evaluationFrequency: 'PT7M'"
+            ),
+            "with alertMinutes 5 evaluationFrequency is PT7M",
         ),
         "a rule that is switched off": (
             replacing(

@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from cli.main import app
-from local.infra.checks.parameters import environment_of
+from local.infra.bicep import read
+from local.infra.checks.parameters import default_of, environment_of
 from local.infra.project import Project
 from local.paths import ROOT
 
@@ -18,6 +19,7 @@ COMMANDS = [line.strip() for _, block in BLOCKS for line in block.splitlines()]
 #: What azd and az are asked to do, by their first words.
 KNOWN = (
     "az functionapp list-flexconsumption-locations",
+    "az functionapp config appsettings set",
     "az login",
     "az storage blob download-batch",
     "azd auth login",
@@ -25,7 +27,7 @@ KNOWN = (
     "azd env new",
     "azd env set",
     "azd pipeline config",
-    "azd provision --preview",
+    "azd provision",
     "azd up",
     'eval "$(azd env get-values',
     "func azure functionapp publish",
@@ -86,8 +88,45 @@ def test_steps_are_numbered_without_a_gap():
 
 def test_every_question_has_the_way_to_its_answer():
     """What is unproven is listed with a command or a measurement, not with a hope."""
-    rows = re.findall(r"^\| (.+\?) \| (.+) \|$", PAGE.split("## Unproven on Azure")[1], re.MULTILINE)
+    rows = questions()
     assert len(rows) >= 10
     assert [
         question for question, answer in rows if "`" not in answer and "API" not in answer and "time" not in answer
     ] == []
+
+
+def questions():
+    """Return the open questions of the page, each with the way to its answer."""
+    return re.findall(r"^\| (.+\?) \| (.+) \|$", PAGE.split("## Unproven on Azure")[1], re.MULTILINE)
+
+
+def test_the_number_of_open_questions_is_counted():
+    """The page says at its top how many there are; each row of the list is one."""
+    stated = re.search(r"lists the (\d+) questions that only Azure can answer", " ".join(PAGE.split()))
+    rows = [line for line in PAGE.split("## Unproven on Azure")[1].splitlines() if line.startswith("| ")]
+    assert int(stated[1]) == len(questions()) == len(rows) - len(("the header", "the line below it"))
+
+
+def test_core_tools_are_told_the_language():
+    """In a fresh clone they cannot find it, and publish nothing."""
+    committed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    texts = [
+        (ROOT / name).read_text(errors="ignore")
+        for name in committed
+        if not name.endswith(".py") and (ROOT / name).is_file()
+    ]
+    published = [line for text in texts for line in text.splitlines() if "functionapp publish" in line]
+    assert published
+    assert [line for line in published if "--python" not in line or "--build remote" not in line] == []
+
+
+def test_what_the_page_says_of_the_scalers_rights_is_what_bicep_takes():
+    """Each choice has its row, here and in the page on security, and the default is called so."""
+    rights = read(Project().main).parameters["scalerRights"]
+    named = [one.strip("' ") for one in rights.decorators["allowed"].strip("[]").split(",")]
+    for page in (PAGE, (ROOT / "docs" / "security.md").read_text()):
+        rows = re.findall(
+            r"^\| `(\w+)`(, the default)? \|", page.split("| `scalerRights` |")[1].split("\n\n")[0], re.MULTILINE
+        )
+        assert [name for name, _ in rows] == named
+        assert [name for name, default in rows if default] == [default_of(read(Project().main), rights)]

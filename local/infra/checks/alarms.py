@@ -3,11 +3,13 @@
 Also the queries that an operator needs next, each saved where an operator reads the log.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from local.infra import alerts, queries
+from local.infra.bicep import read
 from local.infra.finding import Finding
 from local.infra.project import Project, at, both_ways
 from local.infra.resource import Resource
@@ -21,6 +23,18 @@ ONE_LINE: Final = {
     **alerts.TOLD,
     "failingPeriods": {"numberOfEvaluationPeriods": 1, "minFailingPeriodsToAlert": 1},
 }
+#: The durations that the service takes; it knows no others, such as PT20M. As the provider azurerm lists them.
+FREQUENCIES: Final = (
+    "PT1M",
+    "PT5M",
+    "PT10M",
+    "PT15M",
+    "PT30M",
+    "PT45M",
+    *(f"PT{hours}H" for hours in range(1, 7)),
+    "P1D",
+)
+WINDOWS: Final = (*FREQUENCIES, "P2D")
 _FIELD: Final = re.compile(r"\bfields\.(\w+)")
 
 
@@ -45,6 +59,7 @@ def check(project: Project) -> Iterator[Finding]:
     if alerts.SILENT in rules:
         yield from _hears_silence(rules[alerts.SILENT], project)
     yield from _silent(project)
+    yield from _timed(project)
     yield from _sampled(project)
     yield from _saved(project)
 
@@ -75,6 +90,15 @@ def _speaks(event: LogEvent, rule: Resource) -> Iterator[Finding]:
     (criterion,) = rule.properties["criteria"]["allOf"]
     if any(criterion.get(name) != value for name, value in ONE_LINE.items()):
         yield Finding(rule.where, f"the rule of {event.name} does not speak at the first line")
+
+
+def _timed(project: Project) -> Iterator[Finding]:
+    for minutes in json.loads(read(project.main).parameters["alertMinutes"].decorators["allowed"]):
+        for rule in project.deployed(alertMinutes=minutes).of_type(_RULES):
+            for name, known in (("evaluationFrequency", FREQUENCIES), ("windowSize", WINDOWS)):
+                if (found := rule.properties.get(name)) not in known:
+                    problem = f"with alertMinutes {minutes} {name} is {found}: the service takes {', '.join(known)}"
+                    yield Finding(rule.where, problem)
 
 
 def _sampled(project: Project) -> Iterator[Finding]:

@@ -1,8 +1,10 @@
 """Every setting of the code reaches the app and the sample, by identity and without a key. No setting is unused."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from local.infra.checks.roles import may_reach
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import ROOMS, Project, both_ways, with_rooms
@@ -14,7 +16,8 @@ from shared.settings import Settings
 IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     STORAGE_CONNECTION: ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
     BUS_CONNECTION: ("fullyQualifiedNamespace", "credential", "clientId"),
-    "AzureWebJobsStorage": ("queueServiceUri", "blobServiceUri", "tableServiceUri", "credential", "clientId"),
+    # Queues and tables of the host's account are for Durable Functions.
+    "AzureWebJobsStorage": ("blobServiceUri", "credential", "clientId"),
 }
 #: Read by the host, and by the C library of its workers.
 HOSTS_OWN: Final = {
@@ -38,6 +41,9 @@ NOT_ON_FLEX: Final = {
     "WEBSITE_TIME_ZONE",
     "WEBSITE_VNET_ROUTE_ALL",
 }
+#: How a setting ends that says where a service is, and how its account and its service follow.
+_SERVICE: Final = re.compile(r"__(blob|queue|table)ServiceUri$")
+_ADDRESS: Final = re.compile(r"https://(\w+)\.")
 _HOST_JSON: Final = "AzureFunctionsJobHost__"
 
 
@@ -56,6 +62,7 @@ def check(project: Project) -> Iterator[Finding]:
         yield Finding("function-app.bicep", f"setting {name} is given to the app, and nothing reads it")
     for name in sorted(NOT_ON_FLEX & given.keys()):
         yield Finding("function-app.bicep", f"{name} has no place on Flex Consumption: functionAppConfig says it")
+    yield from _without_role(given, deployment)
     yield from _parsed(given)
     yield from _outputs(deployment)
     yield from _sample(project)
@@ -77,6 +84,14 @@ def _identities(given: Mapping[str, Any]) -> Iterator[Finding]:
                 yield Finding("function-app.bicep", f"setting {connection}__{part} is not given to the app")
     for name in sorted(HOSTS_OWN - given.keys()):
         yield Finding("function-app.bicep", f"setting {name} is not given to the app")
+
+
+def _without_role(given: Mapping[str, Any], deployment: Deployment) -> Iterator[Finding]:
+    """Yield addresses of services that would refuse the app."""
+    for name, value in given.items():
+        service, address = _SERVICE.search(name), _ADDRESS.match(str(value))
+        if service and address and not may_reach(service[1], address[1], deployment):
+            yield Finding("function-app.bicep", f"{name} is given to the app, which has no role for it: leave it out")
 
 
 def _parsed(given: Mapping[str, Any]) -> Iterator[Finding]:

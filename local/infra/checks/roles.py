@@ -1,16 +1,19 @@
 """Permissions: exactly the role assignments of one table, each at its scope, none more."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
+from local.infra.listened import listened
 from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, ROOMS, Project, both_ways, publisher_of, with_rooms
 from local.infra.resource import Resource
 from shared.topology import payload_container, submission_queue
 
 #: Azure's own ids; a role that is not here has not been thought about.
 ROLES: Final[Mapping[str, str]] = {
+    "Azure Service Bus Data Owner": "090c5cfd-751d-490a-894a-3ce6f1109419",
     "Azure Service Bus Data Receiver": "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0",
     "Azure Service Bus Data Sender": "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39",
     "Monitoring Metrics Publisher": "3913510d-42f4-4e42-8a64-420c390055eb",
@@ -33,6 +36,22 @@ def of_publishers(room: str = "") -> set[tuple[str, str]]:
     }
 
 
+def of_app(root: Path) -> set[tuple[str, str]]:
+    """Return the roles of the app: those of its code and host, and one for the counts that Azure scales it by."""
+    return OF_APP | {(COUNTS, str(one)) for one in listened(root)}
+
+
+#: Without it the scale controller peeks one message, in silence, and adds one instance at a time.
+COUNTS: Final = "Azure Service Bus Data Owner"
+OF_APP: Final = {
+    ("Storage Blob Data Owner", _HOST),
+    ("Storage Queue Data Contributor", _APP),
+    ("Storage Blob Data Contributor", _APP),
+    ("Storage Table Data Contributor", _APP),
+    ("Azure Service Bus Data Receiver", _BUS),
+    ("Azure Service Bus Data Sender", _BUS),
+    ("Monitoring Metrics Publisher", _LOGS),
+}
 OF_OPERATORS: Final = {
     ("Storage Queue Data Reader", _APP),
     ("Storage Queue Data Message Sender", _APP),
@@ -43,19 +62,15 @@ OF_OPERATORS: Final = {
     ("Azure Service Bus Data Sender", _BUS),
 }
 WANTED: Final[Mapping[str, set[tuple[str, str]]]] = {
-    APP: {
-        ("Storage Blob Data Owner", _HOST),
-        ("Storage Queue Data Contributor", _APP),
-        ("Storage Blob Data Contributor", _APP),
-        ("Storage Table Data Contributor", _APP),
-        ("Azure Service Bus Data Receiver", _BUS),
-        ("Azure Service Bus Data Sender", _BUS),
-        ("Monitoring Metrics Publisher", _LOGS),
-    },
     PUBLISHER: of_publishers(),
     **{publisher_of(room): of_publishers(room) for room in ROOMS},
     OPERATOR: OF_OPERATORS,
     DEPLOYER: of_publishers() | OF_OPERATORS,
+}
+_OF_BUS: Final[Mapping[str, str]] = {
+    "Microsoft.ServiceBus/namespaces/queues": "bus queue",
+    "Microsoft.ServiceBus/namespaces/topics": "topic",
+    "Microsoft.ServiceBus/namespaces/topics/subscriptions": "subscription",
 }
 _SCOPES: Final[Mapping[str, str]] = {
     "Microsoft.Storage/storageAccounts:sthost": _HOST,
@@ -65,23 +80,34 @@ _SCOPES: Final[Mapping[str, str]] = {
 }
 
 
+_ASSIGNMENTS: Final = "Microsoft.Authorization/roleAssignments"
+
+
 def check(project: Project) -> Iterator[Finding]:
     """Yield roles that are missing, too many, or at another scope."""
     if project.json("infra", "roles.json") != ROLES:
         yield Finding("infra/roles.json", "does not hold the roles that the checks know, with Azure's ids of them")
-    assignments = project.deployed(rooms=with_rooms()).of_type("Microsoft.Authorization/roleAssignments")
+    assignments = project.deployed(rooms=with_rooms()).of_type(_ASSIGNMENTS)
     for one in assignments:
         if one.properties.get("principalType") not in ("User", "Group", "ServicePrincipal"):
             yield Finding(one.where, "a role assignment without principalType fails while a new identity is replicated")
-    yield from _compare(assignments)
+    yield from _compare(assignments, {APP: of_app(project.root), **WANTED})
+    yield from _choices(project)
     yield from _nobody(project.deployed(principalId="", publishers=[], operators=[]))
 
 
-def _compare(assignments: list[Resource]) -> Iterator[Finding]:
+def may_reach(service: str, account: str, deployment: Deployment) -> bool:
+    """Return true if the app has a role for a service (`blob`, `queue` or `table`) of a storage account."""
+    scope, start = f"Microsoft.Storage/storageAccounts:{account}", f"Storage {service.title()} "
+    mine = (one for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP and one.scope == scope)
+    return any(_role(one).startswith(start) for one in mine)
+
+
+def _compare(assignments: list[Resource], wanted_by: Mapping[str, set[tuple[str, str]]]) -> Iterator[Finding]:
     for one in assignments:
-        if _who(one) not in WANTED:
+        if _who(one) not in wanted_by:
             yield Finding(one.where, f"{_who(one)!r} has a role, and the table gives it none")
-    for who, wanted in WANTED.items():
+    for who, wanted in wanted_by.items():
         found = {(_role(one), _scope(one)) for one in assignments if _who(one) == who}
         missing, extra = both_ways(map(_words, wanted), map(_words, found))
         for words in missing:
@@ -90,8 +116,21 @@ def _compare(assignments: list[Resource]) -> Iterator[Finding]:
             yield Finding("infra", f"{who} has, and should not: {words}")
 
 
+def _choices(project: Project) -> Iterator[Finding]:
+    """Yield choices of the operator that do not give what they say."""
+    own = "11111111-2222-3333-4444-555555555555"
+    entities = {str(one) for one in listened(project.root)}
+    for rights, scopes in (("entities", entities), ("namespace", {_BUS}), ("none", set[str]())):
+        for given, role in (("", COUNTS), (own, own)):
+            deployment = project.deployed(scalerRights=rights, scalerRole=given)
+            pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
+            if pairs - OF_APP != {(role, scope) for scope in scopes}:
+                found = ", ".join(sorted(map(_words, pairs - OF_APP))) or "nothing"
+                yield Finding("infra", f"with scalerRights {rights} and scalerRole {given!r} the app has: {found}")
+
+
 def _nobody(deployment: Deployment) -> Iterator[Finding]:
-    for one in deployment.of_type("Microsoft.Authorization/roleAssignments"):
+    for one in deployment.of_type(_ASSIGNMENTS):
         if _who(one) != APP:
             yield Finding(one.where, f"{_who(one)!r} has a role although no parameter names it")
 
@@ -112,8 +151,11 @@ def _role(one: Resource) -> str:
 
 def _scope(one: Resource) -> str:
     kind, _, name = one.scope.partition(":")
-    if kind.endswith("/queues") and "Storage" in kind:
+    if kind.endswith("/queueServices/queues"):
         return f"queue {name.rsplit('/', 1)[-1]}"
     if kind.endswith("/containers"):
         return f"container {name.rsplit('/', 1)[-1]}"
+    if kind in _OF_BUS:
+        _, *names = name.split("/")
+        return f"{_OF_BUS[kind]} {'/'.join(names)}"
     return next((said for start, said in _SCOPES.items() if one.scope.startswith(start)), one.scope or "resource group")
