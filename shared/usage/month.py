@@ -125,9 +125,7 @@ def _platform(one: Installation) -> list[Asker]:
     waits = one.instances * listeners * DAY // BUS_WAIT
     looks = DAY // one.scaler_seconds
     return [
-        Asker(
-            Who.PLATFORM, "receives on the bus that end empty", useful(bus=waits), is_proven=False
-        ),
+        Asker(Who.PLATFORM, "receives on the bus that end empty", useful(bus=waits), is_proven=False),
         Asker(Who.PLATFORM, "scale controller: depth of the queues", useful(queue=queues * looks), is_proven=False),
         Asker(Who.PLATFORM, "scale controller: counts of the bus", useful(bus=listeners * looks), is_proven=False),
     ]
