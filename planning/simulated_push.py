@@ -12,7 +12,7 @@ from typing import Final
 from planning.simulator import Simulation
 from shared.azure import Cause, Governor
 from shared.concurrency import LOOK_EVERY, Decision, Observation, Rules, decide_tasks
-from shared.dequeue import DEPTH_EVERY, PATIENCE, RENEW_AFTER, receive_size
+from shared.dequeue import AHEAD, DEPTH_EVERY, PATIENCE, RENEW_AFTER, receive_size
 from shared.messages import Permit
 from shared.usage import MOST_UNNOTED
 
@@ -23,8 +23,6 @@ OPEN: Final = 600.0
 POISON_TICKS, POISON_QUEUES = 15, 2
 #: Seconds that a replay takes from the sending of a permit to the first receive. docs/dequeue.md has measured ones.
 WAKE: Final = 0.25
-#: Half the time for which a message is hidden: all messages of a receive must be begun within it.
-HALF_VISIBILITY: Final = 15.0
 _MIDNIGHT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -200,7 +198,7 @@ class _Drain:
             self.depth, self.sampled_at = simulation.depth, simulation.now
         # A drain learns the seconds per message from its first messages.
         pace = simulation.latency if self.has_worked else None
-        return receive_size(self.depth, self.permit.tasks, pace=pace, seconds=HALF_VISIBILITY)
+        return receive_size(self.depth, self.permit.tasks, pace=pace, seconds=AHEAD)
 
     def _end(self) -> None:
         self.simulation.tasks -= 1

@@ -3,6 +3,7 @@
 Reading order:
 
 - `work_queue`: receive messages and read the depth.
+- `pace`: how many messages one receive takes.
 - `task`: the loop of one dequeue task.
 - `listener`: as many tasks as the depth calls for.
 - `permits`: the slots of the fleet.
@@ -11,13 +12,15 @@ Reading order:
 """
 
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain
-from shared.dequeue.hooks import BackOff, Listening, Telling, pull, receive_size
+from shared.dequeue.hooks import BackOff, Listening, Telling, pull
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
+from shared.dequeue.pace import AHEAD, receive_size
 from shared.dequeue.permits import CONTAINER, RENEW_AFTER, BlobSlots, SlotPlan
 from shared.dequeue.work_queue import WorkQueue
 
 __all__ = [
+    "AHEAD",
     "CONTAINER",
     "DEPTH_EVERY",
     "PATIENCE",

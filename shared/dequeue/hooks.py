@@ -1,13 +1,11 @@
 """The behaviour of a listener: its numbers, its rule, and its hooks.
 
 - `BackOff`: the pause before an empty queue is polled again. It is random and exponential, so that tasks drift apart.
-- `receive_size`: the messages of one receive: a share of the depth, and no more than the task can run in time.
 - `Observers`, `Telling`: the subscribers of a listener. `Telling` logs failures, as a host does for its own triggers.
 - `pull`, `push`: the answers to an empty queue.
 - `Listening`: all of it together.
 """
 
-import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,42 +42,6 @@ class BackOff:
     def is_longest(self, delay: float) -> bool:
         """Return True if a task that waits so long has been idle for as long as it may be."""
         return delay >= self.longest
-
-
-#: The most messages that Queue Storage hands out to one receive.
-MOST_MESSAGES: Final = 32
-#: The weight of the newest measurement: the average follows a change within a few messages.
-_NEWEST: Final = 0.2
-
-
-def receive_size(depth: int, tasks: int, *, pace: float | None, seconds: float) -> int:
-    """Return clamp(ceil(depth / tasks), 1, 32), or fewer if the task could not run that many within `seconds`.
-
-    A task runs its messages one after the other. A message that it cannot begin in time is hidden from the other tasks
-    in vain. `pace` is in seconds per message, None before the first measurement.
-    """
-    share = math.ceil(depth / max(tasks, 1))
-    in_time = MOST_MESSAGES if not pace else int(max(seconds, 0.0) / pace)
-    return max(1, min(share, in_time, MOST_MESSAGES))
-
-
-class HandlingTime:
-    """The smoothed seconds that this process needs per message, shared by all its tasks."""
-
-    def __init__(self) -> None:
-        self._seconds: float | None = None
-        self._lock = Lock()
-
-    @property
-    def seconds(self) -> float | None:
-        """The smoothed seconds per message, None before the first."""
-        return self._seconds
-
-    def note(self, seconds: float) -> None:
-        """Count one message."""
-        with self._lock:
-            before = self._seconds
-            self._seconds = seconds if before is None else before + _NEWEST * (seconds - before)
 
 
 class ListenerObserver(Protocol):

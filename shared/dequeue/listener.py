@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from shared.clock import Clock, SystemClock
-from shared.dequeue.hooks import HandlingTime, ListenerObserver, Listening, Observers, push
+from shared.dequeue.hooks import ListenerObserver, Listening, Observers, push
+from shared.dequeue.pace import HandlingTime
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.task import Crew, DequeueTask, TaskCount
 from shared.dequeue.work_queue import DepthSample, Partitions, WorkSource

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from shared.azure import looking
 from shared.clock import Clock
-from shared.dequeue.hooks import HandlingTime, Listening, Observers, receive_size
+from shared.dequeue.hooks import Listening, Observers
+from shared.dequeue.pace import AHEAD, HandlingTime, receive_size
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, WorkSource
 from shared.errors import StorageUnavailableError
@@ -148,8 +149,7 @@ class DequeueTask:
     def _size(self) -> int:
         crew = self._crew
         left = crew.listening.until - crew.clock.monotonic()
-        # A task should be through in half of the time that messages are hidden: then most are never renewed.
-        seconds = min(crew.listening.visibility / 2, left)
+        seconds = min(AHEAD, crew.listening.visibility / 2, left)
         tasks = crew.listening.sharing(crew.count.active)
         return receive_size(crew.depth.last, tasks, pace=crew.pace.seconds, seconds=seconds)
 

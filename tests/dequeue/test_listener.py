@@ -199,6 +199,14 @@ def test_messages_that_were_not_begun_are_given_back_when_the_time_is_up(memory_
     assert [held.delivery.count for held in memory_queue.receive(5)] == [2, 2]
 
 
+def test_a_task_takes_no_more_than_it_soon_begins(memory_queue, manual_clock):
+    """Two seconds each: after the first receive, whose pace is unknown, two at a time and not all that are hidden for."""
+    memory_queue.put(*[b"one"] * 9)
+    task, _, _ = alone(memory_queue, manual_clock, lambda delivery: manual_clock.advance(2), first_depth=5)
+    task.run()
+    assert memory_queue.receives == [5, 2, 2, 0]
+
+
 def test_a_queue_that_does_not_answer_is_asked_ever_less_often_and_then_by_one_task_only(memory_queue, manual_clock):
     """The others end; the one that stays in pull mode finds the work when storage is back."""
     memory_queue.fails = True
