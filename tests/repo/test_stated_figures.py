@@ -10,7 +10,7 @@ from shared.app.tick import GATES_TAKE
 from shared.azure import pushback
 from shared.concurrency import decide, gauge
 from shared.concurrency.fleet import LOOK_EVERY
-from shared.dequeue import drain, hooks, permits
+from shared.dequeue import drain, pace, permits
 from shared.gate.held_work import TAKES_FOR
 from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import LARGEST_SKEW, WRITES
@@ -31,7 +31,17 @@ from shared.workloads.run import CONCURRENCY, LONGEST_LINE
 
 LIMITS, SIZING = Limits(), Sizing()
 DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
-WORDS = {1: "one", 2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen", 30: "half a minute", 100: "hundred"}
+WORDS = {
+    1: "one",
+    2: "two",
+    3: "three",
+    4: "four",
+    5: "five",
+    10: "ten",
+    15: "fifteen",
+    30: "half a minute",
+    100: "hundred",
+}
 
 
 def word(number):
@@ -59,7 +69,8 @@ STATED = [
     ("concurrency.md", f"up to {word(seconds(pushback.LONGEST_QUIET) // 60)} minutes"),
     ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
     ("concurrency.md", f"| {LOOK_EVERY:.0f} s after the tick |"),
-    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {hooks.MOST_MESSAGES})"),
+    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {pace.MOST_MESSAGES})"),
+    ("dequeue.md", f"than the task can run in {word(int(pace.AHEAD))} seconds"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
     ("dequeue.md", f"stops by its own clock {word(permits.MARGIN)} seconds"),
