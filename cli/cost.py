@@ -56,7 +56,7 @@ TraceOption = Annotated[
     Path | None,
     typer.Option("--trace", exists=True, dir_okay=False, help="A recorded trace instead of the jobs in the ledger."),
 ]
-PushOption = Annotated[bool, typer.Option("--push", help="As with SLUICE_DEQUEUE=push.")]
+PushOption = Annotated[bool, typer.Option("--push/--trigger", help="As with SLUICE_DEQUEUE=push or =trigger.")]
 InstancesOption = Annotated[int, typer.Option(min=0, max=1000, help="Instances that are always there.")]
 PollingOption = Annotated[int, typer.Option(min=1, max=3600, help="Seconds between an idle host's polls.")]
 
@@ -82,7 +82,7 @@ def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
     settings: SettingsOption = None,
     *,
     days: Annotated[int, typer.Option(min=1, max=365, help="How many days of jobs to read.")] = 30,
-    push: PushOption = False,
+    push: PushOption = True,
     instances: InstancesOption = 1,
     polling: PollingOption = 60,
     as_json: JsonOption = False,
@@ -121,7 +121,7 @@ def day(
 @app.command("idle")
 def idle(
     *,
-    push: PushOption = False,
+    push: PushOption = True,
     instances: InstancesOption = 1,
     polling: PollingOption = 60,
     rooms: Annotated[int, typer.Option(min=0, max=MOST_ROOMS, help="Rooms beside the common one.")] = 0,

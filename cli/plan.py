@@ -55,7 +55,7 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
     ] = None,
     memory: Annotated[int, typer.Option(help="MB of an instance.")] = 2048,
     queues: Annotated[int, typer.Option(min=1, max=100, help="As SLUICE_WORK_QUEUES.")] = 1,
-    push: Annotated[bool, typer.Option("--push", help="As with SLUICE_DEQUEUE=push.")] = False,
+    push: Annotated[bool, typer.Option("--push/--trigger", help="As with SLUICE_DEQUEUE=push or =trigger.")] = True,
     subscription: Annotated[str, typer.Option(envvar="AZURE_SUBSCRIPTION_ID", help="Id of the subscription.")] = "",
     group: Annotated[
         str, typer.Option("--resource-group", envvar="AZURE_RESOURCE_GROUP", help="The app's group.")

@@ -27,14 +27,14 @@ param rooms array = []
 @description('Who else may operate Sluice: objects with id (object id) and type (User, Group, ServicePrincipal).')
 param operators array = []
 
-@description('Work queues that chunks are spread over; one more is one more scale group of its own.')
+@description('Work queues that chunks are spread over; by trigger, one more is one more scale group of its own.')
 @minValue(1)
 @maxValue(100)
 param workQueues int = 1
 
-@description('What takes work off the work queues: trigger (the host polls) or push (signals wake instances).')
-@allowed(['trigger', 'push'])
-param dequeue string = 'trigger'
+@description('What takes work off the work queues: push (signals wake instances) or trigger (the host polls idle queues once a minute).')
+@allowed(['push', 'trigger'])
+param dequeue string = 'push'
 
 @description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')
 param tickSchedule string = '0 * * * * *'
@@ -60,7 +60,7 @@ param maximumInstanceCount int = 100
 @maxValue(20)
 param releaseGateAlwaysReady int = 0
 
-@description('Instances that are always there of other functions: counts by function name, such as { process_chunk: 2 }.')
+@description('Instances that are always there of other functions: counts by function name, such as { drain_work: 2 }.')
 param alwaysReady object = {}
 
 @description('Where the app has scalerRole, so that the bus is scaled by its depth: entities (those with a trigger), namespace, or none.')

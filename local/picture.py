@@ -24,15 +24,24 @@ print(json.dumps({one.get_function_name(): json.loads(one.get_function_json())["
 WRITES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "publisher": ("container payloads", "queue submissions"),
-        "accept_submission": ("queue work-00", "container plans", "container ids", "table jobs", "table held"),
-        "process_chunk": ("container results", "bus results", "container outputs", "table totals", "topic signals"),
+        "accept_submission": (
+            "queue work-00",
+            "topic signals",
+            "container plans",
+            "container ids",
+            "table jobs",
+            "table held",
+        ),
+        "drain_work": ("container permits", "container results", "bus results", "container outputs", "table totals"),
         "settle_results": ("table jobs", "queue work-00"),
-        "release_gate": ("queue work-00", "table receipts"),
+        "release_gate": ("queue work-00", "topic signals", "table receipts"),
         "tick": ("queue work-00", "topic signals", "table pending", "table decisions"),
         "park_dead": ("table parked", "container parked"),
         "operator": ("container gates", "topic signals"),
     }
 )
+#: The queue that a function receives from by itself, when something else has started it.
+TAKES: Final[Mapping[str, str]] = MappingProxyType({"drain_work": "queue work-00"})
 _SHAPES: Final = {
     "queue": '[["{}"]]',
     "bus": '[["{}"]]',
@@ -90,6 +99,8 @@ def _lines() -> Iterator[str]:
         yield f"{_id(name)}{_shape(name)}"
     for function, source in started.items():
         yield f'{_id(source)} --> {function}["{function}"]'
+    for function, queue in TAKES.items():
+        yield f"{_id(queue)} -- taken --> {function}"
     for writer in (*started, "publisher", "operator"):
         yield f"{writer} -.-> {' & '.join(_id(name) for name in WRITES[writer])}"
 

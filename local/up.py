@@ -45,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
     parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")
     parser.add_argument("--data", type=Path, help="keep storage in this folder; without it, it is in memory")
-    parser.add_argument("--push", action="store_true", help="signals wake the app for work, no trigger polls for it")
+    parser.add_argument(
+        "--trigger", action="store_true", help="the host polls for work, no signal wakes the app for it"
+    )
     parser.add_argument("--rooms", default="", metavar="ROOMS", help="rooms of publishers, separated by commas")
     parser.add_argument("--spans", action="store_true", help="show what each piece of work took, as a trace of its job")
     parser.add_argument(
@@ -58,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _stack_options(options: argparse.Namespace) -> StackOptions:
     changed = {"SLUICE_TELEMETRY": TelemetryChoice.PRINT.value} if options.spans else {}
-    if options.push:
-        changed["SLUICE_DEQUEUE"] = Dequeue.PUSH.value
+    if options.trigger:
+        changed["SLUICE_DEQUEUE"] = Dequeue.TRIGGER.value
     if options.rooms:
         changed["SLUICE_ROOMS"] = options.rooms
     return StackOptions(

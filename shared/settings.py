@@ -62,8 +62,8 @@ SETTINGS = (
     _optional("SLUICE_WORKLOADS", "the workloads that jobs may name, as `module:Class`, separated by commas", BILLING),
     _optional(
         "SLUICE_DEQUEUE",
-        "what takes work off the work queues: `trigger` (the host polls) or `push` (signals wake instances)",
-        "trigger",
+        "what takes work off the work queues: `push` (signals wake instances) or `trigger` (the host polls idle queues once a minute)",
+        "push",
     ),
     _optional(
         "SLUICE_NOTIFY",

@@ -62,7 +62,7 @@ param rooms array
 param tickSchedule string
 
 @description('What takes work off the work queues.')
-@allowed(['trigger', 'push'])
+@allowed(['push', 'trigger'])
 param dequeue string
 
 @description('Further app settings by name.')

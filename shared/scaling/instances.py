@@ -45,7 +45,7 @@ class InstanceRequest:
     #: Seconds that one chunk occupies a whole instance.
     chunk_seconds: float = CHUNK_SECONDS
     work_queues: int = 1
-    is_push: bool = False
+    is_push: bool = True
     memory_mb: int = 2048
 
 

@@ -47,7 +47,7 @@ class Who(StrEnum):
 class Installation:
     """The properties of an installation that decide its requests on an idle day."""
 
-    is_push: bool = False
+    is_push: bool = True
     work_queues: int = 1
     #: Rooms beside the common one.
     rooms: int = 0

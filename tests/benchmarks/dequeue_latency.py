@@ -41,7 +41,7 @@ def by_push() -> list[float]:
 
 def by_trigger() -> list[float]:
     """Measure the host's queue triggers at their default interval: all queues at once, each idle before."""
-    settings = {"SLUICE_WORK_QUEUES": str(QUEUES), _HOST_SETTING: "00:01:00"}
+    settings = {"SLUICE_DEQUEUE": "trigger", "SLUICE_WORK_QUEUES": str(QUEUES), _HOST_SETTING: "00:01:00"}
     with _app(settings) as (connections, _, stamps):
         time.sleep(UNTIL_IDLE)
         dice, put = random.Random(5), {}

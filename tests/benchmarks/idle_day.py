@@ -136,7 +136,7 @@ def markdown(found: Sequence[Idle]) -> str:
 
 def measure(mode: Mode, minutes: float) -> Idle:
     """Run the stack and return what it asked for."""
-    settings = {**SETTINGS, **({} if mode.setting == "trigger" else {"SLUICE_DEQUEUE": mode.setting})}
+    settings = {**SETTINGS, "SLUICE_DEQUEUE": mode.setting}
     with running(StackOptions(instances=1, counts_requests=True, settings=settings)) as stack:
         time.sleep(WARM_UP)
         first = read(stack)

@@ -56,7 +56,7 @@ class SluiceRun:
 def sluice(chunk_items: int, *, instances: int = 2) -> Iterator["Sluice"]:
     """Run the stack with worker processes and chunks of this size."""
     workloads = {"SLUICE_WORKLOADS": f"{BILLING},tests.benchmarks.busy:Busy"}
-    settings = {**POLLING, "SLUICE_CHUNK_ITEMS": str(chunk_items), **workloads}
+    settings = {**POLLING, "SLUICE_DEQUEUE": "trigger", "SLUICE_CHUNK_ITEMS": str(chunk_items), **workloads}
     with (
         running(StackOptions(instances=instances, counts_requests=True, settings=settings)) as stack,
         Connections.parse(stack.settings) as connections,

@@ -159,7 +159,7 @@ def test_what_makes_no_sense_is_one_line(sluice, tmp_path):
 
 def test_idleness_is_listed_by_who_asks(cost):
     """Ours, the host's and the platform's."""
-    said = json.loads(cost("idle", "--push", "--json", settings={}).stdout)
+    said = json.loads(cost("idle", "--json", settings={}).stdout)
     assert {one["who"] for one in said["askers"]} == {"the app", "the host", "the platform"}
     assert said["known"] <= 18_000
 

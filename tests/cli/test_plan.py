@@ -46,10 +46,10 @@ def test_a_plan_names_functions_price_and_commands(sluice, gate):
     """Everything that a person needs to decide, and nothing is asked of Azure."""
     said = json.loads(sluice("tune", "plan", gate, "--seconds", "10", "--json").stdout)
     assert (said["jobs"], said["chunks"], said["others"]) == (1, 1_200, 1)
-    assert said["always_ready"]["process_chunk"] == 20
+    assert said["always_ready"]["drain_work"] == 20
     shown = sluice("tune", "plan", gate, "--seconds", "10", *APP).stdout
     assert "az functionapp scale config always-ready set --resource-group rg --name sluice-app" in shown
-    assert "  process_chunk: 20\n" in shown
+    assert "  drain_work: 20\n" in shown
 
 
 def test_a_gate_that_holds_nothing_needs_nothing(sluice):
@@ -80,7 +80,7 @@ def test_without_a_yes_nothing_changes(run, gate):
     """The difference is shown first, and the answer is no."""
     server, invoke = run
     done = invoke(gate, "--apply", "--seconds", "10", answer="n\n")
-    assert "alwaysReady function:process_chunk: not set -> 20" in done.output
+    assert "alwaysReady function:drain_work: not set -> 20" in done.output
     assert (done.exit_code, server.configuration) == (1, CONFIGURATION)
     assert [method for method, *_ in server.requests] == ["GET"]
 
@@ -91,12 +91,12 @@ def test_a_yes_is_carried_out_and_kept_in_the_audit(run, gate, stack_settings):
     done = invoke(gate, "--apply", "--seconds", "10", "--yes", "--by", "anna", "--why", "month's end")
     assert done.exit_code == 0, done.output
     ready = {one["name"]: one["instanceCount"] for one in server.configuration["scaleAndConcurrency"]["alwaysReady"]}
-    assert ready["function:process_chunk"] == 20
+    assert ready["function:drain_work"] == 20
     with Connections.parse(stack_settings) as connections:
         rows = connections.tables.get_table_client("audit").query_entities("what eq 'scale apply'")
         (row,) = (row for row in rows if row["gate"] == gate)
     assert (row["who"], row["why"]) == ("anna", "month's end")
-    assert "process_chunk: not set -> 20" in row["result"]
+    assert "drain_work: not set -> 20" in row["result"]
 
 
 def test_what_is_so_already_is_not_sent_again(run, gate):

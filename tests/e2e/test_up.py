@@ -89,7 +89,7 @@ def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
 @pytest.mark.parametrize("dequeue", ["trigger", "push"])
 def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue):
     """With `--spans` each stage's work is a line, all of one trace, also where signals wake the app for it."""
-    process = up("--spans", "--instances", "1", *(["--push"] if dequeue == "push" else []))
+    process = up("--spans", "--instances", "1", *(["--trigger"] if dequeue == "trigger" else []))
     wait_for_line(process, "Ctrl-C stops everything")
     assert json.loads(SETTINGS_FILE.read_text())["Values"]["SLUICE_DEQUEUE"] == dequeue
     file = tmp_path / "one.ndjson"

@@ -23,6 +23,8 @@ SETTINGS = Settings.parse(
         STORAGE_CONNECTION: "this run's",
         BUS_CONNECTION: "this run's",
         "SLUICE_TICK_SCHEDULE": "by hand",
+        # The host of these runs delivers the work itself.
+        "SLUICE_DEQUEUE": "trigger",
         "SLUICE_CHUNK_ITEMS": "2",
     }
 )

@@ -33,7 +33,12 @@ from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 
 SETTINGS = Settings.parse(
-    {STORAGE_CONNECTION: "this run's", BUS_CONNECTION: "this run's", "SLUICE_TICK_SCHEDULE": "by hand"}
+    {
+        STORAGE_CONNECTION: "this run's",
+        BUS_CONNECTION: "this run's",
+        "SLUICE_TICK_SCHEDULE": "by hand",
+        "SLUICE_DEQUEUE": "trigger",
+    }
 )
 ENDED = {*FINISHED, JobState.PAUSED, JobState.HELD}
 PATIENCE = 400

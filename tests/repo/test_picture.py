@@ -3,7 +3,7 @@
 import re
 
 from local.paths import ROOT
-from local.picture import WRITES, picture, triggers
+from local.picture import TAKES, WRITES, picture, triggers
 from shared.topology import topology
 
 
@@ -29,7 +29,7 @@ def test_every_function_of_the_app_is_in_the_picture():
 def test_every_name_in_the_picture_is_in_the_topology():
     """What triggers a function and what is written exists."""
     sources = {source.removesuffix("/$DeadLetterQueue") for source in triggers().values()} - {"http", "timer"}
-    assert sources | {name for written in WRITES.values() for name in written} <= names()
+    assert sources | {name for written in WRITES.values() for name in written} | {*TAKES.values()} <= names()
 
 
 def test_the_small_picture_in_the_readme_names_functions_of_the_app():

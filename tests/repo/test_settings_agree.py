@@ -9,7 +9,9 @@ import pytest
 
 from shared.errors import SettingsError
 from shared.parked.poison_policy import PoisonPolicy
-from shared.settings import SETTINGS, Settings
+from shared.scaling import InstanceRequest
+from shared.settings import SETTINGS, Dequeue, Settings
+from shared.usage import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Read by the Functions host, not by the app.
@@ -27,6 +29,13 @@ def test_the_sample_holds_every_setting_with_its_safe_local_value():
 def test_the_sample_is_accepted():
     """The app starts with the sample's values."""
     assert Settings.parse(SAMPLE).work_queues == 1
+
+
+def test_plans_and_prices_start_from_the_mode_that_is_deployed():
+    """Who names no mode to a command is told of the default one."""
+    is_push = Settings.parse(SAMPLE).dequeue is Dequeue.PUSH
+    assert Settings.parse({**SAMPLE, "SLUICE_DEQUEUE": ""}).dequeue is Settings.parse(SAMPLE).dequeue
+    assert (Installation().is_push, InstanceRequest.__dataclass_fields__["is_push"].default) == (is_push, is_push)
 
 
 def test_everything_wrong_is_reported_at_once():

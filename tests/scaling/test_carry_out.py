@@ -97,7 +97,7 @@ def test_looking_sends_nothing(server, manager):
     assert [method for method, *_ in server.requests] == ["GET"]
     assert change.differences == [
         "alwaysReady function:accept_submission: not set -> 1",
-        "alwaysReady function:process_chunk: not set -> 20",
+        "alwaysReady function:drain_work: not set -> 20",
         "alwaysReady function:release_gate: not set -> 1",
         "alwaysReady function:settle_results: not set -> 1",
     ]

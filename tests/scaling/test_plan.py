@@ -34,7 +34,7 @@ def wanted(**fields):
 def test_the_work_is_done_in_the_time_that_was_wanted():
     """6,000 chunks of two seconds are twenty instances for ten minutes."""
     found = plan(HeldVolume(jobs=3, chunks=6_000), wanted(chunk_seconds=2), PRICES)
-    assert found.always_ready == {"release_gate": 1, "accept_submission": 1, "process_chunk": 20, "settle_results": 1}
+    assert found.always_ready == {"release_gate": 1, "accept_submission": 1, "drain_work": 20, "settle_results": 1}
     assert found.finishes_in == TEN_MINUTES
     assert found.maximum == LEAST_MAXIMUM
 
@@ -50,13 +50,13 @@ def test_what_it_costs_is_memory_by_time():
 def test_each_work_queue_has_a_function_of_its_own_and_push_has_one_for_all():
     """The names are those that the app registers, which the host's settings need."""
     held = HeldVolume(jobs=1, chunks=6_000)
-    by_trigger = plan(held, wanted(chunk_seconds=2, work_queues=3), PRICES).always_ready
+    by_trigger = plan(held, wanted(chunk_seconds=2, work_queues=3, is_push=False), PRICES).always_ready
     assert {name: by_trigger[name] for name in by_trigger if "chunk" in name} == {
         "process_chunk": 7,
         "process_chunk_01": 7,
         "process_chunk_02": 7,
     }
-    by_push = plan(held, wanted(chunk_seconds=2, is_push=True), PRICES).always_ready
+    by_push = plan(held, wanted(chunk_seconds=2), PRICES).always_ready
     assert by_push["drain_work"] == 20
     assert not any("chunk" in name for name in by_push)
 
@@ -106,7 +106,7 @@ def test_the_commands_name_every_function_and_the_last_one_takes_it_back():
     assert set(ready[ready.index("--settings") + 1 :]) == {
         "function:release_gate=1",
         "function:accept_submission=1",
-        "function:process_chunk=20",
+        "function:drain_work=20",
         "function:settle_results=1",
     }
     assert {one.partition("=")[0] for one in ready if "=" in one} == set(back[back.index("--setting-names") + 1 :])
@@ -119,7 +119,7 @@ def test_the_bicep_parameters_are_those_that_the_template_has():
     declared = set(re.findall(r"^param (\w+) ", (ROOT / "infra" / "main.bicep").read_text(), re.MULTILINE))
     assert named == {"maximumInstanceCount", "releaseGateAlwaysReady", "alwaysReady"}
     assert named <= declared
-    assert "process_chunk: 20" in text
+    assert "drain_work: 20" in text
 
 
 def test_a_site_is_read_back_from_its_path():

@@ -81,7 +81,7 @@ def test_a_trace_of_the_same_chunks_is_forecast_like_the_jobs():
 
 def test_an_idle_day_keeps_the_promises_that_the_app_makes():
     """At a tick a minute ours are at most 3,100, everything that is known at most 18,000, and push polls no work queue."""
-    by_trigger, by_push = idle_day(Installation()), idle_day(Installation(is_push=True))
+    by_trigger, by_push = idle_day(Installation(is_push=False)), idle_day(Installation(is_push=True))
     for askers in (by_trigger, by_push):
         assert sum(one.a_day for one in askers if one.who is Who.APP) <= 3_100
         assert sum(one.a_day for one in askers if one.is_proven) <= 18_000
@@ -92,7 +92,7 @@ def test_an_idle_day_keeps_the_promises_that_the_app_makes():
 @given(st.integers(1, 3600), st.integers(1, 20))
 def test_every_poller_is_in_the_idle_day(seconds, queues):
     """Each queue is asked at its interval, and none is left out."""
-    askers = idle_day(Installation(work_queues=queues, polling_seconds=seconds))
+    askers = idle_day(Installation(is_push=False, work_queues=queues, polling_seconds=seconds))
     polls = [one for one in askers if one.what.startswith("poll ")]
     assert [one.a_day for one in polls] == [DAY // seconds] * (queues + 1)
 

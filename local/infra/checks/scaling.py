@@ -12,7 +12,7 @@ _GROUP: Final = "function:"
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield always-ready groups that no function belongs to."""
-    wanted = {"process_chunk": 2}
+    wanted = {"drain_work": 2}
     deployment = project.deployed(releaseGateAlwaysReady=1, alwaysReady=wanted)
     (site,) = deployment.of_type("Microsoft.Web/sites")
     scaling = site.properties["functionAppConfig"]["scaleAndConcurrency"]
@@ -22,7 +22,7 @@ def check(project: Project) -> Iterator[Finding]:
         # process_chunk_01 onwards are registered by the file of the first.
         if re.sub(r"_\d\d$", "", name.removeprefix(_GROUP)) not in functions:
             yield Finding(site.where, f"{name} is always ready, and functions/ has no such function")
-    if counts != {f"{_GROUP}release_gate": 1, f"{_GROUP}process_chunk": 2}:
+    if counts != {f"{_GROUP}release_gate": 1, f"{_GROUP}drain_work": 2}:
         yield Finding(site.where, f"always ready is {counts}, which is not what the parameters say")
     (idle,) = project.deployed().of_type("Microsoft.Web/sites")
     if idle.properties["functionAppConfig"]["scaleAndConcurrency"]["alwaysReady"]:
