@@ -22,8 +22,11 @@ PAYLOAD = "canary-payload-5c0ffee"
 SECRET = "canary-secret-5c0ffee"
 SLUICE = Path(sys.executable).parent / "sluice"
 DEADLINE = 90
-#: What the host sees fail for the payload's sake: each has its line, and the line must not say more.
-FAILURES = ("AttemptFailedError: ValueError at quoting.py", "AttemptFailedError: ConnectionError at quoting.py")
+#: What fails for the payload's sake, in the host's words or in a task's: each has its line, which must not say more.
+FAILURES = {
+    "trigger": ("AttemptFailedError: ValueError at quoting.py", "AttemptFailedError: ConnectionError at quoting.py"),
+    "push": ('"error":"ValueError","at":"quoting.py', '"error":"ConnectionError","at":"quoting.py'),
+}
 
 
 def until(found, what):
@@ -61,10 +64,12 @@ def typed(settings, *words):
     return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def written():
+@pytest.fixture(scope="module", params=FAILURES)
+def written(request):
     """Everything that a run of the stack wrote, by who wrote it, and the secrets that it knew."""
+    failures = FAILURES[request.param]
     settings = {
+        "SLUICE_DEQUEUE": request.param,
         "SLUICE_TELEMETRY": "print",
         "SLUICE_WORKLOADS": "shared.workloads.billing:Billing,tests.e2e.quoting:Quoting",
         "CANARY_TOKEN": SECRET,
@@ -79,18 +84,19 @@ def written():
         ledger, parked = stores.ledger, stores.parked_table
         until(lambda: (job := ledger.read("good")) and job.state in FINISHED, "the end of the good job")
         until(lambda: len(list(parked.entries())) >= 5, "what is refused")
-        until(lambda: all(failure in stack.host.log.read_text() for failure in FAILURES), "what fails")
+        until(lambda: all(failure in stack.host.log.read_text() for failure in failures), "what fails")
         commands = [typed(stack.settings, *words) for words in (["doctor"], ["jobs", "list"], ["jobs", "show", "good"])]
         logs = {log.name: log.read_text() for log in (stack.host.log, stack.azurite.log)}
         secrets = [SECRET, stack.azurite.account.key]
         audit = [dict(row) for row in connections.tables.get_table_client("audit").list_entities()]
-    return {**logs, "commands": "".join(commands), "audit": json.dumps(audit, default=str)}, secrets
+    return {**logs, "commands": "".join(commands), "audit": json.dumps(audit, default=str)}, secrets, failures
 
 
 def test_the_run_wrote_something_about_each_stage(written):
     """The silence below means something: spans, events and failures were written."""
-    everything = "".join(written[0].values())
-    for part in ("sluice.process", "sluice.finish", "sluice.job.finished", "sluice.message.parked", *FAILURES):
+    texts, _, failures = written
+    everything = "".join(texts.values())
+    for part in ("sluice.process", "sluice.finish", "sluice.job.finished", "sluice.message.parked", *failures):
         assert part in everything
 
 
@@ -102,7 +108,7 @@ def test_no_payload_is_in_what_a_run_writes(written):
 
 def test_no_secret_is_in_what_a_run_writes(written):
     """Neither the account's key nor a setting's value."""
-    texts, secrets = written
+    texts, secrets, _ = written
     found = {name: lines for name, text in texts.items() for secret in secrets if (lines := lines_with(secret, text))}
     assert found == {}
 
