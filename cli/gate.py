@@ -112,7 +112,8 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
         stores = Stores(connections)
         state = stores.gates.read(name)
         receipts = stores.receipts.of_epochs(name, max(0, state.epoch - 1))
-        shown = view.Status(Overview(name, state, stores.held.summary(name)), receipts)
+        first_chunks = stores.first_chunks.history(name)
+        shown = view.Status(Overview(name, state, stores.held.summary(name)), receipts, first_chunks)
     if as_json:
         typer.echo(json.dumps(view.status_document(shown)))
     else:

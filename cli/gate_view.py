@@ -2,13 +2,24 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
 from rich.table import Table
 
 from cli.screen import clean
-from shared.gate import GateState, HeldSummary, Receipt, SeenBy, Spread, change_fields, spread, stragglers, timestamp
+from shared.gate import (
+    FirstChunk,
+    GateState,
+    HeldSummary,
+    Receipt,
+    SeenBy,
+    Spread,
+    change_fields,
+    spread,
+    stragglers,
+    timestamp,
+)
 from shared.operating import GateActResult, Overview
 
 #: A person sees the last changes on one screen; --json has all that the blob keeps.
@@ -44,13 +55,23 @@ class Status:
     row: Overview
     #: Those of its last epoch and of the one before.
     receipts: list[Receipt]
+    #: Those of all its epochs.
+    first_chunks: list[FirstChunk]
 
     @property
     def spreads(self) -> dict[SeenBy, Spread]:
         """The lags of the nodes for the last epoch, by the way they saw it."""
-        here = [receipt for receipt in self.receipts if receipt.epoch == self.row.state.epoch]
-        found = {how: spread(receipt for receipt in here if receipt.how is how) for how in SeenBy}
-        return {how: one for how, one in found.items() if one}
+        return _by_way((receipt.how, receipt.lag) for receipt in self.receipts if receipt.epoch == self.row.state.epoch)
+
+    @property
+    def delays(self) -> dict[SeenBy, Spread]:
+        """The delays of the first chunks of all epochs, by the way the releaser saw the opening."""
+        return _by_way((found.how, found.delay) for found in self.first_chunks)
+
+    @property
+    def first_chunk(self) -> FirstChunk | None:
+        """That of the last epoch, or None if no chunk that it released has begun."""
+        return next((found for found in self.first_chunks if found.epoch == self.row.state.epoch), None)
 
     @property
     def stragglers(self) -> dict[str, str]:
@@ -58,11 +79,21 @@ class Status:
         return stragglers(self.receipts, self.row.state.epoch)
 
 
+def _by_way(delays: Iterable[tuple[SeenBy, timedelta]]) -> dict[SeenBy, Spread]:
+    every = list(delays)
+    found = {how: spread(delay for seen_by, delay in every if seen_by is how) for how in SeenBy}
+    return {how: one for how, one in found.items() if one}
+
+
 def status_document(status: Status) -> dict[str, object]:
     """Return everything about a gate as JSON has it."""
     return {
         **gate_document(status.row.gate, status.row.state, status.row.held),
         "receipts": {how.value: _spread_fields(found) for how, found in status.spreads.items()},
+        "first_chunk": status.first_chunk and _first_chunk_fields(status.first_chunk),
+        "first_chunks": {
+            how.value: {"openings": found.number, **_percentiles(found)} for how, found in status.delays.items()
+        },
         "stragglers": status.stragglers,
         "changes": [change_fields(change) for change in status.row.state.changes],
     }
@@ -79,7 +110,20 @@ def _overview_fields(row: Overview) -> dict[str, object]:
 
 
 def _spread_fields(found: Spread) -> dict[str, object]:
-    return {"nodes": found.nodes, "p50": round(found.p50, 3), "p99": round(found.p99, 3)}
+    return {"nodes": found.number, **_percentiles(found)}
+
+
+def _percentiles(found: Spread) -> dict[str, object]:
+    return {"p50": round(found.p50, 3), "p99": round(found.p99, 3)}
+
+
+def _first_chunk_fields(found: FirstChunk) -> dict[str, object]:
+    seconds = round(found.delay.total_seconds(), 3)
+    return {"seconds": seconds, "how": found.how.value, "node": found.node, "at": timestamp(found.began_at)}
+
+
+def _first_chunk_words(found: FirstChunk) -> str:
+    return f"began {found.delay.total_seconds():.3f} s after the opening, which was seen by {found.how.value}"
 
 
 def show_overview(console: Console, rows: list[Overview], now: datetime) -> None:
@@ -116,7 +160,13 @@ def show_status(console: Console, status: Status, now: datetime) -> None:
         console.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
     console.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
     for how, found in status.spreads.items():
-        console.print(f"seen by {how.value}: {found.nodes} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
+        console.print(f"seen by {how.value}: {found.number} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
+    if status.first_chunk:
+        console.print(f"first chunk: {_first_chunk_words(status.first_chunk)}")
+    for how, found in status.delays.items():
+        console.print(
+            f"first chunks by {how.value}: {found.number} openings, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s"
+        )
     for node, why in status.stragglers.items():
         console.print(clean(f"straggler {node}: {why}"))
     if state.changes:

@@ -6,6 +6,7 @@ The wrapper exists because the Functions host copies top-level JSON properties i
 import base64
 import binascii
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
@@ -46,6 +47,16 @@ class DispatchMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     v: int = VERSION
 
 
+class FirstChunkMark(Struct, frozen=True, kw_only=True):
+    """In the first chunk message that a release puts: the opening whose delay is measured at the begin of its work."""
+
+    gate: str
+    epoch: Count
+    opened_at: Annotated[datetime, Meta(tz=True)]
+    #: How the releaser saw the opening: push or poll.
+    seen_by: str
+
+
 class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chunk", omit_defaults=True):
     """On a work queue: all that processing one chunk needs, so that it reads only the payload."""
 
@@ -67,6 +78,8 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     again: bool = False
     #: The W3C trace context of the dispatch; left out when tracing is off.
     trace: str | None = None
+    #: On the first message of a release only. A message that is put again later has none: its delay has other reasons.
+    first: FirstChunkMark | None = None
     v: int = VERSION
 
 

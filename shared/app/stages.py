@@ -114,6 +114,7 @@ class AppStages:
                 parking=stores.parking,
                 deliveries=self.deliveries,
                 finishing=self.finisher,
+                note_first=stores.first_chunks.note,
                 clock=self.clock,
                 telemetry=self.telemetry,
             )

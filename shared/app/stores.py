@@ -10,7 +10,7 @@ from shared.clock import Clock, SystemClock
 from shared.closing import Closing
 from shared.concurrency import FleetTable, Recorder, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
-from shared.gate import NEVER_EXPIRES, PARALLEL, Gates, HeldTable, HeldWork, ReceiptTable
+from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable
 from shared.ids import RangeGenerator
 from shared.ledger import TableLedger
 from shared.operating import AuditTable, Operator, Overview, ParkedOperator, Replayer, Resume, nobody, overview
@@ -62,6 +62,7 @@ class Stores(Closing):
         self.held = HeldTable(table("held"))
         self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock, parallel)
         self.receipts = ReceiptTable(table("receipts"))
+        self.first_chunks = FirstChunks(table("receipts"), self.clock, connections.telemetry)
         self.signals = signals or (BusSignals(connections) if connections.has_bus else NoSignals())
 
         self.parked_table = ParkedTable(table("parked"), self.container("parked"))

@@ -8,8 +8,10 @@ Reading order:
 - `held`, `held_work`: hold work behind a gate and release it.
 - `releaser`: the reaction to a signal, and the tick's part.
 - `receipts`: which node saw which epoch, and how late.
+- `first_chunk`: when the first chunk of an opening began.
 """
 
+from shared.gate.first_chunk import NO_MARK, FirstChunk, FirstChunks, OneMark
 from shared.gate.gate_decisions import close_gate, is_released, must_dispatch, open_gate, schedule
 from shared.gate.gates import Changed, Gates
 from shared.gate.held import HeldEntry, HeldSummary, HeldTable
@@ -20,9 +22,12 @@ from shared.gate.state import GateState, Opening, Reading, change_fields, check_
 
 __all__ = [
     "NEVER_EXPIRES",
+    "NO_MARK",
     "PARALLEL",
     "TAKES_FOR",
     "Changed",
+    "FirstChunk",
+    "FirstChunks",
     "GateState",
     "GateTick",
     "Gates",
@@ -30,6 +35,7 @@ __all__ = [
     "HeldSummary",
     "HeldTable",
     "HeldWork",
+    "OneMark",
     "Opening",
     "Reading",
     "Receipt",

@@ -25,9 +25,11 @@ from azure.storage.queue import QueueServiceClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import SluiceError
+from shared.gate.first_chunk import NO_MARK, OneMark, make_mark
 from shared.gate.gate_decisions import must_dispatch
 from shared.gate.gates import Gates
 from shared.gate.held import HeldEntry, HeldTable, check_message
+from shared.gate.receipts import SeenBy
 from shared.gate.state import GateState, Reading, check_name
 from shared.telemetry import describe_error, events, tell
 
@@ -57,8 +59,11 @@ class Jobs(Protocol):
         """Return True if the entry is a job."""
         ...
 
-    def carry_out(self, entry: HeldEntry, gate: Reading, until: float, /) -> bool:
-        """Start the job, which this reading allows. Return False if the time was up before all of it was dispatched."""
+    def carry_out(self, entry: HeldEntry, gate: Reading, until: float, mark: OneMark, /) -> bool:
+        """Start the job, which this reading allows. Return False if the time was up before all of it was dispatched.
+
+        Its first chunk message gets the mark, unless another one has it.
+        """
         ...
 
 
@@ -137,23 +142,26 @@ class HeldWork:
         """Yield every gate that holds an entry, with the time of one."""
         return self._table.waiting()
 
-    def release(self, gate: str, jobs: Jobs, *, since: str = "", until: float = math.inf) -> Dispatched:
+    def release(
+        self, gate: str, jobs: Jobs, *, since: str = "", until: float = math.inf, how: SeenBy | None = None
+    ) -> Dispatched:
         """Start everything behind the gate that may start now. The gate's flag decides, not the caller.
 
         Any number of releasers may run at once: each row is put at least once and removed once. An entry that cannot be
         put is counted, logged, and stays for the next tick. With `since`, only entries from that id on are started.
-        After `until`, in the clock's monotonic seconds, no further entry is begun.
+        After `until`, in the clock's monotonic seconds, no further entry is begun. `how` the caller saw the opening is
+        marked on the first chunk.
         """
         state = self._gates.read(check_name(gate))
         reading = state.reading
         if reading.epoch == 0 and not reading.is_open:
             return Dispatched(state=state)
         fates: Counter[HeldFate] = Counter()
-        left = ""
+        left, mark = "", make_mark(gate, state, how)
         with ThreadPoolExecutor(self._parallel) as pool:
             for page in self._table.pages(gate, None if reading.is_open else reading.epoch, since):
                 due = self._due(gate, page, reading)
-                page_fates = list(pool.map(lambda pair: self._try_release(pair[0], pair[1], jobs, until), due))
+                page_fates = list(pool.map(lambda pair: self._try_release(pair[0], pair[1], jobs, until, mark), due))
                 fates.update(page_fates)
                 if self._clock.monotonic() >= until:
                     pairs = zip(due, page_fates, strict=True)
@@ -171,11 +179,12 @@ class HeldWork:
         later = self._gates.read(gate).reading
         return [*older, *((entry, later) for entry in others if must_dispatch(entry.epoch, later))]
 
-    def _try_release(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> HeldFate:
+    def _try_release(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float, mark: OneMark) -> HeldFate:
         if self._clock.monotonic() >= until:
             return HeldFate.LEFT
         try:
-            return self._dispatch(entry, gate, jobs, until)
+            # What was held after the opening does not wait for it.
+            return self._dispatch(entry, gate, jobs, until, mark if entry.epoch < gate.epoch else NO_MARK)
         except SluiceError as error:
             tell(
                 events.HELD_UNDISPATCHED,
@@ -186,10 +195,10 @@ class HeldWork:
             )
             return HeldFate.FAILED
 
-    def _dispatch(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float) -> HeldFate:
+    def _dispatch(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float, mark: OneMark) -> HeldFate:
         if not jobs.is_job(entry):
             self._put(entry)
-        elif not jobs.carry_out(entry, gate, until):
+        elif not jobs.carry_out(entry, gate, until, mark):
             return HeldFate.LEFT
         # Put before the row is deleted: a crash in between puts it again, while the other order would lose it.
         self.forget(entry)

@@ -78,16 +78,16 @@ class ReceiptTable:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The lags of some nodes, in seconds."""
+    """How some delays are spread, in seconds."""
 
-    nodes: int
+    number: int
     p50: float
     p99: float
 
 
-def spread(receipts: Iterable[Receipt]) -> Spread | None:
-    """Return the spread of the receipts' lags, or None without receipts."""
-    lags = sorted(receipt.lag.total_seconds() for receipt in receipts)
+def spread(delays: Iterable[timedelta]) -> Spread | None:
+    """Return how the delays are spread, or None without any."""
+    lags = sorted(delay.total_seconds() for delay in delays)
     return Spread(len(lags), percentile(lags, 50), percentile(lags, 99)) if lags else None
 
 

@@ -78,7 +78,7 @@ class Releaser:
 
         If the time is up before all are started, send a signal, so that another invocation goes on.
         """
-        done = self._work.release(gate, self._jobs, since=since, until=until)
+        done = self._work.release(gate, self._jobs, since=since, until=until, how=how)
         if done.left and done.state:
             # If no signal can be sent, the next tick goes on.
             with suppress(SignalNotSentError):

@@ -4,6 +4,7 @@ The order of the writes makes it safe to be killed anywhere. A result is stored 
 parked entry. Both come before the host deletes the work message.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -13,7 +14,18 @@ from shared.azure import charges, tally_requests
 from shared.clock import Clock
 from shared.errors import RefusedError
 from shared.grammar import is_job
-from shared.messages import VERSION, ChunkMessage, Delivery, Finish, Internal, Result, SendResult, decode, unwrap
+from shared.messages import (
+    VERSION,
+    ChunkMessage,
+    Delivery,
+    Finish,
+    FirstChunkMark,
+    Internal,
+    Result,
+    SendResult,
+    decode,
+    unwrap,
+)
 from shared.parked import ACCEPT, INSTEAD, SETTLED, Claim, Deliveries, Parking, chunk_key, content_key, finish_key
 from shared.payload import Limits, ReadChunk
 from shared.pipeline.outputs import run_in_parts
@@ -46,6 +58,8 @@ class Tools:
     parking: Parking
     deliveries: Deliveries
     finishing: Finishing
+    #: Writes that the first chunk of an opening begins.
+    note_first: Callable[[FirstChunkMark], object]
     clock: Clock
     limits: Limits = field(default_factory=Limits)
     telemetry: Telemetry = SILENT
@@ -103,6 +117,8 @@ class Processor:
     def _run(self, work: ChunkMessage) -> None:
         started = self._tools.clock.monotonic()
         with tally_requests() as requests:
+            if work.first is not None:
+                self._tools.note_first(work.first)
             workload = self._tools.workloads.find(work.workload)
             with self._tools.read(work) as parts:
                 ran = run_in_parts(workload, parts, work.first_id, self._tools.limits)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import ContentionError, SignalNotSentError
-from shared.gate import HeldEntry, Reading
+from shared.gate import HeldEntry, OneMark, Reading
 from shared.ledger import Job, Ledger, change, counting, may_start, note_gate_passed
 from shared.messages import DispatchMessage, encode
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
@@ -100,7 +100,7 @@ class Starter:
         """Check whether a held entry is a job, which is started here and put on no queue."""
         return (entry.queue, entry.message) == (SUBMISSIONS, _hold_id(entry.id))
 
-    def carry_out(self, entry: HeldEntry, gate: Reading, until: float) -> bool:
+    def carry_out(self, entry: HeldEntry, gate: Reading, until: float, mark: OneMark) -> bool:
         """Start a held job by this reading of its gate. False: not all of its chunks were put yet."""
         with counting():
             job = self.ledger.read(entry.id)
@@ -109,7 +109,7 @@ class Starter:
                 return True
             has_begun = may_start(job)
             job = self._note_gate_passed(job, gate)
-            return may_start(job) and self.dispatcher.dispatch(job, again=has_begun, until=until)
+            return may_start(job) and self.dispatcher.dispatch(job, again=has_begun, until=until, mark=mark)
 
     def go_on(self, job_id: str, until: float | None = None) -> None:
         """Continue with a job that a hint names. Its row and its gate decide, not the hint."""

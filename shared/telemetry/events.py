@@ -193,6 +193,12 @@ GATE_RELEASED: Final = LogEvent(
     fields=("gate", "epoch", "put", "seen_by", "lag_seconds"),
     meaning="work that was held behind a gate was put on its queue",
 )
+FIRST_CHUNK_BEGUN: Final = LogEvent(
+    name="sluice.gate.first_chunk",
+    level=INFO,
+    fields=("gate", "epoch", "seen_by", "delay_seconds"),
+    meaning="a worker began the first chunk that an opening started",
+)
 GATE_HOLDING: Final = LogEvent(
     name="sluice.gate.holding",
     level=INFO,

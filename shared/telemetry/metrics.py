@@ -118,4 +118,12 @@ RELEASE_LAG: Final = Metric(
     meaning="from the opening of a gate until its held work was put",
     remedy="seen by poll only: signals do not arrive; check `sluice gate status GATE` and the Service Bus namespace",
 )
+FIRST_CHUNK_DELAY: Final = Metric(
+    name="sluice.first_chunk.delay",
+    kind=Instrument.HISTOGRAM,
+    unit="s",
+    attributes=("seen_by",),
+    meaning="from the opening of a gate until the first chunk behind it began",
+    remedy="much longer than sluice.release.lag: chunks wait on their queues; `sluice tune show` names the term that binds",
+)
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))

@@ -99,10 +99,10 @@ def swallow(self, key, count, work):
         work()
 
 
-def start_after_deleting(self, entry, gate, jobs, until):
+def start_after_deleting(self, entry, gate, jobs, *others):
     """Delete a held row, then start its job."""
     self.forget(entry)
-    jobs.carry_out(entry, gate, until)
+    jobs.carry_out(entry, gate, *others)
     return HeldFate.PUT
 
 

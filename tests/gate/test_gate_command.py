@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from shared.azure.connections import Connections
 from shared.gate.receipts import Receipt, SeenBy
+from shared.messages import FirstChunkMark
 from tests.gate.conftest import House, bodies
 
 SLUICE = Path(sys.executable).parent / "sluice"
@@ -148,12 +149,30 @@ def test_status_shows_receipts_and_stragglers(sluice, house, gate):
             )
         )  # fmt: skip
     document = json.loads(sluice("status", gate, "--json").stdout)
-    assert set(document) == GATE_FIELDS | {"receipts", "stragglers", "changes"}
+    assert set(document) == GATE_FIELDS | {"receipts", "first_chunk", "first_chunks", "stragglers", "changes"}
     assert document["receipts"]["push"] == {"nodes": 2, "p50": 0.1, "p99": 0.3}
     assert document["stragglers"] == {"n3": "9.0 s late"}
     text = sluice("status", gate).stdout
     for part in ("open at epoch 1", "by ann: x", "seen by push: 2 nodes", "straggler n3: 9.0 s late"):
         assert part in text
+
+
+def test_status_shows_when_the_first_chunk_began(sluice, house, gate):
+    """Of the last opening, and how such delays are spread, by the way that the releaser saw it."""
+    assert json.loads(sluice("status", gate, "--json").stdout)["first_chunk"] is None
+    for epoch, how in ((1, "poll"), (2, "push"), (3, "push")):
+        opened_at = datetime.now(UTC) - timedelta(seconds=10 * epoch)
+        house.first_chunks.note(FirstChunkMark(gate=gate, epoch=epoch, opened_at=opened_at, seen_by=how))
+        house.gate_operator.open(gate, by="ann")
+        house.gate_operator.close(gate, by="ann")
+    document = json.loads(sluice("status", gate, "--json").stdout)
+    assert document["first_chunk"]["seconds"] == pytest.approx(30, abs=9)
+    assert (document["first_chunk"]["how"], set(document["first_chunk"])) == ("push", {"seconds", "how", "node", "at"})
+    assert document["first_chunks"]["push"]["openings"] == 2
+    assert document["first_chunks"]["poll"]["p50"] == pytest.approx(10, abs=9)
+    text = sluice("status", gate).stdout
+    assert "after the opening, which was seen by push" in text
+    assert "first chunks by push: 2 openings, p50" in text
 
 
 def test_wait_ends_when_the_gate_opens(sluice, house, gate, stack_settings, tmp_path):

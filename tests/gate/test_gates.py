@@ -477,7 +477,7 @@ class Slow:
         """Everything is."""
         return True
 
-    def carry_out(self, entry, gate, until):
+    def carry_out(self, entry, gate, until, mark):
         """Start it, and be late after the last one."""
         self.started.append(entry.id)
         self.left -= 1

@@ -15,6 +15,7 @@ from shared.concurrency.fleet_table import FleetChange, FleetTable
 from shared.concurrency.rules import Observation
 from shared.concurrency.rules_blob import RulesBlob
 from shared.concurrency.rules_text import parse as parse_rules
+from shared.gate.first_chunk import FirstChunk, FirstChunks
 from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening
@@ -32,6 +33,7 @@ from shared.messages import (
     Completed,
     DispatchMessage,
     Finish,
+    FirstChunkMark,
     Permit,
     PortionMessage,
     Result,

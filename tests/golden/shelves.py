@@ -124,6 +124,23 @@ class Receipts(Shelf):
         return p.ReceiptTable(_table(connections, "receipts")).of_epochs("morning", 0)
 
 
+class FirstChunks(Shelf):
+    """When the first chunk of an opening began, beside the receipts."""
+
+    tables, values = ("receipts",), v.FIRST_CHUNKS
+
+    def write(self, connections, stored):
+        for found in stored:
+            mark = p.FirstChunkMark(
+                gate=found.gate, epoch=found.epoch, opened_at=found.opened_at, seen_by=found.how.value
+            )
+            with patch("shared.gate.first_chunk.this_node", return_value=found.node):
+                p.FirstChunks(_table(connections, "receipts"), Clock(found.began_at)).note(mark)
+
+    def read(self, connections):
+        return p.FirstChunks(_table(connections, "receipts"), Clock()).history("morning")
+
+
 class Parked(Shelf):
     """Entries with their bytes, and the notes of deliveries."""
 
@@ -384,7 +401,7 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, Held, Pointers, Receipts, Parked, Fleet, Diary, Audit, Totals,
+        Jobs, Held, Pointers, Receipts, FirstChunks, Parked, Fleet, Diary, Audit, Totals,
         Plans, Results, Checkpoints, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip

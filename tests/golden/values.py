@@ -121,6 +121,13 @@ RECEIPTS = [
     p.Receipt(gate="morning", epoch=4, node="host:2", how=p.SeenBy.START_UP, seen_at=NOON, lag=timedelta()),
 ]
 
+FIRST_CHUNKS = [
+    p.FirstChunk(
+        gate="morning", epoch=3, how=p.SeenBy.PUSH, node="host:1", opened_at=NOON, began_at=NOON + timedelta(seconds=1)
+    ),
+    p.FirstChunk(gate="morning", epoch=4, how=p.SeenBy.POLL, node="host:1", opened_at=LATER, began_at=LATER),
+]
+
 ENTRY_BODY = b'{"sluice":{"kind":"chunk"}}'
 ENTRIES = [
     p.Entry(
@@ -234,12 +241,15 @@ RAN = p.Ran(
     rejections=REJECTION,
 )
 
+MARK = p.FirstChunkMark(gate="morning", epoch=3, opened_at=NOON, seen_by="push")
+
 MESSAGES = {
     "dispatch": p.DispatchMessage(job="nightly"),
     "chunk": CHUNK,
     "chunk, as little as can be": p.ChunkMessage(
         job="least", chunk=0, revision=0, workload="sales", codec="plain", frames=[], first_id=1, inline="e30K"
     ),
+    "chunk, the first of a release": p.structs.replace(CHUNK, first=MARK),
     "result": p.Result(
         job="nightly",
         chunk=7,

@@ -4,17 +4,23 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import msgspec
 import pytest
+from msgspec.structs import replace as with_fields
 
 from shared.errors import StorageUnavailableError
+from shared.gate.first_chunk import OneMark
 from shared.ledger.job_decisions import resume
 from shared.ledger.records import JobState
+from shared.messages import FirstChunkMark, decode, encode
+from shared.payload import Limits
 from shared.pipeline import accept, dispatch
 from shared.pipeline.dispatch import LEAST, MOST, STEP, Throttle
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.plan import PlannedChunk, plan_of
 from shared.telemetry import events
 from shared.topology import work_queue_of
+from tests.gate.conftest import NOON
 
 
 @pytest.fixture
@@ -112,6 +118,46 @@ def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepte
     put = numbers(world)
     assert sorted(set(put)) == list(range(250))
     assert len(put) == 250 + dispatch.CURSOR_EVERY
+
+
+MARK = FirstChunkMark(gate="nightly", epoch=3, opened_at=NOON, seen_by="push")
+
+
+def marked(world):
+    """Return the chunks whose message has a mark."""
+    return [message["chunk"] for message in world.queues.on("work-") if "first" in message]
+
+
+def test_the_mark_of_a_release_is_on_one_message_of_one_job(world, accepted):
+    """On the first one. It is read as it was written; the next job of the release finds it taken."""
+    mark = OneMark(MARK)
+    accepted.dispatch(world.job, mark=mark)
+    assert marked(world) == [0]
+    (first,) = (message for message in world.queues.on("work-") if "first" in message)
+    assert decode(msgspec.json.encode({"sluice": first})).first == MARK
+    assert mark.take() is None
+
+
+def test_a_message_without_room_leaves_the_mark_to_another_one(world, accepted, monkeypatch):
+    """No put is refused for its size because of a mark; the mark is counted with the other one that may be added."""
+    mark = OneMark(MARK)
+    size = len(
+        encode(
+            with_fields(
+                accepted.dispatcher.plans.read(world.job, world.ledger.read(world.job).plan).message(0, 1), again=True
+            )
+        )
+    )
+    monkeypatch.setattr(dispatch, "Limits", lambda: Limits(message_bytes=size + 60))
+    accepted.dispatch(world.job, mark=mark)
+    assert (marked(world), mark.take()) == ([], MARK)
+
+
+def test_a_chunk_that_is_put_again_has_no_mark(world, accepted):
+    """Its delay has other reasons than the opening."""
+    mark = OneMark(MARK)
+    assert accepted.dispatcher.put_again(world.ledger.read(world.job), [0]) == 1
+    assert (marked(world), mark.take()) == ([], MARK)
 
 
 def again(world):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import StorageUnavailableError
+from shared.gate.first_chunk import NO_MARK
 from shared.gate.held import HeldEntry
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
@@ -82,7 +83,7 @@ def test_the_note_is_in_the_row_before_anything_is_put(world, held, monkeypatch)
     monkeypatch.setattr(world.queues, "send", lambda *_: killed())
     broken = replace(held.dispatcher, send=lambda *_: killed())
     with pytest.raises(KilledError):
-        replace(held.starter, dispatcher=broken).carry_out(entry_of(world), OPEN, 0.0)
+        replace(held.starter, dispatcher=broken).carry_out(entry_of(world), OPEN, 0.0, NO_MARK)
     job = world.ledger.read(world.job)
     assert (job.passed_epoch, job.state, len(world.gates.held)) == (1, JobState.HELD, 1)
 
@@ -92,8 +93,8 @@ def test_a_released_job_is_dispatched_once_and_by_a_second_releaser_not_again(wo
     row = entry_of(world)
     far = world.clock.monotonic() + 60
     assert held.starter.is_job(row)
-    assert held.starter.carry_out(row, PULSED, far)
-    assert held.starter.carry_out(row, PULSED, far)
+    assert held.starter.carry_out(row, PULSED, far, NO_MARK)
+    assert held.starter.carry_out(row, PULSED, far, NO_MARK)
     assert chunks(world) == [0]
 
 
@@ -114,7 +115,7 @@ def test_what_was_held_by_a_version_before_is_started_and_not_put(world, held):
 def test_a_row_that_names_no_job_of_its_gate_is_told_of_and_goes(world, held, told, gate):
     """A job behind another gate is not started by it."""
     row = replace(entry_of(world), gate=gate, id=world.job if gate == "another" else "nobody")
-    assert held.starter.carry_out(row, OPEN, 0.0)
+    assert held.starter.carry_out(row, OPEN, 0.0, NO_MARK)
     assert (chunks(world), told(events.HELD_STRANGE)) == ([], [{"gate": gate, "entry": row.id}])
 
 

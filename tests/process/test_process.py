@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from shared.errors import ResultNotSentError, StorageUnavailableError
-from shared.messages import DispatchMessage, Finish, PortionMessage, encode
+from shared.messages import DispatchMessage, Finish, FirstChunkMark, PortionMessage, encode
 from shared.parked.entry import NO_JOB, EntryState
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.pipeline.results import read_partial
@@ -34,6 +34,16 @@ def test_a_chunk_takes_two_storage_requests(world):
     plan = Plan()
     world.deliver(plan=plan)
     assert plan.kinds == ["GET payloads", "PUT results", "SEND results"]
+
+
+def test_a_marked_chunk_is_noted_when_its_work_begins(world):
+    """Before it is read: the work itself may take long, or fail. A chunk without a mark notes nothing."""
+    world.deliver()
+    assert world.begun == []
+    mark = FirstChunkMark(gate="nightly", epoch=3, opened_at=world.clock.now(), seen_by="push")
+    broken = msgspec.structs.replace(world.message, chunk=1, blob="gone", first=mark)
+    world.deliver(body=encode(broken))
+    assert world.begun == [mark]
 
 
 def test_a_bad_transaction_is_rejected_and_takes_no_other_along(provisioned):

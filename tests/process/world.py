@@ -115,7 +115,7 @@ class World:
     def __init__(self, azurite, lines=LINES):
         self.azurite, self.clock = azurite, ManualClock()
         self.job = f"job-{next(_numbers)}-{id(self):x}"
-        self.sent, self.finishing, self.workload = [], Finishing(), Sales()
+        self.sent, self.begun, self.finishing, self.workload = [], [], Finishing(), Sales()
         self.message = self._published(lines)
         self.body = encode(self.message)
 
@@ -183,6 +183,7 @@ class Process:
                 parking=Parking(self.parked, world.clock, stages(send=self._send)),
                 deliveries=Deliveries(self.attempts),
                 finishing=world.finishing,
+                note_first=world.begun.append,
                 clock=world.clock,
             )
         )
