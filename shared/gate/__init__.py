@@ -7,16 +7,16 @@ Reading order:
 - `gates`: every change is one conditional write.
 - `held`, `held_work`: hold work behind a gate and release it.
 - `releaser`: the reaction to a signal, and the tick's part.
-- `receipts`: which node saw which epoch, and how late.
-- `first_chunk`: when the first chunk of an opening began.
+- `receipts`: which node saw which epoch, and when the first chunk of an opening began.
+- `lateness`: what receipts say together.
 """
 
-from shared.gate.first_chunk import NO_MARK, FirstChunk, FirstChunks, OneMark
 from shared.gate.gate_decisions import close_gate, is_released, must_dispatch, open_gate, schedule
 from shared.gate.gates import Changed, Gates
 from shared.gate.held import HeldEntry, HeldSummary, HeldTable
 from shared.gate.held_work import NEVER_EXPIRES, PARALLEL, TAKES_FOR, HeldWork
-from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, Spread, spread, stragglers, this_node
+from shared.gate.lateness import Spread, spread, stragglers
+from shared.gate.receipts import NO_MARK, FirstChunk, FirstChunks, OneMark, Receipt, ReceiptTable, SeenBy, this_node
 from shared.gate.releaser import GateTick, Releaser, send_signal
 from shared.gate.state import GateState, Opening, Reading, change_fields, check_name, is_name, timestamp
 

@@ -25,11 +25,10 @@ from azure.storage.queue import QueueServiceClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import SluiceError
-from shared.gate.first_chunk import NO_MARK, OneMark, make_mark
 from shared.gate.gate_decisions import must_dispatch
 from shared.gate.gates import Gates
 from shared.gate.held import HeldEntry, HeldTable, check_message
-from shared.gate.receipts import SeenBy
+from shared.gate.receipts import NO_MARK, OneMark, SeenBy, make_mark
 from shared.gate.state import GateState, Reading, check_name
 from shared.telemetry import describe_error, events, tell
 

@@ -1,4 +1,8 @@
-"""Receipts: which node saw which epoch of a gate, how, and how late."""
+"""Receipts: which node saw which epoch of a gate, how late, and when the first chunk of an opening began.
+
+A release marks one chunk message. The worker that begins such a chunk writes one row for the gate and epoch, and the
+first row stands. So a release costs one request more, however many jobs it starts.
+"""
 
 import os
 import socket
@@ -11,11 +15,21 @@ from typing import Any, Final
 
 from azure.core.exceptions import ResourceExistsError
 from azure.data.tables import TableClient
+from msgspec.structs import replace as with_fields
 
 from shared.azure import expecting_an_answer
+from shared.clock import Clock
 from shared.errors import StorageUnavailableError
-from shared.telemetry import events, tell
+from shared.gate.state import GateState, is_name
+from shared.messages import ChunkMessage, FirstChunkMark, encode
+from shared.payload import Limits
+from shared.telemetry import SILENT, Telemetry, events, metrics, tell
 
+#: Row keys of receipts begin with a digit. An earlier version reads receipts from an epoch on, and these keys are
+#: before every epoch.
+_PREFIX: Final = "!first-chunk|"
+#: The first row key behind those of that prefix.
+_END: Final = "!first-chunk}"
 #: A node counts as a straggler if it is later than its own poll interval by more than this.
 GRACE: Final = timedelta(seconds=1)
 
@@ -76,36 +90,101 @@ class ReceiptTable:
             return [_receipt(row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How some delays are spread, in seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstChunk:
+    """The begin of the first chunk that an opening started."""
 
-    number: int
-    p50: float
-    p99: float
+    gate: str
+    epoch: int
+    #: How the releaser saw the opening.
+    how: SeenBy
+    #: The process that began the chunk.
+    node: str
+    opened_at: datetime
+    began_at: datetime
+
+    @property
+    def delay(self) -> timedelta:
+        """The time from the opening to the begin of the chunk. It is as right as the two clocks."""
+        return max(timedelta(), self.began_at - self.opened_at)
 
 
-def spread(delays: Iterable[timedelta]) -> Spread | None:
-    """Return how the delays are spread, or None without any."""
-    lags = sorted(delay.total_seconds() for delay in delays)
-    return Spread(len(lags), percentile(lags, 50), percentile(lags, 99)) if lags else None
+class OneMark:
+    """The mark of one release, for one of its chunk messages. Several threads may take it."""
+
+    def __init__(self, mark: FirstChunkMark | None) -> None:
+        self._left = [] if mark is None else [mark]
+
+    def put_on_first(self, messages: Sequence[ChunkMessage]) -> Sequence[ChunkMessage]:
+        """Return the messages, the first one with the mark if that is left and fits."""
+        try:
+            # One operation, so two threads never take the same mark.
+            mark = self._left.pop()
+        except IndexError:
+            return messages
+        # With the mark `again`, which a repeated put adds.
+        marked = [with_fields(message, first=mark, again=True) for message in messages[:1]]
+        if not marked or len(encode(marked[0])) > Limits().message_bytes:
+            self._left.append(mark)
+            return messages
+        return [with_fields(messages[0], first=mark), *messages[1:]]
 
 
-def percentile(ordered: Sequence[float], percent: int) -> float:
-    """Return the nearest-rank percentile of sorted values."""
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+#: For work that no opening started.
+NO_MARK: Final = OneMark(None)
 
 
-def stragglers(receipts: Iterable[Receipt], epoch: int) -> dict[str, str]:
-    """Return the stragglers of an epoch by node, each with the reason.
+def make_mark(gate: str, state: GateState, how: SeenBy | None) -> OneMark:
+    """Return the mark of a release at this state of its gate."""
+    if how is None or state.at is None:
+        return NO_MARK
+    return OneMark(FirstChunkMark(gate=gate, epoch=state.epoch, opened_at=state.at, seen_by=how.value))
 
-    A straggler saw the epoch late, or saw the epoch before it and not this one.
-    """
-    found = list(receipts)
-    present = {receipt.node: receipt for receipt in found if receipt.epoch == epoch}
-    before = {receipt.node for receipt in found if receipt.epoch == epoch - 1}
-    late = {node: f"{row.lag.total_seconds():.1f} s late" for node, row in sorted(present.items()) if row.is_late}
-    return late | dict.fromkeys(sorted(before - set(present)), f"saw epoch {epoch - 1}, not {epoch}")
+
+class FirstChunks:
+    """The rows of first chunks, in the table of receipts."""
+
+    def __init__(self, table: TableClient, clock: Clock, telemetry: Telemetry = SILENT) -> None:
+        self._table, self._clock, self._telemetry = table, clock, telemetry
+
+    def note(self, mark: FirstChunkMark) -> None:
+        """Write that the marked chunk begins now, unless an earlier one is written. A failure is only logged."""
+        if not is_name(mark.gate) or mark.seen_by not in {way.value for way in SeenBy}:
+            return
+        began = FirstChunk(
+            gate=mark.gate,
+            epoch=mark.epoch,
+            how=SeenBy(mark.seen_by),
+            node=this_node(),
+            opened_at=mark.opened_at,
+            began_at=self._clock.now(),
+        )
+        try:
+            if not self._is_first(began):
+                return
+        except StorageUnavailableError:
+            tell(events.RECEIPT_UNWRITTEN, gate=mark.gate, epoch=mark.epoch)
+        delay = round(began.delay.total_seconds(), 3)
+        self._telemetry.add(metrics.FIRST_CHUNK_DELAY, delay, seen_by=mark.seen_by)
+        tell(events.FIRST_CHUNK_BEGUN, gate=mark.gate, epoch=mark.epoch, seen_by=mark.seen_by, delay_seconds=delay)
+
+    def _is_first(self, began: FirstChunk) -> bool:
+        with expecting_an_answer(f"write when the first chunk behind gate {began.gate!r} began"):
+            try:
+                self._table.create_entity(_row_of_first(began))
+            except ResourceExistsError:
+                return False
+        return True
+
+    def history(self, gate: str | None = None) -> list[FirstChunk]:
+        """Return the first chunks of all epochs of a gate, or of all gates, the oldest first."""
+        wanted = "RowKey ge @first and RowKey lt @end"
+        parameters = {"first": _PREFIX, "end": _END}
+        if gate is not None:
+            wanted, parameters = f"PartitionKey eq @gate and {wanted}", {**parameters, "gate": gate}
+        with expecting_an_answer("read when first chunks began"):
+            rows: Iterable[Any] = list(self._table.query_entities(wanted, parameters=parameters))
+        return sorted(map(_first_chunk, rows), key=lambda found: found.opened_at)
 
 
 def _row(receipt: Receipt) -> dict[str, Any]:
@@ -130,4 +209,27 @@ def _receipt(row: Any) -> Receipt:
         seen_at=row["seen_at"],
         lag=timedelta(seconds=row["lag_seconds"]),
         interval=timedelta(seconds=row["interval_seconds"]),
+    )
+
+
+def _row_of_first(found: FirstChunk) -> dict[str, Any]:
+    return {
+        "PartitionKey": found.gate,
+        "RowKey": f"{_PREFIX}{found.epoch:010d}",
+        "epoch": found.epoch,
+        "node": found.node,
+        "how": found.how.value,
+        "opened_at": found.opened_at,
+        "began_at": found.began_at,
+    }
+
+
+def _first_chunk(row: Any) -> FirstChunk:
+    return FirstChunk(
+        gate=row["PartitionKey"],
+        epoch=row["epoch"],
+        node=row["node"],
+        how=SeenBy(row["how"]),
+        opened_at=row["opened_at"],
+        began_at=row["began_at"],
     )

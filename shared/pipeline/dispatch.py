@@ -26,7 +26,7 @@ from msgspec.structs import replace as with_fields
 
 from shared.clock import Clock
 from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
-from shared.gate import NO_MARK, TAKES_FOR, OneMark
+from shared.gate import TAKES_FOR, OneMark
 from shared.ledger import Job, JobState, Ledger, advance_cursor, change, may_dispatch, undispatchable
 from shared.memory import Memory
 from shared.messages import ChunkMessage, encode
@@ -103,19 +103,6 @@ def _with(message: ChunkMessage, stored: memoryview) -> ChunkMessage:
     return with_fields(message, blob=None, is_kept=False, frames=frames, inline=base64.b64encode(stored).decode())
 
 
-def _mark_first(messages: Sequence[ChunkMessage], mark: OneMark) -> Sequence[ChunkMessage]:
-    """Return the messages, the first one with the mark if nobody has it and the message has room for it."""
-    taken = mark.take() if messages else None
-    if taken is None:
-        return messages
-    marked = with_fields(messages[0], first=taken)
-    # With the mark `again`, which a repeated put adds.
-    if len(encode(with_fields(marked, again=True))) > Limits().message_bytes:
-        mark.give_back(taken)
-        return messages
-    return [marked, *messages[1:]]
-
-
 #: Chunks between two writes of the cursor: upper bound of the chunks that a crash puts again.
 CURSOR_EVERY: Final = 100
 #: Entered around a put on the work queues: how many messages now, and how many this dispatch still has, these included.
@@ -148,7 +135,9 @@ class Dispatcher:
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
-    def dispatch(self, job: Job, *, again: bool = False, until: float | None = None, mark: OneMark = NO_MARK) -> bool:
+    def dispatch(
+        self, job: Job, *, again: bool = False, until: float | None = None, mark: OneMark | None = None
+    ) -> bool:
         """Put the remaining chunks. False: the time was up and another call must continue.
 
         `again`: another process may have begun this dispatch and put chunks without recording them. `until`: the
@@ -199,14 +188,14 @@ class Dispatcher:
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
 
-    def _dispatch(self, job: Job, plan: Plan, end: float, mark: OneMark, *, again: bool) -> bool:
+    def _dispatch(self, job: Job, plan: Plan, end: float, mark: OneMark | None, *, again: bool) -> bool:
         throttle = Throttle()
         # An empty range still has to be recorded: it ends a job whose plan has no chunks.
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
             with self.waking(len(batch), len(plan.chunks) - batch.start):
                 messages = self.enclose([self._message(job, plan, number, again=again) for number in batch])
-                throttle, again = self._put(_mark_first(messages, mark), throttle), False
+                throttle, again = self._put(mark.put_on_first(messages) if mark else messages, throttle), False
             job = self._note(job, batch.stop)
             if job.dispatch_cursor >= len(plan.chunks):
                 if job.state is JobState.FINISHING:

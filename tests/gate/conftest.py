@@ -10,6 +10,7 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.errors import SignalNotSentError
 from shared.gate.releaser import GateTick, Releaser
+from shared.messages import ChunkMessage
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _names = itertools.count(1)
@@ -139,6 +140,12 @@ def queue(connections):
     yield client
     client.delete_queue()
     client.close()
+
+
+def taken(mark):
+    """Return the mark of a release as a message gets it, or None if another one has it."""
+    message = ChunkMessage(job="j", chunk=0, revision=1, workload="w", codec="zstd", frames=[], first_id=1)
+    return mark.put_on_first([message])[0].first
 
 
 def bodies(queue):

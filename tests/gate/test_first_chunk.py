@@ -7,12 +7,11 @@ from msgspec.structs import replace
 
 from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
-from shared.gate.first_chunk import FirstChunks
-from shared.gate.receipts import Receipt, ReceiptTable, SeenBy
+from shared.gate.receipts import FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.messages import FirstChunkMark
 from shared.telemetry import events, metrics
 from shared.telemetry.log import Silent
-from tests.gate.conftest import NOON, House
+from tests.gate.conftest import NOON, House, taken
 
 
 class Kept(Silent):
@@ -106,7 +105,7 @@ class Taking:
 
     def carry_out(self, entry, gate, until, mark):
         """Take it."""
-        self.marks[entry.id] = mark.take()
+        self.marks[entry.id] = taken(mark)
         return True
 
 

@@ -12,7 +12,8 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.errors import GateCorruptError, ReleaseExpiredError, StorageUnavailableError
-from shared.gate.receipts import Receipt, SeenBy, spread, stragglers
+from shared.gate.lateness import spread, stragglers
+from shared.gate.receipts import Receipt, SeenBy
 from shared.gate.state import Reading
 from shared.waiting.listening import lease_one
 from shared.waiting.release import BOTH, LISTENING, POLLING, ListeningRelease, PollingRelease, Release

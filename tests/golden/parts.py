@@ -15,9 +15,8 @@ from shared.concurrency.fleet_table import FleetChange, FleetTable
 from shared.concurrency.rules import Observation
 from shared.concurrency.rules_blob import RulesBlob
 from shared.concurrency.rules_text import parse as parse_rules
-from shared.gate.first_chunk import FirstChunk, FirstChunks
 from shared.gate.held import HeldEntry, HeldTable
-from shared.gate.receipts import Receipt, ReceiptTable, SeenBy
+from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening
 from shared.gate.state import decode as decode_gate
 from shared.gate.state import encode as encode_gate

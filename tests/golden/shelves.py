@@ -134,7 +134,7 @@ class FirstChunks(Shelf):
             mark = p.FirstChunkMark(
                 gate=found.gate, epoch=found.epoch, opened_at=found.opened_at, seen_by=found.how.value
             )
-            with patch("shared.gate.first_chunk.this_node", return_value=found.node):
+            with patch("shared.gate.receipts.this_node", return_value=found.node):
                 p.FirstChunks(_table(connections, "receipts"), Clock(found.began_at)).note(mark)
 
     def read(self, connections):

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from shared.errors import StorageUnavailableError
-from shared.gate.first_chunk import OneMark
+from shared.gate.receipts import OneMark
 from shared.ledger.job_decisions import resume
 from shared.ledger.records import JobState
 from shared.messages import FirstChunkMark, decode, encode
@@ -20,7 +20,7 @@ from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.plan import PlannedChunk, plan_of
 from shared.telemetry import events
 from shared.topology import work_queue_of
-from tests.gate.conftest import NOON
+from tests.gate.conftest import NOON, taken
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_the_mark_of_a_release_is_on_one_message_of_one_job(world, accepted):
     assert marked(world) == [0]
     (first,) = (message for message in world.queues.on("work-") if "first" in message)
     assert decode(msgspec.json.encode({"sluice": first})).first == MARK
-    assert mark.take() is None
+    assert taken(mark) is None
 
 
 def test_a_message_without_room_leaves_the_mark_to_another_one(world, accepted, monkeypatch):
@@ -150,14 +150,14 @@ def test_a_message_without_room_leaves_the_mark_to_another_one(world, accepted, 
     )
     monkeypatch.setattr(dispatch, "Limits", lambda: Limits(message_bytes=size + 60))
     accepted.dispatch(world.job, mark=mark)
-    assert (marked(world), mark.take()) == ([], MARK)
+    assert (marked(world), taken(mark)) == ([], MARK)
 
 
 def test_a_chunk_that_is_put_again_has_no_mark(world, accepted):
     """Its delay has other reasons than the opening."""
     mark = OneMark(MARK)
     assert accepted.dispatcher.put_again(world.ledger.read(world.job), [0]) == 1
-    assert (marked(world), mark.take()) == ([], MARK)
+    assert (marked(world), taken(mark)) == ([], MARK)
 
 
 def again(world):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import StorageUnavailableError
-from shared.gate.first_chunk import NO_MARK
 from shared.gate.held import HeldEntry
+from shared.gate.receipts import NO_MARK
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
 from shared.messages import DispatchMessage, encode
