@@ -16,13 +16,12 @@ from shared.gate.gates import Changed, Gates
 from shared.gate.held import HeldEntry, HeldSummary, HeldTable
 from shared.gate.held_work import NEVER_EXPIRES, PARALLEL, TAKES_FOR, HeldWork
 from shared.gate.lateness import Spread, spread, stragglers
-from shared.gate.receipts import NO_MARK, FirstChunk, FirstChunks, OneMark, Receipt, ReceiptTable, SeenBy, this_node
+from shared.gate.receipts import FirstChunk, FirstChunks, OneMark, Receipt, ReceiptTable, SeenBy, this_node
 from shared.gate.releaser import GateTick, Releaser, send_signal
 from shared.gate.state import GateState, Opening, Reading, change_fields, check_name, is_name, timestamp
 
 __all__ = [
     "NEVER_EXPIRES",
-    "NO_MARK",
     "PARALLEL",
     "TAKES_FOR",
     "Changed",
