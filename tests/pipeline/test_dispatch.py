@@ -148,7 +148,7 @@ def test_a_message_without_room_leaves_the_mark_to_another_one(world, accepted, 
             )
         )
     )
-    monkeypatch.setattr(dispatch, "Limits", lambda: Limits(message_bytes=size + 60))
+    monkeypatch.setattr("shared.gate.receipts.Limits", lambda: Limits(message_bytes=size + 60))
     accepted.dispatch(world.job, mark=mark)
     assert (marked(world), taken(mark)) == ([], MARK)
 
