@@ -11,9 +11,11 @@ import typer
 from rich.console import Console
 
 from cli import cost_compare_view as comparison
+from cli import cost_idle
 from cli import cost_view as view
+from cli.cost_idle import InstancesOption, PollingOption, both_modes
 from cli.jobs import JobArgument, find_job
-from cli.options import JsonOption, SettingsOption, connected
+from cli.options import JsonOption, PricesOption, SettingsOption, connected
 from planning.comparison import InlineOrBlob, PushOrPoll, Work
 from planning.example import IdlePolling
 from planning.wake_prices import Dispatch, wakings
@@ -22,7 +24,6 @@ from shared.concurrency import Observation, Rules, Stretch
 from shared.concurrency import read as read_trace
 from shared.dequeue import SlotPlan
 from shared.errors import PlanLostError
-from shared.grammar import MOST_ROOMS
 from shared.ledger import Job, Ledger
 from shared.pipeline import PlanStore
 from shared.usage import (
@@ -33,7 +34,6 @@ from shared.usage import (
     demand_of_arrivals,
     demand_of_jobs,
     forecast_month,
-    idle_day,
     load,
     read_day,
 )
@@ -49,16 +49,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-PricesOption = Annotated[
-    Path | None, typer.Option("--prices", help="Prices of your own: a file as `sluice cost prices` prints it.")
-]
 TraceOption = Annotated[
     Path | None,
     typer.Option("--trace", exists=True, dir_okay=False, help="A recorded trace instead of the jobs in the ledger."),
 ]
 PushOption = Annotated[bool, typer.Option("--push/--trigger", help="As with SLUICE_DEQUEUE=push or =trigger.")]
-InstancesOption = Annotated[int, typer.Option(min=0, max=1000, help="Instances that are always there.")]
-PollingOption = Annotated[int, typer.Option(min=1, max=3600, help="Seconds between an idle host's polls.")]
+app.command("idle")(cost_idle.idle)
 
 
 @app.command("job")
@@ -84,14 +80,13 @@ def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
     days: Annotated[int, typer.Option(min=1, max=365, help="How many days of jobs to read.")] = 30,
     push: PushOption = True,
     instances: InstancesOption = 1,
-    polling: PollingOption = 60,
+    polling: PollingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast a month: work like the last days, polling when idle, and the fixed charges."""
     demand = _demand(trace, settings, days)
-    found = forecast_month(
-        demand, Installation(is_push=push, instances=instances, polling_seconds=polling), table := load(prices)
-    )
+    modes = both_modes(settings, polling, Installation(instances=instances))
+    found = forecast_month(demand, modes.by_push if push else modes.by_trigger, table := load(prices))
     if as_json:
         typer.echo(json.dumps(view.month_document(found, table)))
     else:
@@ -118,31 +113,14 @@ def day(
         view.print_day(wanted, counts, table, Console())
 
 
-@app.command("idle")
-def idle(
-    *,
-    push: PushOption = True,
-    instances: InstancesOption = 1,
-    polling: PollingOption = 60,
-    rooms: Annotated[int, typer.Option(min=0, max=MOST_ROOMS, help="Rooms beside the common one.")] = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """List the requests of a day without work, by their sender."""
-    askers = idle_day(Installation(is_push=push, rooms=rooms, instances=instances, polling_seconds=polling))
-    if as_json:
-        typer.echo(json.dumps(view.idle_document(askers)))
-    else:
-        Console().print(view.idle_table(askers))
-
-
 @app.command("example")
 @app.command("seed", hidden=True)
-def example(prices: PricesOption = None, *, as_json: JsonOption = False) -> None:
+def example(prices: PricesOption = None, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Work out an example: the price of idle pollers, and of the same idleness with Sluice."""
     if as_json:
         typer.echo(json.dumps(view.example_document(IdlePolling())))
     else:
-        view.print_example(IdlePolling(), load(prices), Console())
+        view.print_example(IdlePolling(), both_modes(settings, None, Installation()), load(prices), Console())
 
 
 @app.command("compare")

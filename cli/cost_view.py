@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from planning.example import PRINTED, WHY_IT_DIFFERS, IdlePolling
+from planning.idle_modes import IdleModes
 from shared.azure import CountedRequest, usage_of_counts
-from shared.usage import TAKEN_AT_ONCE, Asker, Bill, Installation, JobBill, Month, Prices, idle_day, price, useful
+from shared.usage import TAKEN_AT_ONCE, Bill, JobBill, Month, Prices, price, useful
 
 MILLION = 1_000_000
 
@@ -126,23 +127,7 @@ def day_document(when: date, counts: Mapping[CountedRequest, int], prices: Price
     }
 
 
-def idle_table(askers: list[Asker]) -> Table:
-    """Return the requests of a day without work, by their sender."""
-    table = Table("who", "what", "requests a day", title="A day without work")
-    for one in askers:
-        table.add_row(one.who, one.what, f"{one.a_day:,}{'' if one.is_proven else ' (assumed)'}")
-    table.add_section()
-    table.add_row("known", "", f"{sum(one.a_day for one in askers if one.is_proven):,}")
-    return table
-
-
-def idle_document(askers: list[Asker]) -> dict[str, object]:
-    """Return the idle day as JSON has it."""
-    rows = [{"who": one.who, "what": one.what, "requests": one.a_day, "proven": one.is_proven} for one in askers]
-    return {"askers": rows, "known": sum(one.a_day for one in askers if one.is_proven)}
-
-
-def print_example(example: IdlePolling, prices: Prices, console: Console) -> None:
+def print_example(example: IdlePolling, modes: IdleModes, prices: Prices, console: Console) -> None:
     """Print the published example, and the same idleness here."""
     table = Table("", "requests a day", "USD a month", title="200 threads that find nothing for 22 hours a day")
     table.add_row("one thread, once a second", f"{example.a_day:,}", f"{example.month_each.normalize()}")
@@ -151,11 +136,9 @@ def print_example(example: IdlePolling, prices: Prices, console: Console) -> Non
     minute = IdlePolling(seconds=Decimal(60))
     table.add_row("one thread, once a minute", f"{minute.a_day:,}", f"{minute.month_each.normalize()}")
     table.add_row("push: the listener makes no request", "0", "0")
-    for is_push in (False, True):
-        askers = [one for one in idle_day(Installation(is_push=is_push)) if one.is_proven]
-        here = sum(one.a_day for one in askers)
+    for mode, here in modes.known().items():
         amount = here * example.price / 10_000 * 30
-        table.add_row(f"Sluice, everything always on{', push' if is_push else ''}", f"{here:,}", f"{amount:.2f}")
+        table.add_row(f"Sluice, everything always on, by {mode}", f"{here:,}", f"{amount:.2f}")
     console.print(table)
     console.print(f"Why the published sum differs: {WHY_IT_DIFFERS}.")
     console.print(

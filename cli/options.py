@@ -19,6 +19,9 @@ PROBLEM_FOUND, WRONG_CALL = 1, 2
 SettingsOption = Annotated[
     Path | None, typer.Option("--settings", help="The settings file to read instead of the default ones.")
 ]
+PricesOption = Annotated[
+    Path | None, typer.Option("--prices", help="Prices of your own: a file as `sluice cost prices` prints it.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
 
 

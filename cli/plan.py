@@ -10,9 +10,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.cost import PricesOption
 from cli.cost_view import money
-from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from cli.options import (
+    PROBLEM_FOUND,
+    ByOption,
+    JsonOption,
+    PricesOption,
+    SettingsOption,
+    WhyOption,
+    YesOption,
+    connected,
+)
 from shared.app import Stores
 from shared.azure import Login
 from shared.ledger import Ledger

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 
 from cli import tune_view as view
-from cli.cost import PricesOption
-from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected
+from cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, SettingsOption, WhyOption, connected
 from cli.plan import plan_for_gate
 from planning.capacity import Load, plans
 from planning.simulated_push import Push

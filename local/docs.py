@@ -8,6 +8,7 @@ A marked place looks like this, and everything between its two lines is replaced
     <!-- end -->
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -21,12 +22,13 @@ from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
 from local.why_table import why
+from planning.idle_modes import IdleModes
 from shared.parked import DEFAULT_POLICY
 from shared.payload import MIB, OPTIONS, Limits, reading
 from shared.refusals import Reason
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, DeliveryRules, Subscription, topology
-from shared.usage import Asker, Installation, Who, idle_day, load
+from shared.usage import Installation, load, polling_seconds
 
 #: What a publisher has to know of the bounds.
 DESCRIBED_LIMITS = {
@@ -189,30 +191,17 @@ def _prices() -> str:
 
 
 def _idle() -> str:
-    by_trigger, by_push = (idle_day(Installation(is_push=is_push)) for is_push in (False, True))
-    numbers = [{(one.who, one.what): one for one in askers} for askers in (by_trigger, by_push)]
-    names = dict.fromkeys((*numbers[0], *numbers[1]))
-    rows = [
-        (*_asker(name, numbers), *(f"{one[name].a_day:,}" if name in one else "0" for one in numbers)) for name in names
-    ]
-    for title, is_wanted in (("**the app in all**", _is_of_app), ("**known in all**", _is_proven)):
-        sums = (sum(one.a_day for one in askers if is_wanted(one)) for askers in (by_trigger, by_push))
-        rows.append((title, "", *(f"**{total:,}**" for total in sums)))
-    return markdown(("who", "what", "queue triggers, requests a day", "push, requests a day"), rows)
-
-
-def _asker(name: tuple[Who, str], numbers: Sequence[dict[tuple[Who, str], Asker]]) -> tuple[str, str]:
-    who, what = name
-    is_proven = next(one[name] for one in numbers if name in one).is_proven
-    return who.value, what if is_proven else f"{what} (assumed)"
-
-
-def _is_of_app(asker: Asker) -> bool:
-    return asker.who is Who.APP
-
-
-def _is_proven(asker: Asker) -> bool:
-    return asker.is_proven
+    # Without the environment of the person who types: the page describes a deployment.
+    deployed = polling_seconds(json.loads((ROOT / "host.json").read_text()), {})
+    modes, prices = IdleModes.of(Installation(), by_push=deployed), load()
+    header = ["", *(f"by {mode}, {what}" for mode in modes.named for what in ("a day", f"{prices.currency} a month"))]
+    rows = []
+    for line in modes.lines(prices):
+        cells = [str(line)]
+        for mode in modes.named:
+            cells += f"{line.requests[mode]:,}", f"{line.amounts[mode]:.2f}"
+        rows.append([f"**{cell}**" for cell in cells] if line.is_sum else cells)
+    return "\n\n".join([markdown(header, rows), "\n".join(modes.formulas())])
 
 
 def _table_of(make: Callable[[], Table]) -> str:

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from local.infra.deployment import Deployment
 from local.infra.project import Project
-from shared.azure import BUS, RequestCounts
 from shared.usage import (
     CHUNKS_A_TABLE_REQUEST,
     MILLION,
@@ -21,6 +20,7 @@ from shared.usage import (
     Who,
     idle_day,
     load,
+    polling_seconds,
     price,
 )
 
@@ -129,18 +129,12 @@ def _tick(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
 
 
 def _requests(prices: Prices) -> Iterator[Cost]:
-    askers = idle_day(Installation(instances=0))
+    askers = idle_day(_deployed(instances=0))
     for who, said in ((Who.APP, "our own requests"), (Who.PLATFORM, "the platform's polling")):
         mine = [one for one in askers if one.who is who]
         number = sum(one.a_day for one in mine) * MONTH.days
-        amount = sum((_month(one.usage, prices) for one in mine), Decimal())
+        amount = sum((one.a_month(prices) for one in mine), Decimal())
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
-
-
-def _month(usage: RequestCounts, prices: Prices) -> Decimal:
-    # Bus operations come with the namespace until there are 13 million of them.
-    storage = {charge: number * MONTH.days for charge, number in usage.items() if charge.meter != BUS}
-    return price(storage, prices).total
 
 
 def rooms(project: Project, prices: Prices | None = None) -> list[tuple[str, str]]:
@@ -152,7 +146,7 @@ def rooms(project: Project, prices: Prices | None = None) -> list[tuple[str, str
         for given in ([], [{"name": "r", "publishers": [publisher]}])
     )
     added = with_one - without
-    before, after = (idle_day(Installation(rooms=number)) for number in (0, 1))
+    before, after = (idle_day(_deployed(rooms=number)) for number in (0, 1))
     lines = [
         ("functions, each a scale group of its own", f"{_polls(after) - _polls(before)}"),
         ("queues", str(added.pop("queues"))),
@@ -180,7 +174,7 @@ def _a_day(askers: list[Asker], who: Who, _prices: Prices) -> Decimal:
 
 
 def _a_month(askers: list[Asker], who: Who, prices: Prices) -> Decimal:
-    return sum((_month(one.usage, prices) for one in askers if one.who is who), Decimal())
+    return sum((one.a_month(prices) for one in askers if one.who is who), Decimal())
 
 
 def extras(prices: Prices | None = None) -> list[Cost]:
@@ -188,10 +182,41 @@ def extras(prices: Prices | None = None) -> list[Cost]:
     table = prices or load()
     seconds = Decimal(MONTH.total_seconds()) * 2
     ready = seconds * table.functions.ready_gb_second
+    lead = _of_another_instance("lease of the instance that leads")
+    poll = _of_another_instance("poll submissions")
     return [
-        Cost("`releaseGateAlwaysReady` 1: an instance of 2 GB, idle", f"{seconds:,.0f} GB-seconds", ready),
+        Cost(
+            "a function that is always ready, such as by `releaseGateAlwaysReady` 1: an instance of 2 GB, idle",
+            f"{seconds:,.0f} GB-seconds",
+            ready,
+        ),
+        Cost(
+            "its requests for the lead of the app's instances",
+            f"{lead.a_day * MONTH.days:,} requests",
+            lead.a_month(table),
+        ),
+        Cost(
+            "if it is `accept_submission`, its polls of an idle queue",
+            f"{poll.a_day * MONTH.days:,} requests",
+            poll.a_month(table),
+        ),
         Cost("logs beyond what is free", "each GB", table.logs.gb),
     ]
+
+
+def _of_another_instance(what: str) -> Asker:
+    """Return the requests that one more instance adds to those of the first."""
+    one, two = (
+        next(asker for asker in idle_day(_deployed(instances=number)) if asker.what == what) for number in (1, 2)
+    )
+    added = {charge: number - one.usage[charge] for charge, number in two.usage.items()}
+    return Asker(one.who, what, added)
+
+
+def _deployed(*, instances: int = 1, rooms: int = 0) -> Installation:
+    """Return an installation whose host polls as host.json says."""
+    seconds = polling_seconds(Project().json("host.json"), {})
+    return Installation(polling_seconds=seconds, instances=instances, rooms=rooms)
 
 
 def work(prices: Prices | None = None) -> list[Cost]:

@@ -1,26 +1,21 @@
 """The cost of requests: of a job, of an idle day, of a month to come, and of today against its budget.
 
-Reading order: `prices`, `bill`, `job_bill` (one job), `month` (an idle day, a month to come), `budget`, `diary`.
+Reading order: `prices`, `bill`, `job_bill` (one job), `diary`, `idle` (a day without work), `month`, `budget`.
 """
 
 from shared.usage.bill import Bill, price, useful
 from shared.usage.budget import DayBudget
 from shared.usage.diary import MOST_UNNOTED, Diary, keep, read_day
+from shared.usage.idle import DAY, MONTH, Asker, Installation, Who, idle_day, polling_seconds
 from shared.usage.job_bill import REQUESTS_OF_A_MESSAGE, TAKEN_AT_ONCE, JobBill, bill_of
 from shared.usage.month import (
     CHUNKS_A_TABLE_REQUEST,
-    DAY,
-    MONTH,
     OF_A_CHUNK,
-    Asker,
-    Installation,
     Month,
-    Who,
     WorkVolume,
     demand_of_arrivals,
     demand_of_jobs,
     forecast_month,
-    idle_day,
 )
 from shared.usage.prices import BUILT_IN, MILLION, Functions, Prices, load
 
@@ -52,6 +47,7 @@ __all__ = [
     "idle_day",
     "keep",
     "load",
+    "polling_seconds",
     "price",
     "read_day",
     "useful",

@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from functions_local_host.launcher import Host
 from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
+from planning.idle_modes import BY_TRIGGER
 from shared.azure.requests import RequestKind
+from shared.usage import polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.request_log import kinds, read_from
 
@@ -28,9 +31,12 @@ DAY = 86_400
 WARM_UP = 200.0
 #: The host says its counts once a second.
 SAYING = 1.5
-MOST_OF_OURS, MOST_IN_ALL = 3_100, 18_000
-#: What an always-on app of host.json does: the sample asks more often, for people who wait.
-SETTINGS = {"AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:01:00"}
+#: Ours, and everything but the polls that the chosen interval decides.
+MOST_OF_OURS, MOST_BUT_POLLS = 3_150, 15_120
+#: How far what was counted in a while may be from the formula of the polls.
+NEAR = 0.02
+POLLING = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
+HOST_JSON = json.loads((ROOT / "host.json").read_text())
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +45,19 @@ class Mode:
 
     name: str
     setting: str
+    #: The interval at which an idle queue is polled, as the host is told it.
+    interval: str
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of the host: the sample's own interval is for people who wait."""
+        return {"SLUICE_DEQUEUE": self.setting, POLLING: self.interval}
 
 
-MODES = (Mode("queue triggers", "trigger"), Mode("push", "push"))
+MODES = (
+    Mode("queue triggers", "trigger", f"{timedelta(seconds=BY_TRIGGER)!s:0>8}"),
+    Mode("push", "push", HOST_JSON["extensions"]["queues"]["maxPollingInterval"]),
+)
 #: What was measured of each mode, so that the modes may be watched at different times.
 FOLDER = ROOT / ".stack" / "bench"
 
@@ -61,12 +77,18 @@ class Idle:
 
     def problems(self) -> list[str]:
         """Return which promises are broken."""
-        ours, everything = self.a_day(self.app.total()), self.a_day(self.app.total() + self.host.total())
-        polls = [what for what in (*self.app, *self.host) if "work-0" in what and "poison" not in what]
+        polls = {what: self.a_day(number) for what, number in self.host.items() if what.startswith("poll ")}
+        ours = self.a_day(self.app.total())
+        others = self.a_day(self.app.total() + self.host.total()) - sum(polls.values())
+        mode = next(one for one in MODES if one.name == self.mode)
+        wanted = DAY / polling_seconds(HOST_JSON, mode.settings)
+        far = {what: number for what, number in polls.items() if abs(number - wanted) > NEAR * wanted}
+        work = [what for what in (*self.app, *polls) if "work-0" in what and "poison" not in what]
         return [
             *([f"{self.mode}: {ours:,} requests a day are ours"] if ours > MOST_OF_OURS else []),
-            *([f"{self.mode}: {everything:,} requests a day in all"] if everything > MOST_IN_ALL else []),
-            *([f"{self.mode}: work queues are asked: {polls}"] if self.mode == "push" and polls else []),
+            *([f"{self.mode}: {others:,} requests a day beside the polls"] if others > MOST_BUT_POLLS else []),
+            *([f"{self.mode}: polls are {far}, and {wanted:,.0f} by their interval"] if far else []),
+            *([f"{self.mode}: work queues are asked: {work}"] if self.mode == "push" and work else []),
         ]
 
 
@@ -136,8 +158,7 @@ def markdown(found: Sequence[Idle]) -> str:
 
 def measure(mode: Mode, minutes: float) -> Idle:
     """Run the stack and return what it asked for."""
-    settings = {**SETTINGS, "SLUICE_DEQUEUE": mode.setting}
-    with running(StackOptions(instances=1, counts_requests=True, settings=settings)) as stack:
+    with running(StackOptions(instances=1, counts_requests=True, settings=mode.settings)) as stack:
         time.sleep(WARM_UP)
         first = read(stack)
         time.sleep(max(0.0, first.at + minutes * 60 - time.monotonic()))

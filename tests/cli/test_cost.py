@@ -18,6 +18,7 @@ from shared.azure.requests import RequestKind
 from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.pipeline.plan import PayloadSource, Plan, PlannedChunk, PlanStore
 from shared.usage.diary import Diary
+from shared.usage.idle import polling_seconds
 from shared.usage.prices import BUILT_IN
 from tests.faults.world import ManualClock
 
@@ -157,11 +158,30 @@ def test_what_makes_no_sense_is_one_line(sluice, tmp_path):
     assert (wrong.returncode, "mine.json" in wrong.stderr, wrong.stderr.count("\n")) == (1, True, 1)
 
 
-def test_idleness_is_listed_by_who_asks(cost):
-    """Ours, the host's and the platform's."""
+def test_idleness_is_listed_by_who_asks(cost, tmp_path, monkeypatch):
+    """Ours, the host's and the platform's, in both modes; the interval is that of host.json."""
+    monkeypatch.chdir(tmp_path)
     said = json.loads(cost("idle", "--json", settings={}).stdout)
     assert {one["who"] for one in said["askers"]} == {"the app", "the host", "the platform"}
-    assert said["known"] <= 18_000
+    assert said["sums"]["known in all"]["trigger"] <= 18_000
+    deployed = polling_seconds(json.loads((ROOT / "host.json").read_text()), {})
+    assert said["polling_seconds"] == {"trigger": 60, "push": deployed}
+    assert said["sums"]["polls of idle queues"]["push"] == 86_400 / deployed
+    shown = " ".join(cost("idle", settings={}).stdout.split())
+    assert f"86,400 / {deployed:g} = {86_400 / deployed:,.0f} requests a day" in shown
+
+
+def test_another_interval_than_the_deployed_one_is_priced(cost, tmp_path, monkeypatch):
+    """Of the settings file, as the host reads it, or as it is typed: what a person chooses by."""
+    monkeypatch.chdir(tmp_path)
+    name = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
+    (tmp_path / "local.settings.json").write_text(json.dumps({"Values": {name: "00:00:02"}}))
+    set_to = json.loads(cost("idle", "--json", settings={}).stdout)
+    typed = json.loads(cost("idle", "--polling", "1", "--queues", "3", "--json", settings={}).stdout)
+    assert set_to["polling_seconds"] == {"trigger": 60, "push": 2}
+    assert typed["sums"]["polls of idle queues"] == {"trigger": 4 * 86_400, "push": 86_400}
+    (one,) = [one for one in typed["askers"] if one["what"] == "poll submissions"]
+    assert Decimal(one["amount"]["push"]) == Decimal("1.0368")
 
 
 def test_a_day_is_what_the_processes_noted(cost, provisioned):

@@ -141,7 +141,7 @@ EXAMPLES = [
     ("docs/cost.md", "sluice cost job first", _prints("first")),
     ("docs/cost.md", "sluice cost month", _prints("month")),
     ("docs/cost.md", "sluice cost day", _prints("in all")),
-    ("docs/cost.md", "sluice cost idle --push", _prints("the app", "known")),
+    ("docs/cost.md", "sluice cost idle", _prints("the app", "known")),
     ("docs/cost.md", "sluice cost compare", _prints("push")),
     ("docs/cost.md", "sluice cost example", _prints("Sluice")),
     ("docs/cost.md", "sluice cost prices", lambda world: "queue" in json.dumps(json.loads(world.said))),

@@ -4,13 +4,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shared.ledger.records import Job
 from shared.usage.bill import price
+from shared.usage.idle import Installation, Who
 from shared.usage.job_bill import bill_of
-from shared.usage.month import DAY, Installation, Who, demand_of_arrivals, demand_of_jobs, forecast_month, idle_day
+from shared.usage.month import demand_of_arrivals, demand_of_jobs, forecast_month
 from shared.usage.prices import load
 
 PRICES = load()
@@ -77,33 +76,3 @@ def test_a_trace_of_the_same_chunks_is_forecast_like_the_jobs():
     amounts = [price(one.usage, PRICES).total for one in (of_jobs, of_trace)]
     assert of_trace.chunks == 1_000
     assert amounts[1] == pytest.approx(amounts[0], rel=Decimal("0.1"))
-
-
-def test_an_idle_day_keeps_the_promises_that_the_app_makes():
-    """At a tick a minute ours are at most 3,100, everything that is known at most 18,000, and push polls no work queue."""
-    by_trigger, by_push = idle_day(Installation(is_push=False)), idle_day(Installation(is_push=True))
-    for askers in (by_trigger, by_push):
-        assert sum(one.a_day for one in askers if one.who is Who.APP) <= 3_100
-        assert sum(one.a_day for one in askers if one.is_proven) <= 18_000
-    assert not any("work-" in one.what for one in by_push)
-    assert any("work-00" in one.what for one in by_trigger)
-
-
-@given(st.integers(1, 3600), st.integers(1, 20))
-def test_every_poller_is_in_the_idle_day(seconds, queues):
-    """Each queue is asked at its interval, and none is left out."""
-    askers = idle_day(Installation(is_push=False, work_queues=queues, polling_seconds=seconds))
-    polls = [one for one in askers if one.what.startswith("poll ")]
-    assert [one.a_day for one in polls] == [DAY // seconds] * (queues + 1)
-
-
-@given(st.integers(0, 20), st.booleans(), st.integers(0, 3))
-def test_a_room_is_one_queue_more_for_everybody_who_asks(rooms, is_push, instances):
-    """Its poison queue is looked at, its queue is polled and counted; nothing else of a day is another number."""
-    one = idle_day(Installation(rooms=rooms, is_push=is_push, instances=instances))
-    none = idle_day(Installation(is_push=is_push, instances=instances))
-    more = sum(asker.a_day for asker in one) - sum(asker.a_day for asker in none)
-    noted = max(asker.a_day for asker in one if "notes" in asker.what) - max(
-        asker.a_day for asker in none if "notes" in asker.what
-    )
-    assert more == rooms * (96 + 2 + instances * 1_440 + 8_640) + noted

@@ -1,0 +1,130 @@
+"""An idle day: as it is reckoned, and as the app makes it, tick by tick, against storage."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from shared.app import App, Stores
+from shared.azure.connections import Connections
+from shared.settings import Settings
+from shared.topology import rooms, topology
+from shared.usage.diary import Diary
+from shared.usage.idle import DAY, Installation, Who, idle_day, polling_seconds
+from shared.usage.prices import load
+from shared.workloads.registry import Workloads
+from tests.faults.world import ManualClock
+
+PRICES = load()
+#: Long past: no job of another test was due then.
+BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+#: The promises: our own requests, and all known ones of an app whose host polls once a minute.
+MOST_OF_OURS, MOST_BY_TRIGGER = 3_150, 18_000
+
+
+def known(installation, *who):
+    """Add up the known requests of these origins, or of all."""
+    return sum(one.a_day for one in idle_day(installation) if one.is_proven and (not who or one.who in who))
+
+
+def test_an_idle_day_keeps_the_promises_that_the_app_makes():
+    """At a tick a minute ours are at most 3,150 in both modes. By trigger at 60 s all known ones are at most 18,000."""
+    by_trigger, by_push = Installation(is_push=False, polling_seconds=60), Installation(is_push=True)
+    assert known(by_trigger, Who.APP) <= MOST_OF_OURS
+    assert known(by_push, Who.APP) <= MOST_OF_OURS
+    assert known(by_trigger) <= MOST_BY_TRIGGER
+    assert not any("work-" in one.what for one in idle_day(by_push))
+    assert any("work-00" in one.what for one in idle_day(by_trigger))
+
+
+@given(st.floats(0.1, 3600), st.integers(1, 20), st.integers(1, 5), st.booleans())
+def test_every_poller_is_in_the_idle_day(seconds, queues, instances, is_push):
+    """Each queue with a trigger is asked at its interval by each instance, none is left out, and that is all it adds."""
+    one = Installation(is_push=is_push, work_queues=queues, polling_seconds=seconds, instances=instances)
+    polls = [asker for asker in idle_day(one) if asker.is_poll]
+    assert [asker.a_day for asker in polls] == [int(DAY / seconds) * instances] * (1 if is_push else queues + 1)
+    slow = Installation(is_push=is_push, work_queues=queues, polling_seconds=DAY, instances=instances)
+    assert known(one) - known(slow) == sum(asker.a_day for asker in polls) - len(polls) * instances
+
+
+@pytest.mark.parametrize(
+    ("seconds", "a_day", "a_month"), [(1, 86_400, "1.04"), (5, 17_280, "0.21"), (60, 1_440, "0.02")]
+)
+def test_a_poll_has_its_price(seconds, a_day, a_month):
+    """By push one queue is polled: what an interval costs a month is what a person chooses by."""
+    (poll,) = [one for one in idle_day(Installation(is_push=True, polling_seconds=seconds)) if one.is_poll]
+    assert (poll.a_day, f"{poll.a_month(PRICES):.2f}") == (a_day, a_month)
+
+
+@pytest.mark.parametrize(
+    ("said", "environ", "seconds"),
+    [
+        ({}, {}, 60),
+        ({"extensions": {"queues": {}}}, {}, 60),
+        ({"extensions": {"queues": {"maxPollingInterval": "00:00:05"}}}, {}, 5),
+        ({"extensions": {"queues": {"maxPollingInterval": "01:02:03.500"}}}, {}, 3_723.5),
+        (
+            {"extensions": {"queues": {"maxPollingInterval": "00:00:05"}}},
+            {"AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:02"},
+            2,
+        ),
+    ],
+)
+def test_the_interval_is_the_hosts_own(said, environ, seconds):
+    """host.json says it, a setting overrides it, and without both the host takes a minute."""
+    assert polling_seconds(said, environ) == seconds
+
+
+@given(st.integers(0, 20), st.booleans(), st.integers(0, 3))
+def test_a_room_is_one_queue_more_for_every_asker(number, is_push, instances):
+    """Its poison queue is looked at, its queue is polled and counted; nothing else of a day is another number."""
+    one = idle_day(Installation(rooms=number, is_push=is_push, instances=instances))
+    none = idle_day(Installation(is_push=is_push, instances=instances))
+    more = sum(asker.a_day for asker in one) - sum(asker.a_day for asker in none)
+    noted = max(asker.a_day for asker in one if "notes" in asker.what) - max(
+        asker.a_day for asker in none if "notes" in asker.what
+    )
+    assert more == number * (96 + 2 + instances * 1_440 + 8_640) + noted
+
+
+@pytest.fixture
+def empty_azurite():
+    """Storage that no other test has left anything in."""
+    with Azurite.start() as azurite:
+        yield azurite
+
+
+@pytest.mark.parametrize("dequeue", ["trigger", "push"])
+def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, empty_azurite, broker):
+    """1,440 ticks and the notes of the diary, at their own hours: the app requests what the arithmetic says, no more."""
+    of_room = ("team-a",)
+    provision(empty_azurite.connection_string, topology(2, [rooms(of_room)]))
+    environ = {
+        "SluiceStorage": empty_azurite.connection_string,
+        "SluiceBus": broker.connection_string,
+        "SLUICE_TICK_SCHEDULE": "0 * * * * *",
+        "SLUICE_DEQUEUE": dequeue,
+        "SLUICE_WORK_QUEUES": "2",
+        "SLUICE_ROOMS": ",".join(of_room),
+    }
+    settings, clock = Settings.parse(environ), ManualClock()
+    clock.at = BEGIN
+    with Connections.parse(environ) as connections:
+        tally = connections.meter.tally
+        stores = Stores(connections, clock=clock)
+        diary = Diary(stores.usage, tally, clock)
+        app = App(connections, settings, Workloads.load(settings.workloads, environ), stores=stores)
+        for _ in range(DAY // 60):
+            app.tick()
+            diary.note_if_due()
+            clock.advance(minutes=1)
+        made = Counter()
+        for (kind, _), number in tally.counts().items():
+            made[f"{kind.service} {kind.operation} {kind.entity}"] += number
+    reckoned = known(Installation(is_push=settings.dequeue == "push", work_queues=2, rooms=len(of_room)), Who.APP)
+    assert made.total() == reckoned, made
+    assert clock.now() - BEGIN == timedelta(days=1)
