@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 VERSION = 1
+#: The version of a chunk that takes a part of its frames. Workers of before would take the whole frames: they refuse it.
+PARTS_VERSION: Final = 2
 #: The kind of a permit, by which subscriptions filter.
 PERMIT: Final = "work"
 #: More than any fleet has. The app sent no number above it.
@@ -66,6 +68,8 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     workload: str
     codec: str
     frames: list[FrameTuple]
+    #: The lines of its first frame that it skips, and its transactions; left out if it takes all lines of its frames.
+    part: tuple[Count, Count] | None = None
     #: The id of the chunk's first transaction; the others follow.
     first_id: Number
     #: The payload's blob, and the ETag that it must still have; None when the chunk's bytes are in `inline`.
@@ -81,6 +85,11 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     #: On the first message of a release only. A message that is put again later has none: its delay has other reasons.
     first: FirstChunkMark | None = None
     v: int = VERSION
+
+    @property
+    def items(self) -> int:
+        """Number of its transactions."""
+        return sum(frame[2] for frame in self.frames) if self.part is None else self.part[1]
 
 
 class PortionMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):

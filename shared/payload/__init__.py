@@ -24,7 +24,7 @@ from shared.payload.envelope import (
     seal,
 )
 from shared.payload.frames import Frame, Framed, FrameIndex, Framing, parse_index, spool_for, write_frames
-from shared.payload.intake import Intake, Payload, fingerprint, fingerprint_before
+from shared.payload.intake import Intake, Payload, fingerprint, fingerprint_before, split_lines
 from shared.payload.limits import MIB, Limits
 from shared.payload.payload_store import ANY_VERSION, PayloadStore, PayloadStores, StoredBlob
 from shared.payload.reading import (
@@ -34,11 +34,11 @@ from shared.payload.reading import (
     WORK,
     PayloadReader,
     ReadChunk,
+    most_rows,
     of_dispatch,
     of_finish,
     of_plan,
     of_submission,
-    split_lines,
 )
 from shared.payload.submission import (
     DEFAULT_WORKLOAD,
@@ -90,6 +90,7 @@ __all__ = [
     "expand_file",
     "fingerprint",
     "fingerprint_before",
+    "most_rows",
     "of_dispatch",
     "of_finish",
     "of_plan",

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
-from itertools import groupby
 from operator import attrgetter
 from typing import IO, Any, Final, cast
 
@@ -28,31 +27,6 @@ class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     length: int
     items: int
     sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class FrameRun:
-    """The frames of one chunk: consecutive, fetched by one ranged read."""
-
-    number: int
-    #: The position of its first transaction in the payload.
-    first_item: int
-    frames: tuple[Frame, ...]
-
-    @property
-    def offset(self) -> int:
-        """Return the position of its first byte in the payload."""
-        return self.frames[0].offset
-
-    @property
-    def length(self) -> int:
-        """Return its number of stored bytes."""
-        return sum(frame.length for frame in self.frames)
-
-    @property
-    def items(self) -> int:
-        """Return its number of transactions."""
-        return sum(frame.items for frame in self.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +53,6 @@ class FrameIndex:
     def sha256(self) -> str:
         """Return the hash of the index, which stands for the content of the payload."""
         return hashlib.sha256(self.encode()).hexdigest()
-
-    def chunks(self, items: int, limits: Limits) -> tuple[FrameRun, ...]:
-        """Return the frames in chunks of about so many transactions. The same index always gives the same chunks."""
-        numbered = zip(self._groups(items, limits), self.frames, strict=True)
-        chunks: list[FrameRun] = []
-        first = 0
-        for number, members in groupby(numbered, key=lambda one: one[0]):
-            chunks.append(FrameRun(number, first, tuple(frame for _, frame in members)))
-            first += chunks[-1].items
-        return tuple(chunks)
-
-    def _groups(self, items: int, limits: Limits) -> Iterator[int]:
-        """Yield the number of each frame's group. A group ends before it exceeds a bound, unless one frame alone does."""
-        number = frames = held = size = 0
-        for frame in self.frames:
-            is_full = held + frame.items > items or size + frame.length > limits.chunk_stored_most
-            if frames and (is_full or frames == limits.chunk_frames_most):
-                number, frames, held, size = number + 1, 0, 0, 0
-            frames, held, size = frames + 1, held + frame.items, size + frame.length
-            yield number
 
 
 _DECODER: Final = msgspec.json.Decoder(tuple[Frame, ...])
@@ -174,6 +128,8 @@ class Framing:
 
     limits: Limits = field(default_factory=Limits)
     codec: Codec = Codec.ZSTD
+    #: Transactions of a chunk, where they are known: then frames end where chunks end.
+    chunk_items: int | None = None
     #: The fields to add up.
     sums: tuple[str, ...] = ()
     #: True: a line that no workload could read refuses the payload, with its number. False: the chunk that holds it
@@ -193,7 +149,7 @@ def write_frames(lines: Iterable[tuple[int, bytes]], spool: IO[bytes], framing: 
     whole, end, items = hashlib.sha256(), 0, 0
     totals = dict.fromkeys(framing.sums, ZERO)
     reader = amounts_reader(framing.sums, limits) if framing.is_strict else None
-    for batch in _batches(lines, limits):
+    for batch in _batches(lines, framing):
         text = b"".join(line + b"\n" for _, line in batch)
         if reader is not None:
             _inspect(reader, batch, totals)
@@ -208,21 +164,29 @@ def write_frames(lines: Iterable[tuple[int, bytes]], spool: IO[bytes], framing: 
     return Framed(FrameIndex(tuple(frames)), codec, whole.hexdigest(), totals)
 
 
-def _batches(lines: Iterable[tuple[int, bytes]], limits: Limits) -> Iterator[list[tuple[int, bytes]]]:
+def _batches(lines: Iterable[tuple[int, bytes]], framing: Framing) -> Iterator[list[tuple[int, bytes]]]:
+    limits, step = framing.limits, _step(framing)
     longest, most, room = limits.line_bytes, limits.frame_items, limits.frame_bytes
     batch: list[tuple[int, bytes]] = []
-    size = 0
+    size, left = 0, step
     for one in lines:
         length = len(one[1])
         if length > longest:
             raise refuse(Reason.LINE_TOO_LONG, f"line {one[0]} has {length} bytes, the limit is {longest}")
-        if batch and (len(batch) == most or size + length + 1 > room):
+        if batch and (len(batch) == min(most, left) or size + length + 1 > room):
             yield batch
+            left = left - len(batch) or step
             batch, size = [], 0
         batch.append(one)
         size += length + 1
     if batch:
         yield batch
+
+
+def _step(framing: Framing) -> int:
+    """Return the number of lines after which a frame ends at the latest: those of a chunk, or of some small chunks."""
+    items = framing.chunk_items
+    return framing.limits.items_most if items is None else items * max(1, framing.limits.frame_items_least // items)
 
 
 def _inspect(reader: Reader[Any], batch: list[tuple[int, bytes]], totals: dict[str, Decimal]) -> None:

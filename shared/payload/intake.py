@@ -1,12 +1,14 @@
-"""Turns a payload of any form into an index and stored frames.
+"""Turns a payload of any form into an index and stored frames. A file is cut into lines within bounds, for any content.
 
 A payload that has an index is not expanded here: each chunk is verified when it is processed.
 """
 
+import codecs
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 import msgspec
 
@@ -17,7 +19,6 @@ from shared.payload.envelope import Content, FileBlob, FramedBlob, Inline, Items
 from shared.payload.frames import FrameIndex, Framing, parse_index, spool_for, write_frames
 from shared.payload.limits import Limits
 from shared.payload.payload_store import PayloadStores, StoredBlob
-from shared.payload.reading import split_lines
 from shared.payload.submission import Submission, check_count
 from shared.refusals import Reason, refuse
 
@@ -65,8 +66,11 @@ class Intake:
     writes.
     """
 
-    def __init__(self, room: str, stores: PayloadStores, limits: Limits | None = None) -> None:
+    def __init__(
+        self, room: str, stores: PayloadStores, limits: Limits | None = None, chunk_items: int | None = None
+    ) -> None:
         self._room, self._stores, self._limits = room, stores, limits or Limits()
+        self._framing = Framing(limits=self._limits, chunk_items=chunk_items)
         self._store = stores.of_room(room)
 
     def take(self, submission: Submission) -> Payload:
@@ -87,7 +91,7 @@ class Intake:
 
     def _in_message(self, lines: Iterable[tuple[int, bytes]], content_sha256: str) -> Payload:
         with spool_for(self._limits) as spool:
-            framed = write_frames(lines, spool, Framing(limits=self._limits))
+            framed = write_frames(lines, spool, self._framing)
             spool.seek(0)
             return Payload(framed.index, framed.codec, None, spool.read(), content_sha256)
 
@@ -139,7 +143,7 @@ class Intake:
     def _frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
         with spool_for(self._limits) as spool:
             lines = split_lines(expand_file(pieces, codec, self._limits), self._limits)
-            framed = write_frames(lines, spool, Framing(limits=self._limits))
+            framed = write_frames(lines, spool, self._framing)
             kept = self._stores.store_of_done().put(
                 room_job(self._room, job), spool, framed.index.stored, framed.sha256
             )
@@ -150,3 +154,68 @@ def _hash_stream(pieces: Iterable[bytes], update: Callable[[bytes], object]) -> 
     for piece in pieces:
         update(piece)
         yield piece
+
+
+#: Bytes that are cut into lines at a time.
+_PART: Final = 64 * 1024
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that is not blank: its number, from 1, and its bytes without the line feed."""
+    for number, line in enumerate(_lines(pieces, limits), 1):
+        content = _without_mark(line) if number == 1 else line
+        if content and not content.isspace():
+            yield number, content.removesuffix(b"\r")
+
+
+def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
+    # Each byte is joined once, at the end of its line: a line may arrive in a thousand pieces.
+    begun: list[bytes] = []
+    size = number = 0
+    for part in _parts(pieces):
+        first, *others = part.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        _check_length(size, number + 1, limits)
+        if not others:
+            continue
+        whole = [b"".join(begun), *others[:-1]]
+        _check(whole, number, limits)
+        number += len(whole)
+        yield from whole
+        begun, size = [others[-1]], len(others[-1])
+        _check_length(size, number + 1, limits)
+    yield b"".join(begun)
+
+
+def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces, large ones in parts: a piece may hold millions of lines, and each line is an object."""
+    for piece in pieces:
+        if len(piece) <= _PART:
+            yield piece
+        else:
+            yield from (piece[at : at + _PART] for at in range(0, len(piece), _PART))
+
+
+def _check(lines: list[bytes], before: int, limits: Limits) -> None:
+    # One check for all lines of a part, for each line passes here. One by one only if it fails.
+    if before + len(lines) <= limits.lines_most and max(map(len, lines), default=0) <= limits.line_bytes:
+        return
+    for number, line in enumerate(lines, before + 1):
+        if number > limits.lines_most:
+            raise refuse(
+                Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more, the limit is {limits.lines_most}"
+            )
+        _check_length(len(line), number, limits)
+
+
+def _check_length(size: int, number: int, limits: Limits) -> None:
+    if size > limits.line_bytes:
+        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {size} bytes or more, the limit is {limits.line_bytes}")
+
+
+def _without_mark(first: bytes) -> bytes:
+    if first.startswith(_UTF16):
+        raise refuse(Reason.NOT_UTF8, "the file begins with the byte order mark of UTF-16")
+    return first.removeprefix(codecs.BOM_UTF8)

@@ -20,14 +20,18 @@ class Limits:
     line_least: int = 3
     #: The writer ends a frame at the first of these two.
     frame_items: int = 1_000
+    #: Smaller chunks share frames of the app, for fewer lines compress badly.
+    frame_items_least: int = 100
     frame_bytes: int = 1 * MIB
     #: The reader's limits for one frame, stored and expanded; 4 MiB of the worst JSON are 100 MiB of objects.
     frame_items_most: int = 100_000
     frame_stored_most: int = 4 * MIB
     frame_expanded_most: int = 4 * MIB
-    #: Bytes and frames of one ranged read: expanded they are 64 MiB at most.
+    #: Bytes of one ranged read, and its frames, whose rows fill a fifth of a work message at most.
     chunk_stored_most: int = 16 * MIB
-    chunk_frames_most: int = 16
+    chunk_frames_most: int = 128
+    #: About the most chunks of a job: a row each, and a part of the plan.
+    chunks_most: int = 100_000
     #: The upper bounds of one part of a chunk, in lines and expanded bytes. A larger frame is a part of its own.
     part_items: int = 10_000
     part_bytes: int = 4 * MIB

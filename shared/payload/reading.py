@@ -1,14 +1,13 @@
-"""Reads payloads back as lines: the frames of a chunk, or a file from any tool.
+"""Reads the frames of a chunk back as lines.
 
-A chunk is one ranged read. Each frame is verified when its turn comes: its hash, its expansion, its number of lines. A
-file is cut into lines within bounds, for any content.
+A chunk is one ranged read. Each frame is verified when its turn comes: its hash, its expansion, its number of lines. Of a
+frame that chunks share, each takes its own lines.
 
 The functions `of_...` are upper bounds of the memory that work takes, by its sizes known beforehand. They are pure, and
 measured with the built-in workloads. Memory that a workload keeps beside its partial is not in them.
 """
 
 import base64
-import codecs
 import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +16,7 @@ from typing import Final, Protocol
 from shared.memory import Memory
 from shared.messages import ChunkMessage
 from shared.payload.compression import Codec, expand_at_most, expand_exactly, expand_frame
-from shared.payload.envelope import Content, FileBlob, FramedBlob, Inline
+from shared.payload.envelope import Content, FileBlob, FramedBlob, Items
 from shared.payload.frames import Frame
 from shared.payload.limits import KIB, MIB, Limits
 from shared.payload.payload_store import ANY_VERSION, PayloadStores, StoredBlob
@@ -39,71 +38,6 @@ def read_frame(stored: bytes, frame: Frame, codec: Codec, limits: Limits) -> byt
     return text
 
 
-#: Bytes that are cut into lines at a time.
-_PART: Final = 64 * 1024
-_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank: its number, from 1, and its bytes without the line feed."""
-    for number, line in enumerate(_lines(pieces, limits), 1):
-        content = _without_mark(line) if number == 1 else line
-        if content and not content.isspace():
-            yield number, content.removesuffix(b"\r")
-
-
-def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
-    # Each byte is joined once, at the end of its line: a line may arrive in a thousand pieces.
-    begun: list[bytes] = []
-    size = number = 0
-    for part in _parts(pieces):
-        first, *others = part.split(b"\n")
-        begun.append(first)
-        size += len(first)
-        _check_length(size, number + 1, limits)
-        if not others:
-            continue
-        whole = [b"".join(begun), *others[:-1]]
-        _check(whole, number, limits)
-        number += len(whole)
-        yield from whole
-        begun, size = [others[-1]], len(others[-1])
-        _check_length(size, number + 1, limits)
-    yield b"".join(begun)
-
-
-def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces, large ones in parts: a piece may hold millions of lines, and each line is an object."""
-    for piece in pieces:
-        if len(piece) <= _PART:
-            yield piece
-        else:
-            yield from (piece[at : at + _PART] for at in range(0, len(piece), _PART))
-
-
-def _check(lines: list[bytes], before: int, limits: Limits) -> None:
-    # One check for all lines of a part, for each line passes here. One by one only if it fails.
-    if before + len(lines) <= limits.lines_most and max(map(len, lines), default=0) <= limits.line_bytes:
-        return
-    for number, line in enumerate(lines, before + 1):
-        if number > limits.lines_most:
-            raise refuse(
-                Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more, the limit is {limits.lines_most}"
-            )
-        _check_length(len(line), number, limits)
-
-
-def _check_length(size: int, number: int, limits: Limits) -> None:
-    if size > limits.line_bytes:
-        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {size} bytes or more, the limit is {limits.line_bytes}")
-
-
-def _without_mark(first: bytes) -> bytes:
-    if first.startswith(_UTF16):
-        raise refuse(Reason.NOT_UTF8, "the file begins with the byte order mark of UTF-16")
-    return first.removeprefix(codecs.BOM_UTF8)
-
-
 #: Memory of one process for chunks and submissions together, for finishes of small jobs, and for those of large jobs.
 WORK, SMALL_FINISHES, LARGE_FINISHES = 224 * MIB, 48 * MIB, 160 * MIB
 #: The memory from which a finish counts as large.
@@ -118,6 +52,8 @@ _OF_AN_ITEM, _LEFT_OF_AN_ITEM = 700, 500
 _OF_A_FILE: Final = 40 * MIB
 #: Per byte of an index, per byte of a message, per frame in both index and plan, and per merged transaction.
 _OF_AN_INDEX, _OF_A_MESSAGE, _OF_A_FRAME, _OF_A_MERGED_ITEM = 4, 64, KIB, 1000
+#: Per row of a plan. A chunk that begins inside a frame lists it once more.
+_OF_A_ROW: Final = 600
 
 
 def of_chunk(stored: int, expanded: int, items: int, limits: Limits) -> int:
@@ -127,23 +63,30 @@ def of_chunk(stored: int, expanded: int, items: int, limits: Limits) -> int:
     return _ANY + 2 * stored + run + items * _LEFT_OF_AN_ITEM
 
 
-def of_submission(content: Content, limits: Limits) -> int:
+def of_submission(content: Content, chunk_items: int, limits: Limits) -> int:
     """Return the memory of a submission, from taking in its payload until its plan is stored."""
-    if isinstance(content, FramedBlob) and content.index is None:
-        return limits.index_bytes * _OF_AN_INDEX
-    if isinstance(content, FileBlob) or (isinstance(content, Inline) and content.index is None):
-        return _OF_A_FILE
-    return limits.message_bytes * _OF_A_MESSAGE
+    if isinstance(content, Items):
+        return limits.message_bytes * _OF_A_MESSAGE
+    index = None if isinstance(content, FileBlob) else content.index
+    rows = min((limits.items_most if index is None else index.items) // chunk_items, limits.chunks_most) * _OF_A_ROW
+    if index is not None:
+        return limits.message_bytes * _OF_A_MESSAGE + rows
+    return rows + (limits.index_bytes * _OF_AN_INDEX if isinstance(content, FramedBlob) else _OF_A_FILE)
 
 
-def of_plan(frames: int) -> int:
+def of_plan(frames: int, items: int, chunk_items: int, limits: Limits) -> int:
     """Return the memory of an index and its plan."""
-    return _ANY + frames * _OF_A_FRAME
+    return _ANY + frames * _OF_A_FRAME + min(items // chunk_items, limits.chunks_most) * _OF_A_ROW
 
 
-def of_dispatch(chunks: int, frames: int) -> int:
+def of_dispatch(chunks: int, rows: int) -> int:
     """Return the memory of a dispatch: the job's plan, and a hundred messages with their bytes."""
-    return of_plan(frames) + min(chunks, 100) * 2 * 64 * KIB
+    return _ANY + rows * _OF_A_ROW + min(chunks, 100) * 2 * 64 * KIB
+
+
+def most_rows(chunks: int, items: int, limits: Limits) -> int:
+    """Return the upper bound of the rows of a plan: each chunk lists its frames."""
+    return min(chunks * limits.chunk_frames_most, limits.frames_most + chunks, items + chunks)
 
 
 def of_finish(items: int) -> int:
@@ -170,7 +113,7 @@ class PayloadReader:
         """Yield one line for each transaction, without its line feed, in parts of bounded size."""
         frames, codec = [Frame(*frame) for frame in chunk.frames], _codec(chunk.codec)
         offset, length = _range(frames, self._limits)
-        items = sum(frame.items for frame in frames)
+        skip, items = _lines_taken(chunk, frames)
         most = sum(expand_at_most(frame.length, codec, self._limits) for frame in frames)
         with self._memory.hold(of_chunk(length, most, items, self._limits)) as held:
             stored = self._fetch(chunk, offset, length)
@@ -178,8 +121,10 @@ class PayloadReader:
             expanded = sum(expand_exactly(piece, codec, self._limits) for piece in pieces)
             # Nearly all frames claim their expanded size, and are refused if they are larger.
             held.keep(of_chunk(length, expanded, items, self._limits))
-            texts = (read_frame(piece, frame, codec, self._limits) for piece, frame in zip(pieces, frames, strict=True))
-            yield _parts_of(texts, self._limits)
+            texts: Iterable[bytes] = (
+                read_frame(piece, frame, codec, self._limits) for piece, frame in zip(pieces, frames, strict=True)
+            )
+            yield _parts_of(texts if chunk.part is None else _take(texts, skip, items), self._limits)
 
     def _fetch(self, chunk: ChunkMessage, offset: int, length: int) -> bytes:
         if chunk.inline is not None:
@@ -190,6 +135,25 @@ class PayloadReader:
         # be read, for each frame is verified by its hash.
         blob = StoredBlob(chunk.blob, chunk.etag or ANY_VERSION, offset + length)
         return self._stores.holding(chunk.job, is_kept=chunk.is_kept).read_touched(blob, offset, length)
+
+
+def _take(texts: Iterable[bytes], skip: int, items: int) -> Iterator[bytes]:
+    """Yield so many lines, without the first `skip`."""
+    for text in texts:
+        begin = _behind(text, skip)
+        taken = text[begin : _behind(text, skip + items)]
+        yield taken
+        skip, items = 0, items - taken.count(b"\n")
+
+
+def _behind(text: bytes, lines: int) -> int:
+    """Return the position behind so many lines, or the end. Halving makes no object per line."""
+    low, high = 0, len(text)
+    while lines and high - low > 1:
+        middle = (low + high) // 2
+        found = text.count(b"\n", low, middle)
+        low, high, lines = (middle, high, lines - found) if found < lines else (low, middle, lines)
+    return high if lines else low
 
 
 def _parts_of(texts: Iterable[bytes], limits: Limits) -> Iterator[list[bytes]]:
@@ -223,6 +187,16 @@ def _range(frames: list[Frame], limits: Limits) -> tuple[int, int]:
     if length > limits.chunk_stored_most:
         raise refuse(Reason.FRAME_TOO_LARGE, f"the chunk has {length} bytes, the limit is {limits.chunk_stored_most}")
     return frames[0].offset, length
+
+
+def _lines_taken(chunk: ChunkMessage, frames: list[Frame]) -> tuple[int, int]:
+    """Return the lines to skip and to take, or refuse a part that its frames do not have or need."""
+    lines = sum(frame.items for frame in frames)
+    skip, items = chunk.part or (0, lines)
+    if skip >= frames[0].items or not lines - frames[-1].items < skip + items <= lines or not items:
+        found = f"the chunk takes {items} lines behind {skip} of frames that have {lines}"
+        raise refuse(Reason.BAD_INDEX, found)
+    return skip, items
 
 
 def _codec(name: str) -> Codec:

@@ -127,9 +127,9 @@ class Acceptance:
         self, room: str, published: Submission, submission: Submission, *, again: bool
     ) -> tuple[Job, bool] | None:
         """Return the planned job, and whether this call recorded the plan. None: the job was past this stage before."""
-        with self.memory.hold(of_submission(published.content, self.limits)) as held:
-            payload = Intake(room, self.stores, self.limits).take(published)
-            held.keep(of_plan(len(payload.index.frames)))
+        with self.memory.hold(of_submission(published.content, self.chunk_items, self.limits)) as held:
+            payload = Intake(room, self.stores, self.limits, self.chunk_items).take(published)
+            held.keep(of_plan(len(payload.index.frames), payload.index.items, self.chunk_items, self.limits))
             job, is_new = self._insert(submission, payload)
             is_over = not is_new and job.state not in (_UNFINISHED if again else _UNDECIDED)
             return None if is_over else self._record_plan(job, submission, payload)

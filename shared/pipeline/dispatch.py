@@ -30,7 +30,7 @@ from shared.gate import TAKES_FOR, OneMark
 from shared.ledger import Job, JobState, Ledger, advance_cursor, change, may_dispatch, undispatchable
 from shared.memory import Memory
 from shared.messages import ChunkMessage, encode
-from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, of_dispatch
+from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
 from shared.pipeline.plan import Plan, PlanStore
 from shared.refusals import Reason, refuse
 from shared.retry import LOST_RACES, Retry
@@ -149,7 +149,7 @@ class Dispatcher:
         # Ended chunks say the same as `again`: some chunks behind the cursor may have their result already.
         with (
             self._span(job, job.chunks - job.dispatch_cursor),
-            self.memory.hold(of_dispatch(job.chunks, min(job.items, job.chunks * Limits().chunk_frames_most))) as held,
+            self.memory.hold(of_dispatch(job.chunks, most_rows(job.chunks, job.items, Limits()))) as held,
         ):
             try:
                 plan = self.plans.read(job.job, job.plan)

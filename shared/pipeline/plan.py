@@ -1,5 +1,8 @@
 """Plans: how a job's payload is cut into chunks, and the blobs that store it.
 
+A chunk is whole frames where that fits, else parts of frames. Only whole frames have a hash, so chunks that share a frame
+each read, verify and expand it, and take their own lines.
+
 A plan depends only on the payload and the settings, so a restart cuts the same way. Each plan is a blob named after the
 hash of its content, in a container that no publisher writes. It is written once and never changed.
 """
@@ -7,6 +10,7 @@ hash of its content, in a container that no publisher writes. It is written once
 import base64
 import hashlib
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
@@ -17,7 +21,7 @@ from shared.azure import expecting_an_answer
 from shared.errors import PlanLostError
 from shared.grammar import payload_name
 from shared.ledger import PlanBlob
-from shared.messages import VERSION, ChunkMessage, FrameTuple
+from shared.messages import PARTS_VERSION, VERSION, ChunkMessage, Count, FrameTuple, Number
 from shared.payload import Frame as FrameOfIndex
 from shared.payload import FrameIndex, Limits, Payload
 from shared.topology import PLANS
@@ -37,16 +41,40 @@ class PayloadSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_kept: bool = False
 
 
-class PlannedChunk(Struct, frozen=True, array_like=True):
-    """One chunk: its frames, and the number of the job's transactions before it."""
+class PartPlace(Struct, frozen=True, array_like=True):
+    """The place of a chunk that takes a part of its frames."""
 
-    before: int
+    #: The job's transactions before it.
+    before: Number
+    #: The lines of its first frame that it skips, and its transactions.
+    skip: Count
+    items: Count
+
+
+class PlannedChunk(Struct, frozen=True, array_like=True):
+    """One chunk: its frames, and the number of the job's transactions before it.
+
+    A chunk that takes a part of its frames has three numbers in the place of one. A program that knows only whole
+    frames fails at them.
+    """
+
+    place: Number | PartPlace
     frames: list[FrameTuple]
+
+    @property
+    def before(self) -> int:
+        """Number of the job's transactions before it."""
+        return self.place if isinstance(self.place, int) else self.place.before
+
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """The skipped lines and the transactions, or None if it takes all lines of its frames."""
+        return None if isinstance(self.place, int) else (self.place.skip, self.place.items)
 
     @property
     def items(self) -> int:
         """Number of its transactions."""
-        return sum(frame[2] for frame in self.frames)
+        return sum(frame[2] for frame in self.frames) if self.part is None else self.part[1]
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -64,9 +92,15 @@ class Plan(Struct, frozen=True, kw_only=True):
         return self.chunks[-1].before + self.chunks[-1].items if self.chunks else 0
 
     @property
+    def frames(self) -> tuple[FrameOfIndex, ...]:
+        """The frames of the payload. Chunks that share one each list it."""
+        rows = {frame[0]: frame for chunk in self.chunks for frame in chunk.frames}
+        return tuple(FrameOfIndex(*row) for row in rows.values())
+
+    @property
     def stored(self) -> int:
-        """Number of stored, compressed bytes of the chunks."""
-        return sum(length for chunk in self.chunks for _, length, _, _ in chunk.frames)
+        """Number of stored, compressed bytes of the payload."""
+        return sum(frame.length for frame in self.frames)
 
     def message(self, number: int, first_id: int, revision: int = 0) -> ChunkMessage:
         """Return the work message of one chunk of a job whose ids start at `first_id`."""
@@ -78,6 +112,8 @@ class Plan(Struct, frozen=True, kw_only=True):
             workload=self.workload,
             codec=self.source.codec,
             frames=chunk.frames,
+            part=chunk.part,
+            v=VERSION if chunk.part is None else PARTS_VERSION,
             first_id=first_id + chunk.before,
             blob=self.source.blob,
             inline=self.source.inline,
@@ -89,9 +125,8 @@ class Plan(Struct, frozen=True, kw_only=True):
         """Names of the blobs that its publisher wrote for this job alone: the payload, and its index if it has one."""
         if self.source.blob is None or self.source.is_kept:
             return ()
-        frames = tuple(FrameOfIndex(*frame) for chunk in self.chunks for frame in chunk.frames)
         folder = self.source.blob.partition("/")[0]
-        return self.source.blob, payload_name(folder, FrameIndex(frames).sha256)
+        return self.source.blob, payload_name(folder, FrameIndex(self.frames).sha256)
 
     def encode(self) -> bytes:
         """Return the plan in its stored form."""
@@ -104,24 +139,50 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 def plan_of(job: str, workload: str, payload: Payload, chunk_items: int, limits: Limits) -> Plan:
-    """Cut a payload into chunks of about `chunk_items` transactions, without cutting a frame."""
+    """Cut a payload into chunks of `chunk_items` transactions."""
+    if chunk_items < 1:
+        raise ValueError(f"chunk_items is {chunk_items}, expected at least 1")
     source = PayloadSource(
         codec=payload.codec.value,
         blob=None if payload.blob is None else payload.blob.name,
         inline=None if payload.inline is None else base64.b64encode(payload.inline).decode(),
         is_kept=payload.is_kept,
     )
-    return Plan(job=job, workload=workload, source=source, chunks=_chunks(payload.index, chunk_items, limits))
+    return Plan(job=job, workload=workload, source=source, chunks=cut(payload.index, chunk_items, limits))
 
 
-def _chunks(index: FrameIndex, chunk_items: int, limits: Limits) -> list[PlannedChunk]:
-    if chunk_items < 1:
-        raise ValueError(f"chunk_items is {chunk_items}, expected at least 1")
-    return [PlannedChunk(one.first_item, list(map(_row, one.frames))) for one in index.chunks(chunk_items, limits)]
+#: A chunk may have this part of its transactions less, if that spares the sharing of a frame.
+SPARED: Final = 10
 
 
-def _row(frame: FrameOfIndex) -> FrameTuple:
-    return frame.offset, frame.length, frame.items, frame.sha256
+def cut(index: FrameIndex, items: int, limits: Limits) -> list[PlannedChunk]:
+    """Return the payload in chunks of so many transactions. The same index always gives the same chunks.
+
+    A chunk has fewer where its bytes or frames would pass a bound, and more where the job would have too many chunks.
+    """
+    most = max(items, -(-index.items // limits.chunks_most))
+    least = most - most // SPARED
+    chunks: list[PlannedChunk] = []
+    frames: list[FrameOfIndex] = []
+    before = skip = held = size = 0
+    for frame in index.frames:
+        left = frame.items
+        while left:
+            is_sparing = least <= held < most < held + left
+            is_full = held == most or is_sparing or len(frames) == limits.chunk_frames_most
+            if frames and (is_full or size + frame.length > limits.chunk_stored_most):
+                chunks.append(_chunk(before, skip, held, frames))
+                frames, before, skip, held, size = [], before + held, frame.items - left, 0, 0
+            taken = min(left, most - held)
+            frames.append(frame)
+            held, size, left = held + taken, size + frame.length, left - taken
+    return [*chunks, _chunk(before, skip, held, frames)]
+
+
+def _chunk(before: int, skip: int, items: int, frames: list[FrameOfIndex]) -> PlannedChunk:
+    is_whole = items == sum(frame.items for frame in frames)
+    rows = [(frame.offset, frame.length, frame.items, frame.sha256) for frame in frames]
+    return PlannedChunk(before if is_whole else PartPlace(before, skip, items), rows)
 
 
 class PlanStore:

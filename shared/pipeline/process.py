@@ -15,6 +15,7 @@ from shared.clock import Clock
 from shared.errors import RefusedError
 from shared.grammar import is_job
 from shared.messages import (
+    PARTS_VERSION,
     VERSION,
     ChunkMessage,
     Delivery,
@@ -183,8 +184,9 @@ def _read(delivery: Delivery) -> Work:
         raise _refuse_unreadable(f"{type(error).__name__}: {error}") from error
     if not isinstance(message, ChunkMessage | Finish):
         raise _refuse_unreadable(f"it is a {message.__struct_config__.tag}, which belongs on another queue")
-    if message.v != VERSION:
-        raise _refuse_unreadable(f"its version is {message.v}, and this is version {VERSION}")
+    version = PARTS_VERSION if isinstance(message, ChunkMessage) and message.part is not None else VERSION
+    if message.v != version:
+        raise _refuse_unreadable(f"its version is {message.v}, and this is version {version}")
     if not is_job(message.job):
         raise _refuse_unreadable(f"no job can be called {message.job[:100]!r}")
     return message

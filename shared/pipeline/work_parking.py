@@ -58,6 +58,6 @@ def _is_finished(ledger: Ledger, entry: Entry) -> bool:
 
 def make_parked_result(chunk: ChunkMessage, entry: Entry) -> Result:
     """Return the message to the ledger about a parked chunk. Its lines may be unreadable, so it has no sums."""
-    lost = PortionMessage(items=sum(frame[2] for frame in chunk.frames), sums=None)
+    lost = PortionMessage(items=chunk.items, sums=None)
     reason = entry.reason[:LONGEST_REASON]
     return Result(job=chunk.job, chunk=chunk.chunk, revision=chunk.revision, parked=lost, reason=reason)

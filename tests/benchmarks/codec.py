@@ -64,7 +64,6 @@ def _frame(lines: Sequence[bytes]) -> tuple[FrameIndex, bytes]:
 
 
 INDEX, STORED = _frame(LINES)
-(CHUNK,) = INDEX.chunks(ITEMS, LIMITS)
 
 
 def _publish() -> None:
@@ -72,7 +71,7 @@ def _publish() -> None:
 
 
 def _process() -> None:
-    for _, text in read_frames(STORED, CHUNK, Codec.ZSTD, LIMITS):
+    for text in read_frames(STORED, INDEX, Codec.ZSTD, LIMITS):
         read = reader_of(Usage, ("amount",)).read(text.split(b"\n")[:-1])
         sum(Decimal(one.amount) for one in read.transactions)
 

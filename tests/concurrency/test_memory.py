@@ -2,14 +2,16 @@
 
 import threading
 import time
+import tracemalloc
 
 import pytest
 
 from shared.errors import NoSlotError
 from shared.memory import Lanes, Memory
 from shared.parked.poison_policy import Nature, nature_of
-from shared.payload import Codec, Limits, reading
+from shared.payload import Codec, Frame, FrameIndex, Limits, Payload, StoredBlob, reading
 from shared.payload.compression import compress, expand_at_most, expand_exactly
+from shared.pipeline.plan import Plan, plan_of
 from tests.waiting import until
 
 
@@ -114,7 +116,29 @@ def test_the_largest_of_each_fits():
     """What is asked for is clamped to all there is; nothing within the limits needs more than that."""
     limits = Limits()
     assert reading.of_chunk(limits.chunk_stored_most, 64 * 1024 * 1024, limits.frame_items_most, limits) <= reading.WORK
-    assert reading.of_plan(limits.frames_most) <= reading.WORK
+    assert reading.of_plan(limits.frames_most, limits.items_most, 1, limits) <= reading.WORK
+    rows = reading.most_rows(limits.chunks_most, limits.items_most, limits)
+    assert reading.of_dispatch(limits.chunks_most, rows) <= reading.WORK
+
+
+@pytest.mark.parametrize("chunk_items", [70, 100, 700])
+def test_a_plan_takes_no_more_than_is_reserved_for_it(chunk_items):
+    """Read back for a dispatch: its bytes, and a row for each frame of each chunk. Made: the index too."""
+    limits, frames = Limits(), 6_000
+    index = FrameIndex(tuple(Frame(n * 3000, 3000, 100, f"{n:064x}") for n in range(frames)))
+    payload = Payload(index, Codec.ZSTD, StoredBlob("j/x", "e", index.stored), None, "0" * 64)
+    tracemalloc.start()
+    plan = plan_of("j", "billing", payload, chunk_items, limits)
+    chunks, rows, stored = len(plan.chunks), sum(len(chunk.frames) for chunk in plan.chunks), plan.encode()
+    made = tracemalloc.get_traced_memory()[1] + frames * 350
+    del plan
+    tracemalloc.reset_peak()
+    Plan.decode(stored)
+    read = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows <= reading.most_rows(chunks, index.items, limits)
+    assert read <= reading.of_dispatch(0, rows)
+    assert made <= reading.of_plan(frames, index.items, chunk_items, limits)
 
 
 @pytest.mark.parametrize("codec", Codec)

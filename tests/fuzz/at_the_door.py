@@ -15,9 +15,10 @@ from shared.parked.entry import DOOR
 from shared.payload import Limits, open_envelope, read_submission, strict_json
 from shared.payload.compression import Codec, compress, expand_file
 from shared.payload.envelope import Items
-from shared.payload.frames import FrameRun, Framing, parse_index, spool_for, write_frames
-from shared.payload.reading import split_lines
+from shared.payload.frames import Framing, parse_index, spool_for, write_frames
+from shared.payload.intake import split_lines
 from shared.payload.submission import DEFAULT_WORKLOAD
+from shared.pipeline.plan import cut
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY, PLANS, Billing
 from shared.workloads.run import run_lines
 from tests.fuzz.grammar import damaged, encoded, mutated, spelt
@@ -150,8 +151,8 @@ def _shift(rows, rng):
 
 def _read_index(text):
     index = parse_index(text, Codec.ZSTD, LIMITS)
-    chunks = index.chunks(4, LIMITS)
-    assert [frame for chunk in chunks for frame in chunk.frames] == list(index.frames)
+    chunks = cut(index, 1000, LIMITS)
+    assert [chunk.before for chunk in chunks] == [sum(one.items for one in chunks[:n]) for n in range(len(chunks))]
     assert sum(chunk.items for chunk in chunks) == index.items <= LIMITS.items_most
     assert index.stored <= LIMITS.stored_most
     return ACCEPTED
@@ -183,8 +184,7 @@ def bomb(rng, codec):
 
 def _read_frame(stored, row, codec):
     index = parse_index(row, Codec(codec.decode()), SMALL)
-    chunk = FrameRun(0, 0, index.frames)
-    for frame, (_, text) in zip(index.frames, read_frames(stored, chunk, Codec(codec.decode()), SMALL), strict=True):
+    for frame, text in zip(index.frames, read_frames(stored, index, Codec(codec.decode()), SMALL), strict=True):
         assert (text.count(b"\n"), text[-1:]) == (frame.items, b"\n")
         assert hashlib.sha256(stored[frame.offset : frame.offset + frame.length]).hexdigest() == frame.sha256
     return ACCEPTED

@@ -93,6 +93,8 @@ def _work_case(rng):
     fields = {"kind": "chunk", "job": "job-1", "chunk": rng.randrange(9), "revision": 1, "workload": "billing"}
     fields |= {"codec": codec.value, "frames": rows_of([(stored, len(lines))]), "first_id": rng.randrange(10**6)}
     fields["inline"] = base64.b64encode(stored).decode()
+    if rng.random() < 0.3:
+        fields |= {"part": [rng.randrange(4), rng.randrange(5)], "v": rng.choice([2, 2, 2, 1])}
     if rng.random() < 0.2:
         fields = {"kind": "finish", "job": "job-1", "revision": 1}
     return (encoded(spelt(mutated({"sluice": fields}, rng), rng), rng, 0.2),)
@@ -108,7 +110,9 @@ def _do_work(body):
         assert 0 <= work.chunk < 2**31
         if work.inline is not None:
             with PayloadReader(None, Memory(WORK))(work) as parts:
-                assert all(run_lines(BILLING, lines, work.first_id).accepted.items <= len(lines) for lines in parts)
+                texts = list(parts)
+                assert all(run_lines(BILLING, lines, work.first_id).accepted.items <= len(lines) for lines in texts)
+                assert sum(map(len, texts)) == work.items
     return ACCEPTED
 
 

@@ -65,7 +65,7 @@ from shared.pending import (
 )
 from shared.pipeline.merge import Merger
 from shared.pipeline.outputs import Outputs, PartWriter, Ran, manifest_of
-from shared.pipeline.plan import PayloadSource, Plan, PlannedChunk, PlanStore
+from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
 from shared.pipeline.received import SETTLE
 from shared.pipeline.received import ResultFault as ResultReason
 from shared.pipeline.results import BusResults, ResultStore, read_partial, read_result

@@ -256,7 +256,7 @@ class Totals(Shelf):
 class Plans(Shelf):
     """Plans of jobs."""
 
-    containers, values = ("plans",), [v.PLAN, v.INLINE_PLAN]
+    containers, values = ("plans",), [v.PLAN, v.PARTS_PLAN, v.INLINE_PLAN]
 
     def write(self, connections, stored):
         for plan in stored:

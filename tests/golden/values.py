@@ -206,6 +206,17 @@ rules:
     tasks: 10
 """
 
+PARTS_PLAN = p.Plan(
+    job="parts",
+    workload="billing",
+    source=p.PayloadSource(codec="zstd", blob=f"parts/{SHA}"),
+    chunks=[
+        p.PlannedChunk(p.PartPlace(0, 0, 60), [(0, 100, 100, SHA)]),
+        p.PlannedChunk(p.PartPlace(60, 60, 60), [(0, 100, 100, SHA), (100, 50, 20, SHA)]),
+        p.PlannedChunk(120, [(150, 70, 2, SHA)]),
+    ],
+)
+
 PLAN = p.Plan(
     job="nightly",
     workload="billing",
@@ -246,6 +257,7 @@ MARK = p.FirstChunkMark(gate="morning", epoch=3, opened_at=NOON, seen_by="push")
 MESSAGES = {
     "dispatch": p.DispatchMessage(job="nightly"),
     "chunk": CHUNK,
+    "chunk, with a part of its frames": PARTS_PLAN.message(1, 100),
     "chunk, as little as can be": p.ChunkMessage(
         job="least", chunk=0, revision=0, workload="sales", codec="plain", frames=[], first_id=1, inline="e30K"
     ),

@@ -13,7 +13,7 @@ import zstandard
 from shared.errors import RefusedError
 from shared.payload import Codec, Form, Intake, Limits, fingerprint, open_envelope, parse_index, read_submission
 from shared.payload.envelope import choose
-from shared.payload.reading import split_lines
+from shared.payload.intake import split_lines
 from shared.payload.transactions import Reader
 from shared.refusals import Reason
 from tests.payload.fetching import fetch
@@ -39,15 +39,14 @@ def take(message, stores):
     return Intake("", stores, LIMITS).take(submitted(message))
 
 
-def everything(payload, stores, items=10):
-    """Return all transactions, each read from its own chunk."""
+def everything(payload, stores):
+    """Return all transactions, each read from its own frame."""
     found = []
-    for chunk in payload.index.chunks(items, LIMITS):
-        for first, text in fetch(Intake("", stores, LIMITS), payload, chunk):
-            assert first == len(found)
-            read = Reader(dict, ()).read(text.split(b"\n")[:-1])
-            assert not read.refused
-            found += read.transactions
+    for first, text in fetch(Intake("", stores, LIMITS), payload):
+        assert first == len(found)
+        read = Reader(dict, ()).read(text.split(b"\n")[:-1])
+        assert not read.refused
+        found += read.transactions
     return found
 
 
@@ -84,7 +83,7 @@ def test_every_form_gives_the_same_transactions(form, stores, container):
     assert payload.index.items == len(OBJECTS)
     assert (payload.blob is None) != (payload.inline is None)
     assert everything(payload, stores) == OBJECTS
-    assert everything(payload, stores, items=25) == OBJECTS
+    assert everything(payload, stores) == OBJECTS
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -215,17 +214,6 @@ def test_an_index_claims_no_more_transactions_than_its_bytes_can_hold(codec, len
                 read()
             assert refused.value.reason == Reason.LINE_COUNT
             assert f"{length} bytes and {items} lines; the limit for its size is {most}" in refused.value.found
-
-
-def test_chunks_keep_to_what_one_read_may_fetch():
-    """Large frames make smaller chunks, and a frame larger than the wish is a chunk of its own."""
-    message = framed_blob("job-1/x", [[n * 100, 100, 1000, "a" * 64] for n in range(10)])
-    index = submitted(message).content.index
-    sizes = [chunk.items for chunk in index.chunks(4000, Limits())]
-    assert sizes == [4000, 4000, 2000]
-    assert [chunk.items for chunk in index.chunks(4000, Limits(chunk_stored_most=250))] == [2000] * 5
-    assert [chunk.items for chunk in index.chunks(9000, Limits(chunk_frames_most=4))] == [4000, 4000, 2000]
-    assert [chunk.items for chunk in index.chunks(10, Limits())] == [1000] * 10
 
 
 @pytest.mark.parametrize(("around", "most"), [(400, 65_536), (0, 65_536), (65_535, 65_536), (1, 1000)])

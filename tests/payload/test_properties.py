@@ -14,13 +14,13 @@ from shared.payload import Codec, Limits, open_envelope, read_submission
 from shared.payload.compression import compress, expand_file, expand_frame
 from shared.payload.envelope import Items
 from shared.payload.frames import Framing, write_frames
-from shared.payload.reading import split_lines
+from shared.payload.intake import split_lines
 from shared.refusals import BY_CODE, Reason
 from tests.payload.fetching import read_frames
 from tests.payload.hostile import MESSAGE_ID
 
 #: Small frames and lines, so that every edge is met within a few bytes.
-SMALL = Limits(frame_items=3, frame_bytes=64, line_bytes=32, ratio_from=64, frame_items_most=100)
+SMALL = Limits(frame_items=3, frame_items_least=2, frame_bytes=64, line_bytes=32, ratio_from=64, frame_items_most=100)
 LIMITS = Limits()
 CODES = {reason.value for reason in Reason}
 LINE = st.binary(min_size=1, max_size=32).filter(lambda line: b"\n" not in line)
@@ -35,26 +35,29 @@ CODEC = st.sampled_from(Codec)
 SOON = settings(max_examples=60, deadline=None)
 
 
-def framed(lines, codec, limits):
+def framed(lines, codec, limits, chunk_items=None):
     """Return the stored bytes and what describes them."""
     spool = io.BytesIO()
-    made = write_frames(enumerate(lines, 1), spool, Framing(limits=limits, codec=codec))
+    made = write_frames(enumerate(lines, 1), spool, Framing(limits=limits, codec=codec, chunk_items=chunk_items))
     return spool.getvalue(), made
 
 
 @SOON
-@given(st.lists(LINE, min_size=1, max_size=40), CODEC, st.integers(1, 20))
+@given(st.lists(LINE, min_size=1, max_size=40), CODEC, st.none() | st.integers(1, 20))
 def test_lines_come_out_of_frames_as_they_went_in(lines, codec, chunk_items):
-    """Every line is in exactly one chunk, in order, at the position that the chunk says."""
-    stored, made = framed(lines, codec, SMALL)
+    """Every line is in exactly one frame, in order, and a frame ends where a chunk does."""
+    stored, made = framed(lines, codec, SMALL, chunk_items)
     found = []
-    for number, chunk in enumerate(made.index.chunks(chunk_items, SMALL)):
-        assert (chunk.number, chunk.first_item) == (number, len(found))
-        assert chunk.items <= max(chunk_items, SMALL.frame_items)
-        for first, text in read_frames(stored[chunk.offset : chunk.offset + chunk.length], chunk, codec, SMALL):
-            assert first == len(found)
-            found += text.split(b"\n")[:-1]
+    ends = set()
+    for text in read_frames(stored, made.index, codec, SMALL):
+        found += text.split(b"\n")[:-1]
+        ends.add(len(found))
     assert found == lines
+    if chunk_items is not None:
+        # Of the smallest chunks, two share a frame.
+        assert ends >= set(range(step := max(2, chunk_items), len(lines), step))
+    elif all(len(line) < 21 for line in lines):
+        assert ends == {*range(3, len(lines), 3), len(lines)}
     assert made.index.items == len(lines)
     assert made.index.stored == len(stored)
 

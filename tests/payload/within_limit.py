@@ -77,10 +77,9 @@ def take(message: bytes, stores: PayloadStores) -> tuple[str, str]:
     except RefusedError as refused:
         return Stage.ACCEPT, refused.reason
     try:
-        for chunk in payload.index.chunks(1000, LIMITS):
-            for first, text in fetch(intake, payload, chunk):
-                for rejection in run_lines(Buying(), text.split(b"\n")[:-1], first).rejections:
-                    return Stage.TRANSACTION, rejection.reason
+        for first, text in fetch(intake, payload):
+            for rejection in run_lines(Buying(), text.split(b"\n")[:-1], first).rejections:
+                return Stage.TRANSACTION, rejection.reason
     except RefusedError as refused:
         return Stage.CHUNK, refused.reason
     return "", "accepted"

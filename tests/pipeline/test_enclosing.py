@@ -94,6 +94,24 @@ def test_a_worker_reads_from_the_message_what_it_would_have_read_from_the_blob(p
     assert not given.plan.sites
 
 
+def test_chunks_that_share_frames_are_enclosed_too(payload):
+    """Each message has the whole frames that its lines are in: 30 of 40, the next 30, and so on."""
+    given = payload()
+    given.messages = [
+        replace(given.messages[0], chunk=0, frames=given.messages[0].frames, part=(0, 30), v=2),
+        replace(
+            given.messages[0],
+            chunk=1,
+            frames=[given.messages[0].frames[1], given.messages[1].frames[0]],
+            part=(10, 30),
+            v=2,
+        ),
+    ]
+    read, enclosed = reader(given.stores), given.enclosed()
+    assert all(one.inline is not None for one in enclosed)
+    assert [line for one in enclosed for (lines,) in (read(one),) for line in lines] == [line for _, line in LINES[:60]]
+
+
 def test_nothing_else_of_a_message_changes(payload):
     """Ids, number and workload are those of the plan."""
     given = payload()

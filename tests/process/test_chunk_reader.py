@@ -39,6 +39,26 @@ def test_some_frames_in_the_middle_are_read_alone(world, read):
     assert read(frames=world.message.frames[1:2])[0] == LINES[4:8]
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 9), (0, 10), (1, 9), (1, 10), (2, 10), (3, 9), (3, 10)])
+def test_a_part_of_the_frames_is_its_own_lines(read, first, last):
+    """Frames of four, four and two lines, shared with the chunks around: whole frames are verified, some lines taken."""
+    assert read(part=(first, last - first)) == (LINES[first:last], ["GET payloads"])
+
+
+@pytest.mark.parametrize(("first", "last"), [(4, 5), (5, 7), (5, 8), (7, 8)])
+def test_a_part_of_one_frame_is_its_own_lines(world, read, first, last):
+    """Chunks that are smaller than a frame."""
+    assert read(frames=world.message.frames[1:2], part=(first - 4, last - first))[0] == LINES[first:last]
+
+
+def test_a_part_of_a_damaged_frame_is_refused(world, read):
+    """Also where the chunk's own lines may be sound: only the whole frame has a hash."""
+    offset, length, items, _ = world.message.frames[0]
+    with pytest.raises(RefusedError) as refused:
+        read(frames=[(offset, length, items, "0" * 64)], part=(1, 2))
+    assert refused.value.reason == "hash_mismatch"
+
+
 def test_without_an_etag_one_request_is_enough_too(read):
     """The hash of each frame says what the bytes are worth."""
     assert read(etag=None) == (LINES, ["GET payloads"])
@@ -73,6 +93,10 @@ def test_inline_bytes_take_no_request(world, read):
         ({"frames": [(0, 10**9, 4, "0" * 64)]}, "frame_too_large"),
         ({"frames": [(0, 10, 100_001, "0" * 64)]}, "too_many_items"),
         ({"frames": [(0, 5000, 4, "0" * 64)]}, "length_mismatch"),
+        ({"part": (4, 1)}, "bad_index"),
+        ({"part": (0, 8)}, "bad_index"),
+        ({"part": (0, 11)}, "bad_index"),
+        ({"part": (3, 0)}, "bad_index"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -29,6 +29,21 @@ def test_a_chunk_leaves_its_result_and_one_message_about_it(world):
     assert partial == {"s0": Decimal("18.40"), "s1": Decimal("12.30"), "s2": Decimal("15.30")}
 
 
+def test_a_chunk_that_takes_a_part_of_its_frames_leaves_the_result_of_that_part(world):
+    """Transactions 3 to 8 of ten, in frames of four: the ids go on from the chunk's first."""
+    world.deliver(body=encode(msgspec.structs.replace(world.message, part=(3, 6), first_id=103, v=2)))
+    (sent,) = world.sent
+    assert sent.accepted == PortionMessage(items=6, sums={"amount": "33.60"})
+
+
+def test_a_parked_part_of_its_frames_counts_its_own_transactions(world):
+    """The frames have ten, the chunk has two of them."""
+    frames = [(*world.message.frames[0][:3], "0" * 64)]
+    world.deliver(body=encode(msgspec.structs.replace(world.message, frames=frames, part=(1, 2), v=2)))
+    (sent,) = world.sent
+    assert (sent.parked, sent.reason) == (PortionMessage(items=2, sums=None), "hash_mismatch")
+
+
 def test_a_chunk_takes_two_storage_requests(world):
     """One ranged read and one conditional write: everything else is in the messages."""
     plan = Plan()
@@ -184,8 +199,14 @@ def test_an_unreadable_message_is_parked_with_its_bytes(world):
 
 @pytest.mark.parametrize(
     "change",
-    [{"v": 2}, {"job": "../elsewhere"}, {"job": "A"}],
-    ids=["a newer version", "a path", "a name outside of the grammar"],
+    [{"v": 2}, {"part": (0, 4)}, {"part": (0, 4), "v": 3}, {"job": "../elsewhere"}, {"job": "A"}],
+    ids=[
+        "a newer version",
+        "a part in the older version",
+        "newer than parts",
+        "a path",
+        "a name outside of the grammar",
+    ],
 )
 def test_a_chunk_that_this_version_must_not_touch_is_parked(world, change):
     """Neither a newer format nor a name that leaves its container is worked on."""

@@ -36,11 +36,10 @@ class Dropped:
         """Return every transaction of it."""
         intake, submission = Intake("", PayloadStores(lambda _name: self.payloads), LIMITS), self.submission()
         payload, found = intake.take(submission), []
-        for chunk in payload.index.chunks(1000, LIMITS):
-            for _, text in fetch(intake, payload, chunk):
-                read = Reader(kind, tuple(submission.declared.sums)).read(text.split(b"\n")[:-1])
-                assert not read.refused
-                found += read.transactions
+        for _, text in fetch(intake, payload):
+            read = Reader(kind, tuple(submission.declared.sums)).read(text.split(b"\n")[:-1])
+            assert not read.refused
+            found += read.transactions
         return found
 
 

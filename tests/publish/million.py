@@ -67,11 +67,10 @@ def main() -> None:
         submission = read_submission(open_envelope(message.content, LIMITS), message.id, LIMITS)
         intake = Intake("", PayloadStores(lambda _name: payloads), LIMITS)
         payload, items, amounts, reader = intake.take(submission), 0, [], Reader(Usage, ("amount",))
-        for chunk in payload.index.chunks(1000, LIMITS):
-            for _, text in fetch(intake, payload, chunk):
-                read = reader.read(text.split(b"\n")[:-1])
-                items += len(read.transactions)
-                amounts.append(sum(Decimal(one.amount) for one in read.transactions))
+        for _, text in fetch(intake, payload):
+            read = reader.read(text.split(b"\n")[:-1])
+            items += len(read.transactions)
+            amounts.append(sum(Decimal(one.amount) for one in read.transactions))
     sys.stdout.write(
         json.dumps(
             {

@@ -23,6 +23,7 @@ from shared.payload.strict_json import MOST_DIGITS
 from shared.pipeline import merge, orphans
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
+from shared.pipeline.plan import SPARED
 from shared.settings import SETTINGS
 from shared.usage.prices import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
@@ -61,6 +62,11 @@ def default(function, name):
 
 #: A page, and what stands there with the values of the code.
 STATED = [
+    ("formats.md", f"up to a {word(SPARED)}th fewer"),
+    ("formats.md", f"{LIMITS.chunk_frames_most} frames and {LIMITS.chunk_stored_most // MIB} MiB at most"),
+    ("formats.md", f"lines, {LIMITS.frame_items:,} by default"),
+    ("formats.md", f"with {LIMITS.frame_items_least} lines at least"),
+    ("formats.md", f"about {LIMITS.chunks_most:,} chunks at most"),
     ("concurrency.md", f"{word(seconds(decide.QUIET))} seconds and {word(decide.LATENCIES)} times"),
     ("concurrency.md", f"{word(seconds(decide.LONGEST_QUIET))} at most"),
     ("concurrency.md", f"by less than {decide.SMALLEST_CHANGE:.0%}"),
