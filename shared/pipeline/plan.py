@@ -54,7 +54,7 @@ class PartPlace(Struct, frozen=True, array_like=True):
 class PlannedChunk(Struct, frozen=True, array_like=True):
     """One chunk: its frames, and the number of the job's transactions before it.
 
-    A chunk that takes a part of its frames has three numbers in the place of one. A program that knows only whole
+    A chunk that takes a part of its frames has three numbers instead of one. A program that knows only whole
     frames fails at them.
     """
 
