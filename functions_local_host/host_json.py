@@ -11,7 +11,7 @@ from typing import Any
 
 from functions_local_host.configuration import Section, flatten, overrides
 
-#: Where the host puts the default: it drops to `DEVELOPMENT_POLL` when the environment is Development.
+#: The default. In the environment Development exactly this value becomes `DEVELOPMENT_POLL`, also if host.json says it.
 LONGEST_POLL, DEVELOPMENT_POLL = timedelta(minutes=1), timedelta(seconds=2)
 #: How a functionTimeout or a lock renewal says "no limit".
 UNLIMITED_TIMEOUT, UNLIMITED_RENEWAL = "-1", timedelta(milliseconds=-1)
@@ -141,12 +141,11 @@ def _is_development(settings: Mapping[str, str]) -> bool:
 
 def _queues(section: Section, is_development: bool) -> QueueOptions:  # noqa: FBT001  # private, one caller
     batch_size = section.integer("batchSize", 16, 1, 32)
+    longest = section.span("maxPollingInterval", LONGEST_POLL, timedelta(milliseconds=100))
     return QueueOptions(
         batch_size=batch_size,
         new_batch_threshold=section.integer("newBatchThreshold", batch_size // 2 * _processors(), 0),
-        max_polling_interval=section.span(
-            "maxPollingInterval", DEVELOPMENT_POLL if is_development else LONGEST_POLL, timedelta(milliseconds=100)
-        ),
+        max_polling_interval=DEVELOPMENT_POLL if is_development and longest == LONGEST_POLL else longest,
         visibility_timeout=section.span("visibilityTimeout", timedelta(0), most=timedelta(days=7)),
         max_dequeue_count=section.integer("maxDequeueCount", 5, 1),
         message_encoding=section.choice("messageEncoding", "base64", ("base64", "none")),

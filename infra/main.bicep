@@ -36,6 +36,9 @@ param workQueues int = 1
 @allowed(['push', 'trigger'])
 param dequeue string = 'push'
 
+@description('How often an idle instance asks each storage queue that has a trigger, as hh:mm:ss; empty: 00:00:05 by push, 00:01:00 by trigger.')
+param pollInterval string = ''
+
 @description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')
 param tickSchedule string = '0 * * * * *'
 
@@ -233,6 +236,7 @@ module app 'modules/function-app.bicep' = {
     rooms: roomNames
     tickSchedule: tickSchedule
     dequeue: dequeue
+    pollInterval: pollInterval
     settings: settings
   }
 }

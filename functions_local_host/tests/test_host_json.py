@@ -34,12 +34,21 @@ def test_the_batch_threshold_follows_the_batch_size():
     assert parsed({"queues": {"batchSize": 8}}).queues.new_batch_threshold == 4 * os.cpu_count()
 
 
-def test_development_polls_faster_unless_told_otherwise():
-    """In Development the default longest poll is two seconds; what host.json says stands."""
-    development = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
-    assert parsed(settings=development).queues.max_polling_interval == timedelta(seconds=2)
-    said = parsed({"queues": {"maxPollingInterval": "00:01:00"}}, development)
-    assert said.queues.max_polling_interval == timedelta(minutes=1)
+@pytest.mark.parametrize(
+    ("said", "environment", "seconds"),
+    [
+        (None, "Development", 2),
+        ("00:01:00", "Development", 2),
+        ("00:00:59", "Development", 59),
+        ("00:00:05", "Development", 5),
+        ("00:01:00", "Staging", 60),
+    ],
+)
+def test_development_turns_exactly_one_minute_into_two_seconds(said, environment, seconds):
+    """As the real host does, whether host.json says the minute or nothing; every other value stands."""
+    extensions = {"queues": {"maxPollingInterval": said}} if said else None
+    options = parsed(extensions, {"AZURE_FUNCTIONS_ENVIRONMENT": environment})
+    assert options.queues.max_polling_interval == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,9 @@ param tickSchedule string
 @allowed(['push', 'trigger'])
 param dequeue string
 
+@description('How often an idle instance asks a storage queue; empty: as the mode has it.')
+param pollInterval string
+
 @description('Further app settings by name.')
 param settings object
 
@@ -170,6 +173,9 @@ var own = {
   SluiceBus__credential: 'managedidentity'
   SluiceBus__clientId: identityClientId
 }
+// By push only the intake is polled, so host.json may ask often. By trigger each work queue is, by every instance.
+var poll = empty(pollInterval) && dequeue == 'trigger' ? '00:01:00' : pollInterval
+var polling = empty(poll) ? {} : { AzureFunctionsJobHost__extensions__queues__maxPollingInterval: poll }
 // Blobs alone: no role of the app reaches queues or tables of the host's account, and nothing here needs them.
 var hosts = {
   AzureWebJobsStorage__blobServiceUri: hostStorage.properties.primaryEndpoints.blob
@@ -184,7 +190,7 @@ var hosts = {
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
-  properties: union(defaults, settings, own, hosts)
+  properties: union(defaults, settings, own, polling, hosts)
 }
 
 output name string = site.name

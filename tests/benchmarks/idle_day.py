@@ -50,8 +50,8 @@ class Mode:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of the host: the sample's own interval is for people who wait."""
-        return {"SLUICE_DEQUEUE": self.setting, POLLING: self.interval}
+        """The settings of the host. In Development it would make two seconds of exactly one minute."""
+        return {"SLUICE_DEQUEUE": self.setting, POLLING: self.interval, "AZURE_FUNCTIONS_ENVIRONMENT": "Staging"}
 
 
 MODES = (

@@ -8,6 +8,7 @@ from local.infra.checks.roles import may_reach
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import ROOMS, Project, both_ways, with_rooms
+from planning.idle_modes import BY_TRIGGER
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.errors import SettingsError
 from shared.settings import Settings
@@ -45,6 +46,7 @@ NOT_ON_FLEX: Final = {
 _SERVICE: Final = re.compile(r"__(blob|queue|table)ServiceUri$")
 _ADDRESS: Final = re.compile(r"https://(\w+)\.")
 _HOST_JSON: Final = "AzureFunctionsJobHost__"
+POLL: Final = f"{_HOST_JSON}extensions__queues__maxPollingInterval"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -64,6 +66,7 @@ def check(project: Project) -> Iterator[Finding]:
         yield Finding("function-app.bicep", f"{name} has no place on Flex Consumption: functionAppConfig says it")
     yield from _without_role(given, deployment)
     yield from _parsed(given)
+    yield from _polls(project)
     yield from _outputs(deployment)
     yield from _sample(project)
 
@@ -105,6 +108,24 @@ def _parsed(given: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("function-app.bicep", "what a parameter says does not reach the app")
 
 
+def _polls(project: Project) -> Iterator[Finding]:
+    """Yield a poll that is not the one that prices and pages go by."""
+    said = project.json("host.json")["extensions"]["queues"]["maxPollingInterval"]
+    for parameters, wanted in (
+        ({}, said),
+        ({"dequeue": "trigger"}, _span(int(BY_TRIGGER))),
+        ({"pollInterval": "00:00:07"}, "00:00:07"),
+        ({"dequeue": "trigger", "pollInterval": "00:00:07"}, "00:00:07"),
+    ):
+        found = _given(project.deployed(**parameters)).get(POLL, said)
+        if found != wanted:
+            yield Finding("function-app.bicep", f"with {parameters} the host polls each {found}, expected {wanted}")
+
+
+def _span(seconds: int) -> str:
+    return f"00:{seconds // 60:02}:{seconds % 60:02}"
+
+
 def _outputs(deployment: Deployment) -> Iterator[Finding]:
     texts = {name: str(value) for name, value in deployment.outputs.items()}
     try:
@@ -119,7 +140,7 @@ def _outputs(deployment: Deployment) -> Iterator[Finding]:
 def _sample(project: Project) -> Iterator[Finding]:
     values = project.json("local.settings.sample.json")["Values"]
     wanted = {one.name: one.local for one in project.settings}
-    kept = {name: text for name, text in values.items() if not name.startswith((_HOST_JSON, "FUNCTIONS_", "AzureWeb"))}
+    kept = {name: text for name, text in values.items() if not name.startswith(("FUNCTIONS_", "AzureWeb"))}
     missing, extra = both_ways(wanted, kept)
     for name in missing:
         yield Finding(
