@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from azure.core.credentials import TokenCredential
+from azure.core.pipeline.policies import RetryPolicy
 from azure.core.pipeline.transport import HttpTransport
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient
@@ -26,7 +27,7 @@ from shared.azure.connection_settings import (
     missing,
 )
 from shared.azure.meter import Meter
-from shared.azure.pushback import Pushback
+from shared.azure.pushback import BackOff, Pushback
 from shared.azure.transport import WholeReplies
 from shared.clock import SystemClock
 from shared.closing import Closing
@@ -35,7 +36,7 @@ from shared.telemetry import SILENT, Telemetry
 
 #: Builds the transport of one client. It is below the retry policy, so each request and each retry passes it.
 TransportFactory: TypeAlias = Callable[[], HttpTransport[Any, Any]]
-#: Retries of one storage request, and the seconds before the first.
+#: Retries of one storage request, and the seconds before the first at most.
 RETRIES: Final = 3
 PAUSE: Final = 0.2
 #: Seconds for a connection and for an answer.
@@ -60,6 +61,8 @@ class Connections(Closing):
         self.meter = Meter(_namespace(bus))
         #: Is notified of every reply by which a service pushes back.
         self.pushback = Pushback(SystemClock())
+        #: The waits between the tries of a storage request.
+        self.back_off = BackOff(PAUSE)
         #: Receives the spans and metrics of the stages that use these connections.
         self.telemetry = telemetry
         self._opened: list[Callable[[], None]] = []
@@ -93,17 +96,24 @@ class Connections(Closing):
     @cached_property
     def blobs(self) -> blob.BlobServiceClient:
         """The blob service."""
-        return self._open(blob.BlobServiceClient, "blob", retry_policy=self._quick(blob.LinearRetry))
+        policy = self.back_off.apply(blob.ExponentialRetry(retry_total=self._retries))
+        return self._open(blob.BlobServiceClient, "blob", retry_policy=policy)
 
     @cached_property
     def queues(self) -> queue.QueueServiceClient:
         """The queue service. Messages pass unchanged, without an encoding."""
-        return self._open(queue.QueueServiceClient, "queue", retry_policy=self._quick(queue.LinearRetry))
+        policy = self.back_off.apply(queue.ExponentialRetry(retry_total=self._retries))
+        return self._open(queue.QueueServiceClient, "queue", retry_policy=policy)
 
     @cached_property
     def tables(self) -> TableServiceClient:
         """The table service."""
-        return self._open(TableServiceClient, "table", retry_total=self._retries, retry_backoff_factor=PAUSE)
+        client = self._open(TableServiceClient, "table", retry_total=self._retries)
+        # This library takes no policy of others, and makes its own.
+        for policy in client._policies:  # noqa: SLF001
+            if isinstance(policy, RetryPolicy):
+                self.back_off.apply(policy)
+        return client
 
     def bus_client(self) -> ServiceBusClient:
         """Open a new client of the bus. The caller closes it, because a broken client must not be shared."""
@@ -134,10 +144,6 @@ class Connections(Closing):
             client = kind(self._storage.addresses[service], credential=credential, **options)
         self._opened.append(client.close)
         return client
-
-    def _quick(self, policy: Callable[..., Any]) -> Any:
-        # Both policies annotate seconds as int, but fractions work.
-        return policy(backoff=PAUSE, retry_total=self._retries, random_jitter_range=PAUSE / 2)
 
     def _credential(self, login: Login) -> TokenCredential:
         """Return the one credential of this login, which keeps its tokens for storage and for the bus."""

@@ -4,13 +4,17 @@ A governor per resource halves the share at each push-back, and raises it in ste
 belongs to a resource (the storage account, the bus namespace), not to a queue: a 503 concerns all consumers.
 
 It is kept in memory and makes no request. `following` exchanges governors with the other processes.
+
+`BackOff` has the waits between the tries of one request.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from random import SystemRandom
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from azure.servicebus.exceptions import ServiceBusServerBusyError
 
@@ -28,6 +32,50 @@ LONGEST_QUIET: Final = timedelta(minutes=5)
 GROWTH: Final = 0.1
 #: The least share: some requests must find out that the service has recovered.
 LEAST: Final = 1 / 32
+
+
+#: Seconds of the longest wait between two tries. A service that asks for more is not asked again by this request: behind
+#: it is a queue, a timer or a person, and the governor keeps to the longer time.
+LONGEST_WAIT: Final = 5.0
+_Policy = TypeVar("_Policy")
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """The waits between the tries of one request: each up to twice the one before, by chance, never below Retry-After.
+
+    A wait is at least half of its upper bound. So requests that were refused together do not return together.
+    """
+
+    #: Seconds, the upper bound of the first wait.
+    first: float
+    #: A random number from 0 to 1, by a source that a forked process does not share.
+    jitter: Callable[[], float] = SystemRandom().random
+    sleep: Callable[[float], object] = time.sleep
+
+    def wait(self, retry: int, asked: float) -> float:
+        """Return the seconds before a retry, counted from 1, of a service that asks for so many."""
+        return asked + min(self.first * 2.0 ** (retry - 1), LONGEST_WAIT) * (1 + self.jitter()) / 2
+
+    def apply(self, policy: _Policy) -> _Policy:
+        """Have a retry policy of an Azure library wait like this. None of them does by itself, nor do two agree."""
+        own: Any = policy
+        increment = own.increment
+
+        def increment_or_end(settings: dict[str, Any], *given: Any, **named: Any) -> bool:
+            return increment(settings, *given, **named) and _asked(settings) <= LONGEST_WAIT
+
+        def sleep(settings: dict[str, Any], *_given: Any, **_named: Any) -> None:
+            self.sleep(self.wait(len(settings["history"]), _asked(settings)))
+
+        own.increment, own.sleep = increment_or_end, sleep
+        return policy
+
+
+def _asked(settings: Mapping[str, Any]) -> float:
+    reply = settings["history"][-1].http_response
+    asked = None if reply is None else _seconds(reply.headers.get("Retry-After"))
+    return asked.total_seconds() if asked else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,16 @@
 """What a process is told by services that had enough, through the real client and its retries."""
 
+import random
+
 import pytest
+from azure.core.exceptions import AzureError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusServerBusyError
 
 from shared.azure.connections import Connections
-from shared.azure.pushback import BUS, LEAST, STORAGE, Pushback
+from shared.azure.pushback import BUS, LEAST, STORAGE, BackOff, Pushback
 from tests.concurrency.conftest import NOON
+from tests.faults.transport import busy
 from tests.gate.conftest import ManualClock
 
 
@@ -132,3 +136,70 @@ def test_a_busy_reply_is_seen_below_the_retries(provisioned):
         (governor,) = connections.pushback.governors().values()
     assert LEAST <= governor.share < 1
     assert governor.times == 1
+
+
+class Refusing(RequestsTransport):
+    """Answers everything with 503, or lets every connection break."""
+
+    def __init__(self, **headers):
+        super().__init__()
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def send(self, request, **options):
+        """Send nothing."""
+        if not self.headers:
+            raise ServiceResponseError("the connection broke")
+        return busy(request, self.headers)
+
+
+def waits_of(service, jitter, **headers):
+    """Return the waits of one request of a service that refuses it each time."""
+    waits = []
+    with Connections("UseDevelopmentStorage=true", transport=lambda: Refusing(**headers)) as connections:
+        connections.back_off = BackOff(0.2, jitter, waits.append)
+        with pytest.raises(AzureError):
+            ASKS[service](connections)
+    return waits
+
+
+ASKS = {
+    "queues": lambda to: to.queues.get_queue_client("work-00").send_message("m"),
+    "blobs": lambda to: to.blobs.get_blob_client("results", "r").upload_blob(b"r"),
+    "tables": lambda to: to.tables.get_table_client("jobs").get_entity("p", "r"),
+}
+
+
+@pytest.mark.parametrize("service", ASKS)
+@pytest.mark.parametrize("headers", [{"x_ms_error_code": "ServerBusy"}, {}], ids=["503", "no answer"])
+def test_the_waits_between_tries_grow(service, headers):
+    """Three more tries, each wait twice the one before: at most so long, and at least half of it."""
+    assert waits_of(service, lambda: 1.0, **headers) == pytest.approx([0.2, 0.4, 0.8])
+    assert waits_of(service, lambda: 0.0, **headers) == pytest.approx([0.1, 0.2, 0.4])
+
+
+@pytest.mark.parametrize("service", ASKS)
+def test_who_was_refused_together_does_not_return_together(service):
+    """Twenty processes: each waits otherwise, and the later tries of all lie further apart."""
+    found = [waits_of(service, random.Random(seed).random, x_ms_error_code="ServerBusy") for seed in range(20)]
+    firsts, seconds, thirds = zip(*found, strict=True)
+    assert len(set(firsts)) == 20
+    assert max(firsts) <= min(seconds) < max(seconds) <= min(thirds)
+
+
+@pytest.mark.parametrize("service", ASKS)
+def test_nobody_comes_back_before_the_service_asks_for_it(service):
+    """Retry-After is waited for, and what is random comes on top: else all would come back in that second."""
+    assert waits_of(service, lambda: 1.0, Retry_After="3") == pytest.approx([3.2, 3.4, 3.8])
+
+
+@pytest.mark.parametrize("service", ASKS)
+def test_a_service_that_asks_for_longer_is_left_alone(service):
+    """No thread sleeps for minutes: the message comes again, and the governor keeps to what was asked for."""
+    assert waits_of(service, lambda: 1.0, Retry_After="6") == []
+
+
+@pytest.mark.parametrize("service", ASKS)
+@pytest.mark.parametrize("text", ["soon", "-3", "1e3", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_retry_after_that_is_no_number_of_seconds_is_none(service, text):
+    """A proxy may send anything."""
+    assert waits_of(service, lambda: 1.0, Retry_After=text) == pytest.approx([0.2, 0.4, 0.8])

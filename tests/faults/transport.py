@@ -104,11 +104,11 @@ class _Cut:
         return getattr(self._raw, name)
 
 
-def busy(request):
+def busy(request, headers=None):
     """Return the answer of a service that has no time."""
     reply = requests.Response()
     reply.status_code, reply.reason, reply._content, reply._content_consumed = 503, "Server Busy", b"", True
-    reply.headers.update({"x-ms-error-code": "ServerBusy", "content-type": "application/xml"})
+    reply.headers.update({"x-ms-error-code": "ServerBusy", "content-type": "application/xml", **(headers or {})})
     if isinstance(request, HttpRequest):
         return RestRequestsTransportResponse(request=request, internal_response=reply)
     return RequestsTransportResponse(request, reply)

@@ -7,7 +7,7 @@ import pytest
 
 from local.paths import ROOT
 from shared.app.tick import GATES_TAKE
-from shared.azure import pushback
+from shared.azure import connections, pushback
 from shared.concurrency import decide, gauge
 from shared.concurrency.fleet import LOOK_EVERY
 from shared.dequeue import drain, pace, permits
@@ -73,6 +73,8 @@ STATED = [
     ("concurrency.md", f"for refusals within {word(seconds(pushback.TOGETHER))} seconds"),
     ("concurrency.md", f"nothing grows for {word(seconds(pushback.QUIET))} seconds"),
     ("concurrency.md", f"up to {word(seconds(pushback.LONGEST_QUIET) // 60)} minutes"),
+    ("concurrency.md", f"{connections.PAUSE} s at most before the first of {word(connections.RETRIES)} retries"),
+    ("concurrency.md", f"longer than {pushback.LONGEST_WAIT:.0f} s"),
     ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
     ("concurrency.md", f"| {LOOK_EVERY:.0f} s after the tick |"),
     ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {pace.MOST_MESSAGES})"),
