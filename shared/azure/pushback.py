@@ -34,8 +34,8 @@ GROWTH: Final = 0.1
 LEAST: Final = 1 / 32
 
 
-#: Seconds of the longest wait between two tries. A service that asks for more is not asked again by this request: behind
-#: it is a queue, a timer or a person, and the governor keeps to the longer time.
+#: Seconds of the longest wait between two tries. A longer Retry-After ends the request: a queue, a timer or a person
+#: retries it, and the governor keeps to that time.
 LONGEST_WAIT: Final = 5.0
 _Policy = TypeVar("_Policy")
 
@@ -54,7 +54,7 @@ class BackOff:
     sleep: Callable[[float], object] = time.sleep
 
     def wait(self, retry: int, asked: float) -> float:
-        """Return the seconds before a retry, counted from 1, of a service that asks for so many."""
+        """Return the seconds before a retry, counted from 1, when Retry-After is `asked`."""
         return asked + min(self.first * 2.0 ** (retry - 1), LONGEST_WAIT) * (1 + self.jitter()) / 2
 
     def apply(self, policy: _Policy) -> _Policy:
