@@ -27,7 +27,7 @@ from shared.azure.connection_settings import (
     missing,
 )
 from shared.azure.meter import Meter
-from shared.azure.pushback import BackOff, Pushback
+from shared.azure.pushback import Pushback, RetryWaits
 from shared.azure.transport import WholeReplies
 from shared.clock import SystemClock
 from shared.closing import Closing
@@ -62,7 +62,7 @@ class Connections(Closing):
         #: Is notified of every reply by which a service pushes back.
         self.pushback = Pushback(SystemClock())
         #: The waits between the tries of a storage request.
-        self.back_off = BackOff(PAUSE)
+        self.waits = RetryWaits(PAUSE)
         #: Receives the spans and metrics of the stages that use these connections.
         self.telemetry = telemetry
         self._opened: list[Callable[[], None]] = []
@@ -96,13 +96,13 @@ class Connections(Closing):
     @cached_property
     def blobs(self) -> blob.BlobServiceClient:
         """The blob service."""
-        policy = self.back_off.apply(blob.ExponentialRetry(retry_total=self._retries))
+        policy = self.waits.apply(blob.ExponentialRetry(retry_total=self._retries))
         return self._open(blob.BlobServiceClient, "blob", retry_policy=policy)
 
     @cached_property
     def queues(self) -> queue.QueueServiceClient:
         """The queue service. Messages pass unchanged, without an encoding."""
-        policy = self.back_off.apply(queue.ExponentialRetry(retry_total=self._retries))
+        policy = self.waits.apply(queue.ExponentialRetry(retry_total=self._retries))
         return self._open(queue.QueueServiceClient, "queue", retry_policy=policy)
 
     @cached_property
@@ -112,7 +112,7 @@ class Connections(Closing):
         # This library takes no policy of others, and makes its own.
         for policy in client._policies:  # noqa: SLF001
             if isinstance(policy, RetryPolicy):
-                self.back_off.apply(policy)
+                self.waits.apply(policy)
         return client
 
     def bus_client(self) -> ServiceBusClient:

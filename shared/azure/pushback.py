@@ -5,7 +5,7 @@ belongs to a resource (the storage account, the bus namespace), not to a queue: 
 
 It is kept in memory and makes no request. `following` exchanges governors with the other processes.
 
-`BackOff` has the waits between the tries of one request.
+`RetryWaits` has the waits between the tries of one request.
 """
 
 import time
@@ -41,7 +41,7 @@ _Policy = TypeVar("_Policy")
 
 
 @dataclass(frozen=True, slots=True)
-class BackOff:
+class RetryWaits:
     """The waits between the tries of one request: each up to twice the one before, by chance, never below Retry-After.
 
     A wait is at least half of its upper bound. So requests that were refused together do not return together.

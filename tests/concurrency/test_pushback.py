@@ -8,7 +8,7 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusServerBusyError
 
 from shared.azure.connections import Connections
-from shared.azure.pushback import BUS, LEAST, STORAGE, BackOff, Pushback
+from shared.azure.pushback import BUS, LEAST, STORAGE, Pushback, RetryWaits
 from tests.concurrency.conftest import NOON
 from tests.faults.transport import busy
 from tests.gate.conftest import ManualClock
@@ -156,7 +156,7 @@ def waits_of(service, jitter, **headers):
     """Return the waits of one request of a service that refuses it each time."""
     waits = []
     with Connections("UseDevelopmentStorage=true", transport=lambda: Refusing(**headers)) as connections:
-        connections.back_off = BackOff(0.2, jitter, waits.append)
+        connections.waits = RetryWaits(0.2, jitter, waits.append)
         with pytest.raises(AzureError):
             ASKS[service](connections)
     return waits
