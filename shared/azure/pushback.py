@@ -63,16 +63,16 @@ class RetryWaits:
         increment = own.increment
 
         def increment_or_end(settings: dict[str, Any], *given: Any, **named: Any) -> bool:
-            return increment(settings, *given, **named) and _asked(settings) <= LONGEST_WAIT
+            return increment(settings, *given, **named) and _read_retry_after(settings) <= LONGEST_WAIT
 
         def sleep(settings: dict[str, Any], *_given: Any, **_named: Any) -> None:
-            self.sleep(self.wait(len(settings["history"]), _asked(settings)))
+            self.sleep(self.wait(len(settings["history"]), _read_retry_after(settings)))
 
         own.increment, own.sleep = increment_or_end, sleep
         return policy
 
 
-def _asked(settings: Mapping[str, Any]) -> float:
+def _read_retry_after(settings: Mapping[str, Any]) -> float:
     reply = settings["history"][-1].http_response
     asked = None if reply is None else _seconds(reply.headers.get("Retry-After"))
     return asked.total_seconds() if asked else 0.0
