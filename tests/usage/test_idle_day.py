@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.azurite.launcher import Azurite
+from local.paths import ROOT
 from local.provision import provision
 from shared.app import App, Stores
 from shared.azure.connections import Connections
@@ -38,6 +39,9 @@ def test_an_idle_day_keeps_the_promises_that_the_app_makes():
     assert known(by_push, Who.APP) <= MOST_OF_OURS
     assert known(by_trigger) <= MOST_BY_TRIGGER
     assert not any("work-" in one.what for one in idle_day(by_push))
+    page = " ".join((ROOT / "docs" / "cost.md").read_text().split())
+    assert f"the app makes at most {MOST_OF_OURS:,} requests on such a day, in either mode" in page
+    assert f"By trigger all known requests are at most {MOST_BY_TRIGGER:,}." in page
     assert any("work-00" in one.what for one in idle_day(by_trigger))
 
 
