@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
+from local.picture import triggers
 from local.provision import provision
 from shared.app import App, Stores
 from shared.azure.connections import Connections
@@ -81,6 +82,15 @@ def test_a_poll_has_its_price(seconds, a_day, a_month):
 def test_the_interval_is_the_hosts_own(said, environ, seconds):
     """host.json says it, a setting overrides it, and without both the host takes a minute."""
     assert polling_seconds(said, environ) == seconds
+
+
+def test_every_trigger_of_the_app_is_in_the_idle_day():
+    """By push, as the worker indexes the app: each queue is polled, each entity of the bus waited for and counted."""
+    found = Counter(kind for kind, _, _ in (source.partition(" ") for source in triggers().values()))
+    one = Installation(is_push=True)
+    waits = next(asker.a_day for asker in idle_day(one) if "receives on the bus" in asker.what)
+    assert found["queue"] == len(one.polled)
+    assert (found["bus"] + found["topic"]) * DAY // 60 == waits
 
 
 @given(st.integers(0, 20), st.booleans(), st.integers(0, 3))
