@@ -40,6 +40,8 @@ RETENTION_POINTER: Final = "retention"
 GATE_POINTER: Final = "gate"
 #: A sweep of payloads that has begun. Its note is the place to continue.
 ORPHANS_POINTER: Final = "orphans"
+#: A work queue whose watermark is unknown since the pointer's due time.
+FRONT_POINTER: Final = "front"
 #: A container that was found gone.
 ROOM_POINTER: Final = "room"
 

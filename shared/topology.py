@@ -166,6 +166,11 @@ def work_queue_of(job: str, chunk: int, queues: int) -> str:
     return f"{_WORK}{(chunk + crc32(job.encode())) % queues:02}"
 
 
+def work_queues_of(job: str, chunks: int, queues: int) -> set[str]:
+    """Return the work queues of the first chunks of a job."""
+    return {work_queue_of(job, chunk, queues) for chunk in range(min(chunks, queues))}
+
+
 def is_work_queue(queue: str) -> bool:
     """Check whether a queue carries chunks and finish messages."""
     return queue.startswith(_WORK)

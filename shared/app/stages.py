@@ -19,6 +19,8 @@ from shared.pipeline import (
     FinishTools,
     Orphans,
     Processor,
+    PutAgain,
+    QueueFronts,
     Retention,
     Rooms,
     Settler,
@@ -28,6 +30,7 @@ from shared.pipeline import (
     point_at,
 )
 from shared.settings import Settings
+from shared.topology import work_queue_names
 from shared.workloads import Workloads
 
 
@@ -72,6 +75,7 @@ class AppStages:
             ledger=stores.ledger,
             gates=stores.held_work,
             dispatcher=self.dispatcher,
+            again=PutAgain(ledger=stores.ledger, dispatcher=self.dispatcher, clock=self.clock),
             hints=stores.signals,
             pending=stores.pending,
             clock=self.clock,
@@ -172,7 +176,7 @@ class AppStages:
             ledger=stores.ledger,
             pending=stores.pending,
             starter=self.starter,
-            dispatcher=self.dispatcher,
+            fronts=self.fronts,
             finish=self.finish_call,
             retention=Retention(
                 ledger=stores.ledger,
@@ -186,6 +190,14 @@ class AppStages:
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
         )
+
+    @cached_property
+    def fronts(self) -> QueueFronts:
+        """Reads what the work queues have handed out."""
+        stores = self.stores
+        names = work_queue_names(self.settings.work_queues)
+        queues = [stores.connections.queues.get_queue_client(name) for name in names]
+        return QueueFronts(queues, stores.pending, self.clock)
 
     @cached_property
     def orphans(self) -> Orphans:

@@ -1,6 +1,7 @@
 """Every table, container, queue and topic of an installation, each made once, and a person's operations on them."""
 
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Final
@@ -127,10 +128,12 @@ class Stores(Closing):
         replayer = Replayer(self.parked_table, self.parking.stages, self.clock, pause, wake)
         return ParkedOperator(self.parked_table, replayer, self.audit)
 
-    def put(self, queue: str, message: str) -> None:
-        """Put a message on a storage queue. It never expires there."""
+    def put(self, queue: str, message: str) -> datetime:
+        """Put a message on a storage queue, and return when storage inserted it. It never expires there."""
         with expecting_an_answer(f"put a message on queue {queue!r}"):
-            self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
+            sent = self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
+        # By storage's own clock, as the front of the queue names it.
+        return sent.inserted_on or self.clock.now()
 
     def work_queues(self, number: int) -> list[WorkQueue]:
         """Build the work queues in the form that a listener takes."""

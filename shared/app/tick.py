@@ -11,7 +11,17 @@ from shared.azure import Cause, because
 from shared.clock import Clock
 from shared.gate import TAKES_FOR, GateTick
 from shared.parked import drain_poison
-from shared.pending import GATE_POINTER, ORPHANS_POINTER, OUTBOX_POINTER, PENDING, ROOM_POINTER, Due, Followers, Range
+from shared.pending import (
+    FRONT_POINTER,
+    GATE_POINTER,
+    ORPHANS_POINTER,
+    OUTBOX_POINTER,
+    PENDING,
+    ROOM_POINTER,
+    Due,
+    Followers,
+    Range,
+)
 from shared.retry import all_tried
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, rooms, topology
@@ -61,7 +71,10 @@ def build_tick(stages: AppStages) -> Tick:
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
     return Tick(
         followers=followers,
-        first=[lambda due, began: gates.run(due.of(GATE_POINTER), began + GATES_TAKE.total_seconds())],
+        first=[
+            lambda due, began: gates.run(due.of(GATE_POINTER), began + GATES_TAKE.total_seconds()),
+            lambda due, _began: stages.fronts.recall(due.of(FRONT_POINTER)),
+        ],
         last=[
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),

@@ -3,7 +3,7 @@
 Reading order:
 
 - `records` defines the data, `columns` and `entities` how it is stored.
-- `job_decisions`, `settlement` and `progress` decide. They make no request.
+- `job_decisions`, `settlement`, `progress` and `turn` decide. They make no request.
 - `ledger` is the contract, with `change`: the one loop that changes a job.
 - `table_ledger` is the store.
 """
@@ -27,13 +27,36 @@ from shared.ledger.job_decisions import (
     undispatchable,
 )
 from shared.ledger.ledger import MOST_ROWS, Ledger, Listed, Written, change, commit, counting
-from shared.ledger.progress import Balance, check_balance, is_overdue, next_look, overdue, read_progress
+from shared.ledger.progress import (
+    Balance,
+    Turn,
+    check_balance,
+    first_turn,
+    is_overdue,
+    list_open,
+    next_look,
+    note_turn,
+    read_progress,
+)
 from shared.ledger.records import FINISHED, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.ledger.settlement import Settlement, settle
 from shared.ledger.table_ledger import LOST_RACE, MOST_TRANSACTION_BYTES, TableLedger, error_code
+from shared.ledger.turn import (
+    FRONT,
+    Fronted,
+    Fronts,
+    Silence,
+    Watermark,
+    judge_silence,
+    over_since,
+    read_turn,
+    read_watermark,
+    turn_of,
+)
 
 __all__ = [
     "FINISHED",
+    "FRONT",
     "LOST_RACE",
     "MOST_ROWS",
     "MOST_TRANSACTION_BYTES",
@@ -42,6 +65,8 @@ __all__ = [
     "ChunkState",
     "Collision",
     "Entity",
+    "Fronted",
+    "Fronts",
     "Job",
     "JobState",
     "Ledger",
@@ -49,8 +74,11 @@ __all__ = [
     "PlanBlob",
     "Portion",
     "Settlement",
+    "Silence",
     "TableLedger",
     "Totals",
+    "Turn",
+    "Watermark",
     "Written",
     "advance_cursor",
     "bury",
@@ -62,20 +90,27 @@ __all__ = [
     "entity_size",
     "error_code",
     "finish",
+    "first_turn",
     "halt",
     "is_overdue",
     "judge",
+    "judge_silence",
+    "list_open",
     "may_dispatch",
     "may_start",
     "next_look",
     "note_gate_passed",
     "note_missing_plan",
     "note_put_again",
+    "note_turn",
     "note_warning",
-    "overdue",
+    "over_since",
     "read_progress",
+    "read_turn",
+    "read_watermark",
     "record_plan",
     "resume",
     "settle",
+    "turn_of",
     "undispatchable",
 ]

@@ -91,8 +91,8 @@ def may_dispatch(job: Job) -> bool:
     return is_open and job.plan is not None and may_start(job)
 
 
-def advance_cursor(job: Job, cursor: int, now: datetime) -> Job:
-    """Note that all chunks below the cursor were put on the work queues.
+def advance_cursor(job: Job, cursor: int, now: datetime, put_until: datetime | None = None) -> Job:
+    """Note that all chunks below the cursor were put on the work queues, and when storage inserted the last of them.
 
     The cursor only moves forward: of two dispatchers, the slower one changes nothing.
     """
@@ -109,8 +109,13 @@ def advance_cursor(job: Job, cursor: int, now: datetime) -> Job:
         dispatch_cursor=min(max(cursor, job.dispatch_cursor), job.chunks),
         started_at=job.started_at or now,
         progressed_at=now,
+        put_until=_later(job.put_until, put_until),
     )
     return replace(moved, state=_state_after_dispatch(moved))
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((moment for moment in (one, other) if moment), default=None)
 
 
 def _state_after_dispatch(job: Job) -> JobState:
@@ -122,9 +127,16 @@ def _state_after_dispatch(job: Job) -> JobState:
     return JobState.RUNNING if job.dispatch_cursor >= job.chunks else JobState.DISPATCHING
 
 
-def note_put_again(job: Job, now: datetime) -> Job:
-    """Note that the silent chunks were put on their queues again."""
-    return replace(job, nudged_at=now)
+def note_put_again(
+    job: Job, now: datetime, put_until: datetime | None, *, began: int | None = None, left: int | None = None
+) -> Job:
+    """Note that silent messages were put on their queues again, and when storage inserted the last of them.
+
+    `began`: the row's `again_from` when the caller began. `left`: the first chunk that it did not put. If another
+    process has moved on since, its place stays.
+    """
+    again_from = left if job.again_from == began else job.again_from
+    return replace(job, nudged_at=now, put_until=_later(job.put_until, put_until), again_from=again_from)
 
 
 def note_warning(job: Job, risk: Risk) -> Job:

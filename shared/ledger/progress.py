@@ -1,4 +1,4 @@
-"""The progress of a job: its predicted end, the risk of its deadline, its silent chunks, and the proof of its totals.
+"""The progress of a job: its predicted end, the risk of its deadline, its silence, its turn, and the proof of its totals.
 
 The proof: in = accepted + rejected + parked, in items and in every declared sum. Nothing here makes a request.
 """
@@ -6,7 +6,7 @@ The proof: in = accepted + rejected + parked, in items and in every declared sum
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.grammar import ZERO, plus
 from shared.ledger.records import ENDED, Job, JobState, Risk, Totals
@@ -136,11 +136,41 @@ def is_overdue(job: Job, now: datetime, patience: timedelta) -> bool:
     return since is not None and now - since >= patience
 
 
-def overdue(job: Job, ended: Collection[int], now: datetime, patience: timedelta) -> list[int]:
-    """Return the chunks to put again if the job is overdue: those below the cursor that have not ended.
+def list_open(job: Job, ended: Collection[int]) -> list[int]:
+    """Return the chunks that were put and have not ended, from the place where an earlier repetition stopped.
 
     The tick has the chunks above the cursor dispatched instead.
     """
-    if job.state in ENDED or not is_overdue(job, now, patience):
+    if job.state in ENDED:
         return []
-    return [chunk for chunk in range(job.dispatch_cursor) if chunk not in ended]
+    return [chunk for chunk in range(job.again_from or 0, job.dispatch_cursor) if chunk not in ended]
+
+
+class Turn(NamedTuple):
+    """The last message that a job waits for, and the chunks whose queues must have handed it out."""
+
+    put_until: datetime
+    chunks: int
+    #: When a tick first found that the queues had handed it out.
+    over_since: datetime | None = None
+
+    def __str__(self) -> str:
+        over = f" {self.over_since.isoformat()}" if self.over_since else ""
+        return f"{self.put_until.isoformat()} {self.chunks}{over}"
+
+
+#: The note of a pointer that waits for no turn.
+NO_TURN: Final = "look"
+
+
+def note_turn(turn: Turn | None) -> str:
+    """Return the note of a job's pointer."""
+    return NO_TURN if turn is None else str(turn)
+
+
+def first_turn(job: Job) -> Turn | None:
+    """Return the turn of a new job: none of its chunks is put before it is accepted.
+
+    A job with a deadline has none: it is checked however long its chunks wait.
+    """
+    return Turn(job.accepted_at, 1) if job.deadline is None else None

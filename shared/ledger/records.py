@@ -34,14 +34,6 @@ from shared.ledger.columns import (
 from shared.payload import Submission
 
 
-def _no_amounts() -> Amounts:
-    return NO_AMOUNTS
-
-
-def _no_counts() -> Mapping[str, int]:
-    return MappingProxyType({})
-
-
 class JobState(StrEnum):
     """The state of a job."""
 
@@ -96,7 +88,7 @@ class Portion:
     """Items and sums that ended in one way. The sums of `unknown` chunks cannot be read and are missing here."""
 
     items: int = 0
-    sums: Amounts = field(default_factory=_no_amounts)
+    sums: Amounts = field(default_factory=lambda: NO_AMOUNTS)
     unknown: int = 0
 
     def __add__(self, other: "Portion") -> "Portion":
@@ -186,7 +178,7 @@ class Job:
     items: Annotated[int, Column(WHOLE, kept=True)] = 0
     chunks: Annotated[int, Column(WHOLE, kept=True)] = 0
     #: The declared sums, which the totals must prove.
-    declared: Annotated[Amounts, Column(AMOUNTS, always=True)] = field(default_factory=_no_amounts)
+    declared: Annotated[Amounts, Column(AMOUNTS, always=True)] = field(default_factory=lambda: NO_AMOUNTS)
     id_base: Annotated[int | None, Column(WHOLE)] = None
     plan: Annotated[PlanBlob | None, Column(PLAN, kept=True)] = None
     revision: Annotated[int, Column(WHOLE, kept=True)] = 1
@@ -199,10 +191,14 @@ class Job:
     started_at: Annotated[datetime | None, Column(MOMENT)] = None
     #: When a chunk last ended or was put on a queue.
     progressed_at: Annotated[datetime | None, Column(MOMENT)] = None
+    #: When storage inserted the job's last chunk message. Rows of earlier versions lack it.
+    put_until: Annotated[datetime | None, Column(MOMENT)] = None
     #: When the last revision was finished.
     finished_at: Annotated[datetime | None, Column(MOMENT, kept=True)] = None
     #: When silent chunks were last put on their queues again.
     nudged_at: Annotated[datetime | None, Column(MOMENT)] = None
+    #: The first chunk of those that are still to be put again. None: that is done, or nothing was lost.
+    again_from: Annotated[int | None, Column(WHOLE)] = None
     #: The number of parked chunks when an operator last resumed the job.
     forgiven: Annotated[int, Column(WHOLE)] = 0
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
@@ -210,7 +206,9 @@ class Job:
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.
-    requests: Annotated[Mapping[str, int], Column(COUNTS, kept=True, always=True)] = field(default_factory=_no_counts)
+    requests: Annotated[Mapping[str, int], Column(COUNTS, kept=True, always=True)] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     #: The W3C trace context of its acceptance, the parent of all later spans. None while tracing is off.
     trace: Annotated[str | None, Column(TEXT)] = None
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""

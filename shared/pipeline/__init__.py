@@ -3,7 +3,7 @@
 - `arrivals` and `work_parking` handle deliveries and say how failed messages are parked and put back.
 - `plan` cuts a payload into chunks; `results` and `received` carry the results of chunks.
 - `merge`, `outputs` and `totals` write the end of a job; `finish_request` requests it.
-- `sweep` follows the pointers to jobs at every tick.
+- `sweep` follows the pointers to jobs at every tick; `fronts` and `put_again` find and repeat what was lost.
 - `retention`, `orphans` and `rooms` delete old bytes and repair containers.
 """
 
@@ -12,9 +12,11 @@ from shared.pipeline.arrivals import Arrivals, accept_stage
 from shared.pipeline.dispatch import MOST, Dispatcher, Enclosing, Waking, wake_nobody
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
 from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.fronts import QueueFronts
 from shared.pipeline.orphans import Orphans
 from shared.pipeline.plan import PlanStore
 from shared.pipeline.process import Processor, Tools
+from shared.pipeline.put_again import PutAgain
 from shared.pipeline.received import Received, settle_stage
 from shared.pipeline.results import BusResults, ResultStore
 from shared.pipeline.retention import Retention
@@ -39,6 +41,8 @@ __all__ = [
     "Orphans",
     "PlanStore",
     "Processor",
+    "PutAgain",
+    "QueueFronts",
     "Received",
     "ResultStore",
     "Retention",

@@ -21,9 +21,11 @@ from shared.ledger import (
     Ledger,
     change,
     counting,
+    first_turn,
     judge,
     next_look,
     note_gate_passed,
+    note_turn,
     record_plan,
 )
 from shared.memory import Memory
@@ -150,7 +152,8 @@ class Acceptance:
         now, content_hash = self.clock.now(), fingerprint(submission, payload)
         new = Job.accept(submission, content_hash, now, self.telemetry.current())
         # Before the row that it points to: no job may exist that the tick cannot find.
-        self.pending.add(Pointer(JOB_POINTER, next_look(new, now, self.overdue), new.job))
+        due, note = next_look(new, now, self.overdue), note_turn(first_turn(new))
+        self.pending.add(Pointer(JOB_POINTER, due, new.job, note=note))
         job, is_new = self.ledger.insert(new)
         if not is_new:
             judged = judge(job, content_hash, fingerprint_before(submission, payload))

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace as with_fields
@@ -121,7 +121,8 @@ class Dispatcher:
     ledger: Ledger
     plans: PlanStore
     enclose: Callable[[Sequence[ChunkMessage]], Sequence[ChunkMessage]]
-    send: Callable[[str, str], None]
+    #: Puts a message on a queue, and returns when storage inserted it.
+    send: Callable[[str, str], datetime]
     finish: Callable[[Job], None]
     clock: Clock
     work_queues: int
@@ -173,17 +174,14 @@ class Dispatcher:
         if is_mine:
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=describe_error(error))
 
-    def put_again(self, job: Job, chunks: Iterable[int]) -> int:
-        """Put overdue chunks again and return how many."""
-        if job.plan is None:
-            return 0
-        numbers = list(chunks)
-        if numbers:
-            with self._span(job, len(numbers)), self.waking(len(numbers), len(numbers)):
-                plan = self.plans.read(job.job, job.plan)
-                # They do not follow each other in the payload, so each worker reads its own bytes.
-                self._put([self._message(job, plan, number, again=True) for number in numbers], Throttle())
-        return len(numbers)
+    def put_again(self, job: Job, chunks: Sequence[int]) -> datetime | None:
+        """Put silent chunks again. Return when storage inserted the last one, None without any."""
+        if job.plan is None or not chunks:
+            return None
+        with self._span(job, len(chunks)), self.waking(len(chunks), len(chunks)):
+            plan = self.plans.read(job.job, job.plan)
+            # They do not follow each other in the payload, so each worker reads its own bytes.
+            return self._put([self._message(job, plan, number, again=True) for number in chunks], Throttle())[1]
 
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
@@ -195,8 +193,9 @@ class Dispatcher:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
             with self.waking(len(batch), len(plan.chunks) - batch.start):
                 messages = self.enclose([self._message(job, plan, number, again=again) for number in batch])
-                throttle, again = self._put(mark.put_on_first(messages) if mark else messages, throttle), False
-            job = self._note(job, batch.stop)
+                marked = mark.put_on_first(messages) if mark else messages
+                (throttle, put_until), again = self._put(marked, throttle), False
+            job = self._note(job, batch.stop, put_until)
             if job.dispatch_cursor >= len(plan.chunks):
                 if job.state is JobState.FINISHING:
                     self.finish(job)
@@ -208,14 +207,16 @@ class Dispatcher:
         planned = plan.message(number, job.id_base or 0, job.revision)
         return with_fields(planned, again=again, trace=self.telemetry.current())
 
-    def _put(self, messages: Iterable[ChunkMessage], throttle: Throttle) -> Throttle:
-        left = list(messages)
+    def _put(self, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
+        """Put the messages. Return the throttle for the next ones, and when storage inserted the last of these."""
+        left, put_at = list(messages), set[datetime]()
         while left:
             throttle = throttle.within(self.most_puts())
             with ThreadPoolExecutor(throttle.limit) as pool:
                 # Each in a copy of this context, so that its requests are counted for this job.
-                put = [pool.submit(copy_context().run, self._is_put, one) for one in left]
-                refused = [message for message, one in zip(left, put, strict=True) if not one.result()]
+                put = [pool.submit(copy_context().run, self._try_put, one) for one in left]
+                refused = [message for message, one in zip(left, put, strict=True) if one.result() is None]
+            put_at.update(at for one in put if (at := one.result()) is not None)
             throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
             if len(refused) == len(left):
                 raise StorageUnavailableError(
@@ -224,20 +225,19 @@ class Dispatcher:
                 )
             # A put without an answer may have taken effect.
             left = [with_fields(one, again=True) for one in refused]
-        return throttle
+        return throttle, max(put_at, default=None)
 
-    def _is_put(self, message: ChunkMessage) -> bool:
+    def _try_put(self, message: ChunkMessage) -> datetime | None:
         try:
-            self.send(work_queue_of(message.job, message.chunk, self.work_queues), encode(message).decode())
+            return self.send(work_queue_of(message.job, message.chunk, self.work_queues), encode(message).decode())
         except StorageUnavailableError:
-            return False
-        return True
+            return None
 
-    def _note(self, job: Job, cursor: int) -> Job:
+    def _note(self, job: Job, cursor: int, put_until: datetime | None) -> Job:
         written = change(
             self.ledger,
             job.job,
-            lambda found: advance_cursor(found, cursor, self.clock.now()),
+            lambda found: advance_cursor(found, cursor, self.clock.now(), put_until),
             tried=f"record the dispatch up to chunk {cursor}",
             known=job,
             retry=self.retry,

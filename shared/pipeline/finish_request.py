@@ -27,7 +27,7 @@ class FinishCall:
 
     def __init__(
         self,
-        send: Callable[[str, str], None],
+        send: Callable[[str, str], object],
         pending: Pending,
         clock: Clock,
         waking: Waking = wake_nobody,

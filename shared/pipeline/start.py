@@ -12,11 +12,12 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import ContentionError, SignalNotSentError
-from shared.gate import HeldEntry, OneMark, Reading
+from shared.gate import TAKES_FOR, HeldEntry, OneMark, Reading
 from shared.ledger import Job, Ledger, change, counting, may_start, note_gate_passed
 from shared.messages import DispatchMessage, encode
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import Dispatcher
+from shared.pipeline.put_again import PutAgain
 from shared.telemetry import events, tell
 from shared.topology import submission_queue
 
@@ -54,6 +55,7 @@ class Starter:
     ledger: Ledger
     gates: HoldingGates
     dispatcher: Dispatcher
+    again: PutAgain
     hints: Hints
     pending: PendingTable
     clock: Clock
@@ -116,7 +118,17 @@ class Starter:
         with counting():
             job = self.ledger.read(job_id)
             if job is not None and job.plan is not None:
+                if job.again_from is not None:
+                    job = self.put_again(job, until)
                 self.start(job, until=until)
+
+    def put_again(self, job: Job, until: float | None = None) -> Job:
+        """Put the job's silent chunks again, and have another invocation continue when the time is up."""
+        end = self.clock.monotonic() + TAKES_FOR.total_seconds() if until is None else until
+        job, is_done = self.again.put(job, end)
+        if not is_done:
+            self.hand_over(job.job)
+        return job
 
     def hand_over(self, job_id: str) -> None:
         """Have another invocation continue this dispatch. If no hint can be sent, the tick does it."""

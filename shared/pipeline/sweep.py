@@ -1,7 +1,8 @@
 """The pipeline's part of the tick: follows due pointers, sends lost messages again and warns of deadlines.
 
-Any message may be lost, even whole queues: the ledger knows which chunks are missing, and overdue ones are put again. The
-cost grows with the jobs that are not finished. A finished job loses its pointer and is not checked again.
+Any message may be lost, even whole queues: the ledger knows which chunks are missing. They are put again when the job was
+silent for too long and its queues have handed out what was put for it. A job whose messages wait costs nothing: its
+pointer stays, and its row is not read. A finished job loses its pointer and is not checked again.
 
 `warn` logs the risk to a deadline before it is missed: each kind of risk once per job, and none without a deadline.
 """
@@ -17,17 +18,23 @@ from shared.ledger import (
     Job,
     JobState,
     Ledger,
+    Silence,
+    Turn,
     change,
     commit,
     counting,
     is_overdue,
+    judge_silence,
     may_dispatch,
     next_look,
     note_missing_plan,
     note_put_again,
+    note_turn,
     note_warning,
-    overdue,
+    over_since,
     read_progress,
+    read_turn,
+    turn_of,
 )
 from shared.pending import (
     DISPATCH_POINTER,
@@ -38,8 +45,8 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
-from shared.pipeline.dispatch import Dispatcher
 from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.fronts import QueueFronts
 from shared.pipeline.retention import Retention
 from shared.pipeline.start import Starter
 from shared.retry import LOST_RACES
@@ -82,7 +89,7 @@ class Sweep:
     ledger: Ledger
     pending: PendingTable
     starter: Starter
-    dispatcher: Dispatcher
+    fronts: QueueFronts
     finish: FinishCall
     retention: Retention
     clock: Clock
@@ -119,6 +126,12 @@ class Sweep:
         self.retention.follow(pointer)
 
     def _look_at(self, pointer: Pointer, until: float) -> None:
+        noted = read_turn(pointer.note)
+        is_queued = noted is not None and noted.over_since is None
+        reading = self.fronts.read() if noted is not None and is_queued else None
+        if reading and noted and not (reading.fruitless_left and reading.fronts.is_over(pointer.id, noted)):
+            # Its messages wait on their queues. So its pointer stays, and its row is not read.
+            return
         job = self.ledger.read(pointer.id)
         if job is not None and job.state is not JobState.BURIED:
             job = warn(self.ledger, job, self.clock.now())
@@ -129,27 +142,64 @@ class Sweep:
             self.pending.remove(pointer)
             return
         with counting():
-            self._look_after(job, self.clock.now(), until)
+            silence, job = self._look_after(job, noted, until)
+        if reading and silence is not Silence.LOST:
+            reading.fruitless_left -= 1
+        self._point_again(pointer, job, silence, noted)
+
+    def _point_again(self, pointer: Pointer, job: Job, silence: Silence, noted: Turn | None) -> None:
+        now, turn = self.clock.now(), turn_of(job)
+        if turn is not None and silence is Silence.IN_WORK:
+            turn = turn._replace(over_since=over_since(turn, noted, now))
+        elif job.deadline is not None or job.again_from is not None or job.state in _WAITING:
+            turn = None
+        note = note_turn(turn)
+        if turn is not None and silence is Silence.WAITS:
+            # In its place: a later due time would only delay the check.
+            self.pending.add(replace(pointer, note=note))
+            return
         # The new pointer before the old one goes: no job may exist that the tick cannot find.
-        self.pending.add(Pointer(JOB_POINTER, next_look(job, self.clock.now(), self.overdue), job.job))
+        self.pending.add(Pointer(JOB_POINTER, next_look(job, now, self.overdue), job.job, note=note))
         self.pending.remove(pointer)
 
-    def _look_after(self, job: Job, now: datetime, until: float) -> None:
-        if job.deadline is not None and job.state is not JobState.HELD and not is_overdue(job, now, self.overdue):
+    def _look_after(self, job: Job, noted: Turn | None, until: float) -> tuple[Silence, Job]:
+        """Do what the job needs. Return the meaning of its silence, and its current row."""
+        now = self.clock.now()
+        is_silent = is_overdue(job, now, self.overdue)
+        if job.deadline is not None and job.state is not JobState.HELD and not is_silent:
             # The deadline brought this check forward; the job's worker may still be running.
-            return
+            return Silence.SHORT, job
         if job.plan is None:
             self._look_for_plan(job, now)
-            return
+            return Silence.LOST, job
         if job.state in _WAITING:
             # Its submission or its held row may be lost, or its starter may have crashed. All may be well, too.
             self.starter.start(job, until=until)
-            return
-        if job.state is JobState.FINISHING:
-            self.finish.send(job.job, job.revision)
-            return
-        if is_overdue(job, now, self.overdue):
-            self._put_again(job, now, until)
+            return Silence.LOST, job
+        if not is_silent:
+            return Silence.SHORT, job
+        silence = judge_silence(job, noted, self.fronts.read().fronts, now, self.overdue)
+        if silence is Silence.LOST:
+            job = self._repeat(job, now, until)
+        if may_dispatch(job):
+            # Its dispatcher crashed. The rest of its chunks was never put, so it waits for no turn.
+            self.starter.start(job, until=until)
+        return silence, job
+
+    def _repeat(self, job: Job, now: datetime, until: float) -> Job:
+        """Send what the job waits for again, and note it in the job's row."""
+        if job.state is not JobState.FINISHING:
+            return self.starter.put_again(job, until)
+        self.finish.send(job.job, job.revision)
+        noted = change(
+            self.ledger,
+            job.job,
+            lambda found: note_put_again(found, now, None),
+            tried="note the finish message that was sent again",
+            known=job,
+            retry=_NOT_URGENT,
+        )
+        return noted or job
 
     def _look_for_plan(self, job: Job, now: datetime) -> None:
         if not is_overdue(job, now, self.overdue):
@@ -158,15 +208,3 @@ class Sweep:
         tell(events.JOB_PLANLESS, job=job.job, silent_seconds=round((now - job.accepted_at).total_seconds()))
         if (noted := note_missing_plan(job)) is not job and commit(self.ledger, noted) is None:
             tell(events.JOB_MOVED, job=job.job)
-
-    def _put_again(self, job: Job, now: datetime, until: float) -> None:
-        ended = {row.chunk for row in self.ledger.rows(job.job)}
-        put = self.dispatcher.put_again(job, overdue(job, ended, now, self.overdue))
-        silent = now - (job.progressed_at or job.accepted_at)
-        tell(events.JOB_OVERDUE, job=job.job, chunks=put, silent_seconds=round(silent.total_seconds()))
-        noted = commit(self.ledger, note_put_again(job, now))
-        if noted is None:
-            # Another process made progress meanwhile, so the note is not needed.
-            tell(events.JOB_MOVED, job=job.job)
-        elif may_dispatch(noted):
-            self.starter.start(noted, until=until)

@@ -65,6 +65,8 @@ FULL = p.Job(
     progressed_at=NOON + timedelta(seconds=2),
     finished_at=NOON + timedelta(seconds=3),
     nudged_at=NOON + timedelta(minutes=10),
+    put_until=NOON + timedelta(minutes=9),
+    again_from=2,
     forgiven=1,
     problem="12 items went in, 11 came out",
     milliseconds=2**33,

@@ -25,7 +25,7 @@ from shared.ledger.job_decisions import (
     record_plan,
     resume,
 )
-from shared.ledger.progress import Balance, check_balance, is_overdue, next_look, overdue, read_progress
+from shared.ledger.progress import Balance, check_balance, is_overdue, list_open, next_look, read_progress
 from shared.ledger.records import Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
 
@@ -227,12 +227,40 @@ def test_totals_that_are_not_those_of_the_rows_are_unbalanced():
     assert check_balance(ended(), Totals()).state is JobState.UNBALANCED
 
 
-def test_chunks_are_overdue_after_silence_only():
+def test_a_job_is_overdue_after_silence_only():
     """Progress of any chunk, or putting them again, starts the wait anew."""
     running = job(chunks=4, dispatch_cursor=3, progressed_at=at(10))
-    assert overdue(running, {1}, at(10) + HOUR, HOUR) == [0, 2]
-    assert overdue(running, {1}, at(9) + HOUR, HOUR) == []
-    assert overdue(note_put_again(running, at(20)), {1}, at(10) + HOUR, HOUR) == []
+    assert is_overdue(running, at(10) + HOUR, HOUR)
+    assert not is_overdue(running, at(9) + HOUR, HOUR)
+    assert not is_overdue(note_put_again(running, at(20), None), at(10) + HOUR, HOUR)
+
+
+def test_open_chunks_are_those_that_were_put_and_have_not_ended():
+    """A repetition that stopped continues at its place; a job that has ended has none."""
+    running = job(chunks=9, dispatch_cursor=5)
+    assert list_open(running, {1}) == [0, 2, 3, 4]
+    assert list_open(replace(running, again_from=3), {1}) == [3, 4]
+    assert list_open(ended(), set()) == []
+
+
+def test_the_row_knows_when_its_last_chunk_was_put():
+    """The latest moment stays: batches end in any order, and a row of an earlier version has none."""
+    begun = advance_cursor(fresh(plan=PLAN, chunks=9), 2, at(1), at(5))
+    assert begun.put_until == at(5)
+    assert advance_cursor(begun, 4, at(2), at(4)).put_until == at(5)
+    assert advance_cursor(begun, 4, at(2), at(6)).put_until == at(6)
+    assert advance_cursor(begun, 4, at(2)).put_until == at(5)
+
+
+def test_of_two_repetitions_the_place_of_the_faster_one_stays():
+    """Whoever began from an older place notes when it put, and nothing else; the same note twice changes nothing."""
+    running = job(chunks=9, dispatch_cursor=9)
+    first = note_put_again(running, at(1), at(1), began=None, left=4)
+    assert (first.again_from, first.put_until, first.nudged_at) == (4, at(1), at(1))
+    assert note_put_again(first, at(1), at(1), began=None, left=4) == first
+    slower = note_put_again(first, at(2), at(2), began=None, left=2)
+    assert (slower.again_from, slower.put_until) == (4, at(2))
+    assert note_put_again(first, at(3), at(3), began=4, left=None).again_from is None
 
 
 @pytest.mark.parametrize("state", [JobState.HELD, JobState.PAUSED, JobState.COMPLETE, JobState.BURIED])
@@ -245,7 +273,7 @@ def test_a_job_stuck_in_planning_or_finishing_is_overdue():
     """Every state that something should move on is watched."""
     assert is_overdue(fresh(), at(0) + HOUR, HOUR)
     assert is_overdue(ended(), at(0) + HOUR, HOUR)
-    assert overdue(ended(), {0, 1, 2}, at(0) + HOUR, HOUR) == []
+    assert list_open(ended(), {0, 1, 2}) == []
 
 
 def test_the_end_is_predicted_from_the_rate_so_far():

@@ -19,6 +19,7 @@ from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher, Enclosing
 from shared.pipeline.plan import PlanStore
+from shared.pipeline.put_again import PutAgain
 from shared.pipeline.start import Starter
 from shared.retry import Retry
 from tests.faults.plan import KilledError, killed
@@ -32,8 +33,8 @@ CHUNK_ITEMS = 10
 class Queues:
     """Queues that only remember; one can be told to refuse some puts."""
 
-    def __init__(self):
-        self.sent, self.refuse_next = [], 0
+    def __init__(self, clock):
+        self.sent, self.refuse_next, self.clock = [], 0, clock
 
     def send(self, queue, message):
         """Remember the message, or refuse it as storage under load does."""
@@ -41,6 +42,7 @@ class Queues:
             self.refuse_next -= 1
             raise StorageUnavailableError("busy")
         self.sent.append((queue, json.loads(message)["sluice"]))
+        return self.clock.now()
 
     def on(self, prefix):
         """Return the messages that were put on queues of this name."""
@@ -100,6 +102,7 @@ class Process:
             ledger=world.ledger,
             gates=world.gates,
             dispatcher=self.dispatcher,
+            again=PutAgain(ledger=world.ledger, dispatcher=self.dispatcher, clock=world.clock),
             hints=world.signals,
             pending=pending,
             clock=world.clock,
@@ -141,8 +144,8 @@ class World:
     def __init__(self):
         self.job = f"job-{next(_numbers)}"
         self.sequence = f"{self.job}-ids"
-        self.ledger, self.queues, self.finished = MemoryLedger(), Queues(), []
-        self.gates, self.clock, self.signals = Gates(), ManualClock(NOON), RecordedSignals()
+        self.ledger, self.clock, self.finished = MemoryLedger(), ManualClock(NOON), []
+        self.gates, self.queues, self.signals = Gates(), Queues(self.clock), RecordedSignals()
 
     def submission(self, items=25, **fields):
         """Return the body of a submission of this world's job, its frames as large as a chunk."""

@@ -105,11 +105,11 @@ def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepte
     original = dispatch.Dispatcher._note
     noted = []
 
-    def crash_at_the_second(self, job, cursor):
+    def crash_at_the_second(self, job, cursor, put_until):
         noted.append(cursor)
         if len(noted) == 2:
             raise CrashError
-        return original(self, job, cursor)
+        return original(self, job, cursor, put_until)
 
     monkeypatch.setattr(dispatch.Dispatcher, "_note", crash_at_the_second)
     with pytest.raises(CrashError):
@@ -156,7 +156,7 @@ def test_a_message_without_room_leaves_the_mark_to_another_one(world, accepted, 
 def test_a_chunk_that_is_put_again_has_no_mark(world, accepted):
     """Its delay has other reasons than the opening."""
     mark = OneMark(MARK)
-    assert accepted.dispatcher.put_again(world.ledger.read(world.job), [0]) == 1
+    assert accepted.dispatcher.put_again(world.ledger.read(world.job), [0]) == world.clock.now()
     assert (marked(world), taken(mark)) == ([], MARK)
 
 
@@ -225,7 +225,7 @@ def test_chunks_that_fell_silent_are_put_again_as_they_were(world, accepted):
     accepted.dispatch(world.job)
     first = {message["chunk"]: message for message in world.queues.on("work-")}
     world.queues.sent.clear()
-    assert accepted.dispatcher.put_again(world.ledger.read(world.job), [7, 9]) == 2
+    assert accepted.dispatcher.put_again(world.ledger.read(world.job), [7, 9]) == world.clock.now()
     assert world.queues.on("work-") == [first[7] | {"again": True}, first[9] | {"again": True}]
 
 

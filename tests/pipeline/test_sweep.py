@@ -9,27 +9,45 @@ import pytest
 
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
+from shared.ledger.turn import Fronts, Watermark
 from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
-from shared.pipeline import accept
+from shared.pipeline import accept, put_again
 from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.fronts import FrontReading
 from shared.pipeline.retention import Retention
 from shared.pipeline.sweep import Sweep
 from shared.telemetry import events
+from shared.topology import work_queue_names
 from tests.faults.plan import KilledError, killed
+from tests.pipeline.conftest import CHUNK_ITEMS
+from tests.pipeline.test_dispatch import in_chunks_of_one
 
 OVERDUE = timedelta(minutes=10)
+
+
+class KnownFronts:
+    """Fronts of work queues that a test sets: the moment before which each has handed out everything."""
+
+    def __init__(self, clock):
+        self.clock, self.until, self.left, self.reads = clock, None, 30, 0
+
+    def read(self):
+        """Return the watermark of each queue: what was set, or that it is drained."""
+        self.reads += 1
+        mark = Watermark(self.clock.now(), is_drained=True) if self.until is None else Watermark(self.until)
+        return FrontReading(Fronts(dict.fromkeys(work_queue_names(4), mark), 4), 0, self.left)
 
 
 @pytest.fixture
 def sweep(world, process):
     """A function that follows this world's pointers, some minutes later, and returns how many there were."""
-    one = process()
+    one, world.fronts = process(), KnownFronts(world.clock)
     acceptance = one.acceptance
     made = Sweep(
         ledger=world.ledger,
         pending=acceptance.pending,
         starter=one.starter,
-        dispatcher=one.dispatcher,
+        fronts=world.fronts,
         finish=FinishCall(world.queues.send, acceptance.pending, world.clock),
         retention=Retention(
             ledger=world.ledger,
@@ -65,7 +83,7 @@ def due_later(sweep, world, minutes=11):
 def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
     """Progress within the time is a reason to wait; the pointer moves on."""
     world.clock.advance(minutes=-9)
-    sweep.process.plan(world.submission(), "m1")
+    sweep.process.plan(world.submission(CHUNK_ITEMS), "m1")
     world.clock.advance(minutes=9)
     sweep.process.dispatch(world.job)
     world.queues.sent.clear()
@@ -75,7 +93,7 @@ def test_a_job_that_moves_is_left_alone_and_looked_at_later(world, sweep):
 
 def test_chunks_lost_with_their_queue_are_put_again(world, sweep, told):
     """With every work message gone, the ledger alone brings the job back."""
-    sweep.process.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
     world.queues.sent.clear()
     sweep()
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
@@ -85,7 +103,7 @@ def test_chunks_lost_with_their_queue_are_put_again(world, sweep, told):
 
 def test_a_job_whose_dispatch_never_came_is_dispatched(world, sweep):
     """Whoever planned it ended right after, and its submission is gone: the pointer leads to it all the same."""
-    sweep.process.plan(world.submission(), "m1")
+    sweep.process.plan(world.submission(CHUNK_ITEMS), "m1")
     sweep()
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
     assert world.ledger.read(world.job).state is JobState.RUNNING
@@ -93,7 +111,7 @@ def test_a_job_whose_dispatch_never_came_is_dispatched(world, sweep):
 
 def test_a_dispatch_that_ran_out_of_time_goes_on_at_the_next_tick_where_there_is_no_bus(world, sweep):
     """The pointer that it left is due at once; a tick that has no time for it either leaves it to the one after."""
-    sweep.process.plan(world.submission(), "m1")
+    sweep.process.plan(world.submission(CHUNK_ITEMS), "m1")
     sweep.process.starter.hand_over(world.job)
     assert world.signals.sent == [world.job]
     world.signals.is_down = True
@@ -112,7 +130,7 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
     with monkeypatch.context() as patched:
         patched.setattr(accept, "plan_of", lambda *_: killed())
         with pytest.raises(KilledError):
-            sweep.process.accept(world.submission(), "m1")
+            sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
     sweep()
     sweep()
     assert told(events.JOB_PLANLESS) == [
@@ -121,7 +139,7 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
     ]
     assert "send its submission again" in world.ledger.read(world.job).problem
     assert world.queues.sent == []
-    sweep.process.accept(world.submission(), "m2")
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m2")
     assert world.ledger.read(world.job).problem is None
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
     sweep()
@@ -130,7 +148,7 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
 
 def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
     """Looking after it dispatches nothing before its release."""
-    sweep.process.accept(world.submission(gate="nightly"), "m1")
+    sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
     sweep()
     assert world.queues.sent == []
     assert world.ledger.read(world.job).state is JobState.HELD
@@ -138,7 +156,7 @@ def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
 
 def test_a_held_job_whose_release_was_lost_is_dispatched(world, sweep):
     """A pulse of the gate, and the held row gone as well: the job's own epoch tells."""
-    sweep.process.accept(world.submission(gate="nightly"), "m1")
+    sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
     world.gates.now = Reading(1, is_open=False)
     world.gates.rows.clear()
     sweep()
@@ -156,7 +174,7 @@ def test_a_job_that_never_came_to_be_loses_its_pointer(world, sweep):
 
 def test_a_finish_message_that_was_lost_is_sent_again(world, sweep):
     """A job whose chunks have all ended is finished even when the call for it was lost."""
-    sweep.process.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
     job = world.ledger.read(world.job)
     world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
     FinishCall(lambda *_: None, sweep.process.acceptance.pending, world.clock).point(world.job, job.revision)
@@ -167,7 +185,7 @@ def test_a_finish_message_that_was_lost_is_sent_again(world, sweep):
 
 def test_a_finished_job_is_never_looked_at_again(world, sweep):
     """The cost of the tick does not depend on how many jobs there ever were."""
-    sweep.process.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
     world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.COMPLETE))
     assert sweep() == 1
     assert sweep() == 0
@@ -182,7 +200,7 @@ def late(caplog):
 def test_a_deadline_warns_before_it_is_missed_and_each_risk_once(world, sweep, caplog):
     """A job that is held while its time runs out, is released, runs too slowly, and misses it: three lines in the log."""
     deadline = world.clock.now() + timedelta(minutes=40)
-    sweep.process.accept(world.submission(gate="nightly", deadline=deadline.isoformat()), "m1")
+    sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly", deadline=deadline.isoformat()), "m1")
     for minutes in (10, 10):
         sweep(minutes=minutes)
     assert late(caplog) == []
@@ -204,7 +222,7 @@ def test_a_deadline_warns_before_it_is_missed_and_each_risk_once(world, sweep, c
 def test_a_look_for_the_sake_of_a_deadline_sends_nothing_again(world, sweep):
     """It comes sooner than the others, and whoever plans, dispatches or finishes the job is still about to go on."""
     soon = world.clock.now() + timedelta(minutes=4)
-    sweep.process.plan(world.submission(deadline=soon.isoformat()), "m1")
+    sweep.process.plan(world.submission(CHUNK_ITEMS, deadline=soon.isoformat()), "m1")
     assert (sweep(minutes=2), world.queues.sent) == (1, [])
     job = world.ledger.read(world.job)
     world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
@@ -216,7 +234,9 @@ def test_a_look_for_the_sake_of_a_deadline_sends_nothing_again(world, sweep):
 
 def test_a_job_that_was_late_although_nobody_looked_is_told_of_at_its_end(world, sweep, caplog):
     """The last look at a finished job says it; one that was in time says nothing."""
-    sweep.process.accept(world.submission(deadline=(world.clock.now() + timedelta(hours=2)).isoformat()), "m1")
+    sweep.process.accept(
+        world.submission(CHUNK_ITEMS, deadline=(world.clock.now() + timedelta(hours=2)).isoformat()), "m1"
+    )
     job = world.ledger.read(world.job)
     ended = replace(job, state=JobState.COMPLETE, finished_at=job.deadline + timedelta(seconds=1))
     world.ledger.commit(ended)
@@ -226,7 +246,7 @@ def test_a_job_that_was_late_although_nobody_looked_is_told_of_at_its_end(world,
 
 def test_one_job_that_fails_keeps_its_pointer(world, sweep, told):
     """Storage that fails in the middle is logged, and the next tick tries again."""
-    sweep.process.accept(world.submission(), "m1")
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
     world.queues.sent.clear()
     world.queues.refuse_next = 10_000
     sweep()
@@ -234,3 +254,156 @@ def test_one_job_that_fails_keeps_its_pointer(world, sweep, told):
     world.queues.refuse_next = 0
     assert sweep() == 1
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
+
+
+def sent_chunks(world):
+    """Return the chunks on the work queues, and forget them."""
+    sent = [message["chunk"] for message in world.queues.on("work-")]
+    world.queues.sent.clear()
+    return sent
+
+
+def test_a_job_that_waits_its_turn_is_neither_read_nor_put_again(world, sweep):
+    """Its chunk lies behind a backlog of hours: the pointer stays as it was written, whatever the silence."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+    world.fronts.until = world.clock.now()
+    (before,) = due_later(sweep, world)
+    world.queues.sent.clear()
+    world.ledger.read = lambda _job: killed()
+    for _ in range(5):
+        sweep(minutes=30)
+    assert due_later(sweep, world) == [before]
+    assert sent_chunks(world) == []
+
+
+def test_a_chunk_that_was_lost_in_a_backlog_is_put_again_when_it_had_its_turn_and_its_time(world, sweep):
+    """Its delivery may have begun just before the tick; after the time of any chunk it is lost, and then it waits anew."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+    world.fronts.until = world.clock.now() + timedelta(minutes=1)
+    sent_chunks(world)
+    sweep(minutes=90)
+    assert sent_chunks(world) == []
+    sweep(minutes=9)
+    assert sent_chunks(world) == []
+    sweep(minutes=1)
+    assert sent_chunks(world) == [0]
+    row = world.ledger.read(world.job)
+    assert (row.nudged_at, row.put_until) == (world.clock.now(), world.clock.now())
+    for _ in range(5):
+        sweep(minutes=30)
+    assert sent_chunks(world) == []
+    world.fronts.until = world.clock.now()
+    sweep(minutes=1)
+    sweep(minutes=11)
+    assert sent_chunks(world) == [0]
+
+
+def test_a_job_that_was_read_too_early_notes_when_to_be_read(world, sweep):
+    """Its pointer is older than its last put: the note is corrected in its place, by one request, and then it rests."""
+    sweep.process.plan(world.submission(CHUNK_ITEMS), "m1")
+    world.clock.advance(minutes=5)
+    sweep.process.dispatch(world.job)
+    world.fronts.until = world.clock.now() - timedelta(minutes=1)
+    (before,) = due_later(sweep, world)
+    sent_chunks(world)
+    sweep(minutes=11)
+    (after,) = due_later(sweep, world)
+    assert (after.due, after.note) == (before.due, f"{world.ledger.read(world.job).put_until.isoformat()} 1")
+    world.ledger.read = lambda _job: killed()
+    sweep(minutes=30)
+    assert sent_chunks(world) == []
+
+
+def test_a_tick_looks_at_so_many_jobs_for_nothing_and_leaves_the_others(world, sweep):
+    """The cost of a backlog does not follow its length; a job without a turn to wait for is looked at all the same."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+    world.fronts.left = 0
+    world.queues.sent.clear()
+    sweep()
+    assert sent_chunks(world) == []
+    world.fronts.left = 1
+    sweep()
+    assert sent_chunks(world) == [0]
+
+
+def test_a_stalled_dispatch_goes_on_while_what_it_put_still_waits(world, sweep, monkeypatch):
+    """The rest was never put, so it has no turn to wait for."""
+    sweep.process.accept(world.submission(5), "m1")
+    row = world.ledger.read(world.job)
+    world.ledger.commit(replace(row, state=JobState.DISPATCHING, chunks=2, dispatch_cursor=1))
+    pending = sweep.process.acceptance.pending
+    (pointer,) = due_later(sweep, world)
+    pending.add(replace(pointer, note=""))
+    world.fronts.until = world.clock.now()
+    started = []
+    monkeypatch.setattr(type(sweep.process.starter), "start", lambda _self, job, **_: started.append(job.job))
+    world.queues.sent.clear()
+    sweep()
+    assert (started, sent_chunks(world)) == ([world.job], [])
+
+
+def test_a_finish_message_that_waits_in_a_backlog_is_not_sent_again(world, sweep):
+    """It is behind what was put before it; sent again, it waits anew."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+    job = world.ledger.read(world.job)
+    world.ledger.commit(replace(job, done=job.chunks, state=JobState.FINISHING))
+    world.queues.sent.clear()
+    world.fronts.until = world.clock.now() + timedelta(seconds=1)
+    for _ in range(3):
+        sweep(minutes=30)
+    assert world.queues.sent == []
+    world.fronts.until = None
+    sweep()
+    assert [message["kind"] for message in world.queues.on("work-")] == ["finish"]
+    assert world.ledger.read(world.job).nudged_at == world.clock.now()
+    sweep(minutes=9)
+    assert len(world.queues.sent) == 1
+
+
+def test_thousands_of_lost_chunks_are_put_again_in_slices_and_handed_over(world, sweep, monkeypatch):
+    """A slice, its note, the next; at the end of the time another invocation goes on at the place that the row has."""
+    monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
+    monkeypatch.setattr(put_again, "SLICE", 10)
+    sweep.process.accept(world.submission(25), "m1")
+    assert len(sent_chunks(world)) == 25
+    world.clock.advance(minutes=11)
+    starter, job = sweep.process.starter, world.ledger.read(world.job)
+    starter.put_again(job, world.clock.monotonic())
+    assert (sent_chunks(world), world.ledger.read(world.job).again_from) == ([*range(10)], 10)
+    assert world.signals.sent == [world.job]
+    starter.go_on(world.job)
+    assert (sent_chunks(world), world.ledger.read(world.job).again_from) == ([*range(10, 25)], None)
+
+
+def test_a_repetition_whose_hand_over_was_lost_goes_on_from_its_place(world, sweep, monkeypatch):
+    """The pointer leads to it without a turn: what is left had its turn, and what was put again waits."""
+    monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
+    monkeypatch.setattr(put_again, "SLICE", 10)
+    sweep.process.accept(world.submission(25), "m1")
+    sent_chunks(world)
+    whole = put_again.PutAgain.put
+    monkeypatch.setattr(put_again.PutAgain, "put", lambda self, job, _until: whole(self, job, 0))
+    sweep()
+    assert sent_chunks(world) == [*range(10)]
+    world.fronts.until = world.clock.now() - timedelta(hours=1)
+    sweep()
+    assert sent_chunks(world) == [*range(10, 20)]
+    sweep()
+    assert sent_chunks(world) == [*range(20, 25)]
+    sweep()
+    assert sent_chunks(world) == []
+
+
+def test_a_process_that_ends_between_a_slice_and_its_note_puts_one_slice_twice(world, sweep, monkeypatch):
+    """Never one too few."""
+    monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
+    monkeypatch.setattr(put_again, "SLICE", 10)
+    sweep.process.accept(world.submission(25), "m1")
+    sent_chunks(world)
+    with monkeypatch.context() as patched:
+        patched.setattr(put_again, "change", lambda *_, **__: killed())
+        with pytest.raises(KilledError):
+            sweep()
+    assert sent_chunks(world) == [*range(10)]
+    sweep(1)
+    assert sent_chunks(world) == [*range(25)]

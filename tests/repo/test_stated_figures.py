@@ -16,11 +16,12 @@ from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import LARGEST_SKEW, WRITES
 from shared.ids.range_generator import RangeGenerator
 from shared.ids.reservations import _GROWTH, Sizing
+from shared.ledger import turn
 from shared.ledger.ledger import MOST_ROWS
 from shared.operating.grouping import WAVES
 from shared.payload.limits import KIB, MIB, Limits
 from shared.payload.strict_json import MOST_DIGITS
-from shared.pipeline import merge, orphans
+from shared.pipeline import fronts, merge, orphans
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
@@ -108,6 +109,9 @@ STATED = [
     ("ids.md", f"`max_attempts` ({WRITES.attempts})"),
     ("ids.md", f"more than {seconds(LARGEST_SKEW) // 60} minutes"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
+    ("ledger.md", f"first {turn.FRONT} messages of each work queue"),
+    ("ledger.md", f"`put_until` is {seconds(turn.MARGIN)} s below"),
+    ("ledger.md", f"{fronts.FRUITLESS} rows of jobs"),
     ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
     ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
