@@ -9,6 +9,7 @@ from rich.console import Console
 
 from cli import gate_view as view
 from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, moment
+from cli.warm import WarmForecast, forecast, forecast_document, forecast_lines
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate import HeldSummary, check_name
@@ -45,6 +46,11 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
         typer.Option(parser=moment, metavar="TIME", help="Open it then, for instance 2026-11-21T09:00Z."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Close it again after the work that is held now.")] = False,
+    minutes: Annotated[
+        float,
+        typer.Option(min=1, help="With --at: from the opening to the last chunk, which instances are warmed for."),
+    ] = 10,
+    cold: Annotated[bool, typer.Option("--cold", help="With --at: warm no instances.")] = False,
     why: WhyOption = "",
     yes: YesOption = False,
     settings: SettingsOption = None,
@@ -53,17 +59,23 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     """Open a gate, now or at a time: everything held behind it starts, which cannot be undone."""
     with connected(settings) as connections:
         stores = Stores(connections)
+        warm = forecast(stores, settings, name, at, minutes) if at and not cold else None
+        if at and not as_json:
+            typer.echo("\n".join(forecast_lines(warm)))
         if not yes:
             typer.confirm(_question(stores, name, at), abort=True, err=True)
         try:
             if at is None:
                 outcome = stores.gate_operator.open(name, by=by, why=why, once=once)
             else:
-                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once)
+                if cold:
+                    stores.warm_records.drop(name)
+                wanted = warm.request if warm else None
+                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, warm=wanted)
         except ScheduleRefusedError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error
-        _report(name, outcome, stores.held.summary(name), as_json=as_json)
+        _report(name, outcome, stores.held.summary(name), as_json=as_json, warm=warm)
 
 
 def _question(stores: Stores, name: str, at: datetime | None) -> str:
@@ -89,9 +101,12 @@ def close_gate(
         _report(name, outcome, stores.held.summary(name), as_json=as_json)
 
 
-def _report(name: str, outcome: GateActResult, held: HeldSummary, *, as_json: bool) -> None:
+def _report(
+    name: str, outcome: GateActResult, held: HeldSummary, *, as_json: bool, warm: WarmForecast | None = None
+) -> None:
     if as_json:
-        typer.echo(json.dumps(view.outcome_document(name, outcome, held)))
+        document = view.outcome_document(name, outcome, held)
+        typer.echo(json.dumps({**document, "warm": forecast_document(warm)} if outcome.after.scheduled else document))
         return
     state = outcome.after
     done = "is now" if outcome.is_changed else "was already"

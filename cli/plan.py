@@ -1,8 +1,6 @@
 """`sluice tune plan`: plans always-ready instances for a gate, prices them, and sets them with `--apply`."""
 
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Annotated
 
@@ -22,8 +20,6 @@ from cli.options import (
     connected,
 )
 from shared.app import Stores
-from shared.azure import Login
-from shared.ledger import Ledger
 from shared.operating import AuditedAct, AuditTable
 from shared.scaling import (
     PUBLIC,
@@ -34,15 +30,13 @@ from shared.scaling import (
     Site,
     az_commands,
     bicep_parameters,
-    chunk_seconds,
+    connect_manager,
     plan,
     prepare,
     send,
 )
 from shared.usage import load
 
-#: Finished jobs that tell how long a chunk takes.
-LOOKED_AT = 5
 #: Placeholders in the printed commands for options that were not given.
 UNSAID = {"subscription": "SUBSCRIPTION", "group": "GROUP", "name": "APP"}
 
@@ -80,7 +74,7 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
         raise typer.BadParameter("say which app: --subscription, --resource-group and --app", param_hint="--apply")
     with connected(settings) as connections:
         stores = Stores(connections)
-        held, measured = _held(stores, gate), _chunk_seconds(stores.ledger)
+        held, measured = stores.warm_sources.measure_held(gate), stores.warm_sources.chunk_seconds()
         wanted = InstanceRequest(
             within=timedelta(minutes=minutes),
             lead=timedelta(minutes=lead),
@@ -96,19 +90,8 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
             _print(gate, held, wanted, found, site)
         if apply:
             command = AuditedAct(by, "scale apply", site.path, why, {"gate": gate})
-            with _manager(endpoint) as manager:
+            with connect_manager(endpoint) as manager:
                 _apply(found, manager, stores.audit, command, is_sure=yes)
-
-
-def _held(stores: Stores, gate: str) -> HeldVolume:
-    entries = [entry for page in stores.held.pages(gate) for entry in page]
-    jobs = [job for entry in entries if (job := stores.ledger.read(entry.id)) is not None]
-    return HeldVolume(jobs=len(jobs), chunks=sum(job.chunks for job in jobs), others=len(entries) - len(jobs))
-
-
-def _chunk_seconds(ledger: Ledger) -> float:
-    jobs = [ledger.read(listed.job) for listed in ledger.newest(LOOKED_AT)]
-    return chunk_seconds([job for job in jobs if job is not None])
 
 
 def _apply(
@@ -129,15 +112,6 @@ def _apply(
         typer.echo("accepted, and not carried out yet: " + "; ".join(left), err=True)
         raise typer.Exit(PROBLEM_FOUND)
     typer.echo(f"app {site.name} is scaled; take it back after the release, it costs until then")
-
-
-@contextmanager
-def _manager(endpoint: str) -> Iterator[ResourceManager]:
-    # Imported only here: no other command waits for it.
-    from shared.azure.credentials import credential_of  # noqa: PLC0415
-
-    with closing(credential_of(Login())) as credential, ResourceManager(credential, endpoint) as manager:
-        yield manager
 
 
 def _print(gate: str, held: HeldVolume, wanted: InstanceRequest, found: InstancePlan, site: Site) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from cli import tune_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, SettingsOption, WhyOption, connected
 from cli.plan import plan_for_gate
+from cli.warm import show_warm
 from planning.capacity import Load, plans
 from planning.simulated_push import Push
 from planning.simulator import Outcome, Simulation
@@ -30,6 +31,7 @@ app = typer.Typer(
 rules = typer.Typer(help="The rules of an operator: look at them, check them, put them in force.", no_args_is_help=True)
 app.add_typer(rules, name="rules")
 app.command("plan")(plan_for_gate)
+app.command("warm")(show_warm)
 
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="RULES", help="A file with rules.")]
 

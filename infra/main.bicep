@@ -66,6 +66,9 @@ param releaseGateAlwaysReady int = 0
 @description('Instances that are always there of other functions: counts by function name, such as { drain_work: 2 }.')
 param alwaysReady object = {}
 
+@description('Whether planned openings warm instances: gives an identity of its own the right to write the app, which is also the right to replace its code.')
+param hasWarming bool = false
+
 @description('Where the app has scalerRole, so that the bus is scaled by its depth: entities (those with a trigger), namespace, or none.')
 @allowed(['entities', 'namespace', 'none'])
 param scalerRights string = 'entities'
@@ -113,6 +116,16 @@ module identity 'modules/identity.bicep' = {
   scope: group
   params: {
     name: 'id-sluice-${token}'
+    location: location
+    tags: tags
+  }
+}
+
+module warmIdentity 'modules/identity.bicep' = if (hasWarming) {
+  name: 'warm-identity'
+  scope: group
+  params: {
+    name: 'id-warm-${token}'
     location: location
     tags: tags
   }
@@ -227,6 +240,8 @@ module app 'modules/function-app.bicep' = {
     alwaysReady: union(releaseGateAlwaysReady > 0 ? { release_gate: releaseGateAlwaysReady } : {}, alwaysReady)
     identityId: identity.outputs.id
     identityClientId: identity.outputs.clientId
+    warmIdentityId: hasWarming ? warmIdentity.outputs.id : ''
+    warmIdentityClientId: hasWarming ? warmIdentity.outputs.clientId : ''
     hostStorageName: hostStorage.outputs.name
     packageContainerName: hostStorage.outputs.packageContainerName
     appStorageName: appStorage.outputs.name
@@ -238,6 +253,15 @@ module app 'modules/function-app.bicep' = {
     dequeue: dequeue
     pollInterval: pollInterval
     settings: settings
+  }
+}
+
+module warmRoles 'modules/roles-of-warming.bicep' = if (hasWarming) {
+  name: 'roles-of-warming'
+  scope: group
+  params: {
+    principalId: hasWarming ? warmIdentity.outputs.principalId : ''
+    siteName: app.outputs.name
   }
 }
 
@@ -262,6 +286,9 @@ output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
 // What the `sluice` command and a publisher need, with their own login: no keys.
 output SLUICE_WORK_QUEUES string = string(workQueues)
 output SLUICE_ROOMS string = join(roomNames, ',')
+output SLUICE_DEQUEUE string = dequeue
+output SLUICE_WARM_SITE string = hasWarming ? app.outputs.id : ''
+output SLUICE_WARM_IDENTITY string = hasWarming ? warmIdentity.outputs.clientId : ''
 output SLUICE_TICK_SCHEDULE string = tickSchedule
 output SluiceStorage__queueServiceUri string = appStorage.outputs.queueServiceUri
 output SluiceStorage__blobServiceUri string = appStorage.outputs.blobServiceUri

@@ -42,6 +42,8 @@ GATE_POINTER: Final = "gate"
 ORPHANS_POINTER: Final = "orphans"
 #: A work queue whose watermark is unknown since the pointer's due time.
 FRONT_POINTER: Final = "front"
+#: A check of the instances that planned openings warm. Its id is always the same.
+WARM_POINTER: Final = "warm"
 #: A container that was found gone.
 ROOM_POINTER: Final = "room"
 

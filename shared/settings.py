@@ -16,6 +16,7 @@ from shared.dequeue import BackOff, Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
+from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -80,6 +81,14 @@ SETTINGS = (
         "what the app's own requests may cost on a day, in the currency of the prices: slows work down; or `none`",
         "none",
     ),
+    _optional("SLUICE_WARM_SITE", "resource id of the app whose instances planned openings warm; empty: no app", ""),
+    _optional(
+        "SLUICE_WARM_IDENTITY",
+        "client id of the identity that may change that app's scale; empty: `sluice tune warm --due` changes it",
+        "",
+    ),
+    _optional("SLUICE_WARM_MOST", "instances that a planned opening may warm, 3 to 900", "20"),
+    _optional("SLUICE_WARM_ENDPOINT", "Azure Resource Manager of that app's cloud", PUBLIC),
     _optional(
         "SLUICE_TELEMETRY",
         "spans and metrics: `off`, `otel` (OpenTelemetry's provider of the process) or `print` (spans in the log)",
@@ -119,9 +128,15 @@ class Settings:
     poison: PoisonPolicy
     #: None: no budget.
     budget_per_day: Decimal | None
+    warm: WarmChoice
     telemetry: TelemetryChoice
     #: The text of SLUICE_WORKLOADS. The app that runs them loads them.
     workloads: str
+
+    @property
+    def instance_request(self) -> InstanceRequest:
+        """The plan of instances for this installation, with every other value at its default."""
+        return InstanceRequest(work_queues=self.work_queues, is_push=self.dequeue is Dequeue.PUSH)
 
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:
@@ -141,6 +156,10 @@ class Settings:
         step = _whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000, environ, problems.append)
         longest = _whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000, environ, problems.append)
         poison = _poison_policy(environ, problems.append)
+        most_warmed = _whole_number("SLUICE_WARM_MOST", 3, 900, environ, problems.append)
+        site, identity, endpoint = (_text(f"SLUICE_WARM_{name}", environ) for name in ("SITE", "IDENTITY", "ENDPOINT"))
+        warm = WarmChoice(site, identity, most_warmed, endpoint)
+        problems += warm.problems(work_queues)
         budget = _amount_or_none("SLUICE_BUDGET_PER_DAY", environ, problems.append)
         telemetry = _one_of("SLUICE_TELEMETRY", TelemetryChoice, environ, problems.append)
         if problems:
@@ -159,6 +178,7 @@ class Settings:
             backoff=BackOff(shortest=shortest / 1000, step=step / 1000, longest=longest / 1000),
             poison=poison,
             budget_per_day=budget,
+            warm=warm,
             telemetry=telemetry,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )

@@ -34,6 +34,12 @@ param identityId string
 @description('Client id of that identity.')
 param identityClientId string
 
+@description('Id of the identity that changes the app\'s scale; empty: there is none.')
+param warmIdentityId string
+
+@description('Client id of that identity.')
+param warmIdentityClientId string
+
 @description('Name of the host\'s storage account.')
 param hostStorageName string
 
@@ -111,7 +117,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
   kind: 'functionapp,linux'
   identity: {
     type: 'UserAssigned'
-    userAssignedIdentities: { '${identityId}': {} }
+    userAssignedIdentities: union({ '${identityId}': {} }, empty(warmIdentityId) ? {} : { '${warmIdentityId}': {} })
   }
   properties: {
     serverFarmId: plan.id
@@ -176,6 +182,10 @@ var own = {
 // By push only the intake is polled, so host.json may ask often. By trigger each work queue is, by every instance.
 var poll = empty(pollInterval) && dequeue == 'trigger' ? '00:01:00' : pollInterval
 var polling = empty(poll) ? {} : { AzureFunctionsJobHost__extensions__queues__maxPollingInterval: poll }
+var warm = empty(warmIdentityId) ? {} : {
+  SLUICE_WARM_SITE: site.id
+  SLUICE_WARM_IDENTITY: warmIdentityClientId
+}
 // Blobs alone: no role of the app reaches queues or tables of the host's account, and nothing here needs them.
 var hosts = {
   AzureWebJobsStorage__blobServiceUri: hostStorage.properties.primaryEndpoints.blob
@@ -190,8 +200,9 @@ var hosts = {
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
-  properties: union(defaults, settings, own, polling, hosts)
+  properties: union(defaults, settings, own, polling, warm, hosts)
 }
 
+output id string = site.id
 output name string = site.name
 output baseUrl string = 'https://${site.properties.defaultHostName}'

@@ -44,6 +44,7 @@ PURPOSES: Final = {
     "roles-of-publishers.bicep": "what publishers may do",
     "roles-of-operators.bicep": "what operators may do",
     "function-app.bicep": "the app and its plan",
+    "roles-of-warming.bicep": "what may change the app's instances",
     "alerts.bicep": "a rule for each event that calls an operator",
 }
 
@@ -69,12 +70,12 @@ class Part(NamedTuple):
 
 
 def created(project: Project) -> list[Part]:
-    """Return each part of a deployment that only its deployer may use."""
-    found = project.deployed(principalId="you", publishers=[], operators=[])
-    costs = idle(project)
+    """Return each part of a deployment that only its deployer may use. A part that is an option creates nothing there."""
+    found, costs = project.deployed(principalId="you", publishers=[], operators=[]), idle(project)
     return [
-        Part(file, purpose, _contents(found, file), sum((one.amount for one in costs if one.part == file), Decimal()))
+        Part(file, purpose, contents, sum((one.amount for one in costs if one.part == file), Decimal()))
         for file, purpose in PURPOSES.items()
+        if (contents := _contents(found, file))
     ]
 
 
@@ -226,8 +227,7 @@ def work(prices: Prices | None = None) -> list[Cost]:
     usage = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}
     taking = 2 * chunks * table.requests["queue"] / 10_000
     rows = Decimal(chunks // CHUNKS_A_TABLE_REQUEST) * table.requests["table"] / 10_000
-    seconds = Decimal(chunks * LEAST_SECONDS * 2)
-    operations = chunks * BUS_OPERATIONS_OF_A_CHUNK
+    seconds, operations = Decimal(chunks * LEAST_SECONDS * 2), chunks * BUS_OPERATIONS_OF_A_CHUNK
     gigabytes = Decimal(chunks * LINES_OF_A_RUN * BYTES_OF_A_LINE) / 10**9
     return [
         Cost(

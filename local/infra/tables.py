@@ -74,6 +74,7 @@ def who_may() -> Table:
     """Return the roles of each kind of principal, with their scopes."""
     said = {
         roles.APP: roles.of_app(Project().root),
+        f"{roles.WARM}, with `hasWarming`": roles.OF_WARM,
         "a publisher": roles.of_publishers(),
         "a publisher of room `r`": roles.of_publishers("r"),
         "an operator": roles.OF_OPERATORS,

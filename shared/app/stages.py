@@ -29,6 +29,7 @@ from shared.pipeline import (
     Tools,
     point_at,
 )
+from shared.scaling import Warmer, connect_manager
 from shared.settings import Settings
 from shared.topology import work_queue_names
 from shared.workloads import Workloads
@@ -198,6 +199,20 @@ class AppStages:
         names = work_queue_names(self.settings.work_queues)
         queues = [stores.connections.queues.get_queue_client(name) for name in names]
         return QueueFronts(queues, stores.pending, self.clock)
+
+    @cached_property
+    def warmer(self) -> Warmer:
+        """Warms instances before planned openings, by an identity that is loaded for this alone."""
+        stores, settings = self.stores, self.settings
+        return Warmer(
+            records=stores.warm_records,
+            sources=stores.warm_sources,
+            manager=partial(connect_manager, settings.warm.endpoint, client_id=settings.warm.identity, retries=0),
+            site=settings.warm.site,
+            wanted=settings.instance_request,
+            overdue=settings.chunk_overdue,
+            clock=self.clock,
+        )
 
     @cached_property
     def orphans(self) -> Orphans:

@@ -29,6 +29,7 @@ from shared.pipeline import (
     settle_stage,
     work_stages,
 )
+from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
 from shared.signals import BusPermits, BusSignals, NoSignals, Signals
 from shared.topology import work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
@@ -73,6 +74,7 @@ class Stores(Closing):
         self.rules = RulesBlob(self.container("settings"))
         self.traces = Recorder(self.container("settings"))
         self.slots = BlobSlots(self.container(CONTAINER), self.clock)
+        self.warm_records = WarmRecords(BlobStore(self.container("settings"), WARM_RECORD), self.pending, self.clock)
         self.usage = table("usage")
 
         # Each connects to the bus at its first send.
@@ -113,7 +115,12 @@ class Stores(Closing):
     @property
     def gate_operator(self) -> Operator:
         """Opens, closes and schedules gates for a person."""
-        return Operator(self.gates, self.pending, self.audit, self.signals, self.clock)
+        return Operator(self.gates, self.pending, self.audit, self.signals, clock=self.clock, warm=self.warm_records)
+
+    @property
+    def warm_sources(self) -> WarmSources:
+        """Reads the facts that decide about instances."""
+        return WarmSources(gates=self.gates, held=self.held, ledger=self.ledger, pending=self.pending)
 
     @property
     def job_operator(self) -> Resume:

@@ -18,6 +18,7 @@ from shared.pending import (
     OUTBOX_POINTER,
     PENDING,
     ROOM_POINTER,
+    WARM_POINTER,
     Due,
     Followers,
     Range,
@@ -69,6 +70,9 @@ def build_tick(stages: AppStages) -> Tick:
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
+    # Last: Azure may take its time. Without an identity of its own, the app only reports that the checks are late.
+    warm = stages.warmer.follow if stages.settings.warm.identity else stores.warm_records.demand_check
+    followers.register(WARM_POINTER, lambda pointer, _until: warm(pointer), turn=3)
     return Tick(
         followers=followers,
         first=[

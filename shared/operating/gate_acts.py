@@ -30,6 +30,7 @@ from shared.gate import (
 )
 from shared.operating.audit import AuditedAct, AuditTable
 from shared.pending import AT_ONCE, GATE_POINTER, PendingTable, Pointer
+from shared.scaling import WarmRecords, WarmRequest
 from shared.signals import Signals
 
 
@@ -88,9 +89,18 @@ class GateActResult:
 class Operator:
     """Opens and closes gates for a person or a program."""
 
-    def __init__(self, gates: Gates, pending: PendingTable, audit: AuditTable, signals: Signals, clock: Clock) -> None:
+    def __init__(  # noqa: PLR0913 - each is another part of the installation
+        self,
+        gates: Gates,
+        pending: PendingTable,
+        audit: AuditTable,
+        signals: Signals,
+        *,
+        clock: Clock,
+        warm: WarmRecords,
+    ) -> None:
         self._gates, self._pending, self._audit = gates, pending, audit
-        self._signals, self._clock = signals, clock
+        self._signals, self._clock, self._warm = signals, clock, warm
 
     def open(self, gate: str, *, by: str, why: str = "", once: bool = False) -> GateActResult:
         """Open the gate now. `once`: it closes again after the held work of this epoch."""
@@ -104,13 +114,25 @@ class Operator:
             command.result = _result(changed)
         return GateActResult(*changed, unsignalled=self._signal(gate, changed))
 
-    def schedule(self, gate: str, at: datetime, *, by: str, why: str = "", once: bool = False) -> GateActResult:
-        """Schedule an opening by the tick at that time, in whole seconds."""
+    def schedule(  # noqa: PLR0913 - each is a part of the command
+        self,
+        gate: str,
+        at: datetime,
+        *,
+        by: str,
+        why: str = "",
+        once: bool = False,
+        warm: WarmRequest | None = None,
+    ) -> GateActResult:
+        """Schedule an opening by the tick at that time, in whole seconds. `warm`: with instances that are ready then."""
         now = self._clock.now()
         opening = Opening(at=at.replace(microsecond=0), by=by, why=why, once=once)
         _check_schedule(gate, opening.at, now)
         details = {"at": timestamp(opening.at) or "", **({"once": "yes"} if once else {})}
         with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details)) as command:
+            if warm:
+                # Before the opening: instances without an opening are given back, an opening without them would be slow.
+                self._warm.plan(gate, opening.at, self._gates.read(gate).epoch, by, warm)
             pointer = Pointer(GATE_POINTER, opening.at, gate)
             changed = self._gates.change(
                 gate, lambda state: schedule(state, opening, now), lambda _after: self._pending.add(pointer)

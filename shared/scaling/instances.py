@@ -22,6 +22,12 @@ CHUNK_SECONDS: Final = 1.0
 #: Instances of the functions outside the plan, which must fit under the maximum too: tick, park_dead, HTTP.
 OTHERS: Final = 3
 MONTH: Final = timedelta(days=30)
+#: The functions that work chunks off, by push and by trigger.
+_WORKERS: Final = ("drain_work", "process_chunk")
+#: The instances are wanted this long before the opening.
+LEAD: Final = timedelta(minutes=10)
+#: The time from the opening to the last chunk, unless an operator wants another one.
+WITHIN: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +45,16 @@ class InstanceRequest:
     """The operator's request, and the properties of the installation."""
 
     #: The time from the opening to the last chunk.
-    within: timedelta
+    within: timedelta = WITHIN
     #: The instances must be ready this long before the opening.
-    lead: timedelta
+    lead: timedelta = LEAD
     #: Seconds that one chunk occupies a whole instance.
     chunk_seconds: float = CHUNK_SECONDS
     work_queues: int = 1
     is_push: bool = True
     memory_mb: int = 2048
+    #: Always-ready instances of all functions of the plan together.
+    most: int = MOST_MAXIMUM - OTHERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +77,27 @@ class InstancePlan:
         return sum(self.always_ready.values())
 
 
-def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> InstancePlan:
-    """Plan the instances for the held work. The plan is empty without held work."""
+def count_instances(held: HeldVolume, wanted: InstanceRequest) -> dict[str, int]:
+    """Return the always-ready instances by function for the held work: an empty dict without it.
+
+    `release_gate` dispatches by itself, so no instance of `accept_submission` is needed.
+    """
     if not held.jobs:
-        return InstancePlan({}, LEAST_MAXIMUM, wanted.memory_mb, Decimal(), Decimal(), timedelta())
+        return {}
     seconds, work = wanted.within.total_seconds(), held.chunks * wanted.chunk_seconds
-    settlers = max(1, math.ceil(held.chunks / seconds / RESULTS_A_SECOND))
-    room = MOST_MAXIMUM - settlers - OTHERS - 2
+    settlers = max(1, min(math.ceil(held.chunks / seconds / RESULTS_A_SECOND), wanted.most // 4))
+    # A queue's function gets at least one instance, and rounding gives each at most one more than its share.
+    room = wanted.most - settlers - 1 - (0 if wanted.is_push else wanted.work_queues - 1)
     workers = max(1, min(math.ceil(work / seconds), held.chunks, room))
-    ready = {
-        "release_gate": 1,
-        "accept_submission": 1,
-        **_workers(workers, wanted),
-        "settle_results": settlers,
-    }
-    finishes_in = timedelta(seconds=work / workers)
+    return {"release_gate": 1, **_workers(workers, wanted), "settle_results": settlers}
+
+
+def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> InstancePlan:
+    """Plan the instances for the held work, and price them. The plan is empty without held work."""
+    ready = count_instances(held, wanted)
+    work = held.chunks * wanted.chunk_seconds if ready else 0.0
+    workers = sum(count for name, count in ready.items() if name.startswith(_WORKERS))
+    finishes_in = timedelta(seconds=work / workers) if workers else timedelta()
     gigabytes = sum(ready.values()) * wanted.memory_mb / Decimal(1024)
     window = wanted.lead + max(wanted.within, finishes_in)
     return InstancePlan(
@@ -93,6 +107,14 @@ def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> Instan
         _price_ready(gigabytes, window, prices) + _price_running(work, wanted, prices),
         _price_ready(gigabytes, MONTH, prices),
         finishes_in,
+    )
+
+
+def price_at_most(wanted: InstanceRequest, until: timedelta, prices: Functions) -> Decimal:
+    """Price the most instances that a request may get, from the lead to so long after the opening, all at work."""
+    gigabytes, time = wanted.most * wanted.memory_mb / Decimal(1024), wanted.lead + until
+    return _price_ready(gigabytes, time, prices) + gigabytes * Decimal(until.total_seconds()) * (
+        prices.ready_running_gb_second
     )
 
 

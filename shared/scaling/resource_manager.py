@@ -1,13 +1,14 @@
-"""Carries out a plan of instances: as commands of the Azure CLI, as Bicep, or through Azure Resource Manager.
+"""Azure Resource Manager: reads one app and changes it.
 
-By Resource Manager, it acts as the operator:
+A plan is carried out in three steps:
 
-1. Read the app, and show the operator the differences.
+1. Read the app, and prepare the differences for the operator to see.
 2. Send the change.
 3. Read the app again, because Azure may accept a change and carry it out later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,101 +19,18 @@ from azure.core.exceptions import AzureError, HttpResponseError
 from azure.core.pipeline.policies import BearerTokenCredentialPolicy, HeadersPolicy, RetryPolicy
 from azure.core.rest import HttpRequest, HttpResponse
 
+from shared.azure import Login
 from shared.closing import Closing
 from shared.errors import ScalingRefusedError
 from shared.scaling.instances import InstancePlan
+from shared.scaling.site import Site, differences, make_site_body
 
 PUBLIC: Final = "https://management.azure.com"
 API_VERSION: Final = "2024-11-01"
 #: The answers to a change: done, or accepted and done soon.
 _ACCEPTED: Final = frozenset({200, 202})
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The place of an app in Azure."""
-
-    subscription: str
-    group: str
-    name: str
-
-    @classmethod
-    def parse(cls, path: str) -> "Site":
-        """Read the form of `path`."""
-        parts = path.split("/")
-        return cls(parts[2], parts[4], parts[8])
-
-    @property
-    def path(self) -> str:
-        """The path of the app under Resource Manager."""
-        return (
-            f"/subscriptions/{self.subscription}/resourceGroups/{self.group}/providers/Microsoft.Web/sites/{self.name}"
-        )
-
-
-def setting(function: str) -> str:
-    """Name the scale group of a function. Each function without an HTTP trigger is a group of its own."""
-    return f"function:{function}"
-
-
-def az_commands(plan: InstancePlan, group: str, name: str) -> list[str]:
-    """Return the commands that carry out the plan, and last the one that reverts it."""
-    where = f"--resource-group {group} --name {name}"
-    counts = " ".join(f"{setting(function)}={count}" for function, count in plan.always_ready.items())
-    names = " ".join(map(setting, plan.always_ready))
-    commands = [f"az functionapp scale config set {where} --maximum-instance-count {plan.maximum}"]
-    if plan.always_ready:
-        commands += [
-            f"az functionapp scale config always-ready set {where} --settings {counts}",
-            f"az functionapp scale config always-ready delete {where} --setting-names {names}",
-        ]
-    return commands
-
-
-def bicep_parameters(plan: InstancePlan) -> str:
-    """Return the parameters of infra/main.bicep in the form of a .bicepparam file."""
-    others = {function: count for function, count in plan.always_ready.items() if function != "release_gate"}
-    counts = "".join(f"  {function}: {count}\n" for function, count in others.items())
-    return (
-        f"param maximumInstanceCount = {plan.maximum}\n"
-        f"param releaseGateAlwaysReady = {plan.always_ready.get('release_gate', 0)}\n"
-        f"param alwaysReady = {{\n{counts}}}\n"
-    )
-
-
-def make_site_body(site: Mapping[str, Any], plan: InstancePlan) -> dict[str, Any]:
-    """Build the body that changes a site to the plan. All settings outside the plan stay as they were read.
-
-    The body has the whole configuration, so that the result does not depend on how deep the service merges.
-    """
-    configuration = site["properties"]["functionAppConfig"]
-    scale = configuration.get("scaleAndConcurrency") or {}
-    planned = {setting(function): count for function, count in plan.always_ready.items()}
-    kept = [one for one in scale.get("alwaysReady") or [] if one["name"] not in planned]
-    ready = [*kept, *({"name": name, "instanceCount": count} for name, count in planned.items())]
-    others = sum(one["instanceCount"] for one in kept)
-    # Never lower than before: a higher maximum was set for a reason that the plan does not know.
-    maximum = max(plan.maximum + others, scale.get("maximumInstanceCount") or 0)
-    changed = {**scale, "alwaysReady": ready, "maximumInstanceCount": maximum}
-    return {"properties": {"functionAppConfig": {**configuration, "scaleAndConcurrency": changed}}}
-
-
-def differences(site: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
-    """Return the changes that a body makes, one line each."""
-    before, after = (
-        _flatten(one["properties"]["functionAppConfig"].get("scaleAndConcurrency") or {}) for one in (site, body)
-    )
-    return [
-        f"{name}: {before.get(name, 'not set')} -> {after[name]}"
-        for name in sorted(after)
-        if before.get(name) != after[name]
-    ]
-
-
-def _flatten(scale: Mapping[str, Any]) -> dict[str, int]:
-    ready = {f"alwaysReady {one['name']}": one["instanceCount"] for one in scale.get("alwaysReady") or []}
-    maximum = {"maximumInstanceCount": scale["maximumInstanceCount"]} if scale.get("maximumInstanceCount") else {}
-    return {**ready, **maximum}
+#: Seconds for a connection, and for an answer. The library would wait for minutes, and a tick has other work.
+_PATIENCE: Final = {"connection_timeout": 10, "read_timeout": 20}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +45,20 @@ class SiteChange:
 class ResourceManager(Closing):
     """Azure Resource Manager of the public or another cloud. It allows plain HTTP only on this machine, for tests."""
 
-    def __init__(self, credential: TokenCredential, endpoint: str = PUBLIC) -> None:
+    def __init__(self, credential: TokenCredential, endpoint: str = PUBLIC, *, retries: int = 2) -> None:
         address = urlsplit(endpoint)
         is_local = address.hostname in {"127.0.0.1", "localhost"}
         if address.scheme != "https" and not is_local:
             raise ScalingRefusedError(
                 f"could not use {endpoint}: the operator's token goes over https only; use an https:// address"
             )
-        self._options = {"enforce_https": False} if address.scheme == "http" else {}
+        self._options: dict[str, Any] = {**_PATIENCE, **({"enforce_https": False} if address.scheme == "http" else {})}
         self._client: PipelineClient[HttpRequest, HttpResponse] = PipelineClient(
             base_url=endpoint,
             policies=[
                 HeadersPolicy({"Accept": "application/json"}),
-                RetryPolicy(retry_total=3, retry_backoff_factor=0.2),
+                # Before a retry it waits as long as a reply's Retry-After says, so a tick makes none.
+                RetryPolicy(retry_total=retries, retry_backoff_factor=0.2),
                 BearerTokenCredentialPolicy(credential, f"{endpoint if not is_local else PUBLIC}/.default"),
             ],
         )
@@ -165,8 +84,8 @@ class ResourceManager(Closing):
             reply = self._client.send_request(request, **self._options)
         except AzureError as error:
             raise ScalingRefusedError(
-                f"Resource Manager did not answer {method} of app {site.name!r} ({type(error).__name__}): log in with "
-                "`az login`, then try again"
+                f"Resource Manager did not answer {method} of app {site.name!r} ({type(error).__name__}): an operator "
+                "logs in with `az login`, the app by its identity for this; then try again"
             ) from error
         if reply.status_code not in _ACCEPTED:
             raise ScalingRefusedError(
@@ -178,6 +97,17 @@ class ResourceManager(Closing):
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+
+@contextmanager
+def connect_manager(endpoint: str = PUBLIC, *, client_id: str = "", retries: int = 2) -> Iterator[ResourceManager]:
+    """Yield Resource Manager for the user-assigned identity of this id, or else for the person who is logged in."""
+    login = Login(is_managed=True, client_id=client_id) if client_id else Login()
+    # Imported only here, because its library loads slowly.
+    from shared.azure.credentials import credential_of  # noqa: PLC0415
+
+    with closing(credential_of(login)) as credential, ResourceManager(credential, endpoint, retries=retries) as manager:
+        yield manager
 
 
 def prepare(manager: ResourceManager, site: Site, plan: InstancePlan) -> SiteChange:

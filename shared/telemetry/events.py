@@ -284,6 +284,19 @@ TICK_FAILED: Final = LogEvent(
     remedy="read the error; if it stays: messages that were lost are not sent again until the error is gone",
     alert=Alert(severity=Severity.ERROR),
 )
+INSTANCES_CHANGED: Final = LogEvent(
+    name="sluice.instances.changed",
+    level=INFO,
+    fields=("group", "before", "after"),
+    meaning="a count of always-ready instances was sent to Azure, for planned openings or to give instances back",
+)
+INSTANCES_KEPT: Final = LogEvent(
+    name="sluice.instances.kept",
+    level=WARNING,
+    fields=("group", "found", "base"),
+    meaning="always-ready instances are not given back, because their count was changed by another writer meanwhile",
+    remedy="if that count is not wanted: `az functionapp scale config always-ready set`, else it costs from now on",
+)
 OUTBOX_UNSENT: Final = LogEvent(
     name="sluice.outbox.unsent",
     level=WARNING,

@@ -67,7 +67,7 @@ def test_carrying_out_needs_the_app(sluice, gate):
 def run(stack_settings, monkeypatch):
     """Run the command in this process, as an operator who has logged in, against a server."""
     with running() as server:
-        monkeypatch.setattr(cli.plan, "_manager", lambda endpoint: ResourceManager(Operator(), endpoint))
+        monkeypatch.setattr(cli.plan, "connect_manager", lambda endpoint: ResourceManager(Operator(), endpoint))
 
         def invoke(*arguments, answer=""):
             words = ("tune", "plan", *arguments, "--endpoint", server.endpoint, *APP)

@@ -402,6 +402,18 @@ SEEDS = {
             replacing(OF_APP, "if (scalerRights == 'entities')", "if (true)"),
             "with scalerRights none and scalerRole '' the app has: Azure Service Bus Data Owner on the bus queue results",
         ),
+        "a right to change the app that was not asked for": (
+            replacing("infra/main.bicep", "param hasWarming bool = false", "param hasWarming bool = true"),
+            "although no parameter names it",
+        ),
+        "the right to change more than the app": (
+            replacing("infra/modules/roles-of-warming.bicep", "  scope: site\n", ""),
+            "with hasWarming the app's identity for instances has: Website Contributor on the resource group",
+        ),
+        "an identity for instances that the app does not have": (
+            replacing(APP, "empty(warmIdentityId) ? {} : { '${warmIdentityId}': {} }", "{}"),
+            "with hasWarming the app has the identities",
+        ),
         "a principal without its kind": (
             replacing(OF_APP, "    principalType: 'ServicePrincipal'\n", ""),
             "without principalType",
@@ -469,6 +481,14 @@ SEEDS = {
         "a service of the app's account that its role was taken from": (
             replacing(OF_APP, "  'Storage Table Data Contributor'\n", ""),
             "SluiceStorage__tableServiceUri is given to the app, which has no role for it",
+        ),
+        "warmed instances without their identity": (
+            replacing(APP, "  SLUICE_WARM_IDENTITY: warmIdentityClientId\n", ""),
+            "with hasWarming True, the app has SLUICE_WARM_IDENTITY ''",
+        ),
+        "warmed instances that nobody asked for": (
+            replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),
+            "with hasWarming False, the app has SLUICE_WARM_SITE",
         ),
         "a setting that Flex Consumption refuses": (
             replacing(

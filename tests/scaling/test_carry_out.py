@@ -10,7 +10,8 @@ from azure.core.credentials import AccessToken
 from local.paths import ROOT
 from shared.errors import ScalingRefusedError
 from shared.scaling.instances import HeldVolume, InstanceRequest, plan
-from shared.scaling.resource_manager import API_VERSION, ResourceManager, Site, prepare, send
+from shared.scaling.resource_manager import API_VERSION, ResourceManager, prepare, send
+from shared.scaling.site import Site
 from shared.usage.prices import load
 from tests.scaling.resource_manager_server import CONFIGURATION, SITE, running
 
@@ -96,7 +97,6 @@ def test_looking_sends_nothing(server, manager):
     change = prepare(manager, APP, PLAN)
     assert [method for method, *_ in server.requests] == ["GET"]
     assert change.differences == [
-        "alwaysReady function:accept_submission: not set -> 1",
         "alwaysReady function:drain_work: not set -> 20",
         "alwaysReady function:release_gate: not set -> 1",
         "alwaysReady function:settle_results: not set -> 1",
@@ -139,7 +139,7 @@ def test_a_second_time_there_is_nothing_to_change(server, manager):
 def test_what_was_accepted_and_is_not_done_yet_is_said(server, manager):
     """Azure may answer that it will; only reading again tells whether it did."""
     server.is_slow = True
-    assert len(send(manager, prepare(manager, APP, PLAN))) == 4
+    assert len(send(manager, prepare(manager, APP, PLAN))) == 3
 
 
 def test_an_app_of_another_plan_is_refused_before_anything_is_sent(server, manager):

@@ -19,7 +19,7 @@ from shared.scaling.instances import (
     chunk_seconds,
     plan,
 )
-from shared.scaling.resource_manager import Site, az_commands, bicep_parameters
+from shared.scaling.site import Site, az_commands, bicep_parameters
 from shared.usage.prices import load
 
 PRICES = load().functions
@@ -34,17 +34,17 @@ def wanted(**fields):
 def test_the_work_is_done_in_the_time_that_was_wanted():
     """6,000 chunks of two seconds are twenty instances for ten minutes."""
     found = plan(HeldVolume(jobs=3, chunks=6_000), wanted(chunk_seconds=2), PRICES)
-    assert found.always_ready == {"release_gate": 1, "accept_submission": 1, "drain_work": 20, "settle_results": 1}
+    assert found.always_ready == {"release_gate": 1, "drain_work": 20, "settle_results": 1}
     assert found.finishes_in == TEN_MINUTES
     assert found.maximum == LEAST_MAXIMUM
 
 
 def test_what_it_costs_is_memory_by_time():
-    """23 instances of 2 GB for 20 minutes, and 12,000 busy seconds of one."""
+    """22 instances of 2 GB for 20 minutes, and 12,000 busy seconds of one."""
     found = plan(HeldVolume(jobs=3, chunks=6_000), wanted(chunk_seconds=2), PRICES)
-    waiting = 23 * 2 * 1_200 * PRICES.ready_gb_second
+    waiting = 22 * 2 * 1_200 * PRICES.ready_gb_second
     assert found.window == waiting + 12_000 * 2 * PRICES.ready_running_gb_second
-    assert found.month == 23 * 2 * 30 * 86_400 * PRICES.ready_gb_second
+    assert found.month == 22 * 2 * 30 * 86_400 * PRICES.ready_gb_second
 
 
 def test_each_work_queue_has_a_function_of_its_own_and_push_has_one_for_all():
@@ -105,7 +105,6 @@ def test_the_commands_name_every_function_and_the_last_one_takes_it_back():
     assert maximum[-2:] == ["--maximum-instance-count", "40"]
     assert set(ready[ready.index("--settings") + 1 :]) == {
         "function:release_gate=1",
-        "function:accept_submission=1",
         "function:drain_work=20",
         "function:settle_results=1",
     }

@@ -23,9 +23,12 @@ ROLES: Final[Mapping[str, str]] = {
     "Storage Queue Data Message Sender": "c6a89b2d-59bc-44d0-9896-0f6e12d7b80a",
     "Storage Queue Data Reader": "19e7f393-937e-4f77-808e-94535e297925",
     "Storage Table Data Contributor": "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3",
+    "Website Contributor": "de139f84-1756-47ae-9be6-808fbbe84772",
 }
 APP: Final = "the app"
-_HOST, _APP, _BUS, _LOGS = "host's account", "app's account", "namespace", "component"
+#: The identity that changes the app's scale, where the operator wants it.
+WARM: Final = "the app's identity for instances"
+_HOST, _APP, _BUS, _LOGS, _SITE = "host's account", "app's account", "namespace", "component", "app"
 
 
 def of_publishers(room: str = "") -> set[tuple[str, str]]:
@@ -52,6 +55,7 @@ OF_APP: Final = {
     ("Azure Service Bus Data Sender", _BUS),
     ("Monitoring Metrics Publisher", _LOGS),
 }
+OF_WARM: Final = {("Website Contributor", _SITE)}
 OF_OPERATORS: Final = {
     ("Storage Queue Data Reader", _APP),
     ("Storage Queue Data Message Sender", _APP),
@@ -77,9 +81,11 @@ _SCOPES: Final[Mapping[str, str]] = {
     "Microsoft.Storage/storageAccounts:stapp": _APP,
     "Microsoft.ServiceBus/namespaces:": _BUS,
     "Microsoft.Insights/components:": _LOGS,
+    "Microsoft.Web/sites:": _SITE,
 }
 
 
+_WARM_NAME: Final = "id-warm"
 _ASSIGNMENTS: Final = "Microsoft.Authorization/roleAssignments"
 
 
@@ -93,6 +99,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield Finding(one.where, "a role assignment without principalType fails while a new identity is replicated")
     yield from _compare(assignments, {APP: of_app(project.root), **WANTED})
     yield from _choices(project)
+    yield from _warming(project)
     yield from _nobody(project.deployed(principalId="", publishers=[], operators=[]))
 
 
@@ -129,6 +136,19 @@ def _choices(project: Project) -> Iterator[Finding]:
                 yield Finding("infra", f"with scalerRights {rights} and scalerRole {given!r} the app has: {found}")
 
 
+def _warming(project: Project) -> Iterator[Finding]:
+    """Yield rights to change the app that are missing where they are wanted, or too wide."""
+    deployment = project.deployed(hasWarming=True)
+    pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == WARM}
+    if pairs != OF_WARM:
+        found = ", ".join(sorted(map(_words, pairs))) or "nothing"
+        yield Finding("infra", f"with hasWarming {WARM} has: {found}")
+    (site,) = deployment.of_type("Microsoft.Web/sites")
+    attached = " ".join(site.body["identity"]["userAssignedIdentities"])
+    if _WARM_NAME not in attached or attached.count("userAssignedIdentities") != len((APP, WARM)):
+        yield Finding(site.where, f"with hasWarming the app has the identities {attached}, expected its own and {WARM}")
+
+
 def _nobody(deployment: Deployment) -> Iterator[Finding]:
     for one in deployment.of_type(_ASSIGNMENTS):
         if _who(one) != APP:
@@ -141,6 +161,8 @@ def _words(pair: tuple[str, str]) -> str:
 
 def _who(one: Resource) -> str:
     principal = str(one.properties.get("principalId"))
+    if _WARM_NAME in principal:
+        return WARM
     return APP if "userAssignedIdentities" in principal else principal
 
 

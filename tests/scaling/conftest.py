@@ -1,0 +1,142 @@
+"""A planned opening on the run's Azurite, and an app in Azure that a local server plays."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.app import Stores
+from shared.app.tick import Tick
+from shared.azure.connections import Connections
+from shared.gate.releaser import GateTick, Releaser
+from shared.ledger import change
+from shared.ledger.records import Job, JobState, PlanBlob
+from shared.pending import GATE_POINTER, JOB_POINTER, PENDING, WARM_POINTER, Followers, Pointer, Range
+from shared.scaling import WARM_RECORD, ResourceManager, Warmer, WarmRequest
+from shared.scaling.instances import InstanceRequest
+from tests.gate.conftest import ManualClock, NoJobs, RecordedSignals
+from tests.scaling.resource_manager_server import SITE, running
+from tests.scaling.test_carry_out import Operator
+
+GATE = "nightly"
+OVERDUE = timedelta(minutes=10)
+REQUEST = WarmRequest(site=SITE, within=timedelta(minutes=10), most=20)
+
+
+class Night:
+    """One gate with a job behind it, the tick's part that warms, and the app that it changes."""
+
+    def __init__(self, connections, server, clock, site=SITE):
+        self.server, self.clock, self.manager_kind = server, clock, ResourceManager
+        self.stores = stores = Stores(connections, clock=clock, signals=RecordedSignals(), parallel=1)
+        self.warmer = Warmer(
+            records=stores.warm_records,
+            sources=stores.warm_sources,
+            manager=lambda: self.manager_kind(Operator(), server.endpoint, retries=0),
+            site=site,
+            wanted=InstanceRequest(is_push=True),
+            overdue=OVERDUE,
+            clock=clock,
+        )
+        followers = Followers([(Range(PENDING, OVERDUE), stores.pending)], clock)
+        followers.register(WARM_POINTER, lambda pointer, _until: self.warmer.follow(pointer))
+        self.tick = Tick(followers=followers, first=[], last=[], clock=clock).run
+        releaser = Releaser(stores.held_work, NoJobs(), stores.receipts, stores.signals, clock=clock)
+        self.gate_tick = GateTick(stores.gates, releaser, stores.pending, stores.signals, clock).run
+
+    def hold(self, gate=GATE, chunks=6_000):
+        """Hold a job behind a gate."""
+        job = Job(
+            job=f"job-of-{gate}",
+            content_hash="0" * 64,
+            workload="billing",
+            accepted_at=self.clock.now(),
+            items=10,
+            chunks=chunks,
+            state=JobState.HELD,
+            gate=gate,
+            plan=PlanBlob("p", "e"),
+        )
+        self.stores.ledger.insert(job)
+        self._to(gate, JobState.HELD)
+        self.stores.held.insert(self.stores.held_work.keep(gate, job.job, "no-queue", "{}", 0))
+
+    def schedule(self, opens_in, gate=GATE, warm=REQUEST):
+        """Plan the gate's opening."""
+        return self.stores.gate_operator.schedule(gate, self.clock.now() + opens_in, by="ann", warm=warm)
+
+    def release(self, gate=GATE):
+        """Open the gate as planned, and have its job run."""
+        self.stores.held.delete(self.stores.held_work.keep(gate, f"job-of-{gate}", "no-queue", "{}", 0))
+        self.gate_tick([one for one in self.stores.pending.due(self.clock.now()) if one.kind == GATE_POINTER])
+        assert self.stores.gates.read(gate).is_open
+        self._to(gate, JobState.RUNNING)
+        self.stores.pending.add(Pointer(JOB_POINTER, self.clock.now() + OVERDUE, f"job-of-{gate}"))
+
+    def finish(self, gate=GATE):
+        """Finish the gate's job."""
+        self._to(gate, JobState.COMPLETE)
+
+    def _to(self, gate, state):
+        change(self.stores.ledger, f"job-of-{gate}", lambda job: replace(job, state=state), tried="test")
+
+    def minutes(self, number):
+        """Let time pass, with a tick in each minute."""
+        for _ in range(number):
+            self.clock.advance(minutes=1)
+            self.tick()
+
+    def jump(self, number):
+        """Let time pass, with a tick at its end only."""
+        self.clock.advance(minutes=number)
+        self.tick()
+
+    @property
+    def pointers(self):
+        """Every pointer to a check."""
+        later = self.clock.now() + timedelta(days=400)
+        return [pointer for pointer in self.stores.pending.due(later) if pointer.kind == WARM_POINTER]
+
+    @property
+    def record(self):
+        """The record as it is stored."""
+        return self.stores.warm_records.read().record
+
+
+@pytest.fixture
+def clock():
+    """Noon."""
+    return ManualClock()
+
+
+@pytest.fixture
+def server():
+    """Resource Manager with one app."""
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def connections(provisioned, monkeypatch):
+    """Storage whose tables of work begin empty, with no gate and no record."""
+    # The pauses before repetitions are of no interest here, only the repetitions.
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.004)
+    with Connections(provisioned.connection_string) as made:
+        for table in ("held", "pending", "jobs"):
+            client = made.tables.get_table_client(table)
+            for row in client.list_entities():
+                client.delete_entity(row)
+        for container, blobs in (("settings", [WARM_RECORD]), ("gates", None)):
+            client = made.blobs.get_container_client(container)
+            for name in blobs or client.list_blob_names():
+                if client.get_blob_client(name).exists():
+                    client.delete_blob(name)
+        yield made
+
+
+@pytest.fixture
+def night(connections, server, clock):
+    """A gate that holds a job."""
+    made = Night(connections, server, clock)
+    made.hold()
+    return made
