@@ -12,7 +12,7 @@ from typing import Final
 from planning.simulator import Simulation
 from shared.azure import Cause, Governor
 from shared.concurrency import LOOK_EVERY, Decision, Observation, Rules, decide_tasks
-from shared.dequeue import AHEAD, DEPTH_EVERY, PATIENCE, RENEW_AFTER, receive_size
+from shared.dequeue import AHEAD, DEPTH_EVERY, PATIENCE, RENEW_AFTER, SlotPlan, receive_size
 from shared.messages import Permit
 from shared.usage import MOST_UNNOTED
 
@@ -51,13 +51,15 @@ class Push:
         """Count the requests by which processes record their own requests. No poller waits in push mode."""
         simulation.count("table", Cause.SWEEP, simulation.counted // MOST_UNNOTED)
 
-    def on_arrival(self, simulation: Simulation, messages: int, coming: int) -> None:
-        """Decide at the beginning of a burst, then send the missing permits, once per put."""
+    def on_arrival(self, simulation: Simulation, _messages: int, coming: int) -> None:
+        """Decide for a put that calls for more tasks, then send the missing permits, once per put."""
         self._look(simulation)
-        if self._active_until < simulation.now or simulation.depth <= messages:
-            # One read of the fleet's rows. `_decide` counts the write of a decision that differs.
+        if self._cap() < self.rules.ask(self._seen(simulation, coming)).tasks:
+            # One read of the fleet's rows, one of the rules. `_decide` counts the write of a decision that differs.
             simulation.count("table", Cause.USEFUL)
-            self._decide(simulation, max(simulation.depth, coming))
+            simulation.count("blob-read", Cause.USEFUL)
+            seen = self._decision.observation if self._decision else None
+            self._decide(simulation, coming + (seen.depth if seen else 0))
         self._active_until = simulation.now + OPEN
         self._send(simulation, max(simulation.depth, coming), Cause.USEFUL)
 
@@ -92,7 +94,7 @@ class Push:
         if self._decision is None or decision.tasks != self._decision.tasks:
             simulation.count("table", Cause.SWEEP)
             self.decisions.append(decision)
-        self._decision = decision
+            self._decision = decision
 
     def _send(self, simulation: Simulation, depth: int, cause: Cause) -> None:
         tasks = min(self.rules.ask(self._seen(simulation, depth)).tasks, self._cap(), depth)
@@ -114,17 +116,19 @@ class Push:
         return Observation(depth=depth, hour=int(simulation.now // 3600) % 24, latency=latency)
 
     def _cap(self) -> int:
-        cap = self._decision.cap if self._decision else None
-        return self.rules.most if cap is None else min(cap, self.rules.most)
+        return self._decision.tasks if self._decision else 0
+
+    def allowance(self, slot: int) -> int:
+        """Return how many tasks of a slot may run now."""
+        return SlotPlan(rule=lambda depth: depth, cap=self._cap, tasks=self.permit_tasks).allowance(slot)
 
     def _drain(self, simulation: Simulation, permit: Permit) -> None:
-        most = min(max(self._cap() - permit.slot * self.permit_tasks, 0), self.permit_tasks)
-        if not most:
+        if not self.allowance(permit.slot):
             return
         simulation.count("blob-other", Cause.USEFUL)
         if permit.slot not in self._held:
             self._held.add(permit.slot)
-            _Drain(self, simulation, permit, most, permit.depth).begin()
+            _Drain(self, simulation, permit, permit.depth).begin()
 
     def _look(self, simulation: Simulation) -> None:
         if simulation.now - self._looked_at >= LOOK_EVERY:
@@ -154,7 +158,6 @@ class _Drain:
     push: Push
     simulation: Simulation
     permit: Permit
-    most: int
     #: The last sample.
     depth: int
     running: int = 0
@@ -173,7 +176,7 @@ class _Drain:
         self.simulation.at(self.simulation.now, self._receive)
 
     def _receive(self) -> None:
-        if self.is_empty:
+        if self.is_empty or self.running > self.push.allowance(self.permit.slot):
             self._end()
             return
         size = self._size()
@@ -184,7 +187,7 @@ class _Drain:
             return
         if len(taken) == size:
             # One task receives first. A short receive means that the queue is empty.
-            for _ in range(self.most - self.running):
+            for _ in range(self.push.allowance(self.permit.slot) - self.running):
                 self._start()
         self.simulation.work(taken, self._go_on)
 

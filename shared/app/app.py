@@ -29,7 +29,7 @@ class App(Closing):
         #: True if permits start the work on the work queues, instead of one trigger per queue.
         self.is_pushed = settings.dequeue is Dequeue.PUSH
         self.stages = stages = AppStages(self.stores, settings, workloads)
-        self.following, self._slots = stages.tasks.following, stages.tasks.slots
+        self.following, self._turns = stages.tasks.following, stages.tasks.turns
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
         self._releaser, self._tick = stages.releaser, build_tick(stages)
@@ -40,9 +40,8 @@ class App(Closing):
         self._acceptance.handle(delivery)
 
     def process(self, delivery: Delivery) -> None:
-        """Process a chunk or finish a job that a trigger delivered, once this process has a slot for it."""
-        self.following.look()
-        with self._slots.slot(), self.following.gauge.working():
+        """Process a chunk or finish a job that a trigger delivered, once it is this message's turn."""
+        with self._turns.turn(), self.following.gauge.working():
             self._processor.handle(delivery)
 
     def process_now(self, delivery: Delivery) -> None:
@@ -74,4 +73,5 @@ class App(Closing):
 
     def close(self) -> None:
         """Close everything that was opened here. The connections stay open: their maker closes them."""
+        self._turns.close()
         self.stores.close()

@@ -1,11 +1,12 @@
 """The tasks of this process and of the fleet: the decision how many run, and the wake-ups for a put on the queues."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 from shared.app.stores import VISIBILITY, Stores
-from shared.concurrency import MOST_HERE, Following, Foresight, Gauge, Limiter, QueueDepths, Tuning, no_top_up
-from shared.dequeue import Drain, Notifier, SlotPlan, TopUp
+from shared.concurrency import Following, Foresight, Gauge, QueueDepths, Tuning, no_top_up
+from shared.dequeue import Drain, Notifier, SlotPlan, TopUp, Turns
 from shared.messages import Delivery
 from shared.pipeline import Waking, wake_nobody
 from shared.settings import Dequeue, Settings
@@ -22,13 +23,19 @@ class Tasks:
     def following(self) -> Following:
         """The fleet's decision as this process knows it."""
         stores = self.stores
-        return Following(stores.fleet, stores.connections.pushback, Gauge(self.clock), self.clock)
+        gauge, decide = Gauge(self.clock), lambda: self.tuning.catch_up()  # noqa: PLW0108 - made at its first use
+        return Following(stores.fleet, stores.connections.pushback, gauge, self.clock, decide=decide)
 
     @cached_property
-    def slots(self) -> Limiter:
-        """The limit of messages that triggers may handle here at a time."""
-        following, full = self.following, MOST_HERE * self.settings.work_queues
-        return Limiter(lambda: following.here(full), self.clock)
+    def turns(self) -> Turns:
+        """The turns of messages that triggers delivered."""
+        # A trigger has the message already, and the host gives up what it delivered too often. So one may always run.
+        plan = replace(self.permitted, cap=lambda: max(1, self._cap_at_work()))
+        return Turns(plan, self.stores.slots, self.clock)
+
+    def _cap_at_work(self) -> int:
+        self.following.notice_work()
+        return self.following.cap()
 
     @cached_property
     def tuning(self) -> Tuning:
@@ -48,11 +55,9 @@ class Tasks:
 
     @cached_property
     def waking(self) -> Waking:
-        """Wakes instances for a put on the work queues. In push mode only, because triggers poll."""
-        if self.settings.dequeue is not Dequeue.PUSH:
-            return wake_nobody
-        tuning = self.tuning
-        return Foresight(following=self.following, decide=tuning.foresee, wake=self.notifier, clock=self.clock)
+        """Decides before a put on the work queues. In push mode it also wakes instances, because no process polls."""
+        wake = self.notifier if self.settings.dequeue is Dequeue.PUSH else wake_nobody
+        return Foresight(following=self.following, decide=self.tuning.foresee, wake=wake, clock=self.clock)
 
     @cached_property
     def notifier(self) -> Notifier:
@@ -82,7 +87,7 @@ class Tasks:
             slots=stores.slots,
             send=stores.send_permits,
             clock=self.clock,
-            look=self.following.look,
+            look=self.following.notice_work,
             visibility=VISIBILITY,
         )
 

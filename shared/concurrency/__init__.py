@@ -13,7 +13,7 @@ from shared.concurrency.decide import Decision, decide_tasks
 from shared.concurrency.fleet import LOOK_EVERY, Fleet
 from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.following import Following, Foresight
-from shared.concurrency.gauge import MOST_HERE, Gauge, Limiter
+from shared.concurrency.gauge import Gauge
 from shared.concurrency.observe import QueueDepths
 from shared.concurrency.rules import BUILT_IN, Observation, Ratio, Rule, Rules
 from shared.concurrency.rules_blob import RulesBlob
@@ -24,14 +24,12 @@ from shared.concurrency.tuning import Tuning, no_top_up
 __all__ = [
     "BUILT_IN",
     "LOOK_EVERY",
-    "MOST_HERE",
     "Decision",
     "Fleet",
     "FleetTable",
     "Following",
     "Foresight",
     "Gauge",
-    "Limiter",
     "Observation",
     "QueueDepths",
     "Ratio",

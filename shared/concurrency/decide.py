@@ -39,10 +39,9 @@ class Decision:
     observation: Observation | None = None
 
     @property
-    def cap(self) -> int | None:
-        """The limit of services and budget, without the rules. None: they give no limit."""
-        pressing = [term for name, term in self.terms.items() if name != RULE and term is not None]
-        return min(pressing, default=None)
+    def is_idle(self) -> bool:
+        """True if it was made for empty queues, so that it says nothing about work that has come since."""
+        return not self.tasks and (self.observation is None or not self.observation.depth)
 
 
 def decide_tasks(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and no object would make them fewer
@@ -72,7 +71,8 @@ def decide_tasks(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and n
 def _damp(fresh: Decision, previous: Decision) -> Decision:
     """Limit the step from the previous decision: hold back a small change, and growth in quiet time."""
     if fresh.tasks < previous.tasks:
-        if _is_small(fresh, previous):
+        # Other rules bind at once: the tasks that run must not stay above what an operator just wrote.
+        if _is_small(fresh, previous) and fresh.rules_version == previous.rules_version:
             return _hold_back(fresh, previous, "too small a change")
         return replace(fresh, pressed_at=previous.pressed_at if fresh.binding == RULE else fresh.at)
     fresh = replace(fresh, pressed_at=previous.pressed_at)
@@ -81,7 +81,6 @@ def _damp(fresh: Decision, previous: Decision) -> Decision:
         return fresh
     if previous.pressed_at and fresh.at < previous.pressed_at + _quiet(fresh):
         return _hold_back(fresh, previous, f"quiet time after it was lowered at {previous.pressed_at:%H:%M:%S}")
-    # Growth means that the allowed tasks are in use: rules never want more tasks than there are messages.
     return _hold_back(fresh, previous, "too small a change") if _is_small(fresh, previous) else fresh
 
 

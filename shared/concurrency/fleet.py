@@ -189,20 +189,3 @@ def _moment(text: str | None) -> datetime | None:
 LOOK_EVERY: Final = 10.0
 #: A process without a report for this long has no work.
 FRESH: Final = timedelta(seconds=3 * LOOK_EVERY)
-
-
-def share_here(fleet: Fleet, now: datetime, full: int) -> int:
-    """Return how many messages this process may have in work, at most `full`. Makes no request.
-
-    The decision counts tasks over the fleet, so each process that works takes an equal part. The number that the rules
-    want binds a process only if an operator wrote the rules. The built-in ones follow the depth of the moment, and a
-    decision may be a minute old.
-    """
-    decision = fleet.decision
-    if decision is None or not decision.tasks:
-        # A decision of 0 tasks means that the queues were empty. This process has a message, so that has changed.
-        return full
-    allowed = decision.tasks if decision.rules_version else decision.cap
-    if allowed is None:
-        return full
-    return max(1, min(full, -(-allowed // max(1, len(fleet.fresh(now))))))

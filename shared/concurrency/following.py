@@ -12,7 +12,7 @@ from threading import Lock, Timer
 from shared.azure import USED_BY_WORK, Cause, Governor, Pushback, because, governors_of_work
 from shared.clock import Clock
 from shared.concurrency.decide import Decision
-from shared.concurrency.fleet import LOOK_EVERY, Fleet, Worker, share_here
+from shared.concurrency.fleet import LOOK_EVERY, Fleet, Worker
 from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.gauge import Gauge
 from shared.concurrency.rules import Observation
@@ -42,9 +42,11 @@ class Following:
         clock: Clock,
         every: float = LOOK_EVERY,
         later: Callable[[float, Callable[[], None]], None] = run_later,
+        *,
+        decide: Callable[[], Decision],
     ) -> None:
         self._table, self.pushback, self.gauge, self._clock, self._every = table, pushback, gauge, clock, every
-        self._later = later
+        self._later, self._decide, self._decided_at = later, decide, float("-inf")
         self._name, self._started_at = secrets.token_hex(8), clock.now()
         self._fleet, self._looked_at, self._looking = Fleet(), float("-inf"), Lock()
         self._reported: dict[str, Governor] = {}
@@ -108,10 +110,6 @@ class Following:
             share=min((each.share for each in governors_of_work(self.pushback.governors()).values()), default=1.0),
         )
 
-    def here(self, full: int) -> int:
-        """Return how many messages this process may have in work, at most `full`. Makes no request."""
-        return min(self._bearable(full, self.gauge.in_flight), share_here(self._fleet, self._clock.now(), full))
-
     def puts(self, full: int) -> int:
         """Return how many concurrent storage requests are allowed, at most `full`. Calls `look` first."""
         self.look()
@@ -119,26 +117,43 @@ class Following:
 
     def learn(self, decision: Decision) -> None:
         """Follow a decision that this process has just made itself."""
+        if decision.rules_version != self._fleet.rules.version:
+            # It found newer rules: they are read at the next call of `look`.
+            self._looked_at = float("-inf")
         self._fleet = replace(self._fleet, decision=decision)
 
     def read_decision(self) -> int:
         """Return the tasks decided for the fleet, 0 without a decision. Makes no request."""
         return self._fleet.decision.tasks if self._fleet.decision else 0
 
-    def tasks(self) -> int:
-        """Return the tasks decided for the fleet, or the rules' upper bound without a decision. Makes no request."""
-        decision = self._fleet.decision
-        return self._fleet.rules.most if decision is None else decision.tasks
-
     def cap(self) -> int:
-        """Return the tasks that services and budget allow the fleet now. Of the rules only the upper bound counts.
+        """Return the tasks that may run over the fleet now: what was decided, within what services bear.
 
-        A process that was woken for work calls it before it takes any. So it calls `look`, which limits its requests.
+        While nothing is decided, that is one task. Calls `look`, which limits its requests.
         """
         self.look()
-        decision, most = self._fleet.decision, self._fleet.rules.most
-        decided = most if decision is None or decision.cap is None else min(most, decision.cap)
-        return min(decided, self._bearable(most, decided))
+        decided = self.read_decision() if self._has_decision() else 1
+        return min(decided, self._bearable(self._fleet.rules.most, decided))
+
+    def notice_work(self) -> None:
+        """Call with a message at hand. Without a decision for it, which a dispatch makes before its put, decide now."""
+        self.look()
+        # While another thread looks, this one does not know yet whether there is a decision.
+        if self._has_decision() or not self._looking.acquire(blocking=False):
+            return
+        try:
+            now = self._clock.monotonic()
+            if not self._has_decision() and now - self._decided_at >= self._every:
+                self._decided_at = now
+                # Without an answer one task runs, until this process reads again or the next tick decides.
+                with suppress(StorageUnavailableError):
+                    self.learn(self._decide())
+        finally:
+            self._looking.release()
+
+    def _has_decision(self) -> bool:
+        decision = self._fleet.decision
+        return decision is not None and not decision.is_idle
 
     def rule(self, depth: int) -> int:
         """Return the tasks that the rules in force want for this depth. Makes no request."""
@@ -152,28 +167,34 @@ class Following:
 
 @dataclass(slots=True, kw_only=True)
 class Foresight:
-    """Decides before a put that calls for more tasks than the current decision, then sends the wake-ups for the put."""
+    """Decides before a put that calls for more tasks than the current decision. Enters `wake` around the put."""
 
     following: Following
     decide: Callable[[int], Decision]
     wake: Callable[[int, int], AbstractContextManager[None]]
     clock: Clock
     every: float = LOOK_EVERY
+    #: The last time that it decided, and the tasks that were wanted then.
     _decided_at: float = field(default=float("-inf"), init=False)
+    _decided_for: int = field(default=0, init=False)
 
     @contextmanager
     def __call__(self, messages: int, coming: int) -> Iterator[None]:
         """Enter around a put of so many messages, the first of `coming` in the same dispatch."""
         if self._needs_decision(coming):
-            self._decided_at = self.clock.monotonic()
-            # Without an answer the next tick decides. The work is put in any case.
+            # Without an answer the process that begins the work decides. The work is put in any case.
             with suppress(StorageUnavailableError):
                 self.following.learn(self.decide(coming))
         with self.wake(messages, coming):
             yield
 
     def _needs_decision(self, coming: int) -> bool:
-        if self.clock.monotonic() - self._decided_at < self.every:
-            return False
         self.following.look()
-        return self.following.read_decision() < self.following.rule(coming)
+        wanted, now = self.following.rule(coming), self.clock.monotonic()
+        # A decision may stay below what is wanted: a service pushes back. Only a larger put asks again soon.
+        if self.following.read_decision() >= wanted or (
+            now - self._decided_at < self.every and wanted <= self._decided_for
+        ):
+            return False
+        self._decided_at, self._decided_for = now, wanted
+        return True

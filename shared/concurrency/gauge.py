@@ -1,68 +1,12 @@
-"""The messages that one process handles at a time: their limit, and the measurement of its work.
-
-`Limiter` bounds them by the host's own limit and by this process's part of the fleet's decision. The host has received
-and leased a message before the function runs, so a message without a slot waits inside the function. That holds its
-lease, which is right while a slot comes free soon: every other process of the fleet is at its part of the same limit.
-After `patience` the message is given back, so that another process can have it.
-
-`Gauge` measures without any request: messages in work, seconds per message, CPU.
-"""
+"""Measures the work of one process without any request: messages in work, seconds per message, CPU."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Condition, Lock
-from typing import Final
+from threading import Lock
 
 from shared.clock import Clock
-from shared.errors import NoSlotError
-
-#: The messages of one queue that the host of an instance runs at a time: host.json's batchSize and newBatchThreshold.
-MOST_HERE: Final = 24
-#: Seconds that a message waits for a slot. The wait and its work must end within the host's functionTimeout.
-PATIENCE: Final = 120.0
-#: Seconds after which a waiting message notices that the limit has grown.
-_LOOK_AGAIN: Final = 0.5
-
-
-class Limiter:
-    """Slots for messages. `limit` returns how many there are now."""
-
-    def __init__(
-        self, limit: Callable[[], int], clock: Clock, *, patience: float = PATIENCE, look_again: float = _LOOK_AGAIN
-    ) -> None:
-        self._limit, self._clock, self._patience, self._look_again = limit, clock, patience, look_again
-        self._free, self._taken = Condition(), 0
-
-    @property
-    def taken(self) -> int:
-        """The number of slots taken."""
-        return self._taken
-
-    @contextmanager
-    def slot(self) -> Iterator[None]:
-        """Hold a slot, or raise NoSlotError if none came free in time."""
-        self._take()
-        try:
-            yield
-        finally:
-            with self._free:
-                self._taken -= 1
-                self._free.notify()
-
-    def _take(self) -> None:
-        until = self._clock.monotonic() + self._patience
-        with self._free:
-            while self._taken >= max(1, self._limit()):
-                left = until - self._clock.monotonic()
-                if left <= 0:
-                    raise NoSlotError(
-                        f"no slot came free within {self._patience:g} s: this process handles {self._taken} messages, "
-                        "its limit (see `sluice tune show`); the message is given back"
-                    )
-                self._free.wait(min(left, self._look_again))
-            self._taken += 1
 
 
 @dataclass(frozen=True, slots=True)

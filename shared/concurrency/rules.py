@@ -150,21 +150,25 @@ class Rules:
     least: int = 1
 
     def ask(self, observation: Observation) -> Asked:
-        """Return the tasks wanted: 0 for empty queues, and at most one per message."""
+        """Return the tasks that may run: 0 for empty queues. No process starts more than one per message."""
         if observation.depth <= 0:
             return Asked(0, "the queues are empty")
         rule = next((candidate for candidate in self.rules if candidate.applies(observation)), None)
         asked = rule.target.ask(observation) if rule else Asked(self.least, "no rule applies")
-        tasks = min(max(asked.tasks, self.least), self.most, observation.depth)
+        tasks = min(max(asked.tasks, self.least), self.most)
         name = f"rule {rule.name!r}: " if rule else ""
-        return Asked(tasks, f"{name}{asked.why}{_limit_text(tasks, asked.tasks, observation.depth)}")
+        bounds = "" if tasks == asked.tasks else f", within the rules' bounds {tasks}"
+        return Asked(tasks, f"{name}{asked.why}{bounds}")
 
 
-def _limit_text(tasks: int, asked: int, depth: int) -> str:
-    if tasks == asked:
-        return ""
-    return f", with {depth} messages there" if tasks == depth else f", within the rules' bounds {tasks}"
-
-
-#: The rules in force if no operator wrote any: one task per message, held back only by the bounds.
-BUILT_IN: Final = Rules(0, (Rule("built-in", (), Ratio(1)),))
+#: The depths from which the built-in rules allow more.
+SOME, MUCH = 100, 1000
+#: The rules in force if no operator wrote any: the published steps by depth. docs/concurrency.md compares them with others.
+BUILT_IN: Final = Rules(
+    0,
+    (
+        Rule("little", (Condition(RuleInput.DEPTH, below=SOME),), RuleStep(10)),
+        Rule("some", (Condition(RuleInput.DEPTH, at_least=SOME, below=MUCH),), RuleStep(50)),
+        Rule("much", (Condition(RuleInput.DEPTH, at_least=MUCH),), RuleStep(100)),
+    ),
+)

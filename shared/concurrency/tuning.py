@@ -75,7 +75,7 @@ class Tuning:
             rules,
             seen.observation,
             governors_of_work(governors),
-            self.budget(now, fleet.decision.tasks if fleet.decision else 0),
+            self.budget(now, _count_running(fleet.decision)),
             fleet.decision,
             now,
         )
@@ -87,20 +87,34 @@ class Tuning:
         return decision
 
     def foresee(self, messages: int) -> Decision:
-        """Decide for a coming put, so that a burst has its decision before the next tick. Makes two requests."""
-        now, fleet = self.clock.now(), self.fleet.read()
-        last = fleet.decision
-        before = last.observation if last else None
+        """Decide for a coming put, so that a burst has its decision before it begins. Makes three requests."""
+        fleet = self.fleet.read()
+        before = fleet.decision.observation if fleet.decision else None
         # The messages of the last sample may still be there. To count too many only starts a task too many.
-        depth = messages + (before.depth if before else 0)
+        return self._decide_now(fleet, messages + (before.depth if before else 0))
+
+    def catch_up(self) -> Decision:
+        """Decide for work that came without a decision, such as messages that were put back. Wake tasks for it."""
+        depth = self.depths(with_age=False).depth
+        decision = self._decide_now(self.fleet.read(), depth)
+        if depth:
+            self.top_up(depth, decision.tasks)
+        return decision
+
+    def _decide_now(self, fleet: Fleet, depth: int) -> Decision:
+        now, last = self.clock.now(), fleet.decision
+        rules, found = self._watch(fleet)
+        before = last.observation if last else None
         seen = replace(before or Observation(depth=0), depth=depth, hour=now.hour)
         own = self.pushback.governors()
         governors = {name: known.after(own.get(name, known)) for name, known in fleet.governors.items()}
         # Only the tick reads the cost of the day. It did so within the last minute.
         budget = last.terms.get(BUDGET) if last else None
-        decision = decide_tasks(fleet.rules, seen, governors_of_work(governors), budget, last, now)
-        self._write(fleet, decision, {}, FleetChange())
-        return decision
+        decision = decide_tasks(rules, seen, governors_of_work(governors), budget, last, now)
+        if self._write(fleet, decision, {}, found):
+            return decision
+        # Another process decided first. Its decision binds this one too.
+        return self.fleet.read().decision or decision
 
     def _watch(self, fleet: Fleet) -> tuple[Rules, FleetChange]:
         """Return the rules to decide by, and their change."""
@@ -126,7 +140,8 @@ class Tuning:
             for name, governor in own.items()
         }
 
-    def _write(self, fleet: Fleet, decision: Decision, governors: dict[str, Governor], found: FleetChange) -> None:
+    def _write(self, fleet: Fleet, decision: Decision, governors: dict[str, Governor], found: FleetChange) -> bool:
+        """Write what has changed. Return False if another decision was written meanwhile, and stands."""
         change = FleetChange(
             decision=decision if is_news(fleet.decision, decision) else None,
             governors={name: new for name, new in governors.items() if fleet.governors.get(name) != new},
@@ -134,9 +149,14 @@ class Tuning:
             rules_gone=found.rules_gone,
             gone=[worker for worker in fleet.workers if decision.at - worker.at > GONE_AFTER],
         )
+        if change.is_none:
+            return True
         # If another tick decided first, its decision stands, and that tick logs it.
-        if not change.is_none and self.fleet.commit(fleet, change) and change.decision:
+        if not self.fleet.commit(fleet, change):
+            return False
+        if change.decision:
             tell(events.CONCURRENCY_DECIDED, tasks=decision.tasks, binding=decision.binding, reason=decision.reason)
+        return True
 
 
 def is_news(before: Decision | None, after: Decision) -> bool:
@@ -146,6 +166,12 @@ def is_news(before: Decision | None, after: Decision) -> bool:
         after.binding,
         after.rules_version,
     )
+
+
+def _count_running(decision: Decision | None) -> int:
+    """Return how many tasks a decision kept busy, as far as known: no task runs without a message."""
+    seen = decision.observation if decision else None
+    return 0 if decision is None else decision.tasks if seen is None else min(decision.tasks, seen.depth)
 
 
 def _stretch(since: datetime, seen: Seen, decision: Decision) -> Stretch:

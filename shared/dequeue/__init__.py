@@ -9,6 +9,7 @@ Reading order:
 - `permits`: the slots of the fleet.
 - `notifier`: permits for a put.
 - `drain`: the tasks that a permit starts.
+- `turns`: the messages that triggers delivered, under the same slots.
 """
 
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain
@@ -17,6 +18,7 @@ from shared.dequeue.listener import QueueListener
 from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
 from shared.dequeue.pace import AHEAD, receive_size
 from shared.dequeue.permits import CONTAINER, RENEW_AFTER, BlobSlots, SlotPlan
+from shared.dequeue.turns import Turns
 from shared.dequeue.work_queue import WorkQueue
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "SlotPlan",
     "Telling",
     "TopUp",
+    "Turns",
     "When",
     "WorkQueue",
     "choose_slots",

@@ -33,11 +33,19 @@ class SlotPlan:
 
     def slots(self, depth: int) -> int:
         """Return how many slots hold the tasks that a depth calls for."""
-        return -(-self.count_wanted(depth) // self.tasks)
+        return self.count_slots(self.count_wanted(depth))
+
+    def count_slots(self, tasks: int) -> int:
+        """Return how many slots hold so many tasks."""
+        return -(-tasks // self.tasks)
 
     def allowance(self, slot: int) -> int:
-        """Return how many tasks of this slot may run now: the slots share the cap."""
-        return min(max(self.cap() - slot * self.tasks, 0), self.tasks)
+        """Return how many tasks of this slot may run now."""
+        return self.share(slot, self.cap())
+
+    def share(self, slot: int, cap: int) -> int:
+        """Return how many tasks of this slot may run under a cap, which all slots together share exactly."""
+        return min(max(cap - slot * self.tasks, 0), self.tasks)
 
 
 CONTAINER: Final = "permits"

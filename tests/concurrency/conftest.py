@@ -30,6 +30,7 @@ class Fleet:
 
     def process(self, **options):
         """Return what one more process follows."""
+        options.setdefault("decide", self.tuning().catch_up)
         gauge = Gauge(self.clock, cpu_seconds=lambda: 0.0)
         late = lambda seconds, act: self.later.append(act)  # noqa: E731 - one line, used once
         return Following(self.table, Pushback(self.clock), gauge, self.clock, later=late, **options)

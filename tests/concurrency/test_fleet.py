@@ -18,6 +18,9 @@ from shared.errors import RulesRefusedError
 from tests.concurrency.conftest import NOON
 
 TEN = "version: 1\nrules:\n- {name: ten, tasks: 10}\n"
+EIGHT = "version: 1\nmost: 8\nrules:\n- {name: eight, tasks: 8}\n"
+HUNDRED = "version: 1\nrules:\n- {name: hundred, tasks: 100}\n"
+THREE = "version: 1\nrules:\n- {name: three, tasks: 3}\n"
 FIVE = "version: 2\nrules:\n- {name: five, tasks: 5}\n"
 
 
@@ -44,11 +47,8 @@ def test_decisions_are_written_when_they_change_and_only_then(fleet):
     fleet.clock.advance(minutes=1)
     tuning.run()
     found = fleet.table.history(10)
-    assert [one.tasks for one in found] == [0, 7, 0]
-    assert [one.reason for one in found][:2] == [
-        "the queues are empty",
-        "rule 'built-in': one task for 1 of 7 messages",
-    ]
+    assert [one.tasks for one in found] == [0, 10, 0]
+    assert [one.reason for one in found][:2] == ["the queues are empty", "rule 'little': 10 tasks"]
     assert fleet.table.read().decision == found[0]
 
 
@@ -79,18 +79,18 @@ def test_new_rules_are_followed_without_a_restart(fleet):
     """The tick finds them, and a process finds them at its next look."""
     process, tuning = fleet.process(), fleet.tuning()
     fleet.put(30)
-    assert tuning.run().tasks == 30
-    fleet.rules.put(TEN)
-    fleet.clock.advance(seconds=60)
     assert tuning.run().tasks == 10
+    fleet.rules.put(THREE)
+    fleet.clock.advance(seconds=60)
+    assert tuning.run().tasks == 3
     process.look()
-    assert process.rule(1000) == 10
+    assert process.rule(1000) == 3
     fleet.rules.put(FIVE)
     fleet.clock.advance(seconds=60)
     tuning.run()
     fleet.clock.advance(seconds=11)
     process.look()
-    assert (process.rule(1000), process.tasks()) == (5, 5)
+    assert (process.rule(1000), process.cap()) == (5, 5)
     assert [one.rules_version for one in fleet.table.history(5)] == [2, 1, 0]
 
 
@@ -98,20 +98,20 @@ def test_broken_rules_change_nothing(fleet):
     """A slip of an operator who writes the blob by hand leaves those in force."""
     tuning = fleet.tuning()
     fleet.put(30)
-    fleet.rules.put(TEN)
+    fleet.rules.put(THREE)
     tuning.run()
     fleet.connections.blobs.get_blob_client("settings", "rules").upload_blob(b"version: soon", overwrite=True)
-    assert tuning.run().tasks == 10
+    assert tuning.run().tasks == 3
 
 
 def test_rules_that_are_taken_away_are_no_more(fleet):
     """Then the built-in ones apply."""
     tuning = fleet.tuning()
     fleet.put(30)
-    fleet.rules.put(TEN)
+    fleet.rules.put(THREE)
     tuning.run()
     fleet.connections.blobs.get_blob_client("settings", "rules").delete_blob()
-    assert tuning.run().tasks == 30
+    assert tuning.run().tasks == 10
     assert fleet.table.read().in_force is None
 
 
@@ -202,7 +202,7 @@ def test_a_process_looks_once_an_interval_and_never_while_idle(fleet):
     fleet.clock.advance(seconds=5)
     with tally_requests() as none:
         process.look()
-        process.here(24)
+        process.read_decision()
     assert (requests(first), requests(none)) == ({"table": 2}, {})
     fleet.clock.advance(hours=1)
     with tally_requests() as idle:
@@ -216,51 +216,81 @@ def test_a_process_looks_once_an_interval_and_never_while_idle(fleet):
     assert requests(silent) == {}
 
 
-def test_a_process_without_storage_goes_on(fleet, provisioned):
-    """What was known stays; concurrency is no reason to fail."""
+def test_a_process_without_storage_runs_one_task_of_the_fleet(fleet, provisioned):
+    """Nothing was ever decided that it could know of."""
     with Connections(provisioned.connection_string.replace("127.0.0.1:", "127.0.0.1:1")) as away:
         fleet.table._table = away.tables.get_table_client("decisions")
         process = fleet.process()
-        process.look()
-    assert process.here(24) == 24
+        process.notice_work()
+        assert process.cap() == 1
 
 
-def test_operators_rules_are_shared_out_over_the_processes(fleet):
-    """Ten tasks over the fleet are ten for one process and five for each of two."""
-    fleet.rules.put(TEN)
-    fleet.put(500)
-    one, other = fleet.process(), fleet.process()
-    with one.gauge.working(), other.gauge.working():
-        fleet.tuning().run()
-        one.look()
-        fleet.clock.advance(seconds=11)
-        one.look()
-        assert one.here(24) == 10
-        other.look()
-        fleet.clock.advance(seconds=11)
-        one.look()
-        other.look()
-        assert (one.here(24), other.here(24)) == (5, 5)
-
-
-def test_the_built_in_rules_hold_back_no_process(fleet):
-    """They follow a depth that may be a minute old."""
-    fleet.put(2)
+def test_a_process_that_loses_the_storage_keeps_to_what_was_decided(fleet, provisioned):
+    """Concurrency is no reason to fail."""
+    fleet.put(5)
     fleet.tuning().run()
     process = fleet.process()
-    process.look()
-    assert process.here(24) == 24
+    assert process.cap() == 10
+    with Connections(provisioned.connection_string.replace("127.0.0.1:", "127.0.0.1:1")) as away:
+        fleet.table._table = away.tables.get_table_client("decisions")
+        fleet.clock.advance(seconds=11)
+        assert process.cap() == 10
+
+
+def test_the_rules_bind_every_process(fleet):
+    """The built-in ones too, however many processes there are: what they share is the slots."""
+    fleet.put(120)
+    fleet.tuning().run()
+    assert [fleet.process().cap() for _ in range(2)] == [50, 50]
+
+
+def test_work_without_a_decision_is_decided_upon_by_who_has_it(fleet):
+    """Messages came that no dispatch put: the depth is read, once, and what was decided is there for the others."""
+    fleet.tuning().run()
+    fleet.put(120)
+    topped = []
+    tuning = fleet.tuning(top_up=lambda depth, tasks: topped.append((depth, tasks)) or 1)
+    process, other = fleet.process(decide=tuning.catch_up), fleet.process()
+    assert process.cap() == 1
+    with tally_requests() as first:
+        process.notice_work()
+        process.notice_work()
+    assert requests(first) == {"queue": 1, "table": 2, "blob": 1}
+    other.notice_work()
+    assert (process.cap(), other.cap(), topped) == (50, 50, [(120, 50)])
+    assert [one.tasks for one in fleet.table.history(5)] == [50, 0]
+
+
+def test_of_two_that_decide_at_once_both_follow_the_one_that_was_written(fleet):
+    """The other decision was never in force, and might be a larger one."""
+    fleet.rules.put("version: 1\nrules:\n- {name: each, messages_each: 1}")
+    fleet.tuning().run()
+    late = fleet.tuning()
+    read = late.fleet.read
+
+    def read_early(known=None):
+        late.fleet = fleet.table
+        found = read(known)
+        fleet.tuning().foresee(3)
+        return found
+
+    class Early:
+        read = staticmethod(read_early)
+
+    late.fleet = Early
+    assert late.foresee(60).tasks == 3
 
 
 def test_a_push_back_that_one_process_saw_slows_all_of_them(fleet):
     """The one at once, the others at their next look, the fleet's decision at the next tick."""
-    fleet.put(100)
+    fleet.rules.put(HUNDRED)
+    fleet.put(1)
     tuning, one, other = fleet.tuning(), fleet.process(), fleet.process()
     tuning.run()
     one.look()
     other.look()
     one.pushback.slow(STORAGE)
-    assert (one.here(24), other.here(24), one.puts(32)) == (12, 24, 16)
+    assert (one.cap(), other.cap(), one.puts(32)) == (50, 100, 16)
     fleet.clock.advance(seconds=10)
     one.look()
     other.look()
@@ -274,20 +304,23 @@ def test_a_push_back_that_one_process_saw_slows_all_of_them(fleet):
 @pytest.mark.parametrize("resource", ["storage", "bus", "bus/results"])
 def test_work_keeps_to_every_resource_that_it_uses(fleet, resource):
     """Messages in work, puts and permits: each is held back by storage, by the bus and by the queue of results."""
+    fleet.rules.put(EIGHT)
+    fleet.put(1)
+    fleet.tuning().run()
     process = fleet.process()
-    full = (process.here(8), process.puts(8), process.cap())
+    full = (process.puts(8), process.cap())
     process.pushback.slow(resource)
-    assert (process.here(8), process.puts(8), process.cap()) == tuple(number // 2 for number in full)
+    assert (process.puts(8), process.cap()) == tuple(number // 2 for number in full)
 
 
 def test_a_queue_of_the_bus_that_work_does_not_use_slows_no_work(fleet):
     """The fleet knows of it, by a row whose key the table takes, and decides as if nothing were slow."""
     process, tuning = fleet.process(), fleet.tuning()
-    full = (process.here(8), process.puts(8), process.cap())
+    full = (process.puts(8), process.cap())
     fleet.clock.advance(seconds=11)
     process.pushback.slow("bus/orders")
     process.look()
-    assert (process.here(8), process.puts(8), process.cap()) == full
+    assert (process.puts(8), process.cap()) == full
     fleet.put(100)
     decision = tuning.run()
     assert (decision.binding, decision.terms["governor"]) == ("rule", fleet.table.read().rules.most)
@@ -321,7 +354,8 @@ def test_rules_that_look_at_more_than_the_depth_bind_permits_too(fleet):
 
 def test_the_fleet_is_back_at_the_full_rate_after_the_storm(fleet):
     """Used and undisturbed, it grows; the decision follows, with a row for each step."""
-    fleet.put(100)
+    fleet.rules.put(HUNDRED)
+    fleet.put(1)
     tuning, process = fleet.tuning(), fleet.process()
     process.pushback.slow(STORAGE)
     process.look()
@@ -330,9 +364,7 @@ def test_the_fleet_is_back_at_the_full_rate_after_the_storm(fleet):
     assert tuning.run().tasks == 100
     fleet.clock.advance(seconds=11)
     process.look()
-    for _ in range(24):
-        process.gauge._in_flight += 1
-    assert process.here(24) == 24
+    assert process.cap() == 100
     assert [one.tasks for one in fleet.table.history(5)] == [100, 50]
 
 
@@ -394,10 +426,10 @@ def test_a_burst_has_its_decision_when_it_is_put(fleet):
         pass
     fleet.clock.advance(seconds=40)
     tuning.run()
-    assert (requests(first), requests(further)) == ({"table": 3}, {})
+    assert (requests(first), requests(further)) == ({"table": 3, "blob": 1}, {})
     found = fleet.table.history(5)
     assert [one.tasks for one in found] == [0, 100, 0]
-    assert "of 5000 messages" in found[1].reason
+    assert found[1].observation.depth == 5000
 
 
 def test_a_put_that_is_foreseen_already_decides_nothing(fleet):
@@ -438,5 +470,5 @@ def test_a_tick_that_looked_before_another_decided_changes_nothing(fleet):
     fleet.clock.advance(minutes=1)
     decided = tuning.run()
     assert not fleet.table.commit(seen, FleetChange(decision=decided))
-    assert fleet.table.read().decision.tasks == 3
+    assert fleet.table.read().decision.tasks == 10
     assert len(fleet.table.history(10)) == 2

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from shared.concurrency.fleet import FRESH, Fleet, Worker, share_here
+from shared.concurrency.fleet import FRESH, Fleet, Worker
 from shared.concurrency.observe import Depths, observe, take_reading
 from tests.concurrency.conftest import NOON
 
@@ -48,8 +48,3 @@ def test_a_process_that_rests_by_now_has_worked_since():
 def test_messages_that_were_not_told_of_make_no_negative_arrivals():
     """A process tells late."""
     assert seen(take_reading(Depths(500), [], NOON), depth=10).arrived == 0
-
-
-def test_a_part_of_a_decision_is_never_nothing():
-    """More processes than tasks: whoever has a message may work on it."""
-    assert share_here(Fleet(), NOON, 24) == 24

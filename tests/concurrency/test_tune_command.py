@@ -44,10 +44,10 @@ def test_what_is_decided_is_shown_with_every_term(tune, fleet):
     fleet.table.report_slow({"storage": Governor().slow(NOON)})
     fleet.tuning().run()
     shown = tune("show").stdout
-    assert "one task for 1 of 4 messages" in shown
+    assert "rule 'little': 10 tasks" in shown
     assert "50% of the full rate" in shown
     said = json.loads(tune("show", "--json").stdout)
-    assert said["decision"]["terms"] == {"rule": 4, "governor": 50, "budget": None}
+    assert said["decision"]["terms"] == {"rule": 10, "governor": 50, "budget": None}
     assert said["governors"] == {"storage": 0.5}
 
 
@@ -67,7 +67,7 @@ def test_every_decision_is_explained(tune, fleet):
     fleet.clock.advance(minutes=1)
     tuning.run()
     said = json.loads(tune("explain", "--json").stdout)["decisions"]
-    assert [one["tasks"] for one in said] == [2, 0]
+    assert [one["tasks"] for one in said] == [10, 0]
     assert "the queues are empty" in tune("explain").stdout
 
 

@@ -1,16 +1,18 @@
 """Limits and defaults that a page states in a sentence: each is the value of the code, at its place."""
 
 import inspect
+import json
 import re
 
 import pytest
 
 from local.paths import ROOT
+from shared import memory
 from shared.app.tick import GATES_TAKE
 from shared.azure import connections, pushback
-from shared.concurrency import decide, gauge
+from shared.concurrency import decide, rules
 from shared.concurrency.fleet import LOOK_EVERY
-from shared.dequeue import drain, pace, permits
+from shared.dequeue import drain, pace, permits, turns
 from shared.gate.held_work import TAKES_FOR
 from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import LARGEST_SKEW, WRITES
@@ -31,6 +33,9 @@ from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
 from shared.workloads.registry import MOST_SUMS
 from shared.workloads.run import CONCURRENCY, LONGEST_LINE
 
+HOST = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
+#: The messages of one queue that the host of an instance runs at a time.
+AT_ONCE = HOST["batchSize"] + HOST["newBatchThreshold"]
 LIMITS, SIZING = Limits(), Sizing()
 DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
 WORDS = {
@@ -77,7 +82,7 @@ STATED = [
     ("concurrency.md", f"{connections.PAUSE} s at most before the first of {word(connections.RETRIES)} retries"),
     ("concurrency.md", f"longer than {pushback.LONGEST_WAIT:.0f} s"),
     ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
-    ("concurrency.md", f"| {LOOK_EVERY:.0f} s after the tick |"),
+    ("concurrency.md", f"those of the slots that it has leased | {LOOK_EVERY:.0f} s |"),
     ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {pace.MOST_MESSAGES})"),
     ("dequeue.md", f"than the task can run in {word(int(pace.AHEAD))} seconds"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
@@ -98,8 +103,13 @@ STATED = [
     ("formats.md", f"{word(LIMITS.line_least)} bytes at least"),
     ("formats.md", f"expand to {LIMITS.ratio_most} times"),
     ("formats.md", f"fit in {LIMITS.rejected_text_most // MIB} MiB"),
-    ("formats.md", f"waits for {word(gauge.PATIENCE // 60)} minutes"),
-    ("formats.md", f"works on {gauge.MOST_HERE} messages"),
+    ("formats.md", f"waits for {word(memory.PATIENCE // 60)} minutes"),
+    ("formats.md", f"works on {AT_ONCE} messages"),
+    ("concurrency.md", f"After {word(turns.PATIENCE // 60)} minutes it is given back"),
+    ("concurrency.md", f"that it did not use for {word(int(turns.KEEP_UNUSED))} seconds"),
+    ("concurrency.md", f"| below {rules.SOME} | {rules.BUILT_IN.rules[0].target.tasks} |"),
+    ("concurrency.md", f"| {rules.SOME} to {rules.MUCH - 1} | {rules.BUILT_IN.rules[1].target.tasks} |"),
+    ("concurrency.md", f"| {rules.MUCH} and more | {rules.BUILT_IN.rules[2].target.tasks} |"),
     ("formats.md", f"up to {LIMITS.part_items:,} lines and {LIMITS.part_bytes // MIB} MiB"),
     ("formats.md", f"({DEFAULTS['SLUICE_MERGED_MIB']} unless it is set"),
     ("gate.md", f"({seconds(TAKES_FOR)} s, the tick {seconds(GATES_TAKE)} s)"),

@@ -1,0 +1,194 @@
+"""Lets messages begin that triggers delivered: as many at a time as the slots of this process allow.
+
+    a message -> lease a slot -> more messages wait than it allows -> lease another -> nothing used it for a while -> release
+
+The host has received and leased a message before its function runs. So a message that may not begin waits inside the
+function, and the host renews its lease. It begins only under a slot that this process has leased, as a task that a permit
+started does. Storage gives a slot to one process at a time, and all slots together allow what was decided. So the fleet
+never has more in work than that, also when several processes start at the same moment and know nothing of each other.
+
+Messages begin in the order in which they came. After `patience` one that still waits is given back, so that another
+process can have it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Condition
+from typing import Final
+
+from shared.clock import Clock
+from shared.closing import Closing
+from shared.dequeue.permits import SlotLease, SlotPlan, Slots
+from shared.dequeue.renewal import Renewals
+from shared.errors import NoSlotError, StorageUnavailableError
+
+#: Seconds that a message waits for its turn. The wait and its work must end within the host's functionTimeout.
+PATIENCE: Final = 120.0
+#: Seconds after which the first message of the line looks again whether more may begin.
+LOOK_AGAIN: Final = 0.5
+#: Seconds between two searches for a slot when none was free.
+SEEK_EVERY: Final = 5.0
+#: Seconds for which a slot is kept that no message uses: a trickle of messages leases it once.
+KEEP_UNUSED: Final = 10.0
+
+
+@dataclass(slots=True, eq=False)
+class _HeldSlot:
+    """A slot that this process has leased. It is looked after before its lease ends, and when it was long unused."""
+
+    number: int
+    lease: SlotLease
+    used_at: float
+    look_after: Callable[["_HeldSlot"], None]
+
+    @property
+    def due(self) -> float:
+        """The moment of the next check, in the clock's monotonic seconds."""
+        return min(self.lease.due, self.used_at + KEEP_UNUSED)
+
+    def renew(self) -> None:
+        """Renew its lease, or release it."""
+        self.look_after(self)
+
+
+class Turns(Closing):
+    """The turns of one process. Several threads may take one."""
+
+    def __init__(self, plan: SlotPlan, slots: Slots, clock: Clock, *, patience: float = PATIENCE) -> None:
+        self._plan, self._slots, self._clock, self._patience = plan, slots, clock, patience
+        self._changed, self._line = Condition(), deque[object]()
+        self._taken, self._cap, self._seek_at = 0, 0, float("-inf")
+        self._held: dict[int, _HeldSlot] = {}
+        self._renewals, self._is_started = Renewals(clock), False
+
+    @property
+    def taken(self) -> int:
+        """How many messages have begun and not ended."""
+        return self._taken
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for a turn and have it while inside, or raise NoSlotError if it did not come in time."""
+        self._take()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Release the slots. Messages in work go on."""
+        with self._changed:
+            held = list(self._held.values())
+            self._held.clear()
+        if self._is_started:
+            self._is_started = False
+            self._renewals.__exit__(None, None, None)
+        for one in held:
+            one.lease.release()
+
+    def _take(self) -> None:
+        until, ticket = self._clock.monotonic() + self._patience, object()
+        with self._changed:
+            self._line.append(ticket)
+        try:
+            while not self._may_begin(ticket):
+                if not self._seek(ticket):
+                    self._rest(until)
+        finally:
+            with self._changed:
+                self._line.remove(ticket)
+                self._changed.notify_all()
+
+    def _may_begin(self, ticket: object) -> bool:
+        # Outside of the lock: it may read the decision, and a message that ends must not wait for that.
+        cap = self._plan.cap()
+        with self._changed:
+            self._cap = cap
+            if self._line[0] is not ticket or self._taken >= self._allowed():
+                return False
+            self._taken += 1
+            now = self._clock.monotonic()
+            for held in self._used():
+                held.used_at = now
+            return True
+
+    def _allowed(self) -> int:
+        held = (one.number for one in self._held.values() if one.lease.is_held)
+        return sum(self._plan.share(number, self._cap) for number in held)
+
+    def _used(self) -> Sequence[_HeldSlot]:
+        """Return the slots that the messages in work need, the first of the fleet first."""
+        found, covered = [], 0
+        for number in sorted(self._held):
+            if covered >= self._taken:
+                break
+            found.append(self._held[number])
+            covered += self._plan.share(number, self._cap)
+        return found
+
+    def _rest(self, until: float) -> None:
+        left = until - self._clock.monotonic()
+        if left <= 0:
+            raise NoSlotError(
+                f"no turn came within {self._patience:g} s: this process handles {self._taken} messages, and the fleet "
+                f"may handle {self._cap} (see `sluice tune show`); the message is given back"
+            )
+        with self._changed:
+            self._changed.wait(min(left, LOOK_AGAIN))
+
+    def _seek(self, ticket: object) -> bool:
+        """Lease one more slot for the first message of the line. Return True if there is one more."""
+        with self._changed:
+            now, slots = self._clock.monotonic(), self._plan.count_slots(self._cap)
+            own = {number for number, held in self._held.items() if held.lease.is_held}
+            # The others wait for the first one, so only one thread seeks at a time.
+            missing = [number for number in range(slots) if number not in own]
+            if self._line[0] is not ticket or not missing or now < self._seek_at or self._taken < self._allowed():
+                return False
+        found = None
+        # Without an answer the message waits, as it does without a free slot.
+        with suppress(StorageUnavailableError):
+            found = self._lease(missing)
+        with self._changed:
+            if found is None:
+                self._seek_at = self._clock.monotonic() + SEEK_EVERY
+                return False
+            number, lease = found
+            self._held[number] = held = _HeldSlot(number, lease, self._clock.monotonic(), self._look_after)
+            if not self._is_started:
+                self._is_started = True
+                self._renewals.__enter__()
+        self._renewals.keep(held)
+        return True
+
+    def _lease(self, missing: Sequence[int]) -> tuple[int, SlotLease] | None:
+        # Where one process works alone, the first one is free. Only where it is not, the list is paid for.
+        if (lease := self._slots.lease(missing[0])) is not None:
+            return missing[0], lease
+        taken = self._slots.list_held()
+        for number in missing[1:]:
+            if number not in taken and (lease := self._slots.lease(number)) is not None:
+                return number, lease
+        return None
+
+    def _look_after(self, held: _HeldSlot) -> None:
+        now = self._clock.monotonic()
+        with self._changed:
+            if self._held.get(held.number) is not held:
+                self._renewals.drop(held)
+                return
+            if held in self._used():
+                held.used_at = now
+            is_over = now >= held.used_at + KEEP_UNUSED or not held.lease.is_held
+            if is_over:
+                # Before the release: from then on another process may run its messages.
+                del self._held[held.number]
+        if is_over:
+            self._renewals.drop(held)
+            held.lease.release()
+        elif now >= held.lease.due:
+            held.lease.renew()
