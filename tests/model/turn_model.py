@@ -94,21 +94,27 @@ def successors(rules, scope, state):
     for slot, owner in enumerate(state.slots):
         if owner == LEFT:
             yield state._replace(slots=replaced(state.slots, slot, FREE))
-    for index, process in enumerate(state.processes):
-        yield changed(state, index, process._replace(read=state.decision))
-        if process.running < allowed(rules, scope, state, index):
-            yield changed(state, index, process._replace(running=process.running + 1))
-        if process.running:
-            yield changed(state, index, process._replace(running=process.running - 1))
-        for slot, owner in enumerate(state.slots):
-            if owner == FREE:
-                yield state._replace(slots=replaced(state.slots, slot, index))
-            is_spare = process.running <= allowed(rules, scope, state, index, without=slot)
-            if owner == index and (is_spare or not rules.keeps_what_it_uses):
-                yield state._replace(slots=replaced(state.slots, slot, FREE))
-        # It is killed, and another one starts in its place.
-        left = tuple(LEFT if owner == index else owner for owner in state.slots)
-        yield changed(state, index, Process())._replace(slots=left)
+    for index in range(scope.processes):
+        yield from steps_of(rules, scope, state, index)
+
+
+def steps_of(rules, scope, state, index):
+    """Yield what one step of a process, or its end, leads to."""
+    process = state.processes[index]
+    yield changed(state, index, process._replace(read=state.decision))
+    if process.running < allowed(rules, scope, state, index):
+        yield changed(state, index, process._replace(running=process.running + 1))
+    if process.running:
+        yield changed(state, index, process._replace(running=process.running - 1))
+    for slot, owner in enumerate(state.slots):
+        if owner == FREE:
+            yield state._replace(slots=replaced(state.slots, slot, index))
+        is_spare = process.running <= allowed(rules, scope, state, index, without=slot)
+        if owner == index and (is_spare or not rules.keeps_what_it_uses):
+            yield state._replace(slots=replaced(state.slots, slot, FREE))
+    # It is killed, and another one starts in its place.
+    left = tuple(LEFT if owner == index else owner for owner in state.slots)
+    yield changed(state, index, Process())._replace(slots=left)
 
 
 def changed(state, index, process):
