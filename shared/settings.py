@@ -72,7 +72,7 @@ SETTINGS = (
         "burst",
     ),
     _optional("SLUICE_NOTIFY_WHEN", "push: permits go `before` or `after` the put", "after"),
-    _optional("SLUICE_PERMIT_TASKS", "push: dequeue tasks that a permit starts on an instance, 1 to 32", "4"),
+    _optional("SLUICE_PERMIT_TASKS", "tasks of a slot, which one instance runs at a time, 1 to 32", "4"),
     _optional("SLUICE_IDLE_SHORTEST_MS", "a worker that polls: its first rest when idle, 0 to 60000", "0"),
     _optional("SLUICE_IDLE_STEP_MS", "a worker that polls: what each rest adds, doubled, 1 to 60000", "100"),
     _optional("SLUICE_IDLE_LONGEST_MS", "a worker that polls: its longest rest when idle, 1 to 3600000", "1000"),
