@@ -16,6 +16,7 @@ from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from cli.screen import clean
 from cli.settings_file import NoSettingsError, load
 from cli.submit import submit
+from cli.worker import worker
 from shared import __version__
 from shared.errors import SettingsError, SluiceError
 
@@ -34,6 +35,7 @@ app.add_typer(ids.app, name="ids")
 app.add_typer(cost.app, name="cost")
 app.add_typer(tune.app, name="tune")
 app.command()(submit)
+app.command()(worker)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value

@@ -1,6 +1,7 @@
 """One process of the app: one verb for each kind of message, and one for the timer."""
 
 from collections.abc import Sequence
+from threading import Event
 
 from shared.app.stages import AppStages
 from shared.app.stores import Stores
@@ -33,7 +34,7 @@ class App(Closing):
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
         self._releaser, self._tick = stages.releaser, build_tick(stages)
-        self._drain = stages.tasks.drain(self.process_now) if self.is_pushed else None
+        self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
 
     def accept(self, delivery: Delivery) -> None:
         """Accept a submission and dispatch its chunks."""
@@ -54,6 +55,10 @@ class App(Closing):
         """Follow the permit in a signal: run tasks until the work queues are empty. Push mode only."""
         if self._drain is not None:
             self._drain.on_signal(signal)
+
+    def work(self, stop: Event, lanes: int) -> None:
+        """Follow permits from the bus, so many at a time, until `stop` is set. Return when every task has ended."""
+        self._tasks.worker(self.process_now, stop, lanes).run()
 
     def settle(self, received: Sequence[Received]) -> Settled:
         """Credit results to their jobs. Request the finish of a job whose last chunk has ended. Return the counts."""

@@ -9,6 +9,7 @@ Reading order:
 - `permits`: the slots of the fleet.
 - `notifier`: permits for a put.
 - `drain`: the tasks that a permit starts.
+- `worker`: a process of its own that receives permits.
 - `turns`: the messages that triggers delivered, under the same slots.
 """
 
@@ -20,6 +21,7 @@ from shared.dequeue.pace import AHEAD, receive_size
 from shared.dequeue.permits import CONTAINER, RENEW_AFTER, BlobSlots, SlotPlan
 from shared.dequeue.turns import Turns
 from shared.dequeue.work_queue import WorkQueue
+from shared.dequeue.worker import Worker
 
 __all__ = [
     "AHEAD",
@@ -41,6 +43,7 @@ __all__ = [
     "Turns",
     "When",
     "WorkQueue",
+    "Worker",
     "choose_slots",
     "pull",
     "receive_size",

@@ -9,8 +9,9 @@ first slot that any sender wakes, peeks into the queues once more after its rele
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from threading import Event
 from typing import Final
 
 from shared.clock import Clock
@@ -36,7 +37,7 @@ class Drained(StrEnum):
 
     #: It found the queues empty, or no task of its slot may run any more.
     GAVE_UP = "gave up"
-    #: The time was up. It sent another permit for the same slot.
+    #: The time was up, or its process ends. It sent another permit for the same slot.
     HANDED_OVER = "handed over"
     #: Another instance runs this slot.
     TAKEN = "taken"
@@ -62,6 +63,8 @@ class Drain:
     look: Callable[[], object] = lambda: None
     patience: float = PATIENCE
     visibility: int = 30
+    #: Once it is set, each task ends after its message, and the slot is handed over.
+    stop: Event = field(default_factory=Event)
 
     def on_signal(self, body: bytes) -> Drained:
         """Follow one permit. Never raises: the bus would redeliver a failed permit at once, ten times."""
@@ -69,6 +72,10 @@ class Drain:
         if permit is None:
             tell(events.PERMIT_REFUSED, bytes=len(body))
             return Drained.REFUSED
+        return self.follow(permit)
+
+    def follow(self, permit: Permit) -> Drained:
+        """Follow a permit that was read. Never raises."""
         try:
             drained = self.run(permit)
         except StorageUnavailableError as error:
@@ -88,6 +95,9 @@ class Drain:
     def _drain(self, permit: Permit, until: float) -> Drained:
         if not self.fleet.allowance(permit.slot):
             return Drained.BEYOND_CAP
+        if self.stop.is_set():
+            self.send([permit])
+            return Drained.HANDED_OVER
         lease = self.slots.lease(permit.slot)
         if lease is None:
             return Drained.TAKEN
@@ -95,7 +105,7 @@ class Drain:
         if not lease.is_held:
             # The lease may belong to another instance by now. That one needs no permit.
             return Drained.GAVE_UP
-        is_late = self.clock.monotonic() >= until
+        is_late = self.clock.monotonic() >= until or self.stop.is_set()
         # Release before the permit goes out, or its receiver would find the slot taken.
         lease.release()
         if not is_late:
@@ -107,7 +117,7 @@ class Drain:
         """Run the tasks to their end. Return the depth that they know last."""
         listening = Listening(
             rule=lambda depth: self.fleet.tasks if depth else 0,
-            cap=lambda: self.fleet.allowance(permit.slot) if lease.is_held else 0,
+            cap=lambda: self.fleet.allowance(permit.slot) if lease.is_held and not self.stop.is_set() else 0,
             least=0,
             on_queue_empty=push,
             on_work_detected=self.look,

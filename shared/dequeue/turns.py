@@ -108,19 +108,19 @@ class Turns(Closing):
         cap = self._plan.cap()
         with self._changed:
             self._cap = cap
-            if self._line[0] is not ticket or self._taken >= self._allowed():
+            if self._line[0] is not ticket or self._taken >= self._count_allowed():
                 return False
             self._taken += 1
             now = self._clock.monotonic()
-            for held in self._used():
+            for held in self._find_needed():
                 held.used_at = now
             return True
 
-    def _allowed(self) -> int:
+    def _count_allowed(self) -> int:
         held = (one.number for one in self._held.values() if one.lease.is_held)
         return sum(self._plan.share(number, self._cap) for number in held)
 
-    def _used(self) -> Sequence[_HeldSlot]:
+    def _find_needed(self) -> Sequence[_HeldSlot]:
         """Return the slots that the messages in work need, the first of the fleet first."""
         found, covered = [], 0
         for number in sorted(self._held):
@@ -147,7 +147,7 @@ class Turns(Closing):
             own = {number for number, held in self._held.items() if held.lease.is_held}
             # The others wait for the first one, so only one thread seeks at a time.
             missing = [number for number in range(slots) if number not in own]
-            if self._line[0] is not ticket or not missing or now < self._seek_at or self._taken < self._allowed():
+            if self._line[0] is not ticket or not missing or now < self._seek_at or self._taken < self._count_allowed():
                 return False
         found = None
         # Without an answer the message waits, as it does without a free slot.
@@ -181,7 +181,7 @@ class Turns(Closing):
             if self._held.get(held.number) is not held:
                 self._renewals.drop(held)
                 return
-            if held in self._used():
+            if held in self._find_needed():
                 held.used_at = now
             is_over = now >= held.used_at + KEEP_UNUSED or not held.lease.is_held
             if is_over:

@@ -354,6 +354,13 @@ LISTENER_OBSERVER_FAILED: Final = LogEvent(
     meaning="an observer of a queue listener raised an error",
     remedy="correct the observer",
 )
+WORKER_POLLING: Final = LogEvent(
+    name="sluice.worker.polling",
+    level=WARNING,
+    fields=("reason",),
+    meaning="a worker process receives no permits, and checks the queues itself",
+    remedy="read the reason: the bus, its connection, or the right to receive from signals/work",
+)
 PERMIT_FOLLOWED: Final = LogEvent(
     name="sluice.permit.followed",
     level=INFO,
