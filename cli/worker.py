@@ -66,7 +66,7 @@ def _wait(lanes: Thread, stop: Event, grace: int) -> None:
         lanes.join(CHECK_SECONDS)
     if lanes.is_alive():
         _say(f"messages were still in work after {grace} s: they are delivered again within a minute")
-        # Not an ordinary exit: it would wait for what is in work.
+        # Not an ordinary exit: it would wait for the messages in work.
         os._exit(PROBLEM_FOUND)
 
 

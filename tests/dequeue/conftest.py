@@ -4,9 +4,14 @@ import itertools
 
 import pytest
 
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from local.stack import settings_for
+from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.dequeue.work_queue import WorkQueue
+from shared.topology import topology
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 
 _numbers = itertools.count(1)
@@ -23,6 +28,17 @@ class Shifted(SystemClock):
     def monotonic(self):
         """Return the time and what it was moved by."""
         return super().monotonic() + self.by
+
+
+@pytest.fixture(scope="module")
+def connections():
+    """Storage and a bus of these tests' own: whoever else runs would take their signals."""
+    with Azurite.start() as azurite:
+        provision(azurite.connection_string, topology())
+        broker = Broker.start()
+        with Connections.parse(settings_for(azurite.connection_string, broker.connection_string)) as made:
+            yield made
+        broker.stop()
 
 
 @pytest.fixture

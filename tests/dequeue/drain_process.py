@@ -1,4 +1,7 @@
-"""A process that follows one permit and never gets through with its first message: `drain_process SETTINGS PERMIT`."""
+"""A process that never gets through with its first message: `drain_process SETTINGS PERMIT` follows one permit.
+
+`drain_process SETTINGS QUEUE` is a worker, which receives its permits, and takes its messages from that queue.
+"""
 
 import json
 import sys
@@ -7,8 +10,10 @@ import time
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.dequeue.drain import Drain
+from shared.dequeue.hooks import BackOff
 from shared.dequeue.permits import BlobSlots, SlotPlan
 from shared.dequeue.work_queue import WorkQueue
+from shared.dequeue.worker import Worker
 from shared.signals import BusPermits
 
 CAP, TASKS, VISIBILITY = 4, 1, 2
@@ -28,7 +33,7 @@ def drain_of(connections, handle, queue="work-00"):
     )
 
 
-def main(settings, permit):
+def main(settings, what):
     """Begin, say so, and stay."""
 
     def handle(_delivery):
@@ -37,7 +42,10 @@ def main(settings, permit):
         time.sleep(600)
 
     with Connections.parse(json.loads(settings)) as connections:
-        drain_of(connections, handle).on_signal(permit.encode())
+        if what.startswith("{"):
+            drain_of(connections, handle).on_signal(what.encode())
+        else:
+            Worker(connections, drain_of(connections, handle, what), backoff=BackOff(), lanes=1).run()
 
 
 if __name__ == "__main__":

@@ -5,32 +5,16 @@ import subprocess
 import sys
 import time
 
-import pytest
 from azure.servicebus import ServiceBusReceiveMode
 from azure.storage.blob import BlobLeaseClient
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.dequeue.drain import Drained
 from shared.dequeue.notifier import TopUp
 from shared.messages import Permit, decode_permit, encode_permit
 from shared.signals import BusPermits
-from shared.topology import topology
 from tests.dequeue.drain_process import VISIBILITY, drain_of
-
-
-@pytest.fixture(scope="module")
-def connections():
-    """Storage and a bus of these tests' own: whoever else runs would take their signals."""
-    with Azurite.start() as azurite:
-        provision(azurite.connection_string, topology())
-        broker = Broker.start()
-        with Connections.parse(settings_for(azurite.connection_string, broker.connection_string)) as made:
-            yield made
-        broker.stop()
 
 
 def signals(connections, wait=3):
