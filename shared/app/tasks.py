@@ -7,7 +7,7 @@ from threading import Event
 
 from shared.app.stores import VISIBILITY, Stores
 from shared.concurrency import Following, Foresight, Gauge, QueueDepths, Tuning, no_top_up
-from shared.dequeue import Drain, Notifier, SlotPlan, TopUp, Turns, Worker
+from shared.dequeue import Drain, Notifier, PermitWorker, SlotPlan, TopUp, Turns
 from shared.messages import Delivery
 from shared.pipeline import Waking, wake_nobody
 from shared.settings import Dequeue, Settings
@@ -78,10 +78,10 @@ class Tasks:
         """Sends the permits that were lost."""
         return TopUp(slots=self.stores.slots, fleet=self.permitted, send=self.stores.send_permits)
 
-    def worker(self, handle: Callable[[Delivery], None], stop: Event, lanes: int) -> Worker:
+    def worker(self, handle: Callable[[Delivery], None], stop: Event, lanes: int) -> PermitWorker:
         """Build the worker that receives permits in a process of its own."""
         drain = replace(self.drain(handle), stop=stop)
-        return Worker(self.stores.connections, drain, backoff=self.settings.backoff, lanes=lanes)
+        return PermitWorker(self.stores.connections, drain, backoff=self.settings.backoff, lanes=lanes)
 
     def drain(self, handle: Callable[[Delivery], None]) -> Drain:
         """Build the drain that follows permits."""

@@ -21,7 +21,7 @@ from shared.dequeue.pace import AHEAD, receive_size
 from shared.dequeue.permits import CONTAINER, RENEW_AFTER, BlobSlots, SlotPlan
 from shared.dequeue.turns import Turns
 from shared.dequeue.work_queue import WorkQueue
-from shared.dequeue.worker import Worker
+from shared.dequeue.worker import PermitWorker
 
 __all__ = [
     "AHEAD",
@@ -35,6 +35,7 @@ __all__ = [
     "Listening",
     "Notifier",
     "Notify",
+    "PermitWorker",
     "Put",
     "QueueListener",
     "SlotPlan",
@@ -43,7 +44,6 @@ __all__ = [
     "Turns",
     "When",
     "WorkQueue",
-    "Worker",
     "choose_slots",
     "pull",
     "receive_size",

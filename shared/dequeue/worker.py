@@ -30,7 +30,7 @@ AGAIN_AFTER: Final = 5.0
 LOCK_SECONDS: Final = 300.0
 
 
-class Worker:
+class PermitWorker:
     """The lanes of one worker process. `run` returns after the drain's `stop` was set and every task has ended."""
 
     def __init__(self, connections: Connections, drain: Drain, *, backoff: BackOff, lanes: int) -> None:
