@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.exceptions import ServiceBusError
 
-from shared.azure import BusSender, Connections, Destination
+from shared.azure import FAILURES, BusSender, Connections, Destination
 from shared.clock import Clock
+from shared.closing import Closing
 from shared.errors import SignalNotSentError
 from shared.grammar import bus_name
 from shared.messages import Completed, decode, encode
@@ -101,11 +101,11 @@ class Outbox:
         self.flush(pointer.id, pointer)
 
 
-class BusAnnouncements:
-    """Sends the ends of jobs to their topic, with one connection per event: jobs end rarely."""
+class BusAnnouncements(Closing):
+    """Sends the ends of jobs to their topic, on a connection that is kept. Close it when done."""
 
     def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+        self._sender = BusSender(connections, attempts=1)
 
     def __call__(self, message: OutgoingMessage) -> None:
         """Send the event, or raise SignalNotSentError."""
@@ -123,10 +123,13 @@ class BusAnnouncements:
             message_id=bus_name(f"{event.job}:{event.revision}"),
         )
         try:
-            with BusSender(self._connections, attempts=1) as sender:
-                sender.send(topic, [message])
-        except (ServiceBusError, OSError) as error:
+            self._sender.send(topic, [message])
+        except FAILURES as error:
             raise SignalNotSentError(
                 f"could not send that job {event.job!r} is {event.state} at revision {event.revision} "
                 f"({type(error).__name__}): the event stays in the outbox and the tick sends it"
             ) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sender.close()

@@ -5,12 +5,13 @@ A lost one costs latency, not work: the next poll or the tick finds the same wor
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Thread
 from typing import Any, Final, Protocol
 
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.exceptions import ServiceBusError
 
 from shared.azure import FAILURES, BusSender, Connections, Destination
 from shared.closing import Closing
@@ -47,6 +48,10 @@ class Hint:
 class Signals(Protocol):
     """Sends hints to listeners: a gate was opened, or a job has more to do."""
 
+    def connect(self, within: float) -> None:
+        """Get ready to send at once. Return after so many seconds even if that has failed or still goes on."""
+        ...
+
     def send(self, gate: str, epoch: int, since: str = "") -> None:
         """Send the hint to check a gate, or raise SignalNotSentError."""
         ...
@@ -56,11 +61,22 @@ class Signals(Protocol):
         ...
 
 
-class BusSignals:
-    """Signals on Service Bus, with one connection per signal: openings are rare."""
+class BusSignals(Closing):
+    """Signals on Service Bus, on a connection that is kept. Close it when done."""
 
     def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+        self._sender = BusSender(connections, attempts=1)
+
+    def connect(self, within: float) -> None:
+        """Open the connection, which takes longer than the signal. A bus that does not answer is not waited for."""
+        thread = Thread(target=self._try_connect, name="bus-signals", daemon=True)
+        thread.start()
+        thread.join(within)
+
+    def _try_connect(self) -> None:
+        # The signal itself tells of the failure.
+        with suppress(*FAILURES):
+            self._sender.connect(_SIGNALS)
 
     def send(self, gate: str, epoch: int, since: str = "") -> None:
         """Send the hint to check a gate, or raise SignalNotSentError."""
@@ -72,17 +88,23 @@ class BusSignals:
 
     def _send(self, message: ServiceBusMessage, saying: str) -> None:
         try:
-            with BusSender(self._connections, attempts=1) as sender:
-                sender.send(_SIGNALS, [message])
-        except (ServiceBusError, OSError) as error:
+            self._sender.send(_SIGNALS, [message])
+        except FAILURES as error:
             raise SignalNotSentError(
                 f"could not send the signal {saying} ({type(error).__name__}): "
                 "nothing is lost, the next poll finds the same"
             ) from error
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._sender.close()
 
-class NoSignals:
+
+class NoSignals(Closing):
     """Signals of an installation without a bus."""
+
+    def connect(self, within: float) -> None:
+        """Do nothing: there is nothing to connect to."""
 
     def send(self, gate: str, epoch: int, since: str = "") -> None:  # noqa: ARG002 - the signature of its like
         """Raise SignalNotSentError: no bus could carry the signal."""
@@ -95,6 +117,9 @@ class NoSignals:
         raise SignalNotSentError(
             f"there is no bus to signal that there is more to do for job {job!r}: the tick does it"
         )
+
+    def close(self) -> None:
+        """Do nothing: nothing was opened."""
 
 
 class SendPermits(Protocol):

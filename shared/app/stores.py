@@ -41,7 +41,7 @@ TRANSACTION_IDS: Final = "transactions"
 
 
 class Stores(Closing):
-    """The stores of one installation, to be closed when done. Making them makes no request."""
+    """The stores of one installation, closed with their connections at the latest. Making them makes no request."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Stores(Closing):
         parallel: int = PARALLEL,
     ) -> None:
         self.connections, self.clock = connections, clock or SystemClock()
+        connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
         self.ledger = TableLedger(table("jobs"), table("jobindex"))
         self.pending = PendingTable(table("pending"))
@@ -65,7 +66,8 @@ class Stores(Closing):
         self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock, parallel)
         self.receipts = ReceiptTable(table("receipts"))
         self.first_chunks = FirstChunks(table("receipts"), self.clock, connections.telemetry)
-        self.signals = signals or (BusSignals(connections) if connections.has_bus else NoSignals())
+        self._own_signals = BusSignals(connections) if connections.has_bus else NoSignals()
+        self.signals: Signals = signals or self._own_signals
 
         self.parked_table = ParkedTable(table("parked"), self.container("parked"))
         self.attempts = Attempts(table("parked"))
@@ -80,6 +82,7 @@ class Stores(Closing):
         # Each connects to the bus at its first send.
         self.send_result = BusResults(connections)
         self.send_permits = BusPermits(connections)
+        self._announce = BusAnnouncements(connections)
 
         # Every stage that can park. Register another one here.
         put_back = QueuesPut(connections.queues)
@@ -92,7 +95,7 @@ class Stores(Closing):
         self.outbox = Outbox(
             self.ledger,
             self.pending,
-            BusAnnouncements(connections),
+            self._announce,
             self.clock,
             kind=OUTBOX_POINTER,
             awaits=partial(is_finishing, self.ledger),
@@ -159,3 +162,5 @@ class Stores(Closing):
         """Close the senders' connections to the bus."""
         self.send_result.close()
         self.send_permits.close()
+        self._announce.close()
+        self._own_signals.close()

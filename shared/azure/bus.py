@@ -49,8 +49,8 @@ class Destination(NamedTuple):
 class BusSender(Closing):
     """A pool of at most `most` senders per destination. Several threads may send, each by a sender of its own.
 
-    Close it when done. A message after that opens a connection again. With `attempts=1`, a failed send is not repeated
-    here but by other means, such as the tick.
+    Close it when done. A message after that opens a connection again. With `attempts=1`, a send that fails on a new
+    connection is not repeated here but by other means, such as the tick.
     """
 
     def __init__(self, connections: Connections, *, most: int = 1, attempts: int = _ATTEMPTS) -> None:
@@ -69,6 +69,14 @@ class BusSender(Closing):
                 message.scheduled_enqueue_time_utc = at
         with self._take(to) as sender:
             sender.send(messages)
+
+    def connect(self, to: Destination) -> None:
+        """Open a connection ahead of the first message. The errors are FAILURES.
+
+        The library takes half a second for it, in pauses between the replies that it waits for.
+        """
+        with self._take(to) as sender:
+            sender.connect()
 
     def close(self) -> None:
         """Close the connections, each after its current transfer."""
@@ -107,9 +115,10 @@ class _KeptSender:
 
     def send(self, messages: Sequence[ServiceBusMessage]) -> None:
         """Send in one transfer. If the open connection is broken, send again on a new one."""
-        for left in reversed(range(self._attempts)):
+        attempts = max(self._attempts, 1 if self._open is None else _ATTEMPTS)
+        for left in reversed(range(attempts)):
             try:
-                self._send_once(messages, is_again=left < self._attempts - 1)
+                self._send_once(messages, is_again=left < attempts - 1)
             except MessageSizeExceededError:
                 # The bus refuses it however often it is sent, and the connection is still good.
                 raise
@@ -121,6 +130,15 @@ class _KeptSender:
             else:
                 return
 
+    def connect(self) -> None:
+        """Open the connection if it is not open."""
+        if self._open is None:
+            try:
+                self._open_both()[1].__enter__()
+            except FAILURES:
+                self.close()
+                raise
+
     def close(self) -> None:
         """Close the connection. The next message opens another."""
         opened, self._open = self._open, None
@@ -129,13 +147,17 @@ class _KeptSender:
             opened[0].close()
 
     def _send_once(self, messages: Sequence[ServiceBusMessage], *, is_again: bool) -> None:
-        if self._open is None:
-            client = self._connections.bus_client()
-            self._open = client, self._open_sender(client)
+        sender = self._open_both()[1]
         with because(Cause.RETRY) if is_again else nullcontext():
             self._connections.meter.count_bus(BusOperation.SEND, self._to.name, len(messages))
         # A list travels as a batch with its own envelope, which a single message does not need.
-        self._open[1].send_messages(list(messages) if len(messages) > 1 else messages[0])
+        sender.send_messages(list(messages) if len(messages) > 1 else messages[0])
+
+    def _open_both(self) -> tuple[ServiceBusClient, ServiceBusSender]:
+        if self._open is None:
+            client = self._connections.bus_client()
+            self._open = client, self._open_sender(client)
+        return self._open
 
     def _open_sender(self, client: ServiceBusClient) -> ServiceBusSender:
         name = self._to.name

@@ -72,6 +72,10 @@ def _observe_gate(gates: Gates, name: str, waiting: HeldSummary) -> Overview:
 FURTHEST: Final = timedelta(days=400)
 
 
+#: Seconds that an opening waits for a connection to the bus. Without one it opens all the same.
+CONNECTS_WITHIN: Final = 5.0
+
+
 @dataclass(frozen=True, slots=True)
 class GateActResult:
     """The result of a command. `unsignalled` says why no signal was sent, and is empty if one was sent or none was needed."""
@@ -104,6 +108,8 @@ class Operator:
 
     def open(self, gate: str, *, by: str, why: str = "", once: bool = False) -> GateActResult:
         """Open the gate now. `once`: it closes again after the held work of this epoch."""
+        # Before the opening, so that its signal does not wait for a connection.
+        self._signals.connect(CONNECTS_WITHIN)
         now = self._clock.now()
         opening = Opening(at=now, by=by, why=why, once=once)
         details = {"once": "yes"} if once else {}

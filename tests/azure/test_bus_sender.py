@@ -46,6 +46,10 @@ def to(fresh):
     return Destination("bus", fresh("plain"))
 
 
+#: Connections that the library tries for one operation.
+TRIES = 2
+
+
 def message(text="x"):
     """Return a message."""
     return ServiceBusMessage(text)
@@ -75,6 +79,27 @@ def test_a_list_arrives_as_it_was_given(broker, relay, connections, to):
     assert texts(broker, 4, to.name) == ["a0", "a1", "a2", "b"]
     assert counted(connections) == {(to.name, Cause.USEFUL): 4}
     assert relay.accepted == 1
+
+
+def test_a_connection_is_opened_ahead_of_the_first_message(broker, relay, connections, to):
+    """Once, and the message finds it."""
+    with BusSender(connections) as sender:
+        sender.connect(to)
+        sender.connect(to)
+        assert (relay.accepted, counted(connections)) == (1, {})
+        sender.send(to, [message()])
+        assert relay.accepted == 1
+    assert texts(broker, 1, to.name) == ["x"]
+
+
+def test_a_connection_that_cannot_be_opened_ahead_is_opened_by_the_first_message(broker, relay, connections, to):
+    """The failure is the caller's to know of."""
+    with BusSender(connections, attempts=1) as sender:
+        relay.refused = TRIES
+        with pytest.raises(FAILURES):
+            sender.connect(to)
+        sender.send(to, [message()])
+    assert texts(broker, 1, to.name) == ["x"]
 
 
 def test_a_topic_is_a_destination_like_a_queue(broker, connections, fresh):
@@ -145,15 +170,19 @@ def test_a_sender_that_the_bus_has_broken_is_replaced(broker, relay, connections
     assert counted(connections) == {(to.name, Cause.USEFUL): 2, (to.name, Cause.RETRY): 1}
 
 
-def test_with_one_attempt_the_caller_hears_of_it_and_the_next_send_goes_through(broker, relay, connections, to):
-    """What is tried again by other means is not tried again here; the broken sender is replaced all the same."""
+def test_with_one_attempt_a_broken_connection_is_replaced_once(broker, relay, connections, to):
+    """What is tried again by other means is not tried twice on new connections; the next send goes through."""
     with BusSender(connections, attempts=1) as sender:
         broken(relay, sender, to)
+        # The library's own second try on the broken sender, and the one new sender.
+        relay.refused = 1 + TRIES
         with pytest.raises(FAILURES):
             sender.send(to, [message("lost")])
+        assert relay.refused == 0
         sender.send(to, [message("after")])
-    assert texts(broker, 2, to.name) == ["before", "after"]
-    assert Cause.RETRY not in {cause for _, cause in counted(connections)}
+        relay.cut()
+        sender.send(to, [message("at last")])
+    assert texts(broker, 3, to.name) == ["before", "after", "at last"]
 
 
 def test_a_sender_that_the_library_has_closed_is_replaced(broker, connections, to):

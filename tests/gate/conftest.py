@@ -43,7 +43,11 @@ class RecordedSignals:
     """Signals that go nowhere but into a list; or a bus that is down."""
 
     def __init__(self, *, is_down=False):
-        self.sent, self.is_down = [], is_down
+        self.sent, self.is_down, self.on_connect = [], is_down, lambda: None
+
+    def connect(self, within):
+        """Call whoever wants to know of it."""
+        self.on_connect()
 
     def send(self, gate, epoch, since=""):
         """Keep the signal."""

@@ -114,7 +114,8 @@ def on_the_bus():
         with p.BusResults(connections) as results:
             results(v.MESSAGES["result"])
         event = p.OutgoingMessage("000000001", p.JOB_EVENTS, p.encode(v.MESSAGES["completed"]))
-        p.BusAnnouncements(connections)(event)
+        with p.BusAnnouncements(connections) as announce:
+            announce(event)
         return [_described(message) for message in connections.taken]
 
 

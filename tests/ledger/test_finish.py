@@ -436,9 +436,13 @@ def test_the_bus_takes_an_event_and_its_absence_is_no_failure_of_the_job(stack_s
     """An event is one message on the topic; without a bus the error says where the event is."""
     completed = Completed(job="nightly", revision=1, workload="summing", state="complete")
     event = OutgoingMessage("000000001", JOB_EVENTS, encode(completed))
-    with Connections.parse(stack_settings) as connections:
-        BusAnnouncements(connections)(event)
+    with Connections.parse(stack_settings) as connections, BusAnnouncements(connections) as announce:
+        announce(event)
     gone = stack_settings["SluiceBus"].replace("sb://", "sb://no-such-host.invalid/")
     without_a_bus = Connections(stack_settings["SluiceStorage"], gone)
-    with without_a_bus as connections, pytest.raises(SignalNotSentError, match="stays in the outbox"):
-        BusAnnouncements(connections)(event)
+    with (
+        without_a_bus as connections,
+        BusAnnouncements(connections) as announce,
+        pytest.raises(SignalNotSentError, match="stays in the outbox"),
+    ):
+        announce(event)

@@ -144,10 +144,10 @@ def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings)
     names, job = {}, f"told-{uuid.uuid4().hex[:8]}"
     exec(compile(examples("python")[1], "docs/formats.md", "exec"), names)
     told = Completed(job=job, revision=1, workload="billing", state="complete", accepted=PortionMessage(items=7))
-    with Connections.parse(stack_settings) as connections:
+    with Connections.parse(stack_settings) as connections, BusAnnouncements(connections) as announce:
         for revision in (1, 1, 2):
             event = encode(structs.replace(told, revision=revision))
-            BusAnnouncements(connections)(OutgoingMessage(f"{revision:09}", JOB_EVENTS, event))
+            announce(OutgoingMessage(f"{revision:09}", JOB_EVENTS, event))
     heard = [one for one in names["finished_jobs"](stack_settings["SluiceBus"], 1) if one["job"] == job]
     assert [(one["revision"], one["state"], one["accepted"]["items"]) for one in heard] == [
         (1, "complete", 7),
