@@ -125,7 +125,7 @@ class Connections(Closing):
         credential = self._credential(self._bus.login)
         return ServiceBusClient(self._bus.addresses["bus"], credential, retry_total=1, retry_backoff_factor=PAUSE)
 
-    def at_close(self, close: Callable[[], object]) -> None:
+    def at_close(self, close: Callable[[], None]) -> None:
         """Have `close` called before the clients are closed: it closes what keeps a connection of its own."""
         self._opened.append(close)
 
