@@ -5,7 +5,6 @@ A lost one costs latency, not work: the next poll or the tick finds the same wor
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Thread
@@ -66,6 +65,8 @@ class BusSignals(Closing):
 
     def __init__(self, connections: Connections) -> None:
         self._sender = BusSender(connections, attempts=1)
+        #: Why the last connection could not be opened ahead. The signal that it was for is not tried on another one.
+        self._failure: Exception | None = None
 
     def connect(self, within: float) -> None:
         """Open the connection, which takes longer than the signal. A bus that does not answer is not waited for."""
@@ -74,9 +75,12 @@ class BusSignals(Closing):
         thread.join(within)
 
     def _try_connect(self) -> None:
-        # The signal itself tells of the failure.
-        with suppress(*FAILURES):
+        try:
             self._sender.connect(_SIGNALS)
+        except FAILURES as error:
+            self._failure = error
+        else:
+            self._failure = None
 
     def send(self, gate: str, epoch: int, since: str = "") -> None:
         """Send the hint to check a gate, or raise SignalNotSentError."""
@@ -88,6 +92,9 @@ class BusSignals(Closing):
 
     def _send(self, message: ServiceBusMessage, saying: str) -> None:
         try:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
             self._sender.send(_SIGNALS, [message])
         except FAILURES as error:
             raise SignalNotSentError(

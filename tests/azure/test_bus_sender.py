@@ -12,6 +12,8 @@ from azure.servicebus.exceptions import MessageSizeExceededError
 from shared.azure.bus import FAILURES, BusSender, Destination
 from shared.azure.connections import Connections
 from shared.azure.meter import Cause
+from shared.errors import SignalNotSentError
+from shared.signals import BusSignals
 from tests.azure.relay import Relay
 
 STORAGE = "UseDevelopmentStorage=true"
@@ -228,3 +230,18 @@ def test_a_closed_sender_opens_again(broker, relay, connections, to):
         sender.send(to, [message("b")])
     assert texts(broker, 2, to.name) == ["a", "b"]
     assert relay.accepted == 2
+
+
+def test_signals_leave_on_the_connection_that_was_opened_ahead(relay, connections, to, monkeypatch):
+    """A bus that refuses it makes the signal fail at once; the next opening connects again."""
+    monkeypatch.setattr("shared.signals._SIGNALS", to)
+    with BusSignals(connections) as signals:
+        relay.refused = TRIES
+        signals.connect(60)
+        with pytest.raises(SignalNotSentError):
+            signals.send("a-gate", 1)
+        assert (relay.refused, relay.accepted) == (0, 0)
+        signals.connect(60)
+        assert relay.accepted == 1
+        signals.send("a-gate", 1)
+        assert relay.accepted == 1

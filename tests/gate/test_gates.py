@@ -1,6 +1,5 @@
 """Gates, held work, operator and tick on real storage."""
 
-import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -9,7 +8,6 @@ import pytest
 from azure.storage.queue import QueueClient
 
 from shared.app import Stores
-from shared.azure.connections import Connections
 from shared.errors import (
     DispatchIncompleteError,
     GateCorruptError,
@@ -20,9 +18,8 @@ from shared.errors import (
 )
 from shared.gate.held import MOST_BYTES
 from shared.gate.held_work import Dispatched, Holding
-from shared.signals import BusSignals, Hint, NoSignals
+from shared.signals import Hint, NoSignals
 from shared.telemetry import events
-from tests.azure.relay import Relay
 from tests.faults.plan import Plan
 from tests.gate.conftest import NOON, House, RecordedSignals, bodies
 
@@ -530,22 +527,3 @@ def test_an_opening_gets_the_bus_ready_before_it_opens(house, gate, signals, clo
     signals.on_connect, before = look, clock.now()
     opened = house.gate_operator.open(gate, by="ann").after
     assert (looks, opened.at - before, signals.sent) == ([False], timedelta(seconds=4), [(gate, 1)])
-
-
-# The SDK forgets the socket of a connection that was refused.
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_signals_leave_on_the_connection_that_was_opened_ahead(provisioned, broker):
-    """A bus that refuses it is no failure here; the signal connects again."""
-    with (
-        Relay(broker) as relay,
-        Connections(provisioned.connection_string, relay.connection_string) as connections,
-        BusSignals(connections) as signals,
-    ):
-        relay.refused = 2
-        signals.connect(60)
-        assert (relay.refused, relay.accepted) == (0, 0)
-        signals.connect(60)
-        assert relay.accepted == 1
-        signals.send("a-gate", 1)
-        assert relay.accepted == 1
-    gc.collect()
