@@ -9,6 +9,7 @@ from rich.table import Table
 from planning.capacity import Load, Plan
 from planning.simulator import Outcome
 from shared.concurrency import Decision, Fleet, Trace
+from shared.topology import URGENT
 from shared.usage import Prices, price
 
 
@@ -29,6 +30,7 @@ def fleet_document(fleet: Fleet, now: datetime) -> dict[str, object]:
     """Return the fleet's shared state as JSON."""
     return {
         "decision": decision_document(fleet.decision) if fleet.decision else None,
+        "urgent_until": fleet.lane.until.astimezone(UTC).isoformat(timespec="seconds") if fleet.lane else None,
         "rules_version": fleet.rules.version,
         "governors": {name: round(one.share, 4) for name, one in sorted(fleet.governors.items())},
         "processes": [
@@ -58,6 +60,8 @@ def fleet_table(fleet: Fleet, now: datetime) -> Table:
             table.add_row(f"  {name}", f"{'none' if term is None else term}{binding}")
     version = fleet.rules.version
     table.add_row("rules", f"version {version}" if version else "built in: a task for each message, up to 100")
+    lane = f"asked first; more may come until {_moment(fleet.lane.until)} UTC" if fleet.lane else "holds nothing"
+    table.add_row(f"queue {URGENT}", lane)
     for name, governor in sorted(fleet.governors.items()):
         when = f", pushed back at {_moment(governor.slowed_at)}" if governor.slowed_at else ""
         table.add_row(f"governor {name}", f"{governor.share:.0%} of the full rate{when}")

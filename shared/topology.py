@@ -22,6 +22,8 @@ PLANS = "plans"
 #: The common room's queue and container. Another room adds its name to each; its queue identifies a message's sender.
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
+#: The work queue that tasks ask first. No function has it as its trigger, so the host moves nothing to a poison queue.
+URGENT = f"{_WORK}urgent"
 #: Upper bound of the processes that listen for a release by push at the same time; any further one only polls.
 WAITER_SUBSCRIPTIONS = 16
 
@@ -116,13 +118,19 @@ class Part(NamedTuple):
     name: str
     #: Storage queues with a trigger. Each gets a poison queue.
     queues: tuple[str, ...] = ()
+    #: Storage queues without one.
+    lanes: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     bus: BusEntities = BusEntities()
 
     def addresses(self) -> Iterator[str]:
         """Yield each entity by kind and name. Queues and topics of the bus share one kind, as they share their names."""
-        for kind, names in (("queue", self.queues), ("container", self.containers), ("table", self.tables)):
+        for kind, names in (
+            ("queue", (*self.queues, *self.lanes)),
+            ("container", self.containers),
+            ("table", self.tables),
+        ):
             yield from (f"{kind} {name!r}" for name in names)
         yield from (f"bus entity {queue.name!r}" for queue in self.bus.queues)
         yield from (f"bus entity {topic.name!r}" for topic in self.bus.topics)
@@ -160,10 +168,10 @@ def work_queue_names(number: int) -> list[str]:
     return [f"{_WORK}{n:02}" for n in range(number)]
 
 
-def work_queue_of(job: str, chunk: int, queues: int) -> str:
-    """Return the work queue of a chunk. The chunks of a job take turns, and each job begins at a queue of its own."""
+def work_queue_of(job: str, chunk: int, queues: int, lane: str | None = None) -> str:
+    """Return the work queue of a chunk: of a job's lane, or in turns, from a queue of the job's own."""
     # Without the job, all jobs of one chunk would share the first queue.
-    return f"{_WORK}{(chunk + crc32(job.encode())) % queues:02}"
+    return lane or f"{_WORK}{(chunk + crc32(job.encode())) % queues:02}"
 
 
 def work_queues_of(job: str, chunks: int, queues: int) -> set[str]:
@@ -201,8 +209,9 @@ def topology(work_queues: int = 1, parts: Sequence[Part] = ()) -> Topology:
     whole = (_base(work_queues), *parts)
     _check_once(whole)
     triggered = tuple(chain.from_iterable(part.queues for part in whole))
+    lanes = tuple(chain.from_iterable(part.lanes for part in whole))
     return Topology(
-        queues=(*triggered, *(name + POISON_SUFFIX for name in triggered)),
+        queues=(*triggered, *lanes, *(name + POISON_SUFFIX for name in triggered)),
         containers=tuple(chain.from_iterable(part.containers for part in whole)),
         tables=tuple(chain.from_iterable(part.tables for part in whole)),
         bus=BusEntities(
@@ -218,6 +227,7 @@ def _base(work_queues: int) -> Part:
     return Part(
         "base",
         queues=(submission_queue(), *work_queue_names(work_queues)),
+        lanes=(URGENT,),
         containers=(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
         tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
         bus=BusEntities(

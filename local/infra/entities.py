@@ -10,6 +10,7 @@ from shared.azure import Setting
 from shared.settings import SETTINGS
 from shared.topology import (
     POISON_SUFFIX,
+    URGENT,
     BusQueue,
     CorrelationFilter,
     DeliveryRules,
@@ -39,7 +40,7 @@ def text(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS)
 def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> dict[str, Any]:
     """Return the entities as Bicep wants them: resource bodies ready to use, parents named by their place."""
     whole = most or topology(MOST_WORK_QUEUES)
-    work = [name for name in whole.queues if name.startswith("work-")]
+    work = [name for name in whole.queues if name.startswith("work-") and name != URGENT]
     return {
         "storage": {
             "queues": [name for name in whole.queues if name not in work],

@@ -31,6 +31,7 @@ class App(Closing):
         self.is_pushed = settings.dequeue is Dequeue.PUSH
         self.stages = stages = AppStages(self.stores, settings, workloads)
         self.following, self._turns = stages.tasks.following, stages.tasks.turns
+        self.urgent = stages.tasks.urgent
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
         self._releaser, self._tick = stages.releaser, build_tick(stages)

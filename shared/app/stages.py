@@ -31,7 +31,7 @@ from shared.pipeline import (
 )
 from shared.scaling import Warmer, connect_manager
 from shared.settings import Settings
-from shared.topology import work_queue_names
+from shared.topology import URGENT, work_queue_names
 from shared.workloads import Workloads
 
 
@@ -91,11 +91,12 @@ class AppStages:
             plans=stores.plans,
             enclose=Enclosing(PayloadStores(stores.container, self.limits), self.limits),
             send=stores.put,
-            finish=lambda job: finish.send(job.job, job.revision),
+            finish=finish.send,
             clock=self.clock,
             work_queues=self.settings.work_queues,
             most_puts=partial(self.tasks.following.puts, MOST),
             waking=self.tasks.waking,
+            lane=self.tasks.overtaking,
             memory=self.memory,
             telemetry=self.telemetry,
         )
@@ -104,7 +105,9 @@ class AppStages:
     def finish_call(self) -> FinishCall:
         """Requests the finish of jobs."""
         stores, settings = self.stores, self.settings
-        return FinishCall(stores.put, stores.pending, self.clock, self.tasks.waking, settings.work_queues)
+        waking, lane = self.tasks.waking, self.tasks.overtaking
+        number = settings.work_queues
+        return FinishCall(stores.put, stores.pending, self.clock, waking, work_queues=number, lane=lane)
 
     @cached_property
     def processor(self) -> Processor:
@@ -198,7 +201,8 @@ class AppStages:
         stores = self.stores
         names = work_queue_names(self.settings.work_queues)
         queues = [stores.connections.queues.get_queue_client(name) for name in names]
-        return QueueFronts(queues, stores.pending, self.clock)
+        lane = stores.connections.queues.get_queue_client(URGENT) if self.tasks.overtaking else None
+        return QueueFronts(queues, stores.pending, self.clock, lane)
 
     @cached_property
     def warmer(self) -> Warmer:

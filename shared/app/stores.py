@@ -31,7 +31,7 @@ from shared.pipeline import (
 )
 from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
 from shared.signals import BusPermits, BusSignals, NoSignals, Signals
-from shared.topology import work_queue_names
+from shared.topology import URGENT, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
 #: Seconds for which a received message is hidden, and after which a failed one is redelivered: as in host.json.
@@ -144,6 +144,11 @@ class Stores(Closing):
             sent = self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
         # By storage's own clock, as the front of the queue names it.
         return sent.inserted_on or self.clock.now()
+
+    @property
+    def urgent(self) -> WorkQueue:
+        """The urgent lane, in the form that a listener takes."""
+        return WorkQueue(self.connections.queues.get_queue_client(URGENT), self.clock, VISIBILITY)
 
     def work_queues(self, number: int) -> list[WorkQueue]:
         """Build the work queues in the form that a listener takes."""

@@ -6,10 +6,10 @@ from functools import cached_property
 from threading import Event
 
 from shared.app.stores import VISIBILITY, Stores
-from shared.concurrency import Following, Foresight, Gauge, QueueDepths, Tuning, no_top_up
-from shared.dequeue import Drain, Notifier, PermitWorker, SlotPlan, TopUp, Turns
+from shared.concurrency import LOOK_EVERY, Following, Foresight, Gauge, QueueDepths, Tuning, no_lane, no_top_up
+from shared.dequeue import DepthSample, Drain, Notifier, PermitWorker, SlotPlan, TopUp, Turns, UrgentLane
 from shared.messages import Delivery
-from shared.pipeline import Waking, wake_nobody
+from shared.pipeline import Overtaking, Waking, wake_nobody
 from shared.settings import Dequeue, Settings
 from shared.topology import work_queue_names
 
@@ -51,6 +51,7 @@ class Tasks:
             record=stores.traces.record,
             clock=self.clock,
             budget=stores.day_budget(self.settings.budget_per_day),
+            lane=self.stores.urgent.depth if self.settings.dequeue is Dequeue.PUSH else no_lane,
             top_up=self.top_up.run if self.settings.dequeue is Dequeue.PUSH else no_top_up,
         )
 
@@ -59,6 +60,24 @@ class Tasks:
         """Decides before a put on the work queues. In push mode it also wakes instances, because no process polls."""
         wake = self.notifier if self.settings.dequeue is Dequeue.PUSH else wake_nobody
         return Foresight(following=self.following, decide=self.tuning.foresee, wake=wake, clock=self.clock)
+
+    @cached_property
+    def urgent(self) -> UrgentLane:
+        """The urgent lane, which all tasks of this process ask first while it may hold something."""
+        return UrgentLane(self.stores.urgent, self.following.may_hold_urgent, self.clock.monotonic)
+
+    @cached_property
+    def depth(self) -> DepthSample:
+        """The messages on the work queues, for predictions. Read for jobs with a deadline only."""
+        sources = self.stores.work_queues(self.settings.work_queues)
+        return DepthSample(lambda: sum(source.depth() for source in sources), self.clock, LOOK_EVERY)
+
+    @cached_property
+    def overtaking(self) -> Overtaking | None:
+        """Chooses the urgent lane. By push only: a trigger on one more queue would be polled, also when idle."""
+        if self.settings.dequeue is not Dequeue.PUSH:
+            return None
+        return Overtaking(ledger=self.stores.ledger, following=self.following, depth=self.depth.depth)
 
     @cached_property
     def notifier(self) -> Notifier:
@@ -93,6 +112,7 @@ class Tasks:
             slots=stores.slots,
             send=stores.send_permits,
             clock=self.clock,
+            urgent=self.urgent,
             look=self.following.notice_work,
             visibility=VISIBILITY,
         )

@@ -3,7 +3,7 @@
 Reading order:
 
 - `rules`: the inputs of a rule, and the rule that applies. `rules_text` and `rules_blob` read and keep them.
-- `decide`: the smallest limit, with its reason.
+- `decide`: the smallest limit, with its reason; which jobs overtake.
 - `fleet`, `fleet_table`: the rows that the processes share.
 - `gauge`, `following`: how a process measures its work and keeps to the decision.
 - `observe`, `tuning`: the tick's part. `trace` records it.
@@ -19,7 +19,7 @@ from shared.concurrency.rules import BUILT_IN, Observation, Ratio, Rule, Rules
 from shared.concurrency.rules_blob import RulesBlob
 from shared.concurrency.rules_text import lint, parse
 from shared.concurrency.trace import Recorder, Stretch, Trace, TraceHeader, read, write
-from shared.concurrency.tuning import Tuning, no_top_up
+from shared.concurrency.tuning import Tuning, no_lane, no_top_up
 
 __all__ = [
     "BUILT_IN",
@@ -43,6 +43,7 @@ __all__ = [
     "Tuning",
     "decide_tasks",
     "lint",
+    "no_lane",
     "no_top_up",
     "parse",
     "read",

@@ -1,6 +1,10 @@
 """Decides how many tasks may run over the fleet: the smallest limit of rules, services and budget, damped.
 
 The same inputs give the same decision, so any decision can be replayed from its record. Makes no request.
+
+It also decides about the urgent lane, a work queue that every task asks first while a row beside the decision says that
+it holds something. The row is written before the messages, and says until when more may come. Only the tick removes it:
+after that time, when the lane is empty and the row was not written again.
 """
 
 from collections.abc import Mapping
@@ -98,3 +102,39 @@ def _is_small(fresh: Decision, previous: Decision) -> bool:
 def _quiet(decision: Decision) -> timedelta:
     latency = (decision.observation.latency if decision.observation else None) or 0.0
     return min(LONGEST_QUIET, QUIET + timedelta(seconds=min(LATENCIES * latency, LONGEST_QUIET.total_seconds())))
+
+
+#: The row announces messages for so long.
+ANNOUNCED_FOR: Final = timedelta(minutes=5)
+#: A row with less time left is written again. A put comes within a minute; the rest is for clocks that differ.
+LEFT: Final = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """The row that says that the lane may hold something."""
+
+    #: Until then messages may come.
+    until: datetime
+    etag: str = ""
+
+
+def must_announce(lane: LaneRow | None, now: datetime) -> bool:
+    """Check whether the row has to be written before a put, by any earlier reading of it.
+
+    No reading is too old for this: a row is never removed before its time.
+    """
+    return lane is None or lane.until - now < LEFT
+
+
+def may_forget(lane: LaneRow, depth: int, now: datetime) -> bool:
+    """Check whether the row may be removed: the lane was empty after the row was read, and no put may still come."""
+    return not depth and now >= lane.until
+
+
+def is_late(deadline: datetime, messages: int, latency: float | None, tasks: int, now: datetime) -> bool:
+    """Predict whether so many messages, each of which takes `latency` seconds, end after a deadline.
+
+    False if nothing was measured yet, or no task was decided.
+    """
+    return bool(latency and tasks) and messages * (latency or 0.0) / tasks > (deadline - now).total_seconds()

@@ -11,13 +11,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from shared.azure import Governor
-from shared.concurrency.decide import Decision
+from shared.concurrency.decide import Decision, LaneRow
 from shared.concurrency.rules import BUILT_IN, Observation, Rules
 from shared.concurrency.rules_text import lint
 
 Row: TypeAlias = dict[str, Any]
 PARTITION: Final = "fleet"
-DECISION, RULES = "decision", "rules"
+DECISION, RULES, LANE = "decision", "rules", "lane"
 GOVERNOR, WORKER = "governor|", "worker|"
 #: Sorts after all rows that every read takes.
 HISTORY: Final = "~"
@@ -74,6 +74,16 @@ def governor_of(row: Mapping[str, Any]) -> Governor:
     """Read the governor of a row."""
     moments = {name: _moment(row.get(name)) for name in ("slowed_at", "quiet_until", "seen_at")}
     return Governor(share=float(row["share"]), times=int(row["times"]), **moments)
+
+
+def lane_row(until: datetime) -> Row:
+    """Return the row that says that the urgent lane may hold something."""
+    return {**key(LANE), "until": _text(until)}
+
+
+def lane_of(row: Mapping[str, Any], etag: str) -> LaneRow:
+    """Read that row."""
+    return LaneRow(datetime.fromisoformat(row["until"]), etag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +151,8 @@ class Fleet:
     governors: Mapping[str, Governor] = field(default_factory=dict)
     in_force: RulesInForce | None = None
     workers: Sequence[Worker] = ()
+    #: None: the urgent lane holds nothing.
+    lane: LaneRow | None = None
 
     @property
     def rules(self) -> Rules:
@@ -151,12 +163,20 @@ class Fleet:
         """Return the processes that work now, by their last reports."""
         return [worker for worker in self.workers if now - worker.at <= FRESH]
 
+    def latency(self, now: datetime) -> float | None:
+        """Return the seconds per message of the processes that work now, since they started. None: nothing is done."""
+        fresh = self.fresh(now)
+        done = sum(worker.done for worker in fresh)
+        return sum(worker.busy for worker in fresh) / done if done else None
+
 
 def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:
     """Read the rows. Rules that are `known` already are not parsed again."""
     decision = next((row for row in rows if row["RowKey"] == DECISION), None)
     rules = next((row for row in rows if row["RowKey"] == RULES), None)
+    lane = next((row for row in rows if row["RowKey"] == LANE), None)
     return Fleet(
+        lane=lane_of(lane, str(lane.metadata["etag"])) if lane else None,
         decision=decision_of(decision) if decision else None,
         decision_etag=str(decision.metadata["etag"]) if decision else "",
         governors={

@@ -3,15 +3,18 @@
 import itertools
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from azure.core import MatchConditions
+from azure.core.exceptions import ResourceModifiedError
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import Governor, expecting_an_answer
 from shared.concurrency import fleet as rows
-from shared.concurrency.decide import Decision
+from shared.concurrency.decide import Decision, LaneRow
 from shared.concurrency.fleet import Fleet, RulesInForce, Worker
 
 #: The limit of a transaction, less the decision's own rows.
@@ -65,6 +68,19 @@ class FleetTable:
         for resource, governor in governors.items():
             with expecting_an_answer(f"report that {resource} pushed back"):
                 self._table.upsert_entity(rows.governor_row(resource, governor), mode=UpdateMode.REPLACE)
+
+    def announce(self, until: datetime) -> LaneRow:
+        """Write that the urgent lane may hold something, and that more may come until then."""
+        with expecting_an_answer("announce messages on the urgent lane"):
+            written = self._table.upsert_entity(rows.lane_row(until), mode=UpdateMode.REPLACE)
+        return LaneRow(until, str(written["etag"]))
+
+    def forget(self, lane: LaneRow) -> None:
+        """Remove that row, unless it was written since."""
+        with expecting_an_answer("note that the urgent lane is empty"), suppress(ResourceModifiedError):
+            self._table.delete_entity(
+                rows.key(rows.LANE), etag=lane.etag, match_condition=MatchConditions.IfNotModified
+            )
 
     def commit(self, seen: Fleet, change: FleetChange) -> bool:
         """Write a tick's changes in one transaction. Return False if another tick was first: its decision stands.

@@ -7,11 +7,12 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from threading import Lock, Timer
 
 from shared.azure import USED_BY_WORK, Cause, Governor, Pushback, because, governors_of_work
 from shared.clock import Clock
-from shared.concurrency.decide import Decision
+from shared.concurrency.decide import ANNOUNCED_FOR, Decision, is_late, must_announce
 from shared.concurrency.fleet import LOOK_EVERY, Fleet, Worker
 from shared.concurrency.fleet_table import FleetTable
 from shared.concurrency.gauge import Gauge
@@ -121,6 +122,22 @@ class Following:
             # It found newer rules: they are read at the next call of `look`.
             self._looked_at = float("-inf")
         self._fleet = replace(self._fleet, decision=decision)
+
+    def may_hold_urgent(self) -> bool:
+        """Check whether the urgent lane may hold something. Makes no request."""
+        return self._fleet.lane is not None
+
+    def is_late(self, deadline: datetime, messages: int) -> bool:
+        """Predict whether the fleet ends so many messages after a deadline. Calls `look` first."""
+        self.look()
+        now = self._clock.now()
+        return is_late(deadline, messages, self._fleet.latency(now), self.read_decision(), now)
+
+    def announce(self) -> None:
+        """Say that messages come on the urgent lane, before they are put there. One request in some minutes."""
+        now = self._clock.now()
+        if must_announce(self._fleet.lane, now):
+            self._fleet = replace(self._fleet, lane=self._table.announce(now + ANNOUNCED_FOR))
 
     def read_decision(self) -> int:
         """Return the tasks decided for the fleet, 0 without a decision. Makes no request."""

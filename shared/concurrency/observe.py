@@ -86,7 +86,7 @@ def observe(depths: Depths, fleet: Fleet, before: QueueReading | None, now: date
         arrival_rate=arrived / seconds if seconds > 0 else None,
         drain_rate=done / seconds if seconds > 0 else None,
         cpu=max((worker.cpu for worker in fresh if worker.cpu is not None), default=None),
-        latency=busy / done if done else _ever(fresh),
+        latency=busy / done if done else fleet.latency(now),
         in_flight=sum(worker.in_flight for worker in fresh) if fresh else None,
     )
     return Seen(observation, seconds, arrived, done)
@@ -101,8 +101,3 @@ def _since(before: QueueReading, workers: Sequence[Worker]) -> tuple[int, float]
             done += worker.done - (known.done if known else 0)
             busy += worker.busy - (known.busy if known else 0.0)
     return done, busy
-
-
-def _ever(fresh: Sequence[Worker]) -> float | None:
-    done = sum(worker.done for worker in fresh)
-    return sum(worker.busy for worker in fresh) / done if done else None

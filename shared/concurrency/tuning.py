@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from shared.azure import Governor, Pushback, governors_of_work
 from shared.clock import Clock
-from shared.concurrency.decide import BUDGET, Decision, decide_tasks
+from shared.concurrency.decide import ANNOUNCED_FOR, BUDGET, Decision, decide_tasks, may_forget
 from shared.concurrency.fleet import Fleet, RulesInForce
 from shared.concurrency.fleet_table import FleetChange, FleetTable
 from shared.concurrency.observe import Depths, QueueReading, Seen, observe, take_reading
@@ -37,6 +37,11 @@ def no_budget(_now: datetime, _tasks: int) -> int | None:
     return None
 
 
+def no_lane() -> int:
+    """Hold nothing: no task asks the urgent lane."""
+    return 0
+
+
 def no_top_up(_depth: int, _tasks: int) -> int:
     """Start nothing: the host's own triggers do."""
     return 0
@@ -54,6 +59,8 @@ class Tuning:
     clock: Clock
     #: The tasks that the budget of the day allows now, after so many ran. None: no budget is set.
     budget: Callable[[datetime, int], int | None] = no_budget
+    #: Reads how many messages the urgent lane holds. Called while its row is there, and once an hour.
+    lane: Callable[[], int] = no_lane
     #: Sends the permits that are missing for this depth, and returns how many. Only in push mode.
     top_up: Callable[[int, int], int] = no_top_up
     _before: QueueReading | None = field(default=None, init=False)
@@ -66,6 +73,7 @@ class Tuning:
         needs_age = any(part.metric is RuleInput.OLDEST_AGE for rule in rules.rules for part in rule.conditions)
         # By the clock and not by a count, as the tick does with poison queues.
         depths = self.depths(with_age=needs_age or now.minute % AGE_EVERY == 0)
+        depths = replace(depths, depth=depths.depth + self._look_at_lane(fleet, now))
         if depths.oldest_age is not None and depths.oldest_age >= OLD:
             tell(events.WORK_WAITING, oldest_seconds=round(depths.oldest_age), depth=depths.depth)
         seen = observe(depths, fleet, before, now)
@@ -85,6 +93,17 @@ class Tuning:
         if seen.observation.depth:
             self.top_up(seen.observation.depth, decision.tasks)
         return decision
+
+    def _look_at_lane(self, fleet: Fleet, now: datetime) -> int:
+        """Return how many messages the urgent lane holds, and correct its row."""
+        if fleet.lane is None and now.minute:
+            return 0
+        depth = self.lane()
+        if fleet.lane is None and depth:
+            self.fleet.announce(now + ANNOUNCED_FOR)
+        elif fleet.lane is not None and may_forget(fleet.lane, depth, now):
+            self.fleet.forget(fleet.lane)
+        return depth
 
     def foresee(self, messages: int) -> Decision:
         """Decide for a coming put, so that a burst has its decision before it begins. Makes three requests."""

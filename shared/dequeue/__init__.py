@@ -3,7 +3,7 @@
 Reading order:
 
 - `work_queue`: receive messages and read the depth.
-- `pace`: how many messages one receive takes.
+- `pace`: how many messages one receive takes, and when it asks the urgent lane.
 - `task`: the loop of one dequeue task.
 - `listener`: as many tasks as the depth calls for.
 - `permits`: the slots of the fleet.
@@ -17,10 +17,10 @@ from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain
 from shared.dequeue.hooks import BackOff, Listening, Telling, pull
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
-from shared.dequeue.pace import AHEAD, receive_size
+from shared.dequeue.pace import AHEAD, UrgentLane, receive_size
 from shared.dequeue.permits import CONTAINER, RENEW_AFTER, BlobSlots, SlotPlan
 from shared.dequeue.turns import Turns
-from shared.dequeue.work_queue import WorkQueue
+from shared.dequeue.work_queue import DepthSample, WorkQueue
 from shared.dequeue.worker import PermitWorker
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "RENEW_AFTER",
     "BackOff",
     "BlobSlots",
+    "DepthSample",
     "Drain",
     "Listening",
     "Notifier",
@@ -42,6 +43,7 @@ __all__ = [
     "Telling",
     "TopUp",
     "Turns",
+    "UrgentLane",
     "When",
     "WorkQueue",
     "choose_slots",

@@ -17,6 +17,7 @@ from typing import Final
 from shared.clock import Clock
 from shared.dequeue.hooks import Listening, Telling, push
 from shared.dequeue.listener import QueueListener
+from shared.dequeue.pace import UrgentLane
 from shared.dequeue.permits import SlotLease, SlotPlan, Slots
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.work_queue import WorkSource
@@ -59,6 +60,8 @@ class Drain:
     slots: Slots
     send: SendPermits
     clock: Clock
+    #: Asked before the sources.
+    urgent: UrgentLane | None = None
     #: Called when a task has found work, before it begins: the decision behind the cap may be old.
     look: Callable[[], object] = lambda: None
     patience: float = PATIENCE
@@ -89,8 +92,16 @@ class Drain:
         until = self.clock.monotonic() + self.patience
         while True:
             drained = self._drain(permit, until)
-            if drained is not Drained.GAVE_UP or permit.slot or not any(source.waits() for source in self.sources):
+            if drained is not Drained.GAVE_UP or permit.slot or not self.waits():
                 return drained
+
+    def waits(self) -> bool:
+        """Check whether a message waits on any queue."""
+        return any(source.waits() for source in self.sources) or bool(self.urgent and self.urgent.waits())
+
+    def depth(self) -> int:
+        """Read how many messages all queues hold."""
+        return sum(source.depth() for source in self.sources) + (self.urgent.depth() if self.urgent else 0)
 
     def _drain(self, permit: Permit, until: float) -> Drained:
         if not self.fleet.allowance(permit.slot):
@@ -129,7 +140,7 @@ class Drain:
             until=until,
         )
         with Renewals(self.clock) as renewals, renewals.keep_leased(lease):
-            with QueueListener(self.sources, self.handle, listening, clock=self.clock) as listener:
+            with QueueListener(self.sources, self.handle, listening, urgent=self.urgent, clock=self.clock) as listener:
                 listener.subscribe(Telling())
                 # One task receives first: a needless permit costs one empty receive, not one per task.
                 listener.start(1)

@@ -13,7 +13,7 @@ from typing import Self
 
 from shared.clock import Clock, SystemClock
 from shared.dequeue.hooks import ListenerObserver, Listening, Observers, push
-from shared.dequeue.pace import HandlingTime
+from shared.dequeue.pace import HandlingTime, UrgentLane
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.task import Crew, DequeueTask, TaskCount
 from shared.dequeue.work_queue import DepthSample, Partitions, WorkSource
@@ -38,12 +38,13 @@ class QueueListener:
     If the handler raises, the message is redelivered after a while. Only the handler decides when to give up.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a listener, each of which a test replaces
         self,
         sources: Sequence[WorkSource],
         handle: Callable[[Delivery], object],
         listening: Listening,
         *,
+        urgent: UrgentLane | None = None,
         clock: Clock | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -56,6 +57,7 @@ class QueueListener:
             partitions=Partitions(
                 [source.name for source in sources], first=listening.first_queue, ends=listening.on_queue_empty is push
             ),
+            urgent=urgent,
             depth=DepthSample(
                 lambda: sum(source.depth() for source in sources),
                 clock,

@@ -1,8 +1,14 @@
-"""How many messages one receive takes: a share of the depth, and no more than its task soon begins."""
+"""How many messages one receive takes: a share of the depth, and no more than its task soon begins.
+
+`UrgentLane` says when the receive asks the urgent lane instead, which comes before every other queue.
+"""
 
 import math
+from collections.abc import Callable
 from threading import Lock
 from typing import Final
+
+from shared.dequeue.work_queue import WorkSource
 
 #: The most messages that Queue Storage hands out to one receive.
 MOST_MESSAGES: Final = 32
@@ -41,3 +47,32 @@ class HandlingTime:
         with self._lock:
             before = self._seconds
             self._seconds = seconds if before is None else before + _NEWEST * (seconds - before)
+
+
+#: Seconds for which no task asks again after an empty receive.
+ASKED_EVERY: Final = 2.0
+
+
+class UrgentLane:
+    """The lane of one process. Several threads may use it."""
+
+    def __init__(self, source: WorkSource, holds: Callable[[], bool], monotonic: Callable[[], float]) -> None:
+        """`holds` says whether the lane may hold something, without a request."""
+        self.source, self._holds, self._monotonic = source, holds, monotonic
+        self._empty_at = float("-inf")
+
+    def is_due(self) -> bool:
+        """Check whether a task should ask the lane now."""
+        return self._holds() and self._monotonic() - self._empty_at >= ASKED_EVERY
+
+    def note_empty(self) -> None:
+        """Note an empty receive, for all tasks."""
+        self._empty_at = self._monotonic()
+
+    def depth(self) -> int:
+        """Read how many messages it holds, by one request if there may be one."""
+        return self.source.depth() if self._holds() else 0
+
+    def waits(self) -> bool:
+        """Check whether a message waits, by one request if there may be one."""
+        return self._holds() and self.source.waits()

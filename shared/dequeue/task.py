@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from shared.azure import looking
 from shared.clock import Clock
 from shared.dequeue.hooks import Listening, Observers
-from shared.dequeue.pace import AHEAD, HandlingTime, receive_size
+from shared.dequeue.pace import AHEAD, HandlingTime, UrgentLane, receive_size
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, WorkSource
 from shared.errors import StorageUnavailableError
@@ -91,6 +91,8 @@ class Crew:
     handle: Callable[[Delivery], object]
     clock: Clock
     partitions: Partitions
+    #: Asked before the partitions. None: there is no such lane.
+    urgent: UrgentLane | None
     depth: DepthSample
     observers: Observers
     renewals: Renewals
@@ -133,17 +135,21 @@ class DequeueTask:
     def _step(self) -> bool:
         """Receive once and handle the messages. Return False when the task has left the count."""
         crew = self._crew
-        name = crew.partitions.next()
+        lane = crew.urgent if crew.urgent is not None and crew.urgent.is_due() else None
+        name = lane.source.name if lane else crew.partitions.next()
         if name is None:
             return not crew.count.leave(0)
         size = self._size()
         try:
             with looking() as look:
-                found = crew.sources[name].receive(size)
+                found = (lane.source if lane else crew.sources[name]).receive(size)
                 look.has_found = bool(found)
         except StorageUnavailableError as error:
             return self._note_failure(error)
         self._failures = 0
+        if lane and not found:
+            lane.note_empty()
+            return True
         return self._handle_batch(found, is_full=len(found) == size) if found else self._note_miss(name)
 
     def _size(self) -> int:

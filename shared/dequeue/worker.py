@@ -99,10 +99,7 @@ class PermitWorker:
             self._stop.wait(self._backoff.delay(self._empties, uniform))
 
     def _find(self) -> bool:
-        sources = self._drain.sources
-        if not any(source.waits() for source in sources):
-            return False
-        return self._top_up.run(sum(source.depth() for source in sources)) > 0
+        return self._drain.waits() and self._top_up.run(self._drain.depth()) > 0
 
     def _give(self, permits: Sequence[Permit]) -> int:
         for permit in permits[: self._lanes]:

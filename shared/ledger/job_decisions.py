@@ -118,6 +118,11 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
     return max((moment for moment in (one, other) if moment), default=None)
 
 
+def note_lane(job: Job, lane: str) -> Job:
+    """Note the queue of all the job's messages, before the first one is put. Later it would have two places."""
+    return replace(job, lane=lane) if may_dispatch(job) and not job.dispatch_cursor else job
+
+
 def _state_after_dispatch(job: Job) -> JobState:
     if job.state not in _BEFORE_DISPATCH and job.state is not JobState.DISPATCHING:
         return job.state

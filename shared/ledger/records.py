@@ -187,6 +187,8 @@ class Job:
     totals: Annotated[Totals, Column(TOTALS, always=True)] = field(default_factory=Totals)
     #: Chunks below this number were put on the work queues.
     dispatch_cursor: Annotated[int, Column(WHOLE)] = 0
+    #: The work queue of all its messages, where the job was predicted late. None: they are spread.
+    lane: Annotated[str | None, Column(TEXT)] = None
     #: When the first chunk was put on a queue.
     started_at: Annotated[datetime | None, Column(MOMENT)] = None
     #: When a chunk last ended or was put on a queue.

@@ -81,6 +81,8 @@ class Fronts(NamedTuple):
 
     watermarks: Mapping[str, Watermark]
     queues: int
+    #: The lane, if these are the watermarks of its jobs.
+    lane: str | None = None
 
     def is_over(self, job: str, turn: Turn) -> bool:
         """Check whether the job's queues have handed out everything that was put until then."""
@@ -95,7 +97,7 @@ class Fronts(NamedTuple):
         return all(mark.is_drained for mark in self._of(job, turn.chunks))
 
     def _of(self, job: str, chunks: int) -> list[Watermark]:
-        names = work_queues_of(job, chunks, self.queues)
+        names = {self.lane} if self.lane else work_queues_of(job, chunks, self.queues)
         return [self.watermarks[name] for name in sorted(names)]
 
 

@@ -26,7 +26,7 @@ class Resume:
             job = self._resume(job_id)
         # A crash from here on is repaired by the pointer that every unfinished job has.
         if job.state is JobState.FINISHING:
-            self.finish.send(job.job, job.revision)
+            self.finish.send(job)
         elif may_dispatch(job):
             # The next tick dispatches it. Where there is a bus, a worker does so at once.
             self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job.job))

@@ -9,7 +9,8 @@
 
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals, accept_stage
-from shared.pipeline.dispatch import MOST, Dispatcher, Enclosing, Waking, wake_nobody
+from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
+from shared.pipeline.dispatch import MOST, Dispatcher, Enclosing
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.fronts import QueueFronts
@@ -39,6 +40,7 @@ __all__ = [
     "Finisher",
     "Hints",
     "Orphans",
+    "Overtaking",
     "PlanStore",
     "Processor",
     "PutAgain",

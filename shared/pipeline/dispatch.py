@@ -16,11 +16,11 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec.structs import replace as with_fields
 
@@ -31,6 +31,7 @@ from shared.ledger import Job, JobState, Ledger, advance_cursor, change, may_dis
 from shared.memory import Memory
 from shared.messages import ChunkMessage, encode
 from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
+from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
 from shared.pipeline.plan import Plan, PlanStore
 from shared.refusals import Reason, refuse
 from shared.retry import LOST_RACES, Retry
@@ -105,13 +106,6 @@ def _with(message: ChunkMessage, stored: memoryview) -> ChunkMessage:
 
 #: Chunks between two writes of the cursor: upper bound of the chunks that a crash puts again.
 CURSOR_EVERY: Final = 100
-#: Entered around a put on the work queues: how many messages now, and how many this dispatch still has, these included.
-Waking: TypeAlias = Callable[[int, int], AbstractContextManager[None]]
-
-
-def wake_nobody(_messages: int, _coming: int) -> AbstractContextManager[None]:
-    """Send no permit: polling finds the messages."""
-    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +127,8 @@ class Dispatcher:
     #: The current upper bound of puts in flight.
     most_puts: Callable[[], int] = lambda: MOST
     waking: Waking = wake_nobody
+    #: None: no task asks the lane, so every job is spread over the work queues.
+    lane: Overtaking | None = None
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
@@ -158,6 +154,8 @@ class Dispatcher:
                 self._pause(job, error)
                 return True
             held.keep(of_dispatch(job.chunks, sum(len(chunk.frames) for chunk in plan.chunks)))
+            if self.lane is not None and job.deadline is not None:
+                job = self.lane.choose(job)
             return self._dispatch(job, plan, end, mark, again=again or job.ended_chunks > 0)
 
     def _pause(self, job: Job, error: PlanLostError) -> None:
@@ -181,7 +179,7 @@ class Dispatcher:
         with self._span(job, len(chunks)), self.waking(len(chunks), len(chunks)):
             plan = self.plans.read(job.job, job.plan)
             # They do not follow each other in the payload, so each worker reads its own bytes.
-            return self._put([self._message(job, plan, number, again=True) for number in chunks], Throttle())[1]
+            return self._put(job, [self._message(job, plan, number, again=True) for number in chunks], Throttle())[1]
 
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
@@ -194,7 +192,7 @@ class Dispatcher:
             with self.waking(len(batch), len(plan.chunks) - batch.start):
                 messages = self.enclose([self._message(job, plan, number, again=again) for number in batch])
                 marked = mark.put_on_first(messages) if mark else messages
-                (throttle, put_until), again = self._put(marked, throttle), False
+                (throttle, put_until), again = self._put(job, marked, throttle), False
             job = self._note(job, batch.stop, put_until)
             if job.dispatch_cursor >= len(plan.chunks):
                 if job.state is JobState.FINISHING:
@@ -207,14 +205,16 @@ class Dispatcher:
         planned = plan.message(number, job.id_base or 0, job.revision)
         return with_fields(planned, again=again, trace=self.telemetry.current())
 
-    def _put(self, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
+    def _put(self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
         """Put the messages. Return the throttle for the next ones, and when storage inserted the last of these."""
-        left, put_at = list(messages), set[datetime]()
+        left, put_at, lane = list(messages), set[datetime](), job.lane if self.lane else None
+        if self.lane and lane:
+            self.lane.announce()
         while left:
             throttle = throttle.within(self.most_puts())
             with ThreadPoolExecutor(throttle.limit) as pool:
                 # Each in a copy of this context, so that its requests are counted for this job.
-                put = [pool.submit(copy_context().run, self._try_put, one) for one in left]
+                put = [pool.submit(copy_context().run, self._try_put, one, lane) for one in left]
                 refused = [message for message, one in zip(left, put, strict=True) if one.result() is None]
             put_at.update(at for one in put if (at := one.result()) is not None)
             throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
@@ -227,9 +227,10 @@ class Dispatcher:
             left = [with_fields(one, again=True) for one in refused]
         return throttle, max(put_at, default=None)
 
-    def _try_put(self, message: ChunkMessage) -> datetime | None:
+    def _try_put(self, message: ChunkMessage, lane: str | None) -> datetime | None:
+        queue = work_queue_of(message.job, message.chunk, self.work_queues, lane)
         try:
-            return self.send(work_queue_of(message.job, message.chunk, self.work_queues), encode(message).decode())
+            return self.send(queue, encode(message).decode())
         except StorageUnavailableError:
             return None
 

@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.ledger import Job, JobState
 from shared.messages import Finish, encode
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
-from shared.pipeline.dispatch import Waking, wake_nobody
+from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
 from shared.topology import work_queue_of
 
 #: Longer than any settler needs between its pointer and its message.
@@ -25,16 +25,18 @@ class FinishCall:
     `work_queues`: a caller that does not know their number uses the first queue, which every installation has.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the stage, each of which a test replaces
         self,
         send: Callable[[str, str], object],
         pending: Pending,
         clock: Clock,
         waking: Waking = wake_nobody,
+        *,
         work_queues: int = 1,
+        lane: Overtaking | None = None,
     ) -> None:
         self._send, self._pending, self._clock, self._waking = send, pending, clock, waking
-        self._work_queues = work_queues
+        self._work_queues, self._lane = work_queues, lane
 
     def point(self, job: str, revision: int) -> Pointer:
         """Leave a pointer, before the state that it points to: the writer may crash right after that state."""
@@ -43,10 +45,13 @@ class FinishCall:
             self._pending.add(Pointer(JOB_POINTER, self._clock.now() + GRACE, job))
         return self._pending.add(Pointer(FINISH_POINTER, self._clock.now() + GRACE, _id(job, revision)))
 
-    def send(self, job: str, revision: int) -> None:
-        """Send the message. A second one finds that the first was handled."""
+    def send(self, job: Job) -> None:
+        """Send the message for the job's revision. A second one finds that the first was handled."""
+        message, lane = encode(Finish(job=job.job, revision=job.revision)).decode(), job.lane if self._lane else None
+        if self._lane and lane:
+            self._lane.announce()
         with self._waking(1, 1):
-            self._send(work_queue_of(job, 0, self._work_queues), encode(Finish(job=job, revision=revision)).decode())
+            self._send(work_queue_of(job.job, 0, self._work_queues, lane), message)
 
     def forget_pointer(self, pointer: Pointer) -> None:
         """Remove the pointer of a request whose message is on its queue."""
@@ -58,7 +63,7 @@ class FinishCall:
             # Its writer may be delayed between pointer and state. Removed now, the pointer would be missing later.
             self._pending.add(replace(pointer, due=self._clock.now() + GRACE))
         elif job is not None and job.state is JobState.FINISHING and pointer.id == _id(job.job, job.revision):
-            self.send(job.job, job.revision)
+            self.send(job)
         self._pending.remove(pointer)
 
     def _may_still_come(self, pointer: Pointer, job: Job) -> bool:

@@ -12,7 +12,7 @@ from azure.storage.queue import QueueClient
 
 from shared.azure import date_of, expecting_an_answer, looking
 from shared.clock import Clock
-from shared.ledger import FRONT, Fronted, Fronts, Watermark, read_watermark
+from shared.ledger import FRONT, Fronted, Fronts, Job, Watermark, read_watermark
 from shared.pending import FRONT_POINTER, PendingTable, Pointer
 
 #: Seconds for which a reading counts: less than from tick to tick, and longer than a tick follows jobs.
@@ -37,6 +37,9 @@ class QueueFronts:
     queues: Sequence[QueueClient]
     pending: PendingTable
     clock: Clock
+    #: The urgent lane. Its front is read only for a job on it. None: no task asks it.
+    lane: QueueClient | None = None
+    _lane: FrontReading | None = field(default=None, init=False)
     _reading: FrontReading | None = field(default=None, init=False)
     _unknown: dict[str, list[Pointer]] = field(default_factory=dict, init=False)
 
@@ -47,12 +50,29 @@ class QueueFronts:
             names = [str(queue.queue_name) for queue in self.queues]
             # First as unknown: if storage does not answer, not every due job should ask it in turn.
             self._reading = FrontReading(Fronts(dict.fromkeys(names, Watermark(None)), len(names)), now)
-            known, self._unknown = self._unknown, {}
+            known = {name: notes for name, notes in self._unknown.items() if name != self._lane_name}
+            self._unknown = {name: notes for name, notes in self._unknown.items() if name == self._lane_name}
             marks = {name: self._read(name, queue, known) for name, queue in zip(names, self.queues, strict=True)}
             self._reading = FrontReading(Fronts(marks, len(names)), now)
             for note in chain.from_iterable(known[name] for name in known.keys() - marks.keys()):
                 self.pending.remove(note)
         return self._reading
+
+    @property
+    def _lane_name(self) -> str | None:
+        return str(self.lane.queue_name) if self.lane else None
+
+    def of(self, job: Job) -> Fronts:
+        """Return the watermarks of the queues that may have messages of this job."""
+        name = self._lane_name
+        if self.lane is None or name is None or job.lane != name:
+            return self.read().fronts
+        now = self.clock.monotonic()
+        if self._lane is None or now - self._lane.at >= _COUNTS_FOR:
+            known, self._unknown = self._unknown, {}
+            self._lane = FrontReading(Fronts({name: Watermark(None)}, 1, name), now)
+            self._lane = FrontReading(Fronts({name: self._read(name, self.lane, known)}, 1, name), now)
+        return self._lane.fronts
 
     def recall(self, pointers: Sequence[Pointer]) -> None:
         """Take the pointers that say since when a watermark is unknown. Must come before the jobs of a tick."""

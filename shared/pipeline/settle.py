@@ -189,7 +189,7 @@ class Settler:
         job = settlement.job
         is_waiting = group.is_unsure and before.state is JobState.FINISHING
         if settlement.finish_due or is_waiting:
-            self._call.send(job.job, job.revision)
+            self._call.send(job)
             if group.pointer is not None:
                 self._call.forget_pointer(group.pointer)
         if job.state is JobState.PAUSED and before.state is not JobState.PAUSED:

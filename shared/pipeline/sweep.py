@@ -178,7 +178,7 @@ class Sweep:
             return Silence.LOST, job
         if not is_silent:
             return Silence.SHORT, job
-        silence = judge_silence(job, noted, self.fronts.read().fronts, now, self.overdue)
+        silence = judge_silence(job, noted, self.fronts.of(job), now, self.overdue)
         if silence is Silence.LOST:
             job = self._repeat(job, now, until)
         if may_dispatch(job):
@@ -190,7 +190,7 @@ class Sweep:
         """Send what the job waits for again, and note it in the job's row."""
         if job.state is not JobState.FINISHING:
             return self.starter.put_again(job, until)
-        self.finish.send(job.job, job.revision)
+        self.finish.send(job)
         noted = change(
             self.ledger,
             job.job,

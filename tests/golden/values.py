@@ -61,6 +61,7 @@ FULL = p.Job(
     parked_chunks=1,
     totals=TOTALS,
     dispatch_cursor=2,
+    lane="work-urgent",
     started_at=NOON + timedelta(seconds=1),
     progressed_at=NOON + timedelta(seconds=2),
     finished_at=NOON + timedelta(seconds=3),

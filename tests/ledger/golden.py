@@ -39,6 +39,7 @@ FULL_JOB = Job(
     parked_chunks=1,
     totals=TOTALS,
     dispatch_cursor=5,
+    lane="work-urgent",
     started_at=moment(3),
     progressed_at=moment(4),
     finished_at=moment(5),

@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_fields
 from shared.errors import StorageUnavailableError
 from shared.gate.receipts import OneMark
 from shared.ledger.job_decisions import resume
-from shared.ledger.records import JobState
+from shared.ledger.records import Job, JobState
 from shared.messages import FirstChunkMark, decode, encode
 from shared.payload import Limits
 from shared.pipeline import accept, dispatch
@@ -76,9 +76,10 @@ def test_jobs_of_one_chunk_share_four_queues(world, process):
 
 def test_a_finish_message_is_on_the_queue_of_the_first_chunk(world):
     """So the ends of jobs are spread as their chunks are; a command that knows no number uses the first queue."""
+    job = Job(job=world.job, content_hash="", workload="billing", accepted_at=NOON)
     for queues, wanted in ((4, work_queue_of(world.job, 0, 4)), (1, "work-00")):
         world.queues.sent.clear()
-        FinishCall(world.queues.send, None, world.clock, work_queues=queues).send(world.job, 1)
+        FinishCall(world.queues.send, None, world.clock, work_queues=queues).send(job)
         assert [queue for queue, _ in world.queues.sent] == [wanted]
 
 

@@ -1,6 +1,7 @@
 """The watermarks of real queues: one peek each, once per tick, and a note while one is unknown."""
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,9 +9,12 @@ import pytest
 from shared.azure.meter import tally_requests
 from shared.clock import SystemClock
 from shared.errors import StorageUnavailableError
+from shared.ledger.progress import Turn
+from shared.ledger.records import Job
 from shared.ledger.turn import FRONT, UNKNOWN_COUNTS_AFTER
 from shared.pending import FRONT_POINTER, PendingTable, Pointer
 from shared.pipeline.fronts import QueueFronts
+from tests.gate.conftest import NOON
 from tests.pipeline.conftest import Process, World
 
 _numbers = itertools.count(1)
@@ -131,3 +135,40 @@ def test_a_queue_that_does_not_answer_is_asked_once_and_nobody_is_taken_for_lost
     with pytest.raises(StorageUnavailableError):
         front.fronts.read()
     assert front.fronts.read().fronts.watermarks[front.queue.queue_name].moment is None
+
+
+def test_the_lane_is_read_for_its_own_jobs_only(front):
+    """A job on it has its turn by the lane's front, whatever the other queues hold; for others it costs nothing."""
+    lane = front.connections.queues.create_queue(f"front-{next(_numbers)}-lane")
+    fronts = QueueFronts([front.queue], front.pending, front.clock, lane)
+    ordinary = Job(job="j", content_hash="", workload="billing", accepted_at=front.clock.now())
+    front.queue.send_message("waits")
+    with tally_requests() as tally:
+        assert list(fronts.of(ordinary).watermarks) == [front.queue.queue_name]
+    assert sum(tally.counts().values()) == 1
+    mine = replace(ordinary, lane=lane.queue_name)
+    turn = Turn(front.clock.now() + timedelta(hours=1), 1)
+    with tally_requests() as tally:
+        assert fronts.of(mine).is_over("j", turn)
+        assert fronts.of(mine).are_drained("j", turn)
+    assert sum(tally.counts().values()) == 1
+    assert not fronts.of(ordinary).watermarks[front.queue.queue_name].is_drained
+    front.clock.ahead += timedelta(minutes=1)
+    lane.send_message("waits")
+    assert not fronts.of(mine).is_over("j", turn)
+    # By trigger no task asks the lane: the job's chunks are put again on the work queues.
+    assert list(front.process().of(mine).watermarks) == [front.queue.queue_name]
+
+
+def test_the_note_of_an_unknown_lane_outlasts_the_readings_of_other_queues(front):
+    """An hour later the silence decides, also on the lane."""
+    front.fronts.lane, front.fronts.queues = front.queue, []
+    job = Job(job="j", content_hash="", workload="billing", accepted_at=NOON, lane=front.queue.queue_name)
+    front.fail(FRONT)
+    marks = []
+    for _ in range(2):
+        front.fronts.recall(front.notes())
+        marks.append(front.fronts.of(job).watermarks[front.queue.queue_name].moment)
+        assert len(front.notes()) == 1
+        front.clock.ahead += UNKNOWN_COUNTS_AFTER
+    assert (marks[0], marks[1] is not None) == (None, True)
