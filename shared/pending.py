@@ -26,8 +26,12 @@ _AFTER_EVERY_ID: Final = "~"
 PENDING: Final = "pending"
 #: An instance whose clock is behind that of storage by more than this reads again, with the right time.
 SLOW: Final = timedelta(seconds=5)
+#: Rows that one table transaction takes.
+MOST_ROWS_AT_ONCE: Final = 100
 #: The kinds of pointers, each with the work that it leads to. First, a job that is not finished.
 JOB_POINTER: Final = "job"
+#: A held job whose deadline comes near. Its held row leads to it otherwise.
+DEADLINE_POINTER: Final = "deadline"
 #: A job whose dispatch stopped for lack of time, where no signal could say so.
 DISPATCH_POINTER: Final = "dispatch"
 #: A job whose finish message may not have been sent.
@@ -103,11 +107,21 @@ class PendingTable:
 
         Returns the pointer with its ETag, so that its writer may remove it.
         """
-        row = {"PartitionKey": self._partition, "RowKey": pointer.row_key}
-        row |= {"note": pointer.note} if pointer.note else {}
         with expecting_an_answer(f"note that {pointer.kind} {pointer.id!r} is due"):
-            written = self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+            written = self._table.upsert_entity(self._row(pointer), mode=UpdateMode.REPLACE)
         return replace(pointer, etag=str(written["etag"]))
+
+    def add_all(self, pointers: Sequence[Pointer]) -> None:
+        """Write the rows of different pointers in the same way, a hundred per request."""
+        for begin in range(0, len(pointers), MOST_ROWS_AT_ONCE):
+            some = pointers[begin : begin + MOST_ROWS_AT_ONCE]
+            with expecting_an_answer(f"note that {len(some)} of {some[0].kind!r} are due"):
+                options = {"mode": UpdateMode.REPLACE}
+                self._table.submit_transaction([("upsert", self._row(pointer), options) for pointer in some])
+
+    def _row(self, pointer: Pointer) -> dict[str, str]:
+        row = {"PartitionKey": self._partition, "RowKey": pointer.row_key}
+        return row | {"note": pointer.note} if pointer.note else row
 
     def due(
         self, now: datetime, reply: Callable[[Any], object] = lambda _reply: None, most: int | None = None

@@ -6,7 +6,7 @@ A lost one costs latency, not work: the next poll or the tick finds the same wor
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Thread
 from typing import Any, Final, Protocol
 
@@ -37,11 +37,15 @@ class Hint:
     since: str = ""
     #: A job whose dispatch stopped for lack of time.
     job: str = ""
+    #: The slice of the gate's entries to release. None: all of them.
+    slice: int | None = None
 
     @classmethod
     def of(cls, subject: str | None, properties: Mapping[str, object]) -> "Hint":
         """Return the hint of a message on the bus."""
-        return cls(subject or "", str(properties.get("since") or ""), str(properties.get("job") or ""))
+        gate, since, job = (str(properties.get(name) or "") for name in ("gate", "since", "job"))
+        number = properties.get("slice")
+        return cls(subject or gate, since, job, number if isinstance(number, int) else None)
 
 
 class Signals(Protocol):
@@ -51,8 +55,12 @@ class Signals(Protocol):
         """Get ready to send at once. Return after so many seconds even if that has failed or still goes on."""
         ...
 
-    def send(self, gate: str, epoch: int, since: str = "") -> None:
-        """Send the hint to check a gate, or raise SignalNotSentError."""
+    def send(self, gate: str, epoch: int, at: datetime | None = None) -> None:
+        """Send the hint to check a gate, which the bus holds back until `at`. Or raise SignalNotSentError."""
+        ...
+
+    def send_on(self, hints: Sequence[Hint], epoch: int) -> None:
+        """Have an invocation continue at each of these places behind a gate, or raise SignalNotSentError."""
         ...
 
     def send_job(self, job: str) -> None:
@@ -82,20 +90,26 @@ class BusSignals(Closing):
         else:
             self._failure = None
 
-    def send(self, gate: str, epoch: int, since: str = "") -> None:
-        """Send the hint to check a gate, or raise SignalNotSentError."""
-        self._send(release_message(gate, epoch, since), f"that gate {gate!r} is open at epoch {epoch}")
+    def send(self, gate: str, epoch: int, at: datetime | None = None) -> None:
+        """Send the hint to check a gate, which the bus holds back until `at`. Or raise SignalNotSentError."""
+        opens = "is open" if at is None else "opens later"
+        self._send([release_message(gate, epoch)], f"that gate {gate!r} {opens} at epoch {epoch}", at)
+
+    def send_on(self, hints: Sequence[Hint], epoch: int) -> None:
+        """Have an invocation continue at each of these places behind a gate, or raise SignalNotSentError."""
+        messages = [place_message(hint, epoch) for hint in hints]
+        self._send(messages, f"that there is more to release behind gate {hints[0].gate!r}")
 
     def send_job(self, job: str) -> None:
         """Send the hint to continue with a job, or raise SignalNotSentError."""
-        self._send(job_message(job), f"that there is more to do for job {job!r}")
+        self._send([job_message(job)], f"that there is more to do for job {job!r}")
 
-    def _send(self, message: ServiceBusMessage, saying: str) -> None:
+    def _send(self, messages: Sequence[ServiceBusMessage], saying: str, at: datetime | None = None) -> None:
         try:
             failure, self._failure = self._failure, None
             if failure is not None:
                 raise failure
-            self._sender.send(_SIGNALS, [message])
+            self._sender.send(_SIGNALS, messages, at=at)
         except FAILURES as error:
             raise SignalNotSentError(
                 f"could not send the signal {saying} ({type(error).__name__}): "
@@ -113,10 +127,16 @@ class NoSignals(Closing):
     def connect(self, within: float) -> None:
         """Do nothing: there is nothing to connect to."""
 
-    def send(self, gate: str, epoch: int, since: str = "") -> None:  # noqa: ARG002 - the signature of its like
+    def send(self, gate: str, epoch: int, at: datetime | None = None) -> None:  # noqa: ARG002 - as its like
         """Raise SignalNotSentError: no bus could carry the signal."""
         raise SignalNotSentError(
             f"there is no bus to signal that gate {gate!r} is open at epoch {epoch}: the next poll finds it"
+        )
+
+    def send_on(self, hints: Sequence[Hint], epoch: int) -> None:  # noqa: ARG002 - as its like
+        """Raise SignalNotSentError: no bus could carry the signal."""
+        raise SignalNotSentError(
+            f"there is no bus to signal that more is to be released behind gate {hints[0].gate!r}: the tick does it"
         )
 
     def send_job(self, job: str) -> None:
@@ -161,9 +181,16 @@ class BusPermits(Closing):
         self._sender.close()
 
 
-def release_message(gate: str, epoch: int, since: str = "") -> ServiceBusMessage:
-    """Return the message that has all listeners check a gate. `since`: the held entry at which a release stopped."""
-    return _message({"gate": gate, "epoch": epoch, **({"since": since} if since else {})}, subject=gate)
+def release_message(gate: str, epoch: int) -> ServiceBusMessage:
+    """Return the message that has all listeners check a gate."""
+    return _message({"gate": gate, "epoch": epoch}, subject=gate)
+
+
+def place_message(hint: Hint, epoch: int) -> ServiceBusMessage:
+    """Return the message that has an invocation release from a place on. Without a subject it wakes no waiter."""
+    since = {"since": hint.since} if hint.since else {}
+    number = {} if hint.slice is None else {"slice": hint.slice}
+    return _message({"gate": hint.gate, "epoch": epoch, **since, **number})
 
 
 def job_message(job: str) -> ServiceBusMessage:

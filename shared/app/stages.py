@@ -4,7 +4,7 @@ from functools import cached_property, partial
 
 from shared.app.stores import Stores
 from shared.app.tasks import Tasks
-from shared.gate import Releaser
+from shared.gate import Batches, Outflow, Releaser
 from shared.memory import Memory
 from shared.parked import Deliveries
 from shared.payload import WORK, Limits, PayloadReader, PayloadStores
@@ -80,6 +80,7 @@ class AppStages:
             hints=stores.signals,
             pending=stores.pending,
             clock=self.clock,
+            overdue=self.settings.chunk_overdue,
         )
 
     @cached_property
@@ -163,8 +164,10 @@ class AppStages:
     def releaser(self) -> Releaser:
         """Starts the work held behind gates."""
         stores = self.stores
+        batches = Batches(stores.held_work, self.starter, self.clock, stores.parallel)
         return Releaser(
-            stores.held_work,
+            stores.gates,
+            Outflow(stores.held_work, batches, stores.slices, self.clock, self.tasks.following.chunk_seconds),
             self.starter,
             stores.receipts,
             stores.signals,

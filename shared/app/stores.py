@@ -11,7 +11,7 @@ from shared.clock import Clock, SystemClock
 from shared.closing import Closing
 from shared.concurrency import FleetTable, Recorder, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
-from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable
+from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable, Slices
 from shared.ids import RangeGenerator
 from shared.ledger import TableLedger
 from shared.operating import AuditTable, Operator, Overview, ParkedOperator, Replayer, Resume, nobody, overview
@@ -63,7 +63,10 @@ class Stores(Closing):
 
         self.gates = Gates(lambda name: BlobStore(self.container("gates"), name))
         self.held = HeldTable(table("held"))
-        self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock, parallel)
+        self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock)
+        #: Held rows dispatched at a time.
+        self.parallel = parallel
+        self.slices = Slices(self.container("gates"))
         self.receipts = ReceiptTable(table("receipts"))
         self.first_chunks = FirstChunks(table("receipts"), self.clock, connections.telemetry)
         self._own_signals = BusSignals(connections) if connections.has_bus else NoSignals()

@@ -64,7 +64,7 @@ class Tick:
 def build_tick(stages: AppStages) -> Tick:
     """Build the tick of a process: its followers of due pointers, and the steps before and after them."""
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
-    gates = GateTick(stores.gates, stages.releaser, stores.pending, stores.signals, stages.clock)
+    gates = GateTick(stores.gates, stores.held_work, stages.releaser, stores.pending, stages.clock)
     followers = Followers([(Range(PENDING, stages.settings.chunk_overdue), stores.pending)], stages.clock)
     stages.sweep.register(followers)
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.

@@ -1,5 +1,6 @@
 """Leases on empty blobs: one process at a time holds the slot or the task that a blob stands for."""
 
+from contextlib import suppress
 from typing import Final
 
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
@@ -12,8 +13,8 @@ LEASE_SECONDS: Final = 60
 class BlobLease:
     """A leased blob. Renew it in time, and release it at the end."""
 
-    def __init__(self, lease: BlobLeaseClient) -> None:
-        self._lease = lease
+    def __init__(self, blob: BlobClient, lease: BlobLeaseClient) -> None:
+        self._blob, self._lease = blob, lease
 
     def renew(self) -> bool:
         """Renew the lease, and say whether this process still holds it for certain."""
@@ -22,6 +23,11 @@ class BlobLease:
         except AzureError:
             return False
         return True
+
+    def remove(self) -> None:
+        """Free the lease at once and delete its blob. If storage does not answer, the lease ends by itself."""
+        with suppress(AzureError):
+            self._blob.delete_blob(lease=self._lease)
 
     def release(self) -> None:
         """Free the lease at once. If storage does not answer, it ends by itself."""
@@ -48,6 +54,6 @@ def try_lease(container: ContainerClient, name: str) -> BlobLease | None:
 
 def _acquire(blob: BlobClient) -> BlobLease | None:
     try:
-        return BlobLease(blob.acquire_lease(LEASE_SECONDS))
+        return BlobLease(blob, blob.acquire_lease(LEASE_SECONDS))
     except ResourceExistsError:
         return None

@@ -143,6 +143,12 @@ class Following:
         """Return the tasks decided for the fleet, 0 without a decision. Makes no request."""
         return self._fleet.decision.tasks if self._fleet.decision else 0
 
+    def chunk_seconds(self) -> float:
+        """Return the seconds between two chunks that the fleet ends, as last decided and seen. 0 if nothing is known."""
+        decision = self._fleet.decision
+        seen = decision.observation if decision else None
+        return ((seen and seen.latency) or 0.0) / max(1, self.read_decision())
+
     def cap(self) -> int:
         """Return the tasks that may run over the fleet now: what was decided, within what services bear.
 

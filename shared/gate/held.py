@@ -1,10 +1,11 @@
 """Entries held behind gates: opaque messages, each with its destination queue, one table row each."""
 
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from azure.core import MatchConditions
@@ -18,6 +19,11 @@ from shared.telemetry import events, tell
 #: The limit of one storage queue message and of one binary property of a table: 64 KiB for both.
 MOST_BYTES: Final = 64 * 1024
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR: Final = datetime(9999, 12, 31, tzinfo=UTC)
+#: The slices into which many entries of one gate are divided: several instances release them at the same time.
+SLICES: Final = 16
+#: Rows that one table transaction takes.
+MOST_DELETED_AT_ONCE: Final = 100
 #: A queue message travels in XML 1.0, which cannot carry these characters. JSON escapes them anyway.
 _NOT_CARRIED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -32,7 +38,21 @@ class HeldEntry:
     queue: str
     message: str
     held_at: datetime
+    #: The deadline and the chunks of a job. A foreign message, and a job of an earlier version, has neither.
+    deadline: datetime | None = None
+    chunks: int = 1
+    #: The slice that its row names. None: an earlier version wrote the row.
+    slice: int | None = None
     etag: str = ""
+
+    def order(self, chunk_seconds: float) -> tuple[datetime, str]:
+        """Return the key by which a release sorts its entries: those with a deadline first, by their slack.
+
+        The slack is the deadline minus the predicted time of the job's chunks.
+        """
+        if self.deadline is None:
+            return _FAR, self.id
+        return self.deadline - timedelta(seconds=self.chunks * chunk_seconds), self.id
 
     def is_same_work(self, other: "HeldEntry") -> bool:
         """Return True if both put the same message on the same queue. The epochs may differ."""
@@ -88,14 +108,26 @@ class HeldTable:
             f"held under that id since {found.held_at:%Y-%m-%d %H:%M:%S} UTC; use another id"
         )
 
-    def pages(self, gate: str, before: int | None = None, since: str = "") -> Iterator[list[HeldEntry]]:
+    def pages(
+        self,
+        gate: str,
+        before: int | None = None,
+        since: str = "",
+        *,
+        number: int | None = None,
+        is_urgent: bool = False,
+    ) -> Iterator[list[HeldEntry]]:
         """Yield the entries behind a gate, page by page, sorted by id.
 
         With `before`, only entries that found the gate closed at an older epoch. With `since`, only from that id on.
+        With `number`, only those of that slice. `is_urgent`: only those with a deadline.
         """
-        condition = "PartitionKey eq @gate and RowKey ge @since" + ("" if before is None else " and epoch lt @before")
+        condition = "PartitionKey eq @gate and RowKey ge @since"
+        condition += "" if before is None else " and epoch lt @before"
+        condition += "" if number is None else " and slice eq @number"
+        condition += " and deadline lt @far" if is_urgent else ""
         with expecting_an_answer(f"read the entries held behind gate {gate!r}"):
-            values = {"gate": gate, "before": before or 0, "since": since}
+            values = {"gate": gate, "before": before or 0, "since": since, "number": number or 0, "far": _FAR}
             query = self._table.query_entities(condition, parameters=values)
             for page in query.by_page():
                 yield [entry for row in page if (entry := _readable(row)) is not None]
@@ -126,6 +158,22 @@ class HeldTable:
                 entry.gate, entry.id, etag=entry.etag, match_condition=MatchConditions.IfNotModified
             )
 
+    def delete_all(self, entries: Sequence[HeldEntry]) -> None:
+        """Delete rows behind one gate in the same way, a hundred per request."""
+        for begin in range(0, len(entries), MOST_DELETED_AT_ONCE):
+            some = entries[begin : begin + MOST_DELETED_AT_ONCE]
+            # One of them may be gone or written again, which refuses all. Or the reply was lost, and all are gone.
+            if len(some) == 1 or not self._is_deleted(some):
+                for entry in some:
+                    self.delete(entry)
+
+    def _is_deleted(self, entries: Sequence[HeldEntry]) -> bool:
+        try:
+            self._table.submit_transaction([_deletion(entry) for entry in entries])
+        except AzureError:
+            return False
+        return True
+
     def _first_after(self, gate: str) -> tuple[str, datetime] | None:
         rows = self._table.query_entities(
             "PartitionKey gt @gate", parameters={"gate": gate}, select=["PartitionKey", "held_at"], results_per_page=1
@@ -138,8 +186,18 @@ class HeldTable:
         return row["PartitionKey"], since if isinstance(since, datetime) else _LONG_AGO
 
 
+def slice_of(entry_id: str) -> int:
+    """Return the slice of an entry, which depends on its id alone."""
+    return zlib.crc32(entry_id.encode()) % SLICES
+
+
+def _deletion(entry: HeldEntry) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    key = {"PartitionKey": entry.gate, "RowKey": entry.id}
+    return "delete", key, {"etag": entry.etag, "match_condition": MatchConditions.IfNotModified}
+
+
 def _row(entry: HeldEntry) -> dict[str, Any]:
-    return {
+    row = {
         "PartitionKey": entry.gate,
         "RowKey": entry.id,
         "epoch": entry.epoch,
@@ -147,7 +205,11 @@ def _row(entry: HeldEntry) -> dict[str, Any]:
         # As bytes: a string property holds half as much as a queue message.
         "message": entry.message.encode(),
         "held_at": entry.held_at,
+        "deadline": entry.deadline,
+        "chunks": None if entry.chunks == 1 else entry.chunks,
+        "slice": entry.slice,
     }
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _readable(row: Any) -> HeldEntry | None:
@@ -166,5 +228,8 @@ def _entry(row: Any) -> HeldEntry:
         queue=str(row["queue"]),
         message=row["message"].decode(),
         held_at=row["held_at"],
+        deadline=deadline if isinstance(deadline := row.get("deadline"), datetime) else None,
+        chunks=int(row.get("chunks", 1)),
+        slice=row.get("slice"),
         etag=row.metadata["etag"],
     )

@@ -11,29 +11,21 @@ The hardest interleaving, and why the keeper reads the gate again after it wrote
     puts the message, deletes the row
 """
 
-import math
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
 from azure.storage.queue import QueueServiceClient
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
-from shared.errors import SluiceError
 from shared.gate.gate_decisions import must_dispatch
 from shared.gate.gates import Gates
-from shared.gate.held import HeldEntry, HeldTable, check_message
-from shared.gate.receipts import NO_MARK, OneMark, SeenBy, make_mark
+from shared.gate.held import HeldEntry, HeldTable, check_message, slice_of
 from shared.gate.state import GateState, Reading, check_name
-from shared.telemetry import describe_error, events, tell
 
-#: Rows dispatched at a time. Fewer than the ten connections that the library keeps for one service.
-PARALLEL: Final = 8
 #: Azure drops a queue message after seven days unless this value is sent with it.
 NEVER_EXPIRES: Final = -1
 #: How long an invocation begins further entries, or further chunks of a job. Another invocation does the rest.
@@ -51,50 +43,18 @@ class Holding(Enum):
     RELEASED = "released"
 
 
-class Jobs(Protocol):
-    """Starts the entries that are put on no queue: the app's own jobs."""
+class Startable(NamedTuple):
+    """An entry that may start, and the reading of its gate that allows it."""
 
-    def is_job(self, entry: HeldEntry, /) -> bool:
-        """Return True if the entry is a job."""
-        ...
-
-    def carry_out(self, entry: HeldEntry, gate: Reading, until: float, mark: OneMark, /) -> bool:
-        """Start the job, which this reading allows. Return False if the time was up before all of it was dispatched.
-
-        Its first chunk message gets the mark, unless another one has it.
-        """
-        ...
-
-
-class HeldFate(Enum):
-    """The outcome of one release for an entry that may start."""
-
-    PUT = "put"
-    FAILED = "failed"
-    #: The time was up.
-    LEFT = "left"
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatched:
-    """The outcome of one release."""
-
-    put: int = 0
-    failed: int = 0
-    #: The id from which another release goes on if the time was up. Empty if nothing was left.
-    left: str = ""
-    #: The gate state that the release went by.
-    state: GateState | None = field(default=None, compare=False, repr=False)
+    entry: HeldEntry
+    gate: Reading
 
 
 class HeldWork:
     """The work behind the gates of one installation."""
 
-    def __init__(
-        self, gates: Gates, table: HeldTable, queues: QueueServiceClient, clock: Clock, parallel: int = PARALLEL
-    ) -> None:
+    def __init__(self, gates: Gates, table: HeldTable, queues: QueueServiceClient, clock: Clock) -> None:
         self._gates, self._table, self._queues, self._clock = gates, table, queues, clock
-        self._parallel = parallel
 
     def hold(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
         """Put the message on its queue if the gate is open, else keep it until the next opening.
@@ -109,29 +69,31 @@ class HeldWork:
             gate=gate, id=entry_id, epoch=found.epoch, queue=queue, message=message, held_at=self._clock.now()
         )
         if found.is_open:
-            self._put(entry)
+            self.put(entry)
             return Holding.PASSED
-        kept = self._table.insert(entry)
+        kept = self.keep(entry)
         # Between the first reading and the row, the gate may have been opened, served and closed again. No signal and
         # no releaser would then have seen this row.
         if not must_dispatch(kept.epoch, self._gates.read(gate).reading):
             return Holding.HELD
-        self._put(kept)
+        self.put(kept)
         self.forget(kept)
         return Holding.RELEASED
 
-    def keep(self, gate: str, entry_id: str, queue: str, message: str, epoch: int) -> HeldEntry:
+    def keep(self, entry: HeldEntry) -> HeldEntry:
         """Write the row, or find it, even if the gate is open now. The caller reads the gate again afterwards."""
-        check_message(entry_id, message)
-        now = self._clock.now()
-        return self._table.insert(
-            HeldEntry(gate=gate, id=entry_id, epoch=epoch, queue=queue, message=message, held_at=now)
-        )
+        check_message(entry.id, entry.message)
+        return self._table.insert(replace(entry, slice=slice_of(entry.id)))
 
     def forget(self, entry: HeldEntry) -> None:
         """Delete the row of an entry that was dispatched."""
         with expecting_an_answer(f"delete held {entry.id!r} of gate {entry.gate!r}, which is dispatched"):
             self._table.delete(entry)
+
+    def forget_all(self, entries: Sequence[HeldEntry]) -> None:
+        """Delete the rows of entries behind one gate that were dispatched."""
+        with expecting_an_answer(f"delete {len(entries)} held entries that are dispatched"):
+            self._table.delete_all(entries)
 
     def reading(self, gate: str) -> Reading:
         """Return the gate's epoch and whether it is open."""
@@ -141,68 +103,31 @@ class HeldWork:
         """Yield every gate that holds an entry, with the time of one."""
         return self._table.waiting()
 
-    def release(
-        self, gate: str, jobs: Jobs, *, since: str = "", until: float = math.inf, how: SeenBy | None = None
-    ) -> Dispatched:
-        """Start everything behind the gate that may start now. The gate's flag decides, not the caller.
+    def due_pages(
+        self, state: GateState, gate: str, since: str = "", *, number: int | None = None, is_urgent: bool = False
+    ) -> Iterator[list[Startable]]:
+        """Yield the entries that may start by this state of their gate or by a later one, page by page.
 
-        Any number of releasers may run at once: each row is put at least once and removed once. An entry that cannot be
-        put is counted, logged, and stays for the next tick. With `since`, only entries from that id on are started.
-        After `until`, in the clock's monotonic seconds, no further entry is begun. `how` the caller saw the opening is
-        marked on the first chunk.
+        The filters are those of `HeldTable.pages`.
         """
-        state = self._gates.read(check_name(gate))
-        reading = state.reading
-        if reading.epoch == 0 and not reading.is_open:
-            return Dispatched(state=state)
-        fates: Counter[HeldFate] = Counter()
-        left, mark = "", make_mark(gate, state, how)
-        with ThreadPoolExecutor(self._parallel) as pool:
-            for page in self._table.pages(gate, None if reading.is_open else reading.epoch, since):
-                due = self._due(gate, page, reading)
-                page_fates = list(pool.map(lambda pair: self._try_release(pair[0], pair[1], jobs, until, mark), due))
-                fates.update(page_fates)
-                if self._clock.monotonic() >= until:
-                    pairs = zip(due, page_fates, strict=True)
-                    left = min((entry.id for (entry, _), fate in pairs if fate is HeldFate.LEFT), default=page[-1].id)
-                    break
-        return Dispatched(fates[HeldFate.PUT], fates[HeldFate.FAILED], left, state)
+        before = state.reading
+        if before.epoch == 0 and not before.is_open:
+            return
+        older = None if before.is_open else before.epoch
+        for page in self._table.pages(gate, older, since, number=number, is_urgent=is_urgent):
+            yield self._due(gate, page, before)
 
-    def _due(self, gate: str, page: list[HeldEntry], before: Reading) -> list[tuple[HeldEntry, Reading]]:
+    def _due(self, gate: str, page: list[HeldEntry], before: Reading) -> list[Startable]:
         """Return the rows that may start, each with the reading that allows it. Of `before`, only the epoch counts."""
-        older = [(entry, before) for entry in page if entry.epoch < before.epoch]
+        older = [Startable(entry, before) for entry in page if entry.epoch < before.epoch]
         others = [entry for entry in page if entry.epoch >= before.epoch]
         if not others:
             return older
         # `before` was read before the rows: if it says open, that may be from before the closing that they met.
         later = self._gates.read(gate).reading
-        return [*older, *((entry, later) for entry in others if must_dispatch(entry.epoch, later))]
+        return [*older, *(Startable(entry, later) for entry in others if must_dispatch(entry.epoch, later))]
 
-    def _try_release(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float, mark: OneMark) -> HeldFate:
-        if self._clock.monotonic() >= until:
-            return HeldFate.LEFT
-        try:
-            # What was held after the opening does not wait for it.
-            return self._dispatch(entry, gate, jobs, until, mark if entry.epoch < gate.epoch else NO_MARK)
-        except SluiceError as error:
-            tell(
-                events.HELD_UNDISPATCHED,
-                gate=entry.gate,
-                entry=entry.id,
-                queue=entry.queue,
-                error=describe_error(error),
-            )
-            return HeldFate.FAILED
-
-    def _dispatch(self, entry: HeldEntry, gate: Reading, jobs: Jobs, until: float, mark: OneMark) -> HeldFate:
-        if not jobs.is_job(entry):
-            self._put(entry)
-        elif not jobs.carry_out(entry, gate, until, mark):
-            return HeldFate.LEFT
-        # Put before the row is deleted: a crash in between puts it again, while the other order would lose it.
-        self.forget(entry)
-        return HeldFate.PUT
-
-    def _put(self, entry: HeldEntry) -> None:
+    def put(self, entry: HeldEntry) -> None:
+        """Put the message of an entry on its queue."""
         with expecting_an_answer(f"put held {entry.id!r} of gate {entry.gate!r} on queue {entry.queue!r}"):
             self._queues.get_queue_client(entry.queue).send_message(entry.message, time_to_live=NEVER_EXPIRES)

@@ -1,13 +1,14 @@
 """The app's reaction to an opened gate: dispatch the held work, and leave a receipt.
 
 `Releaser` acts on a signal. `GateTick` is the timer's part: from the flags alone, it does all that a lost signal would
-have caused. With nothing held and nothing due, a tick makes two requests: one finds no gate that holds an entry, one
+have caused. Both open a gate whose planned opening is due. With nothing held and nothing due, a tick makes two requests: one finds no gate that holds an entry, one
 finds nothing due.
 """
 
 import math
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,9 +17,10 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import DispatchIncompleteError, SignalNotSentError, SluiceError
-from shared.gate.gate_decisions import close_after_once, needs_pointer, open_if_due
+from shared.gate.gate_decisions import after_open, close_after_once, needs_pointer, open_if_due
 from shared.gate.gates import Gates
-from shared.gate.held_work import TAKES_FOR, Dispatched, HeldWork, Jobs
+from shared.gate.held_work import TAKES_FOR, HeldWork
+from shared.gate.outflow import Dispatched, Outflow, is_place
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
 from shared.gate.state import GateState, is_name
 from shared.grammar import is_job
@@ -28,10 +30,12 @@ from shared.telemetry import SILENT, Telemetry, describe_error, events, metrics,
 
 #: The time between two ticks unless it is set otherwise. A release that is later than this is a straggler.
 TICK_INTERVAL: Final = timedelta(seconds=60)
+#: How much too early a signal for a planned opening may come. One that comes earlier is left to the tick.
+EARLY: Final = timedelta(seconds=5)
 
 
-class GoingOn(Jobs, Protocol):
-    """Starts held jobs, and continues jobs whose dispatch stopped for lack of time."""
+class GoingOn(Protocol):
+    """Continues jobs whose dispatch stopped for lack of time."""
 
     def go_on(self, job: str, until: float, /) -> None:
         """Continue the job of a hint if its row and its gate allow it."""
@@ -43,24 +47,23 @@ class Releaser:
 
     def __init__(  # noqa: PLR0913 - each is another part of the app
         self,
-        work: HeldWork,
+        gates: Gates,
+        outflow: Outflow,
         jobs: GoingOn,
         receipts: ReceiptTable,
         signals: Signals,
         *,
         clock: Clock,
         telemetry: Telemetry = SILENT,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._work, self._jobs, self._receipts, self._signals = work, jobs, receipts, signals
-        self._clock, self._telemetry = clock, telemetry
-
-    def waiting(self) -> Iterator[tuple[str, datetime]]:
-        """Yield every gate that holds an entry, with the time of one."""
-        return self._work.waiting()
+        self._gates, self._outflow, self._jobs = gates, outflow, jobs
+        self._receipts, self._signals = receipts, signals
+        self._clock, self._telemetry, self._pause = clock, telemetry, pause
 
     def on_signal(self, hint: Hint) -> Dispatched:
         """Act on a signal. Errors of Sluice are logged only, because the next tick finds all that is left."""
-        if not (is_job(hint.job) if hint.job else is_name(hint.gate)):
+        if not (is_job(hint.job) if hint.job else is_place(hint)):
             tell(events.SIGNAL_REFUSED)
             return Dispatched()
         until = self._clock.monotonic() + TAKES_FOR.total_seconds()
@@ -68,37 +71,71 @@ class Releaser:
             if hint.job:
                 self._jobs.go_on(hint.job, until)
                 return Dispatched()
-            return self.release(hint.gate, SeenBy.PUSH, "release_gate", since=hint.since, until=until)
+            return self.release(hint, SeenBy.PUSH, "release_gate", until, patience=EARLY)
         except SluiceError as error:
             tell(events.SIGNAL_UNSERVED, gate=hint.gate, job=hint.job, error=describe_error(error))
             return Dispatched()
 
-    def release(self, gate: str, how: SeenBy, role: str, *, since: str = "", until: float = math.inf) -> Dispatched:
-        """Start the entries that may start, and leave a receipt if any was started.
+    def release(
+        self, place: Hint, how: SeenBy, role: str, until: float, *, patience: timedelta = timedelta()
+    ) -> Dispatched:
+        """Open the gate if that is due, start the entries that may start, and leave a receipt if any was started.
 
-        If the time is up before all are started, send a signal, so that another invocation goes on.
+        The gate's flag decides, not the caller. Any number of releasers may run at once: each entry is put at least
+        once, and its row is removed once. An entry that cannot be put is counted, logged, and stays for the next tick.
+        If the time is up before all are started, another invocation is signalled to go on. An opening that is due
+        within `patience` is waited for.
         """
-        done = self._work.release(gate, self._jobs, since=since, until=until, how=how)
-        if done.left and done.state:
-            # If no signal can be sent, the next tick goes on.
-            with suppress(SignalNotSentError):
-                self._signals.send(gate, done.state.epoch, done.left)
-        if done.put and done.state:
-            now = self._clock.now()
-            receipt = Receipt(
-                gate=gate,
-                epoch=done.state.epoch,
-                node=this_node(role),
-                how=how,
-                seen_at=now,
-                lag=max(timedelta(), now - (done.state.at or now)),
-                interval=TICK_INTERVAL,
-            )
-            self._receipts.write(receipt)
-            lag = round(receipt.lag.total_seconds(), 3)
-            self._telemetry.add(metrics.RELEASE_LAG, lag, seen_by=how.value)
-            tell(events.GATE_RELEASED, gate=gate, epoch=receipt.epoch, put=done.put, seen_by=how.value, lag_seconds=lag)
+        gate = place.gate
+        state = self._open_when_due(gate, patience)
+        done = self._outflow.run(state, place, until, lambda hints: self._announce(hints, state), how)
+        # Without any progress a signal would only repeat the failure: the next tick is early enough.
+        if done.left and done.put:
+            self._announce([done.left], state)
+        if done.put:
+            self._leave_receipt(gate, state, how, role, done.put)
         return done
+
+    def _announce(self, hints: Sequence[Hint], state: GateState) -> None:
+        # If no signal can be sent, the next tick goes on.
+        with suppress(SignalNotSentError):
+            self._signals.send_on(hints, state.epoch)
+
+    def _open_when_due(self, gate: str, patience: timedelta) -> GateState:
+        # By the clock of storage, from the reply that holds the gate's state: the clock of the instance may be 10
+        # minutes ahead. After retries, its time at the request is not that of the reply either.
+        early = timedelta()
+
+        def decide(state: GateState, reply_time: datetime | None) -> GateState:
+            nonlocal early
+            now = self._clock.of_reply(reply_time)
+            early = timedelta() if state.scheduled is None else state.scheduled.at - now
+            return open_if_due(state, now)
+
+        changed = self._gates.change_by_time(gate, decide)
+        if timedelta() < early <= patience:
+            # The clock of the bus, which held the signal back, is ahead of that of storage.
+            self._pause(early.total_seconds())
+            changed = self._gates.change_by_time(gate, decide)
+        if changed.is_opening:
+            send_signal(self._signals, gate, changed.after)
+        return changed.after
+
+    def _leave_receipt(self, gate: str, state: GateState, how: SeenBy, role: str, put: int) -> None:
+        now = self._clock.now()
+        receipt = Receipt(
+            gate=gate,
+            epoch=state.epoch,
+            node=this_node(role),
+            how=how,
+            seen_at=now,
+            lag=max(timedelta(), now - (state.at or now)),
+            interval=TICK_INTERVAL,
+        )
+        self._receipts.write(receipt)
+        lag = round(receipt.lag.total_seconds(), 3)
+        self._telemetry.add(metrics.RELEASE_LAG, lag, seen_by=how.value)
+        tell(events.GATE_RELEASED, gate=gate, epoch=receipt.epoch, put=put, seen_by=how.value, lag_seconds=lag)
 
 
 #: Minutes between two log lines about a gate that holds work.
@@ -108,9 +145,9 @@ HOLDING_TOLD_EVERY: Final = 15
 class GateTick:
     """Serves every gate that holds an entry or is due. Any number of ticks may run, also side by side."""
 
-    def __init__(self, gates: Gates, releaser: Releaser, pending: PendingTable, signals: Signals, clock: Clock) -> None:
-        self._gates, self._releaser = gates, releaser
-        self._pending, self._signals, self._clock = pending, signals, clock
+    def __init__(self, gates: Gates, work: HeldWork, releaser: Releaser, pending: PendingTable, clock: Clock) -> None:
+        self._gates, self._work, self._releaser = gates, work, releaser
+        self._pending, self._clock = pending, clock
 
     def run(self, pointers: Iterable[Pointer] | None = None, until: float = math.inf) -> dict[str, Dispatched]:
         """Serve the gates, each alone, and return the outcome of each by name.
@@ -124,7 +161,7 @@ class GateTick:
         for pointer in self._pending.due(now) if pointers is None else pointers:
             if pointer.kind == GATE_POINTER and is_name(pointer.id):
                 due[pointer.id].append(pointer)
-        waiting = {gate: since for gate, since in self._releaser.waiting() if is_name(gate)}
+        waiting = {gate: since for gate, since in self._work.waiting() if is_name(gate)}
         names = sorted({*due, *waiting})
         problems: list[str] = []
         done = {
@@ -148,25 +185,14 @@ class GateTick:
         return done
 
     def _serve(self, gate: str, pointers: list[Pointer], now: datetime, until: float) -> Dispatched:
-        if not pointers:
-            return self._releaser.release(gate, SeenBy.POLL, "tick", until=until)
-        epoch = self._open_when_due(gate)
-        done = self._releaser.release(gate, SeenBy.POLL, "tick", until=until)
-        if not done.failed and not done.left:
+        done = self._releaser.release(Hint(gate), SeenBy.POLL, "tick", until)
+        if pointers and done.is_whole and done.state:
+            # An opening for once needs no pointer of its own: the one that led here stays until the gate is closed.
+            epoch = done.state.epoch
             self._gates.change(gate, lambda found: close_after_once(found, epoch, now))
         for pointer in pointers:
             self._drop_if_stale(gate, pointer)
         return done
-
-    def _open_when_due(self, gate: str) -> int:
-        # By the clock of storage, from the reply that holds the gate's state: the clock of the instance that ticks may
-        # be 10 minutes ahead. After retries, its time at the request is not that of the reply either. An opening for
-        # once needs no pointer of its own: the pointer that led here stays until the gate is closed.
-        of_reply = self._clock.of_reply
-        changed = self._gates.change_by_time(gate, lambda state, at: open_if_due(state, of_reply(at)))
-        if changed.is_opening:
-            send_signal(self._signals, gate, changed.after)
-        return changed.after.epoch
 
     def _drop_if_stale(self, gate: str, pointer: Pointer) -> None:
         """Remove a pointer that leads to no work any more.
@@ -186,11 +212,15 @@ def _log_holding(waits: Mapping[str, timedelta]) -> None:
             tell(events.GATE_HOLDING, gate=gate, hours=hours)
 
 
-def send_signal(signals: Signals, gate: str, state: GateState) -> str:
-    """Signal the opening to all listeners. Return "", or why no signal was sent: no failure, because the flag decides."""
+def send_signal(signals: Signals, gate: str, state: GateState, at: datetime | None = None) -> str:
+    """Signal the opening to all listeners. Return "", or why no signal was sent: no failure, because the flag decides.
+
+    With `at`, the opening is planned, and the bus holds the signal back until then.
+    """
+    epoch = state.epoch if at is None else after_open(state.reading).epoch
     try:
-        signals.send(gate, state.epoch)
+        signals.send(gate, epoch, at)
     except SignalNotSentError as error:
-        tell(events.SIGNAL_UNSENT, gate=gate, epoch=state.epoch)
+        tell(events.SIGNAL_UNSENT, gate=gate, epoch=epoch)
         return str(error)
     return ""

@@ -85,6 +85,11 @@ def may_start(job: Job) -> bool:
     return job.gate is None or job.passed_epoch is not None or job.state not in _BEFORE_DISPATCH
 
 
+def is_waiting(job: Job) -> bool:
+    """Check by the row alone: none of its chunks was put, perhaps because it waits behind its gate."""
+    return job.state in _BEFORE_DISPATCH
+
+
 def may_dispatch(job: Job) -> bool:
     """Check whether chunks may be put: the job is planned, past its gate, not paused, not ended, and some are left."""
     is_open = job.state in _BEFORE_DISPATCH or job.state is JobState.DISPATCHING

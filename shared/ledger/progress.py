@@ -71,6 +71,7 @@ _TOO_EARLY: Final = 0.02
 _SHARE_LEFT: Final = 0.25
 #: Two checks are no closer than this, however near the deadline is: the tick itself runs once per minute.
 _SHORTEST_PAUSE: Final = timedelta(minutes=1)
+_NEXT_SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +117,21 @@ def _risk(job: Job, predicted: datetime | None, now: datetime) -> Risk | None:
     return Risk.WAITS_TOO_LONG if is_short else None
 
 
-def next_look(job: Job, now: datetime, patience: timedelta) -> datetime:
-    """Return when the tick should check the job again: sooner near its deadline, to warn before it."""
-    if job.deadline is None or now > job.deadline:
+def next_look(deadline: datetime | None, now: datetime, patience: timedelta) -> datetime:
+    """Return when the tick should check a job again: sooner near its deadline, to warn before it."""
+    if deadline is None or now > deadline:
         return now + patience
-    return now + min(patience, max((job.deadline - now) / 2, _SHORTEST_PAUSE))
+    return now + min(patience, max((deadline - now) / 2, _SHORTEST_PAUSE))
+
+
+def next_warning(job: Job, now: datetime) -> datetime | None:
+    """Return when the risk of a job that waits behind its gate grows next. None: never, or it has no deadline."""
+    if job.deadline is None or job.revision > 1:
+        return None
+    short = job.deadline - (job.deadline - job.accepted_at) * _SHARE_LEFT
+    # A risk begins after its moment, and a pointer is due in whole seconds.
+    grows = (moment + _NEXT_SECOND for moment in (short, job.deadline))
+    return next((moment for moment in grows if moment > now), None)
 
 
 def silent_since(job: Job) -> datetime | None:
@@ -168,9 +179,9 @@ def note_turn(turn: Turn | None) -> str:
     return NO_TURN if turn is None else str(turn)
 
 
-def first_turn(job: Job) -> Turn | None:
-    """Return the turn of a new job: none of its chunks is put before it is accepted.
+def first_turn(since: datetime, deadline: datetime | None) -> Turn | None:
+    """Return the turn of a job that is accepted or released now: none of its chunks was put before.
 
     A job with a deadline has none: it is checked however long its chunks wait.
     """
-    return Turn(job.accepted_at, 1) if job.deadline is None else None
+    return Turn(since, 1) if deadline is None else None

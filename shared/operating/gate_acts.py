@@ -130,7 +130,10 @@ class Operator:
         once: bool = False,
         warm: WarmRequest | None = None,
     ) -> GateActResult:
-        """Schedule an opening by the tick at that time, in whole seconds. `warm`: with instances that are ready then."""
+        """Schedule an opening at that time, in whole seconds. The bus holds its signal back until then.
+
+        `warm`: with instances that are ready then.
+        """
         now = self._clock.now()
         opening = Opening(at=at.replace(microsecond=0), by=by, why=why, once=once)
         _check_schedule(gate, opening.at, now)
@@ -144,7 +147,9 @@ class Operator:
                 gate, lambda state: schedule(state, opening, now), lambda _after: self._pending.add(pointer)
             )
             command.result = _result(changed)
-        return GateActResult(*changed)
+        if changed.after.scheduled is None or changed.before is changed.after:
+            return GateActResult(*changed)
+        return GateActResult(*changed, unsignalled=send_signal(self._signals, gate, changed.after, opening.at))
 
     def close(self, gate: str, *, by: str, why: str = "") -> GateActResult:
         """Close the gate and cancel its scheduled opening. Dispatched work goes on."""

@@ -21,11 +21,8 @@ from shared.ledger import (
     Ledger,
     change,
     counting,
-    first_turn,
     judge,
-    next_look,
     note_gate_passed,
-    note_turn,
     record_plan,
 )
 from shared.memory import Memory
@@ -43,8 +40,9 @@ from shared.payload import (
     of_submission,
     read_submission,
 )
-from shared.pending import JOB_POINTER, PendingTable, Pointer
+from shared.pending import PendingTable, Pointer
 from shared.pipeline.plan import PlanStore, plan_of
+from shared.pipeline.start import leave_to_gate, point_to_start
 from shared.refusals import Reason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry
 
@@ -122,19 +120,25 @@ class Acceptance:
             taken = self._take(room, published, submission, again=again)
             if taken is None:
                 return Accepted.DUPLICATE
-            planned_job, is_mine = taken
-            return Accepted.DISPATCHED if self.start(planned_job, is_new=is_mine) else Accepted.HELD
+            planned_job, is_mine, pointer = taken
+            if self.start(planned_job, is_new=is_mine):
+                return Accepted.DISPATCHED
+            leave_to_gate(self.pending, planned_job, pointer, self.clock.now())
+            return Accepted.HELD
 
     def _take(
         self, room: str, published: Submission, submission: Submission, *, again: bool
-    ) -> tuple[Job, bool] | None:
-        """Return the planned job, and whether this call recorded the plan. None: the job was past this stage before."""
+    ) -> tuple[Job, bool, Pointer] | None:
+        """Return the planned job, whether this call recorded the plan, and this call's pointer to the job.
+
+        None: the job was past this stage before.
+        """
         with self.memory.hold(of_submission(published.content, self.chunk_items, self.limits)) as held:
             payload = Intake(room, self.stores, self.limits, self.chunk_items).take(published)
             held.keep(of_plan(len(payload.index.frames), payload.index.items, self.chunk_items, self.limits))
-            job, is_new = self._insert(submission, payload)
+            job, is_new, pointer = self._insert(submission, payload)
             is_over = not is_new and job.state not in (_UNFINISHED if again else _UNDECIDED)
-            return None if is_over else self._record_plan(job, submission, payload)
+            return None if is_over else (*self._record_plan(job, submission, payload), pointer)
 
     def _check(self, submission: Submission) -> None:
         """Refuse a submission that could never balance: no workload would add up its transactions or its sums."""
@@ -148,18 +152,17 @@ class Acceptance:
             )
             raise refuse(Reason.UNKNOWN_SUM, found)
 
-    def _insert(self, submission: Submission, payload: Payload) -> tuple[Job, bool]:
+    def _insert(self, submission: Submission, payload: Payload) -> tuple[Job, bool, Pointer]:
         now, content_hash = self.clock.now(), fingerprint(submission, payload)
         new = Job.accept(submission, content_hash, now, self.telemetry.current())
         # Before the row that it points to: no job may exist that the tick cannot find.
-        due, note = next_look(new, now, self.overdue), note_turn(first_turn(new))
-        self.pending.add(Pointer(JOB_POINTER, due, new.job, note=note))
+        pointer = self.pending.add(point_to_start(new.job, new.deadline, now, self.overdue))
         job, is_new = self.ledger.insert(new)
         if not is_new:
             judged = judge(job, content_hash, fingerprint_before(submission, payload))
             if judged.collision is Collision.CONFLICT:
                 raise refuse(Reason.CONFLICT, judged.reason)
-        return job, is_new
+        return job, is_new, pointer
 
     def _record_plan(self, job: Job, submission: Submission, payload: Payload) -> tuple[Job, bool]:
         if job.plan is not None:

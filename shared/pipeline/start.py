@@ -3,20 +3,35 @@
 The reader of a gate records the reading in the job's row before anything is put on a queue. So a hint alone starts no
 job, and a job that met an open gate continues however soon the gate is closed.
 
-The order: note in the row; chunks and cursor; then the held row goes. After a crash in between, the held row leads back
-to the job, and without one the job's pointer does.
+The order: pointer; note in the row; chunks and cursor; then the held row goes. After a crash in between, the held row or
+the pointer leads back to the job. A job that waits has no pointer: `leave_to_gate` removes it after the held row is there.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import ContentionError, SignalNotSentError
-from shared.gate import TAKES_FOR, HeldEntry, OneMark, Reading
-from shared.ledger import Job, Ledger, change, counting, may_start, note_gate_passed
+from shared.gate import TAKES_FOR, HeldEntry, OneMark, Reading, must_dispatch
+from shared.ledger import (
+    Job,
+    Ledger,
+    change,
+    counting,
+    first_turn,
+    may_start,
+    next_look,
+    next_warning,
+    note_gate_passed,
+    note_turn,
+)
 from shared.messages import DispatchMessage, encode
-from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
-from shared.pipeline.dispatch import Dispatcher
+from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
+from shared.pipeline.before_put import wake_nobody
+from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher
 from shared.pipeline.put_again import PutAgain
 from shared.telemetry import events, tell
 from shared.topology import submission_queue
@@ -31,7 +46,7 @@ class HoldingGates(Protocol):
         """Return the gate's epoch and whether it is open."""
         ...
 
-    def keep(self, gate: str, entry_id: str, queue: str, message: str, epoch: int) -> HeldEntry:
+    def keep(self, entry: HeldEntry) -> HeldEntry:
         """Write the held row, or return the existing one."""
         ...
 
@@ -48,6 +63,21 @@ class Hints(Protocol):
         ...
 
 
+def point_to_start(job: str, deadline: datetime | None, now: datetime, overdue: timedelta) -> Pointer:
+    """Return the pointer to a job of which no chunk was put until now."""
+    return Pointer(JOB_POINTER, next_look(deadline, now, overdue), job, note=note_turn(first_turn(now, deadline)))
+
+
+def leave_to_gate(pending: PendingTable, job: Job, pointer: Pointer, now: datetime) -> None:
+    """Remove the pointer to a job whose held row is there: from now on the gate leads to it.
+
+    With a deadline, a pointer at the time of its next warning takes the place.
+    """
+    if (due := next_warning(job, now)) is not None:
+        pending.add(Pointer(DEADLINE_POINTER, due, job.job))
+    pending.remove(pointer)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     """The start stage. One per process."""
@@ -59,6 +89,8 @@ class Starter:
     hints: Hints
     pending: PendingTable
     clock: Clock
+    #: How long a started job may be silent before the tick looks at it.
+    overdue: timedelta
 
     def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> bool:
         """Dispatch a planned job that may start. False: it waits behind its gate. Safe to repeat.
@@ -79,12 +111,30 @@ class Starter:
     def _at_its_gate(self, job: Job) -> tuple[Job, HeldEntry | None]:
         gate = job.gate or ""
         if job.held_epoch is None:
-            job = self._note_gate_passed(job, self.gates.reading(gate))
+            job = self._meet(job, gate)
         if may_start(job) or job.held_epoch is None:
             return job, None
-        row = self.gates.keep(gate, job.job, SUBMISSIONS, _hold_id(job.job), job.held_epoch)
+        row = self.gates.keep(
+            HeldEntry(
+                gate=gate,
+                id=job.job,
+                epoch=job.held_epoch,
+                queue=SUBMISSIONS,
+                message=_hold_id(job.job),
+                held_at=self.clock.now(),
+                deadline=job.deadline,
+                chunks=job.chunks,
+            )
+        )
         # Before the row existed the gate may have been opened, served and closed again, and no release would find it.
-        return self._note_gate_passed(job, self.gates.reading(gate)), row
+        return self._meet(job, gate), row
+
+    def _meet(self, job: Job, gate: str) -> Job:
+        reading = self.gates.reading(gate)
+        if must_dispatch(reading.epoch if job.held_epoch is None else job.held_epoch, reading):
+            # Before its row says that it may start: another process may have left the job to its gate, without a pointer.
+            self.pending.add(point_to_start(job.job, job.deadline, self.clock.now(), self.overdue))
+        return self._note_gate_passed(job, reading)
 
     def _note_gate_passed(self, job: Job, gate: Reading) -> Job:
         written = change(
@@ -102,8 +152,22 @@ class Starter:
         """Check whether a held entry is a job, which is started here and put on no queue."""
         return (entry.queue, entry.message) == (SUBMISSIONS, _hold_id(entry.id))
 
+    @contextmanager
+    def begin(self, entries: Sequence[HeldEntry], coming: Sequence[HeldEntry]) -> Iterator[None]:
+        """Enter around the start of several held jobs: write their pointers, and wake tasks once for all of them.
+
+        `coming`: these, and those that this release starts after them.
+        """
+        now = self.clock.now()
+        self.pending.add_all([point_to_start(one.id, one.deadline, now, self.overdue) for one in entries])
+        if here := _count_chunks(entries):
+            with self.dispatcher.waking(here, _count_chunks(coming)):
+                yield
+        else:
+            yield
+
     def carry_out(self, entry: HeldEntry, gate: Reading, until: float, mark: OneMark) -> bool:
-        """Start a held job by this reading of its gate. False: not all of its chunks were put yet."""
+        """Start a held job by this reading of its gate, within `begin`. False: not all of its chunks were put yet."""
         with counting():
             job = self.ledger.read(entry.id)
             if job is None or job.gate != entry.gate:
@@ -111,7 +175,9 @@ class Starter:
                 return True
             has_begun = may_start(job)
             job = self._note_gate_passed(job, gate)
-            return may_start(job) and self.dispatcher.dispatch(job, again=has_begun, until=until, mark=mark)
+            # A long one wakes tasks for each of its batches; `begin` woke them for all others.
+            dispatcher = self.dispatcher if _is_long(job.chunks) else replace(self.dispatcher, waking=wake_nobody)
+            return may_start(job) and dispatcher.dispatch(job, again=has_begun, until=until, mark=mark)
 
     def go_on(self, job_id: str, until: float | None = None) -> None:
         """Continue with a job that a hint names. Its row and its gate decide, not the hint."""
@@ -136,6 +202,14 @@ class Starter:
             self.hints.send_job(job_id)
         except SignalNotSentError:
             self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job_id))
+
+
+def _count_chunks(entries: Sequence[HeldEntry]) -> int:
+    return sum(entry.chunks for entry in entries if not _is_long(entry.chunks))
+
+
+def _is_long(chunks: int) -> bool:
+    return chunks > CURSOR_EVERY
 
 
 def _hold_id(job: str) -> str:

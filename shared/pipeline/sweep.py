@@ -24,6 +24,7 @@ from shared.ledger import (
     commit,
     counting,
     is_overdue,
+    is_waiting,
     judge_silence,
     may_dispatch,
     next_look,
@@ -37,6 +38,7 @@ from shared.ledger import (
     turn_of,
 )
 from shared.pending import (
+    DEADLINE_POINTER,
     DISPATCH_POINTER,
     FINISH_POINTER,
     JOB_POINTER,
@@ -48,7 +50,7 @@ from shared.pending import (
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.fronts import QueueFronts
 from shared.pipeline.retention import Retention
-from shared.pipeline.start import Starter
+from shared.pipeline.start import Starter, leave_to_gate
 from shared.retry import LOST_RACES
 from shared.telemetry import describe_error, events, place, tell
 
@@ -79,7 +81,6 @@ def warn(ledger: Ledger, job: Job, now: datetime) -> Job:
 
 #: States that change only by an act or a replay.
 _SETTLED: Final = FINISHED | {JobState.BURIED}
-_WAITING: Final = frozenset({JobState.PLANNING, JobState.HELD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,7 @@ class Sweep:
     def register(self, followers: Followers) -> None:
         """Register a follower for each kind of pointer to a job."""
         followers.register(JOB_POINTER, self._alone(self._look_at), means_open=True)
+        followers.register(DEADLINE_POINTER, self._alone(self._warn_of_held))
         followers.register(FINISH_POINTER, self._alone(self._repeat_finish), means_open=True)
         followers.register(DISPATCH_POINTER, self._alone(self._go_on))
         followers.register(RETENTION_POINTER, self._alone(self._end_retention))
@@ -143,15 +145,26 @@ class Sweep:
             return
         with counting():
             silence, job = self._look_after(job, noted, until)
+        if silence is None:
+            leave_to_gate(self.pending, job, pointer, self.clock.now())
+            return
         if reading and silence is not Silence.LOST:
             reading.fruitless_left -= 1
         self._point_again(pointer, job, silence, noted)
+
+    def _warn_of_held(self, pointer: Pointer, _until: float) -> None:
+        job, now = self.ledger.read(pointer.id), self.clock.now()
+        if job is None or job.state is not JobState.HELD:
+            # A pointer of its own leads to a job that was released.
+            self.pending.remove(pointer)
+            return
+        leave_to_gate(self.pending, warn(self.ledger, job, now), pointer, now)
 
     def _point_again(self, pointer: Pointer, job: Job, silence: Silence, noted: Turn | None) -> None:
         now, turn = self.clock.now(), turn_of(job)
         if turn is not None and silence is Silence.IN_WORK:
             turn = turn._replace(over_since=over_since(turn, noted, now))
-        elif job.deadline is not None or job.again_from is not None or job.state in _WAITING:
+        elif job.deadline is not None or job.again_from is not None or is_waiting(job):
             turn = None
         note = note_turn(turn)
         if turn is not None and silence is Silence.WAITS:
@@ -159,11 +172,11 @@ class Sweep:
             self.pending.add(replace(pointer, note=note))
             return
         # The new pointer before the old one goes: no job may exist that the tick cannot find.
-        self.pending.add(Pointer(JOB_POINTER, next_look(job, now, self.overdue), job.job, note=note))
+        self.pending.add(Pointer(JOB_POINTER, next_look(job.deadline, now, self.overdue), job.job, note=note))
         self.pending.remove(pointer)
 
-    def _look_after(self, job: Job, noted: Turn | None, until: float) -> tuple[Silence, Job]:
-        """Do what the job needs. Return the meaning of its silence, and its current row."""
+    def _look_after(self, job: Job, noted: Turn | None, until: float) -> tuple[Silence | None, Job]:
+        """Do what the job needs. Return the meaning of its silence, None if it waits behind its gate, and its row."""
         now = self.clock.now()
         is_silent = is_overdue(job, now, self.overdue)
         if job.deadline is not None and job.state is not JobState.HELD and not is_silent:
@@ -172,10 +185,9 @@ class Sweep:
         if job.plan is None:
             self._look_for_plan(job, now)
             return Silence.LOST, job
-        if job.state in _WAITING:
+        if is_waiting(job):
             # Its submission or its held row may be lost, or its starter may have crashed. All may be well, too.
-            self.starter.start(job, until=until)
-            return Silence.LOST, job
+            return (Silence.LOST if self.starter.start(job, until=until) else None), job
         if not is_silent:
             return Silence.SHORT, job
         silence = judge_silence(job, noted, self.fronts.of(job), now, self.overdue)

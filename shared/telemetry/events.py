@@ -226,7 +226,7 @@ HELD_UNREADABLE: Final = LogEvent(
     level=ERROR,
     fields=("gate", "entry"),
     meaning="a row of held work was written by another program and cannot be read; it is left alone, the others are served",
-    remedy="read the row in the table `held`: correct it, or remove it; a job of its name continues by itself",
+    remedy="read the row in the table `held` and correct it; or remove it, and drop the submission of its name again",
     alert=Alert(severity=Severity.ERROR),
 )
 HELD_STRANGE: Final = LogEvent(

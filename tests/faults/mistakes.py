@@ -7,8 +7,8 @@ from azure.data.tables import UpdateMode
 
 from shared.azure.transport import expecting_an_answer
 from shared.errors import SluiceError
-from shared.gate.held_work import HeldFate
-from shared.ledger import table_ledger
+from shared.gate.batches import HeldFate
+from shared.ledger import is_waiting, table_ledger
 from shared.ledger.entities import index_entity
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
@@ -19,7 +19,7 @@ from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
 from shared.pipeline.settle import Settler
-from shared.pipeline.sweep import _WAITING, Sweep
+from shared.pipeline.sweep import Sweep
 
 _operations, _commit = table_ledger._operations, table_ledger.TableLedger.commit
 _look_after = Sweep._look_after
@@ -99,10 +99,10 @@ def swallow(self, key, count, work):
         work()
 
 
-def start_after_deleting(self, entry, gate, jobs, *others):
+def start_after_deleting(self, one, until, mark):
     """Delete a held row, then start its job."""
-    self.forget(entry)
-    jobs.carry_out(entry, gate, *others)
+    self._work.forget(one.entry)
+    self._jobs.carry_out(one.entry, one.gate, until, mark)
     return HeldFate.PUT
 
 
@@ -156,7 +156,7 @@ def point_after_settling(self, group, made):
 
 def look_after_what_runs(self, job, now, until):
     """Leave alone what waits behind a gate."""
-    return 0 if job.state in _WAITING else _look_after(self, job, now, until)
+    return not is_waiting(job) and _look_after(self, job, now, until)
 
 
 def remove_before_pointing(self, pointer, until):

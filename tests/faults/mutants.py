@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from shared.app import Stores
-from shared.gate.held_work import HeldWork
+from shared.gate.batches import Batches
 from shared.gate.releaser import GateTick
 from shared.ledger import job_decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
@@ -113,8 +113,8 @@ MUTANTS = {
         Deliveries, "attempt", mistakes.swallow, ACCEPT, "reset_before", POST_JOB
     ),
     "a held row is deleted before its job is started": Mutant(
-        HeldWork,
-        "_dispatch",
+        Batches,
+        "_try_start",
         mistakes.start_after_deleting,
         TICK,
         "kill_after",

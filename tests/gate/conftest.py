@@ -1,16 +1,20 @@
 """Gates on the run's Azurite: a clock that tests move, signals that are recorded, tables that begin empty."""
 
 import itertools
+import math
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import pytest
 
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.errors import SignalNotSentError
+from shared.gate.batches import Batches
+from shared.gate.held import HeldEntry
+from shared.gate.outflow import Outflow
 from shared.gate.releaser import GateTick, Releaser
 from shared.messages import ChunkMessage
+from shared.signals import Hint
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _names = itertools.count(1)
@@ -49,9 +53,14 @@ class RecordedSignals:
         """Call whoever wants to know of it."""
         self.on_connect()
 
-    def send(self, gate, epoch, since=""):
+    def send(self, gate, epoch, at=None):
         """Keep the signal."""
-        self._keep((gate, epoch, since) if since else (gate, epoch))
+        self._keep((gate, epoch, at) if at else (gate, epoch))
+
+    def send_on(self, hints, epoch):
+        """Keep the signals."""
+        for hint in hints:
+            self._keep(hint)
 
     def send_job(self, job):
         """Keep the signal."""
@@ -77,9 +86,23 @@ class House:
     def __init__(self, connections, jobs=None, **options):
         self._stores = stores = Stores(connections, **options)
         self._jobs = jobs or NoJobs()
-        self.releaser = Releaser(stores.held_work, self._jobs, stores.receipts, stores.signals, clock=stores.clock)
-        self.tick = GateTick(stores.gates, self.releaser, stores.pending, stores.signals, stores.clock)
-        self.release = partial(stores.held_work.release, jobs=self._jobs)
+        self.batches = Batches(stores.held_work, self._jobs, stores.clock, stores.parallel)
+        self.outflow = Outflow(stores.held_work, self.batches, stores.slices, stores.clock)
+        self.pauses = []
+        self.releaser = Releaser(
+            stores.gates,
+            self.outflow,
+            self._jobs,
+            stores.receipts,
+            stores.signals,
+            clock=stores.clock,
+            pause=self.pauses.append,
+        )
+        self.tick = GateTick(stores.gates, stores.held_work, self.releaser, stores.pending, stores.clock)
+
+    def release(self, gate):
+        """Release what is behind a gate, without a receipt."""
+        return self.outflow.run(self.gates.read(gate), Hint(gate), math.inf, lambda hints: None)
 
     def __getattr__(self, name):
         return getattr(self._stores, name)
@@ -121,9 +144,9 @@ def house_under(provisioned, clock, signals, monkeypatch):
     # The pauses before repetitions are of no interest here, only the repetitions.
     monkeypatch.setattr("shared.azure.connections.PAUSE", 0.004)
 
-    def make(plan, parallel=1):
+    def make(plan, parallel=1, jobs=None):
         opened.append(Connections(provisioned.connection_string, transport=plan.transport))
-        return House(opened[-1], clock=clock, signals=signals, parallel=parallel)
+        return House(opened[-1], jobs, clock=clock, signals=signals, parallel=parallel)
 
     yield make
     for connections in opened:
@@ -144,6 +167,11 @@ def queue(connections):
     yield client
     client.delete_queue()
     client.close()
+
+
+def held(gate, name, epoch=0, **fields):
+    """Return a held job."""
+    return HeldEntry(gate=gate, id=name, epoch=epoch, queue="submissions", message="m", held_at=NOON, **fields)
 
 
 def taken(mark):

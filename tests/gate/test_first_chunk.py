@@ -1,5 +1,7 @@
 """The first chunk of an opening: one message of a release is marked, and the worker that begins it writes one row."""
 
+import math
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -9,9 +11,10 @@ from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.gate.receipts import FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.messages import FirstChunkMark
+from shared.signals import Hint
 from shared.telemetry import events, metrics
 from shared.telemetry.log import Silent
-from tests.gate.conftest import NOON, House, taken
+from tests.gate.conftest import NOON, House, held, taken
 
 
 class Kept(Silent):
@@ -103,6 +106,10 @@ class Taking:
         """Everything is."""
         return True
 
+    def begin(self, entries, coming):
+        """Prepare nothing."""
+        return nullcontext()
+
     def carry_out(self, entry, gate, until, mark):
         """Take it."""
         self.marks[entry.id] = taken(mark)
@@ -115,10 +122,10 @@ def test_a_release_marks_one_job_with_its_opening(connections, clock, signals, g
     jobs = Taking()
     house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
     for name in "abc":
-        house.held_work.keep(gate, name, "submissions", "m", 0)
+        house.held_work.keep(held(gate, name))
     house.gate_operator.open(gate, by="ann")
     clock.advance(seconds=2)
-    house.releaser.release(gate, how, "release_gate")
+    house.releaser.release(Hint(gate), how, "release_gate", math.inf)
     assert jobs.marks == {"a": mark_of(gate, 1, seen_by=how.value), "b": None, "c": None}
 
 
@@ -127,6 +134,6 @@ def test_what_was_held_after_the_opening_has_no_mark(connections, clock, signals
     jobs = Taking()
     house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
     house.gate_operator.open(gate, by="ann")
-    house.held_work.keep(gate, "late", "submissions", "m", 1)
-    house.releaser.release(gate, SeenBy.POLL, "tick")
+    house.held_work.keep(held(gate, "late", epoch=1))
+    house.releaser.release(Hint(gate), SeenBy.POLL, "tick", math.inf)
     assert jobs.marks == {"late": None}

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -17,11 +18,12 @@ from shared.errors import (
     ScheduleRefusedError,
 )
 from shared.gate.held import MOST_BYTES
-from shared.gate.held_work import Dispatched, Holding
+from shared.gate.held_work import Holding
+from shared.gate.outflow import Dispatched
 from shared.signals import Hint, NoSignals
 from shared.telemetry import events
 from tests.faults.plan import Plan
-from tests.gate.conftest import NOON, House, RecordedSignals, bodies
+from tests.gate.conftest import NOON, House, RecordedSignals, bodies, held
 
 
 def test_a_gate_that_nobody_opened_is_closed(house, gate):
@@ -105,12 +107,60 @@ def test_a_scheduled_opening_happens_at_its_time_and_tells_everybody(house, gate
     house.held_work.hold(gate, "a", queue.queue_name, "one")
     house.gate_operator.schedule(gate, NOON + timedelta(hours=1), by="ann", why="nightly", once=True)
     house.tick.run()
-    assert (bodies(queue), signals.sent) == ([], [])
+    planned = (gate, 1, NOON + timedelta(hours=1))
+    assert (bodies(queue), signals.sent) == ([], [planned])
     clock.advance(hours=1)
     house.tick.run()
     state = house.gates.read(gate)
     assert (state.epoch, state.is_open, state.opened_by, state.why) == (1, False, "ann", "nightly")
-    assert (bodies(queue), signals.sent, list(house.pending.due(clock.now()))) == (["one"], [(gate, 1)], [])
+    assert (bodies(queue), signals.sent, list(house.pending.due(clock.now()))) == (["one"], [planned, (gate, 1)], [])
+
+
+def test_the_signal_of_a_planned_opening_opens_it_and_the_tick_does_the_rest(house, gate, queue, clock, signals):
+    """It waits on the bus until its time; whoever gets it opens, releases and signals, and the tick closes after once."""
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
+    assert house.gate_operator.schedule(gate, NOON + timedelta(hours=1), by="ann", once=True).unsignalled == ""
+    assert house.releaser.on_signal(Hint(gate)) == Dispatched()
+    assert (bodies(queue), house.pauses) == ([], [])
+    clock.advance(hours=1)
+    assert house.releaser.on_signal(Hint(gate)) == Dispatched(put=1)
+    assert (bodies(queue), signals.sent[-1], house.gates.read(gate).is_open) == (["one"], (gate, 1), True)
+    house.tick.run()
+    assert not house.gates.read(gate).is_open
+    assert list(house.pending.due(clock.now())) == []
+
+
+def test_a_signal_that_comes_a_little_too_early_waits_for_the_time(house, gate, queue, clock):
+    """The bus may be ahead of storage by some seconds; by more, the tick opens."""
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
+    house.gate_operator.schedule(gate, NOON + timedelta(minutes=1), by="ann")
+    house.releaser = replace_pause(house.releaser, lambda seconds: clock.advance(seconds=seconds))
+    clock.advance(seconds=54)
+    assert house.releaser.on_signal(Hint(gate)) == Dispatched()
+    clock.advance(seconds=2)
+    assert house.releaser.on_signal(Hint(gate)) == Dispatched(put=1)
+    assert clock.now() == NOON + timedelta(minutes=1)
+    bodies(queue)
+
+
+def replace_pause(releaser, pause):
+    """Return the releaser with another way to wait."""
+    releaser._pause = pause
+    return releaser
+
+
+@pytest.mark.parametrize("end", ["cancelled", "postponed"])
+def test_the_signal_of_a_plan_that_was_changed_is_only_a_hint(house, gate, queue, clock, end):
+    """Its bus delivers it all the same, and the gate decides."""
+    house.held_work.hold(gate, "a", queue.queue_name, "one")
+    house.gate_operator.schedule(gate, NOON + timedelta(minutes=1), by="ann")
+    if end == "cancelled":
+        house.gate_operator.close(gate, by="ann")
+    else:
+        house.gate_operator.schedule(gate, NOON + timedelta(hours=1), by="ann")
+    clock.advance(minutes=1)
+    assert house.releaser.on_signal(Hint(gate)) == Dispatched()
+    assert (bodies(queue), house.gates.read(gate).is_open) == ([], False)
 
 
 def test_a_schedule_with_fractions_of_a_second_is_kept(house, gate, clock):
@@ -477,6 +527,10 @@ class Slow:
         """Everything is."""
         return True
 
+    def begin(self, entries, coming):
+        """Prepare nothing."""
+        return nullcontext()
+
     def carry_out(self, entry, gate, until, mark):
         """Start it, and be late after the last one."""
         self.started.append(entry.id)
@@ -491,12 +545,12 @@ def test_what_a_release_has_no_time_for_is_anothers_from_where_it_stood(connecti
     jobs = Slow(clock, 2)
     house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
     for name in "abcde":
-        house.held_work.keep(gate, name, "submissions", "m", 0)
+        house.held_work.keep(held(gate, name))
     house.gate_operator.open(gate, by="ann")
-    assert house.releaser.on_signal(Hint(gate)) == Dispatched(put=2, left="c")
-    assert signals.sent[-1] == (gate, 1, "c")
+    assert house.releaser.on_signal(Hint(gate)) == Dispatched(put=2, left=Hint(gate, since="c"))
+    assert signals.sent[-1] == Hint(gate, since="c")
     jobs.left = 2
-    assert house.releaser.on_signal(Hint(gate, since="c")) == Dispatched(put=2, left="e")
+    assert house.releaser.on_signal(Hint(gate, since="c")) == Dispatched(put=2, left=Hint(gate, since="e"))
     signals.is_down = True
     assert house.tick.run() == {gate: Dispatched(put=1)}
     assert jobs.started == ["a", "b", "c", "d", "e"]
@@ -507,7 +561,7 @@ def test_a_gate_that_is_open_for_once_stays_open_until_all_of_it_is_on_its_way(c
     jobs = Slow(clock, 1)
     house = House(connections, jobs, clock=clock, signals=signals, parallel=1)
     for name in "ab":
-        house.held_work.keep(gate, name, "submissions", "m", 0)
+        house.held_work.keep(held(gate, name))
     house.gate_operator.open(gate, by="ann", once=True)
     house.tick.run(until=clock.monotonic() + 20)
     assert house.gates.read(gate).is_open

@@ -81,6 +81,7 @@ def words():
         "accounts": [p.account_key(account) for account in ("", "alice", "Bob / 7 %", "ä", "x" * 500)],
         "places": [p.DOOR, p.NO_JOB],
         "pointers": [
+            p.DEADLINE_POINTER,
             p.DISPATCH_POINTER,
             p.FINISH_POINTER,
             p.GATE_POINTER,
@@ -107,7 +108,7 @@ def on_the_bus():
     with _Connections() as connections:
         signals = p.BusSignals(connections)
         signals.send("morning", 3)
-        signals.send("morning", 3, "nightly")
+        signals.send_on([p.Hint("morning", "nightly"), p.Hint("morning", "nightly", slice=7)], 3)
         signals.send_job("nightly")
         with p.BusPermits(connections) as permits:
             permits([v.PERMIT])

@@ -52,6 +52,7 @@ from shared.payload import Limits
 from shared.payload.envelope import PayloadFields, open_envelope
 from shared.payload.submission import DeclaredFields, SubmissionFields, read_submission, write_submission
 from shared.pending import (
+    DEADLINE_POINTER,
     DISPATCH_POINTER,
     FINISH_POINTER,
     GATE_POINTER,

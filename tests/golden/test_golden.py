@@ -67,8 +67,12 @@ def test_permits_and_hints_of_before_are_read():
     sent = golden("messages")
     assert p.decode_permit(sent["permit"].encode()) == v.PERMIT
     assert p.decode_permit(sent["permit, as little as can be"].encode()) == v.LEAST_PERMIT
-    hints = [p.Hint.of(one["subject"], one["properties"]) for one in golden("bus")[:3]]
-    assert hints == [p.Hint("morning"), p.Hint("morning", "nightly"), p.Hint(job="nightly")]
+    hints = [p.Hint.of(one["subject"], one["properties"]) for one in golden("bus")[:4]]
+    places = [p.Hint("morning", "nightly"), p.Hint("morning", "nightly", slice=7)]
+    assert hints == [p.Hint("morning"), *places, p.Hint(job="nightly")]
+    # With a subject, which a version before gave it too.
+    before = {"kind": "release", "gate": "morning", "epoch": 3, "since": "nightly"}
+    assert p.Hint.of("morning", before) == p.Hint("morning", "nightly")
 
 
 @pytest.mark.parametrize("name", v.SUBMISSIONS)

@@ -83,6 +83,17 @@ HELD = [
         gate="morning", id="nightly", epoch=3, queue="call:dispatch", message='{"sluice":{"job":"ä"}}', held_at=NOON
     ),
     p.HeldEntry(gate="morning", id="other", epoch=0, queue="work-07", message="text", held_at=LATER),
+    p.HeldEntry(
+        gate="morning",
+        id="urgent",
+        epoch=0,
+        queue="submissions",
+        message="text",
+        held_at=LATER,
+        deadline=LATER,
+        chunks=9,
+        slice=3,
+    ),
 ]
 
 POINTERS = [

@@ -25,7 +25,7 @@ from shared.ledger.job_decisions import (
     record_plan,
     resume,
 )
-from shared.ledger.progress import Balance, check_balance, is_overdue, list_open, next_look, read_progress
+from shared.ledger.progress import Balance, check_balance, is_overdue, list_open, next_look, next_warning, read_progress
 from shared.ledger.records import Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
 
@@ -305,12 +305,22 @@ def test_a_job_that_waits_while_its_time_runs_out_is_at_risk():
     assert read_progress(late, at(9999)).risk is Risk.MISSED
 
 
+def test_a_held_job_is_looked_at_when_its_risk_grows_and_never_else():
+    """Just after three quarters of its time, just after its deadline, then no more; without one never."""
+    held = job(deadline=at(4000), state=JobState.HELD)
+    looks = [next_warning(held, at(seconds)) for seconds in (0, 3000, 3001, 4000, 4001)]
+    assert looks == [at(3001), at(3001), at(4001), at(4001), None]
+    assert [read_progress(held, look).risk for look in looks[1:3]] == [Risk.WAITS_TOO_LONG, Risk.MISSED]
+    assert next_warning(replace(held, deadline=None), at(0)) is None
+    assert next_warning(replace(held, revision=2), at(0)) is None
+
+
 def test_looks_come_closer_together_as_a_deadline_comes_near():
     """At half of what is left, never later than usual, never more often than the tick comes."""
     due = job(deadline=at(6000))
-    looks = [next_look(due, at(seconds), timedelta(minutes=10)) for seconds in (0, 5400, 5940, 6000, 6001)]
+    looks = [next_look(due.deadline, at(seconds), timedelta(minutes=10)) for seconds in (0, 5400, 5940, 6000, 6001)]
     assert looks == [at(600), at(5700), at(6000), at(6060), at(6601)]
-    assert next_look(replace(due, deadline=None), at(5940), timedelta(minutes=10)) == at(6540)
+    assert next_look(None, at(5940), timedelta(minutes=10)) == at(6540)
 
 
 def test_somebody_is_told_of_a_risk_once_and_of_a_graver_one_again():

@@ -131,8 +131,8 @@ def test_a_job_that_put_nothing_waits_for_no_turn():
     """Nor one that waits for a person, nor one with a deadline, which is checked at any rate."""
     assert turn_of(silent(dispatch_cursor=0, state=JobState.PLANNING)) is None
     assert turn_of(silent(state=JobState.PAUSED)) is None
-    assert first_turn(silent()) == Turn(at(0), 1)
-    assert first_turn(silent(deadline=at(9))) is None
+    assert first_turn(at(0), None) == Turn(at(0), 1)
+    assert first_turn(at(0), at(9)) is None
 
 
 @pytest.mark.parametrize("note", ["", "look", "tomorrow 1", "2026-11-21T12:00:00+00:00", "1 2 3 4"])

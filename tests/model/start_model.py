@@ -1,14 +1,18 @@
 """The start of one job as a state machine of storage requests, searched through every interleaving.
 
-Openers change its gate. Workers go step by step in any order, each of them any of three programs, begun at any time and
+Openers change its gate. Workers go step by step in any order, each of them any of four programs, begun at any time and
 ended before any step, any number of times: whoever accepts the submission (it is dropped or delivered again at will),
-whoever releases what is held (a signal or a tick), and whoever asks for the job (a forged message or signal, a pointer).
-What they decide is decided by `met`, `may_start` and `dispatched` of the ledger and `must_dispatch` of the gate.
+whoever releases what is held (a signal or a tick), whoever asks for the job (a forged message or signal), and the tick
+that follows the job's pointer. What they decide is decided by `met`, `may_start` and `dispatched` of the ledger and
+`must_dispatch` of the gate.
+
+The pointer is one row, whoever writes it: each writing makes another version, and a removal names the version that its
+maker wrote or read. Pointers that are due at different times are different rows, which is only safer.
 
 Early: a chunk is put although the gate was never open since the job first met it.
-Stuck: everybody ends here, one tick runs, and the submission comes again if it is still there. Then the job is owed and
-not on its way, or it is not owed and does not wait as `held` behind its gate with its row. It is owed when its gate was
-open at the reading that its row keeps, or at any time since.
+Stuck: everybody ends here, one tick runs, and the submission comes again unless an accept came to its end. Then the job
+is owed and not on its way with a pointer, or it is not owed and does not wait as `held` behind its gate with its row. It
+is owed when its gate was open at the reading that its row keeps, or at any time since.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +26,8 @@ from shared.ledger.records import Job, JobState, PlanBlob
 from tests.model.ledger_model import NOW
 from tests.model.search import replaced, walk
 
-IDLE = ("idle",)
+IDLE, WAIT = ("idle",), ("wait",)
+NOTHING = ("", False)
 NEW = Job(job="j", content_hash="", workload="", accepted_at=NOW, gate="g")
 
 
@@ -44,6 +49,14 @@ class Rules:
     reads_again_after_rows: bool = True
     #: A write is refused when the row has changed since it was read.
     writes_conditionally: bool = True
+    #: A release writes the pointer again before it notes anything in the row.
+    points_before_noting: bool = True
+    #: So does everybody else who finds the gate open after the job was held.
+    points_when_held: bool = True
+    #: The pointer of a job that waits goes after its held row is there.
+    leaves_after_keeping: bool = True
+    #: A pointer that was written again stays.
+    removes_by_version: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,12 @@ class State(NamedTuple):
     exposed: int = -1
     is_owed: bool = False
     is_put: bool = False
+    has_pointer: bool = False
+    #: Whether an accept came to its end, after which the submission is gone.
+    is_accepted: bool = False
+    #: Of each worker, whose pointer it removes if the job waits: which program it runs, and whether that pointer is the
+    #: one that is there.
+    owns: tuple = ()
 
 
 class EarlyError(Exception):
@@ -85,8 +104,10 @@ class EarlyError(Exception):
 
 def first_state(scope):
     """Nothing has happened, or what a version without notes left."""
-    state = State(Reading(0, is_open=False), scope.scripts, (IDLE,) * scope.workers)
-    return state._replace(row=Row(is_planned=True, held=0), exposed=0) if scope.before else state
+    state = State(Reading(0, is_open=False), scope.scripts, (IDLE,) * scope.workers, owns=(NOTHING,) * scope.workers)
+    if not scope.before:
+        return state
+    return state._replace(row=Row(is_planned=True, held=0), exposed=0, has_pointer=True, is_accepted=True)
 
 
 # The ledger's own decisions, on records that are made of the model's.
@@ -133,16 +154,53 @@ def after_putting(row):
 def steps(rules, state, index):
     """Yield what the next request of a worker can lead to."""
     what, *known = state.workers[index]
+    if what in _POINTER_STEPS:
+        yield from _POINTER_STEPS[what](rules, state, index, *known)
+        return
     for after, local in _STEPS[what](rules, state, *known):
-        yield after._replace(workers=replaced(after.workers, index, local))
+        yield _going_on(rules, after, index, local)
 
 
-def beginnings(state):
-    """Yield how a worker begins."""
-    yield ("accept",)
-    yield ("release",)
+def _going_on(rules, state, index, local):
+    """Return the state after a step of a worker; one that finds its job waiting removes the pointer that it owns."""
+    program, _ = state.owns[index]
+    if local == WAIT:
+        local = ("leave",) if program and rules.leaves_after_keeping else IDLE
+    ends = local == IDLE
+    return state._replace(
+        workers=replaced(state.workers, index, local),
+        owns=replaced(state.owns, index, NOTHING) if ends else state.owns,
+        is_accepted=state.is_accepted or (ends and program == "accept"),
+    )
+
+
+def _point(rules, state, index, program, then):
+    """Write the pointer: whoever knows another version of it has an old one now."""
+    owns = tuple((name, False) for name, _ in state.owns)
+    if program:
+        owns = replaced(owns, index, (program, True))
+    after = state._replace(has_pointer=True, owns=owns)
+    yield _going_on(rules, after, index, then)
+
+
+def _leave(rules, state, index, *then):
+    """Remove the pointer, unless it was written again."""
+    _, is_current = state.owns[index]
+    gone = state.has_pointer and (is_current or not rules.removes_by_version)
+    yield _going_on(rules, state._replace(has_pointer=state.has_pointer and not gone), index, then or IDLE)
+
+
+_POINTER_STEPS = {"point": _point, "leave": _leave}
+
+
+def beginnings(rules, state):
+    """Yield how a worker begins, and the pointer that it owns from the beginning."""
+    yield ("point", "accept", ("accept",)), NOTHING
+    yield ("release",), NOTHING
     if state.row.is_planned:
-        yield ("ask",)
+        yield ("ask",), NOTHING
+        if state.has_pointer:
+            yield (("ask",) if rules.leaves_after_keeping else ("leave", "ask")), ("follow", True)
 
 
 def _accept(rules, state):
@@ -184,15 +242,16 @@ def _look(rules, state, row, kept=-1):
     yield from ((state, local) for local in _decided(rules, row, state.gate, kept))
 
 
-def _decided(rules, row, gate, kept):
+def _decided(rules, row, gate, kept, *, is_pointed=False):
     made = after_meeting(rules, row, gate)
     is_due = must_dispatch(row.held, gate)
     if not rules.puts_behind_again and not is_due and row.state is JobState.PLANNING:
         yield IDLE
     elif made != row:
-        yield ("write", row, gate, kept)
+        write = ("write", row, gate, kept)
+        yield ("point", "", write) if is_due and rules.points_when_held and not is_pointed else write
     else:
-        yield ("put", row, kept) if may_start(_job(row)) or is_due else IDLE
+        yield ("put", row, kept) if may_start(_job(row)) or is_due else WAIT
 
 
 def _write(rules, state, row, gate, kept):
@@ -202,12 +261,12 @@ def _write(rules, state, row, gate, kept):
         return
     made = after_meeting(rules, row, gate)
     goes = may_start(_job(made)) or (must_dispatch(row.held, gate) and not rules.notes_before_putting)
-    yield state._replace(row=made), (("put", made, kept) if goes else IDLE)
+    yield state._replace(row=made), (("put", made, kept) if goes else WAIT)
 
 
 def _again(rules, row, gate, kept):
     if row.state in {JobState.PLANNING, JobState.HELD}:
-        yield from _decided(rules, row, gate, kept)
+        yield from _decided(rules, row, gate, kept, is_pointed=True)
     else:
         yield ("forget", kept) if kept >= 0 else IDLE
 
@@ -239,13 +298,18 @@ def _rows(rules, state, seen):
     if state.kept < 0:
         yield state, IDLE
     elif state.kept < seen.epoch or (not rules.reads_again_after_rows and must_dispatch(state.kept, seen)):
-        yield state, ("carry", seen, state.kept)
+        yield state, _to_carry(rules, seen, state.kept)
     else:
         yield state, (("later", state.kept) if seen.is_open else IDLE)
 
 
 def _later(rules, state, kept):
-    yield state, (("carry", state.gate, kept) if must_dispatch(kept, state.gate) else IDLE)
+    yield state, (_to_carry(rules, state.gate, kept) if must_dispatch(kept, state.gate) else IDLE)
+
+
+def _to_carry(rules, gate, kept):
+    carry = ("carry", gate, kept)
+    return ("point", "", carry) if rules.points_before_noting else carry
 
 
 def _carry(rules, state, gate, kept):
@@ -281,35 +345,51 @@ def successors(rules, scope, state):
     for index, local in enumerate(state.workers):
         if local != IDLE:
             yield from steps(rules, state, index)
-            yield state._replace(workers=replaced(state.workers, index, IDLE))
+            yield state._replace(
+                workers=replaced(state.workers, index, IDLE), owns=replaced(state.owns, index, NOTHING)
+            )
             continue
-        for begun in beginnings(state):
-            if begun != ("accept",) or not scope.before:
-                yield state._replace(workers=replaced(state.workers, index, begun))
+        for begun, owns in beginnings(rules, state):
+            if begun[:2] != ("point", "accept") or not scope.before:
+                yield state._replace(
+                    workers=replaced(state.workers, index, begun), owns=replaced(state.owns, index, owns)
+                )
 
 
 def canonical(state):
     """Return the one state that stands for all which differ only in who is who."""
-    return state._replace(openers=tuple(sorted(state.openers)), workers=tuple(sorted(state.workers, key=repr)))
+    pairs = sorted(zip(state.workers, state.owns, strict=True), key=repr)
+    return state._replace(
+        openers=tuple(sorted(state.openers)),
+        workers=tuple(local for local, _ in pairs),
+        owns=tuple(owns for _, owns in pairs),
+    )
 
 
-def is_stuck(rules, scope, state):
+def is_stuck(rules, state):
     """Return whether the job is lost or left behind when everything ends here, a tick runs and it is delivered again."""
-    return _is_stuck(rules, scope, state._replace(openers=(), workers=(IDLE,)))
+    return _is_stuck(rules, state._replace(openers=(), workers=(IDLE,), owns=(NOTHING,)))
 
 
 @cache
-def _is_stuck(rules, scope, state):
-    programs = ["accept", "release", "ask"] if not scope.before else ["release", "ask"]
-    for program in programs:
-        if program == "ask" and not state.row.is_planned:
+def _is_stuck(rules, state):
+    # As a tick does: the gates first, then the pointers. Another tick follows what those left.
+    for program in ("accept", "release", "follow", "release", "follow"):
+        begun = {"accept": (("point", "accept", ("accept",)), NOTHING), "release": (("release",), NOTHING)}
+        if (program == "accept" and state.is_accepted) or (program == "follow" and not _is_followed(state)):
             continue
-        state = state._replace(workers=((program,),))
+        follow = (("ask",) if rules.leaves_after_keeping else ("leave", "ask")), ("follow", True)
+        local, owns = begun.get(program, follow)
+        state = state._replace(workers=(local,), owns=(owns,))
         while state.workers[0] != IDLE:
             state = next(iter(steps(rules, state, 0)))
     if state.is_owed:
-        return not state.is_put or state.row.state is not JobState.RUNNING
+        return not (state.is_put and state.row.state is JobState.RUNNING and state.has_pointer)
     return not state.is_put and (state.row.state is not JobState.HELD or state.kept < 0)
+
+
+def _is_followed(state):
+    return state.has_pointer and state.row.is_planned
 
 
 def search(scope, rules=Rules()):
@@ -317,7 +397,7 @@ def search(scope, rules=Rules()):
 
     def look(state):
         try:
-            if is_stuck(rules, scope, state):
+            if is_stuck(rules, state):
                 return "stuck", ()
             return "", list(successors(rules, scope, state))
         except EarlyError:

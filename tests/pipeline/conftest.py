@@ -11,7 +11,6 @@ import pytest
 from shared.azure import BlobStore
 from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
-from shared.gate.held import HeldEntry
 from shared.gate.state import Reading
 from shared.ids import RangeGenerator
 from shared.payload import Limits, PayloadStores, open_envelope
@@ -27,7 +26,7 @@ from tests.gate.conftest import NOON, ManualClock, RecordedSignals
 from tests.ledger.memory_ledger import MemoryLedger
 
 _numbers = itertools.count(1)
-CHUNK_ITEMS = 10
+CHUNK_ITEMS = 25
 
 
 class Queues:
@@ -64,10 +63,9 @@ class Gates:
         """Return how the gate is."""
         return self.now
 
-    def keep(self, gate, entry_id, queue, message, epoch):
+    def keep(self, entry):
         """Keep the row, or find it."""
-        new = HeldEntry(gate=gate, id=entry_id, epoch=epoch, queue=queue, message=message, held_at=NOON)
-        row = self.rows.setdefault((gate, entry_id), new)
+        row = self.rows.setdefault((entry.gate, entry.id), entry)
         self.after_keeping()
         return row
 
@@ -106,6 +104,7 @@ class Process:
             hints=world.signals,
             pending=pending,
             clock=world.clock,
+            overdue=timedelta(minutes=10),
         )
         self.acceptance = Acceptance(
             ledger=world.ledger,

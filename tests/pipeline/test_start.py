@@ -1,6 +1,8 @@
 """Starting a job: only by what its row says, which whoever read the gate wrote there first."""
 
+from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -42,6 +44,54 @@ def test_a_forged_hint_starts_nothing(world, held):
     held.starter.go_on(world.job)
     held.starter.go_on("nobody-knows-it")
     assert (world.ledger.read(world.job), chunks(world), world.gates.held) == (before, [], [("nightly", world.job)])
+
+
+def pointers(world, one):
+    """Return the kinds of the pointers to the job, whenever they are due."""
+    far = world.clock.now() + timedelta(days=400)
+    return [pointer.kind for pointer in one.acceptance.pending.due(far) if pointer.id == world.job]
+
+
+@pytest.mark.parametrize("hours", [None, 4])
+def test_a_held_job_keeps_a_pointer_for_its_deadline_alone(world, process, hours):
+    """It is due when a warning would be: after three quarters of the time."""
+    one, fields = process(), {}
+    if hours is not None:
+        fields = {"deadline": (world.clock.now() + timedelta(hours=hours)).isoformat()}
+    one.accept(world.submission(gate="nightly", **fields), "m1")
+    found = [one for one in one.acceptance.pending.due(world.clock.now() + timedelta(days=1)) if one.id == world.job]
+    assert [(each.kind, each.due) for each in found] == (
+        [] if hours is None else [("deadline", NOON + timedelta(hours=3, seconds=1))]
+    )
+    assert entry_of(world).deadline == (None if hours is None else NOON + timedelta(hours=4))
+
+
+def test_a_release_writes_the_pointers_before_any_note_and_wakes_once_for_all(world, held, monkeypatch):
+    """The wake-up says how many chunks come. Each job itself wakes nobody."""
+    row, woken = entry_of(world), []
+    others = [replace(row, id=f"{world.job}-{n}", chunks=n) for n in (1, 100, 101)]
+    starter = replace(
+        held.starter, dispatcher=replace(held.dispatcher, waking=lambda *said: nullcontext(woken.append(said)))
+    )
+    with starter.begin([row, *others], [row, *others, row]):
+        assert pointers(world, held) == ["job"]
+        assert world.ledger.read(world.job).passed_epoch is None
+        starter.carry_out(row, OPEN, world.clock.monotonic() + 60, NO_MARK)
+    # One of more than a hundred chunks wakes for each hundred by itself.
+    own = row.chunks
+    assert woken == [(own + 1 + 100, own + 1 + 100 + own)]
+    assert (chunks(world), world.ledger.read(world.job).passed_epoch) == (list(range(own)), 1)
+    for pointer in held.acceptance.pending.due(world.clock.now() + timedelta(days=1)):
+        held.acceptance.pending.remove(pointer)
+
+
+def test_a_hint_that_starts_a_held_job_writes_its_pointer_and_one_that_does_not_writes_none(world, held):
+    """Nothing else would find the job if its chunks were lost."""
+    held.starter.go_on(world.job)
+    assert pointers(world, held) == []
+    world.gates.now = OPEN
+    held.starter.go_on(world.job)
+    assert (pointers(world, held), chunks(world), world.gates.held) == (["job"], [0], [])
 
 
 def test_a_job_in_planning_whose_gate_says_no_is_put_behind_it_again(world, process):

@@ -150,22 +150,47 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
     assert len(told(events.JOB_PLANLESS)) == 2
 
 
-def test_a_held_job_stays_held_while_its_gate_is_closed(world, sweep):
-    """Looking after it dispatches nothing before its release."""
+def test_a_held_job_has_no_pointer_while_it_waits(world, sweep):
+    """Its held row leads to it; the tick finds nothing to look at, however long the gate is closed."""
     sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
-    sweep()
-    assert world.queues.sent == []
+    assert world.gates.held == [("nightly", world.job)]
+    assert due_later(sweep, world, minutes=100_000) == []
     assert world.ledger.read(world.job).state is JobState.HELD
 
 
-def test_a_held_job_whose_release_was_lost_is_dispatched(world, sweep):
-    """A pulse of the gate, and the held row gone as well: the job's own epoch tells."""
-    sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
+@pytest.mark.parametrize("has_row", [False, True])
+def test_a_process_that_ended_before_it_removed_the_pointer_is_looked_after_once(world, sweep, has_row):
+    """Before its held row was there or right after: the look writes the row, or finds it, and removes the pointer."""
+    if has_row:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(accept, "leave_to_gate", lambda *_: killed())
+            with pytest.raises(KilledError):
+                sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
+    else:
+        sweep.process.plan(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
+    assert (len(world.gates.held), len(due_later(sweep, world))) == (has_row, 1)
+    assert sweep() == 1
+    assert (world.gates.held, due_later(sweep, world), world.queues.sent) == ([("nightly", world.job)], [], [])
+    assert world.ledger.read(world.job).state is JobState.HELD
+
+
+def test_a_held_job_whose_gate_was_opened_meanwhile_is_dispatched_and_keeps_a_pointer(world, sweep):
+    """A pulse of the gate before the held row was there: the job's own epoch tells."""
+    sweep.process.plan(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
     world.gates.now = Reading(1, is_open=False)
-    world.gates.rows.clear()
     sweep()
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
-    assert world.gates.held == []
+    assert (world.gates.held, len(due_later(sweep, world))) == ([], 1)
+
+
+def test_a_held_row_that_was_lost_comes_again_with_its_submission(world, sweep):
+    """Nobody looks at a held job by itself, so whoever removes its row has to have it dropped again."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly"), "m1")
+    world.gates.rows.clear()
+    world.gates.now = Reading(1, is_open=False)
+    sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly"), "m2")
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
+    assert len(due_later(sweep, world)) == 1
 
 
 def test_a_job_that_never_came_to_be_loses_its_pointer(world, sweep):
@@ -205,11 +230,9 @@ def test_a_deadline_warns_before_it_is_missed_and_each_risk_once(world, sweep, c
     """A job that is held while its time runs out, is released, runs too slowly, and misses it: three lines in the log."""
     deadline = world.clock.now() + timedelta(minutes=40)
     sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly", deadline=deadline.isoformat()), "m1")
-    for minutes in (10, 10):
-        sweep(minutes=minutes)
+    assert [sweep(minutes=minutes) for minutes in (10, 10)] == [0, 0]
     assert late(caplog) == []
-    sweep(minutes=11)
-    sweep(minutes=1)
+    assert [sweep(minutes=minutes) for minutes in (11, 1)] == [1, 0]
     assert late(caplog) == ["waits_too_long"]
     world.gates.now = Reading(1, is_open=True)
     sweep.process.starter.go_on(world.job)
