@@ -20,9 +20,11 @@ from cli.options import (
     connected,
 )
 from shared.app import Stores
+from shared.gate import Spread
 from shared.operating import AuditedAct, AuditTable
 from shared.scaling import (
     PUBLIC,
+    FirstChunkDelays,
     HeldVolume,
     InstancePlan,
     InstanceRequest,
@@ -84,10 +86,12 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
             memory_mb=memory,
         )
         found = plan(held, wanted, load(prices).functions)
+        delays = stores.warm_sources.first_chunk_delays(gate, stores.warm_records.read().record.past)
         if as_json:
-            typer.echo(json.dumps(_document(gate, held, wanted, found)))
+            document = {**_document(gate, held, wanted, found), "first_chunk": _delays_document(delays)}
+            typer.echo(json.dumps(document))
         else:
-            _print(gate, held, wanted, found, site)
+            _print(gate, held, wanted, found, site=site, delays=delays)
         if apply:
             command = AuditedAct(by, "scale apply", site.path, why, {"gate": gate})
             with connect_manager(endpoint) as manager:
@@ -114,7 +118,15 @@ def _apply(
     typer.echo(f"app {site.name} is scaled; take it back after the release, it costs until then")
 
 
-def _print(gate: str, held: HeldVolume, wanted: InstanceRequest, found: InstancePlan, site: Site) -> None:
+def _print(  # noqa: PLR0913 - each is a part of the page
+    gate: str,
+    held: HeldVolume,
+    wanted: InstanceRequest,
+    found: InstancePlan,
+    *,
+    site: Site,
+    delays: FirstChunkDelays,
+) -> None:
     console, waiting = Console(), f", and {held.others} messages that are no jobs" if held.others else ""
     console.print(f"Gate {gate} holds {held.jobs} jobs of {held.chunks} chunks{waiting}.")
     if not held.jobs:
@@ -125,15 +137,43 @@ def _print(gate: str, held: HeldVolume, wanted: InstanceRequest, found: Instance
     table.add_section()
     table.add_row("at most, over all functions", str(found.maximum))
     console.print(table)
+    console.print("\n".join(_delay_lines(delays)))
     console.print(
-        f"Chunks of {wanted.chunk_seconds:.3g} s end {found.finishes_in.total_seconds() / 60:.1f} minutes after the "
-        f"opening. From {wanted.lead.total_seconds() / 60:g} minutes before it to the end they cost {money(found.window)} "
+        f"Chunks of {wanted.chunk_seconds:.3g} s end {_duration(found.finishes_in)} after the first one began. "
+        f"From {wanted.lead.total_seconds() / 60:g} minutes before it to the end they cost {money(found.window)} "
         f"USD; left for a month, {money(found.month)} USD."
     )
     group, name = site.group or UNSAID["group"], site.name or UNSAID["name"]
     commands = "\n".join(az_commands(found, group, name))
     # No wrapping and no markup, so that they can be copied.
     typer.echo(f"\nAzure CLI, the last one takes it back:\n{commands}\n\nBicep:\n{bicep_parameters(found)}")
+
+
+def _delay_lines(found: FirstChunkDelays) -> list[str]:
+    where = "of this gate" if found.is_of_gate else "of all gates"
+    return [
+        f"First chunk after the opening, {state}: {_delay_words(delays, where)}."
+        for state, delays in (("with instances ready", found.warm), ("without", found.others))
+    ]
+
+
+def _delay_words(found: Spread | None, where: str) -> str:
+    if found is None:
+        return "not measured yet"
+    return f"p50 {found.p50:.3f} s, p99 {found.p99:.3f} s, measured at {found.number} openings {where}"
+
+
+def _delays_document(found: FirstChunkDelays) -> dict[str, object]:
+    warm, others = (
+        one and {"openings": one.number, "p50": round(one.p50, 3), "p99": round(one.p99, 3)}
+        for one in (found.warm, found.others)
+    )
+    return {"with_instances": warm, "without": others, "of": "gate" if found.is_of_gate else "all gates"}
+
+
+def _duration(time: timedelta) -> str:
+    seconds = time.total_seconds()
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} minutes"
 
 
 def _document(gate: str, held: HeldVolume, wanted: InstanceRequest, found: InstancePlan) -> dict[str, object]:

@@ -126,7 +126,13 @@ class Stores(Closing):
     @property
     def warm_sources(self) -> WarmSources:
         """Reads the facts that decide about instances."""
-        return WarmSources(gates=self.gates, held=self.held, ledger=self.ledger, pending=self.pending)
+        return WarmSources(
+            gates=self.gates,
+            held=self.held,
+            first_chunks=self.first_chunks,
+            ledger=self.ledger,
+            pending=self.pending,
+        )
 
     @property
     def job_operator(self) -> Resume:

@@ -14,18 +14,20 @@ from shared.scaling.instances import (
     HeldVolume,
     InstancePlan,
     InstanceRequest,
+    end_at_latest,
     plan,
     price_at_most,
 )
 from shared.scaling.resource_manager import PUBLIC, ResourceManager, connect_manager, prepare, send
 from shared.scaling.site import Site, WarmChoice, az_commands, bicep_parameters
-from shared.scaling.warm_decisions import WarmRecord, end_at_latest
+from shared.scaling.warm_decisions import WarmRecord
 from shared.scaling.warm_records import WARM_RECORD, WarmRecords, WarmRequest
-from shared.scaling.warmer import WarmCheck, Warmer, WarmSources
+from shared.scaling.warmer import FirstChunkDelays, WarmCheck, Warmer, WarmSources
 
 __all__ = [
     "PUBLIC",
     "WARM_RECORD",
+    "FirstChunkDelays",
     "HeldVolume",
     "InstancePlan",
     "InstanceRequest",

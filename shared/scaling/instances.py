@@ -6,7 +6,7 @@ It makes no request.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -22,6 +22,10 @@ CHUNK_SECONDS: Final = 1.0
 #: Instances of the functions outside the plan, which must fit under the maximum too: tick, park_dead, HTTP.
 OTHERS: Final = 3
 MONTH: Final = timedelta(days=30)
+#: However long the work is planned to run, the instances are given back after this.
+LONGEST: Final = timedelta(hours=6)
+#: The planned time of the work, times this, bounds how long the instances stay after the opening.
+PATIENCE: Final = 3
 #: The functions that work chunks off, by push and by trigger.
 _WORKERS: Final = ("drain_work", "process_chunk")
 #: The instances are wanted this long before the opening.
@@ -108,6 +112,11 @@ def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> Instan
         _price_ready(gigabytes, MONTH, prices),
         finishes_in,
     )
+
+
+def end_at_latest(opens_at: datetime, within: timedelta) -> datetime:
+    """Return when instances are given back at the latest."""
+    return opens_at + min(PATIENCE * within, LONGEST)
 
 
 def price_at_most(wanted: InstanceRequest, until: timedelta, prices: Functions) -> Decimal:

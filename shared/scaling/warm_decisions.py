@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from shared.scaling.instances import LEAD
+from shared.scaling.instances import LEAD, end_at_latest
 from shared.scaling.site import Scale
 
 #: The time between two checks while a change is not confirmed: one tick.
@@ -22,12 +22,8 @@ SOON: Final = timedelta(minutes=1)
 EVERY: Final = timedelta(minutes=2)
 #: After a count is back at its base, a write that was sent before may still arrive. This exceeds functionTimeout.
 WATCH: Final = timedelta(minutes=15)
-#: However long the work is planned to run, the instances are given back after this.
-LONGEST: Final = timedelta(hours=6)
-#: The planned time of the work, times this, bounds how long the instances stay after the opening.
-PATIENCE: Final = 3
-
-
+#: Past openings that the record keeps.
+MOST_PAST: Final = 50
 #: The gate and the time of an opening.
 OpeningKey: TypeAlias = tuple[str, datetime]
 
@@ -50,8 +46,6 @@ class WarmOpening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     opens_at: datetime
     #: The gate's epoch when the opening was planned. A higher one later shows that the gate was opened.
     epoch: int
-    #: When the instances are given back at the latest.
-    until: datetime
     #: The planned time from the opening to the last chunk.
     within: timedelta
     #: Instances at most.
@@ -64,6 +58,11 @@ class WarmOpening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def starts_at(self) -> datetime:
         """When the instances are wanted from."""
         return self.opens_at - LEAD
+
+    @property
+    def until(self) -> datetime:
+        """When they are given back at the latest."""
+        return end_at_latest(self.opens_at, self.within)
 
     @property
     def key(self) -> OpeningKey:
@@ -92,6 +91,8 @@ class WarmRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     site: str = ""
     openings: tuple[WarmOpening, ...] = ()
     groups: dict[str, WarmGroup] = field(default_factory=dict)
+    #: The last openings that had instances. Only their measured delays are those of a warm opening.
+    past: tuple[OpeningKey, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -114,11 +115,6 @@ class WarmDecision(NamedTuple):
     counts: dict[str, int | None]
     kept: list[Kept]
     again_at: datetime | None
-
-
-def end_at_latest(opens_at: datetime, within: timedelta) -> datetime:
-    """Return when instances are given back at the latest."""
-    return opens_at + min(PATIENCE * within, LONGEST)
 
 
 def add_opening(record: WarmRecord, opening: WarmOpening, now: datetime) -> WarmRecord:
@@ -163,7 +159,8 @@ def decide(
             kept.append(Kept(name, _number(found), _number(known.base)))
         if count != found:
             counts[name] = count
-    after = replace(record, openings=openings, groups=groups)
+    opened = (one.key for one in record.openings if one not in openings and one.wanted and one.opens_at <= now)
+    after = replace(record, openings=openings, groups=groups, past=(*record.past, *opened)[-MOST_PAST:])
     return WarmDecision(after, counts, kept, _again_at(after, counts, progress, now))
 
 

@@ -16,7 +16,7 @@ from shared.clock import Clock
 from shared.errors import ScalingRefusedError
 from shared.pending import WARM_POINTER, PendingTable, Pointer
 from shared.retry import LOST_RACES
-from shared.scaling.warm_decisions import WarmOpening, WarmRecord, add_opening, drop_opening, end_at_latest
+from shared.scaling.warm_decisions import WarmOpening, WarmRecord, add_opening, drop_opening
 
 #: The blob, in the container `settings`.
 WARM_RECORD: Final = "warm"
@@ -91,7 +91,6 @@ class WarmRecords:
             gate=gate,
             opens_at=opens_at,
             epoch=epoch,
-            until=end_at_latest(opens_at, wanted.within),
             within=wanted.within,
             most=wanted.most,
             by=by,

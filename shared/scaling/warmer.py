@@ -13,17 +13,17 @@ A check that is repeated, doubled or ended in between finds the same decision.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from shared.clock import Clock
-from shared.gate import Gates, HeldTable
+from shared.gate import FirstChunk, FirstChunks, Gates, HeldTable, Spread, spread
 from shared.ledger import Job, JobState, Ledger
 from shared.pending import JOB_POINTER, PendingTable, Pointer
 from shared.scaling.instances import HeldVolume, InstanceRequest, chunk_seconds, count_instances
@@ -47,6 +47,8 @@ SAMPLED: Final = 200
 LOOKED_AT: Final = 5
 #: Open jobs that are read to find one of a gate. If there are more, the gate's work counts as unfinished.
 MOST_READ: Final = 100
+#: How late a planned opening may be.
+LATE_OPENING: Final = timedelta(minutes=5)
 _AT_WORK: Final = frozenset({JobState.DISPATCHING, JobState.RUNNING, JobState.FINISHING})
 
 
@@ -56,12 +58,23 @@ PATIENCE: Final = 120
 SKEW: Final = timedelta(minutes=15)
 
 
+class FirstChunkDelays(NamedTuple):
+    """The measured times from an opening to the begin of its first chunk. None: not measured yet."""
+
+    #: Of openings that had instances, and of the others, which met an app in any state.
+    warm: Spread | None
+    others: Spread | None
+    #: Whether they are those of one gate, or of all gates.
+    is_of_gate: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmSources:
     """The gates and jobs of one installation."""
 
     gates: Gates
     held: HeldTable
+    first_chunks: FirstChunks
     ledger: Ledger
     pending: PendingTable
 
@@ -78,6 +91,16 @@ class WarmSources:
         """Measure how long a chunk takes, by the last finished jobs."""
         jobs = [self.ledger.read(listed.job) for listed in self.ledger.newest(LOOKED_AT)]
         return chunk_seconds([job for job in jobs if job is not None])
+
+    def first_chunk_delays(self, gate: str, past: Collection[OpeningKey]) -> FirstChunkDelays:
+        """Measure the delay to the first chunk. `past`: the openings that had instances."""
+        found = self.first_chunks.history(gate)
+        measured = found or self.first_chunks.history()
+        warm = [one for one in measured if _had_instances(one, past)]
+        others = [one for one in measured if one not in warm]
+        return FirstChunkDelays(
+            spread(one.delay for one in warm), spread(one.delay for one in others), is_of_gate=bool(found)
+        )
 
     def progress(self, opening: WarmOpening, until: datetime) -> WarmProgress:
         """Find out how far an opening is. `until`: every open job has a pointer that is due by then."""
@@ -188,6 +211,13 @@ class Warmer:
 
 def _is_alive(progress: WarmProgress) -> bool:
     return progress is not WarmProgress.ENDED
+
+
+def _had_instances(measured: FirstChunk, past: Collection[OpeningKey]) -> bool:
+    # The gate opens at its planned time or, if the tick is late, soon after.
+    return any(
+        gate == measured.gate and opens_at <= measured.opened_at < opens_at + LATE_OPENING for gate, opens_at in past
+    )
 
 
 def _is_at_work(job: Job | None, gate: str) -> bool:

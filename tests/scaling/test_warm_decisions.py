@@ -7,12 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.scaling.instances import LEAD, OTHERS
+from shared.scaling.instances import LEAD, LONGEST, OTHERS, PATIENCE, end_at_latest
 from shared.scaling.site import Scale
 from shared.scaling.warm_decisions import (
     EVERY,
-    LONGEST,
-    PATIENCE,
     SOON,
     WATCH,
     WarmOpening,
@@ -21,7 +19,6 @@ from shared.scaling.warm_decisions import (
     add_opening,
     decide,
     drop_opening,
-    end_at_latest,
     has_started,
 )
 
@@ -35,7 +32,6 @@ def opening(gate="nightly", opens_at=NOON, within=10, **fields):
     within = timedelta(minutes=within)
     known = {
         "epoch": 0,
-        "until": end_at_latest(opens_at, within),
         "most": 20,
         "by": "ann",
     }
