@@ -1,11 +1,13 @@
 """Sends to the queues and topics of the bus, on kept connections: opening one takes longer than sending."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from queue import LifoQueue
-from threading import Lock
+from threading import Event, Lock, Thread
+from time import monotonic
 from typing import Final, Literal, NamedTuple, get_args
+from weakref import ReferenceType, ref
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
@@ -16,6 +18,13 @@ from shared.closing import Closing
 
 #: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
 FAILURES: Final = (ServiceBusError, OSError, ValueError)
+#: The bus detaches a link on which nothing was sent for ten minutes. The library needs seconds to notice it at the next
+#: message. So a link that was idle for this many seconds is replaced by a new one, which is no billed operation.
+IDLE_MOST: Final = 480.0
+#: Seconds after which an idle link is taken for detached, because nothing could replace it: its process stood still.
+_DETACHED_AFTER: Final = 590.0
+#: Seconds between two looks at the idle links of a process.
+_LOOK_EVERY: Final = 60.0
 #: Once on the open connection, which may have been idle for too long, and once on a new one.
 _ATTEMPTS: Final = 2
 DestinationKind = Literal["queue", "bus", "topic", "call"]
@@ -50,11 +59,22 @@ class BusSender(Closing):
     """A pool of at most `most` senders per destination. Several threads may send, each by a sender of its own.
 
     Close it when done. A message after that opens a connection again. With `attempts=1`, a send that fails on a new
-    connection is not repeated here but by other means, such as the tick.
+    connection is not repeated here but by other means, such as the tick. An idle connection is replaced before the bus
+    detaches its link.
     """
 
-    def __init__(self, connections: Connections, *, most: int = 1, attempts: int = _ATTEMPTS) -> None:
-        self._connections, self._most, self._attempts = connections, most, attempts
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        most: int = 1,
+        attempts: int = _ATTEMPTS,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        self._connections, self._most, self._attempts, self._now = connections, most, attempts, now
+        self._kept: list[_KeptSender] = []
+        #: Ends the thread that renews.
+        self._ending: Event | None = None
         # The last used sender is taken first, so there are never more connections than threads that send at once.
         self._idle: dict[Destination, LifoQueue[_KeptSender]] = {}
         self._lock = Lock()
@@ -78,9 +98,17 @@ class BusSender(Closing):
         with self._take(to) as sender:
             sender.connect()
 
+    def renew(self) -> None:
+        """Replace each connection that was idle for too long. A failure is left to the next call, or to a message."""
+        for sender in list(self._kept):
+            sender.renew()
+
     def close(self) -> None:
         """Close the connections, each after its current transfer."""
         with self._lock:
+            if self._ending is not None:
+                self._ending.set()
+                self._ending = None
             for idle in self._idle.values():
                 for sender in [idle.get() for _ in range(self._most)]:
                     sender.close()
@@ -91,6 +119,9 @@ class BusSender(Closing):
         with self._lock:
             if to not in self._idle:
                 self._idle[to] = self._make_pool(to)
+            if self._ending is None:
+                self._ending = Event()
+                Thread(target=_renew_until, args=(self._ending, ref(self)), name="bus-links", daemon=True).start()
         sender = self._idle[to].get()
         try:
             yield sender
@@ -102,19 +133,58 @@ class BusSender(Closing):
             raise TypeError(f"{to.kind} {to.name!r} is not on the bus: send to bus:NAME or topic:NAME")
         pool: LifoQueue[_KeptSender] = LifoQueue()
         for _ in range(self._most):
-            pool.put(_KeptSender(self._connections, to, self._attempts))
+            sender = _KeptSender(self._connections, to, self._attempts, self._now)
+            self._kept.append(sender)
+            pool.put(sender)
         return pool
+
+
+def _renew_until(ending: Event, reference: "ReferenceType[BusSender]") -> None:
+    """Renew the connections of a sender until it is closed or forgotten."""
+    while not ending.wait(_LOOK_EVERY):
+        sender = reference()
+        if sender is None:
+            return
+        sender.renew()
+        # A name that stays would keep a forgotten sender.
+        del sender
 
 
 class _KeptSender:
     """One connection to one destination, for one thread at a time. Its first message opens it."""
 
-    def __init__(self, connections: Connections, to: Destination, attempts: int) -> None:
-        self._connections, self._to, self._attempts = connections, to, attempts
-        self._open: tuple[ServiceBusClient, ServiceBusSender] | None = None
+    def __init__(self, connections: Connections, to: Destination, attempts: int, now: Callable[[], float]) -> None:
+        self._connections, self._to, self._attempts, self._monotonic = connections, to, attempts, now
+        self._open: _Link | None = None
+        self._used_at = now()
+        #: Held during a transfer, and while the connection is exchanged.
+        self._lock = Lock()
 
     def send(self, messages: Sequence[ServiceBusMessage]) -> None:
         """Send in one transfer. If the open connection is broken, send again on a new one."""
+        with self._lock:
+            if self._open is not None and self._monotonic() - self._used_at > _DETACHED_AFTER:
+                # To close a dead connection takes as long as to open one.
+                Thread(target=self._open.close, name="bus-close", daemon=True).start()
+                self._open = None
+            self._send(messages)
+            self._used_at = self._monotonic()
+
+    def renew(self) -> None:
+        """Exchange a connection that was idle for too long for a new one. Messages are sent meanwhile."""
+        old = self._open
+        if old is None or self._monotonic() - self._used_at < IDLE_MOST:
+            return
+        try:
+            new = _Link.open(self._connections, self._to)
+        except FAILURES:
+            return
+        with self._lock:
+            if self._open is old:
+                self._open, self._used_at, new = new, self._monotonic(), old
+        new.close()
+
+    def _send(self, messages: Sequence[ServiceBusMessage]) -> None:
         attempts = max(self._attempts, 1 if self._open is None else _ATTEMPTS)
         for left in reversed(range(attempts)):
             try:
@@ -124,7 +194,7 @@ class _KeptSender:
                 raise
             except FAILURES as error:
                 self._connections.pushback.on_bus_error(error)
-                self.close()
+                self._drop()
                 if not left:
                     raise
             else:
@@ -132,33 +202,49 @@ class _KeptSender:
 
     def connect(self) -> None:
         """Open the connection if it is not open."""
-        if self._open is None:
-            try:
-                self._open_both()[1].__enter__()
-            except FAILURES:
-                self.close()
-                raise
+        with self._lock:
+            self._take_link()
 
     def close(self) -> None:
         """Close the connection. The next message opens another."""
-        opened, self._open = self._open, None
-        if opened is not None:
-            opened[1].close()
-            opened[0].close()
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
     def _send_once(self, messages: Sequence[ServiceBusMessage], *, is_again: bool) -> None:
-        sender = self._open_both()[1]
         with because(Cause.RETRY) if is_again else nullcontext():
             self._connections.meter.count_bus(BusOperation.SEND, self._to.name, len(messages))
+        link = self._take_link()
         # A list travels as a batch with its own envelope, which a single message does not need.
-        sender.send_messages(list(messages) if len(messages) > 1 else messages[0])
+        link.sender.send_messages(list(messages) if len(messages) > 1 else messages[0])
 
-    def _open_both(self) -> tuple[ServiceBusClient, ServiceBusSender]:
+    def _take_link(self) -> "_Link":
         if self._open is None:
-            client = self._connections.bus_client()
-            self._open = client, self._open_sender(client)
+            self._open, self._used_at = _Link.open(self._connections, self._to), self._monotonic()
         return self._open
 
-    def _open_sender(self, client: ServiceBusClient) -> ServiceBusSender:
-        name = self._to.name
-        return client.get_topic_sender(name) if self._to.kind == "topic" else client.get_queue_sender(name)
+
+class _Link(NamedTuple):
+    """A connection with its one link."""
+
+    client: ServiceBusClient
+    sender: ServiceBusSender
+
+    @classmethod
+    def open(cls, connections: Connections, to: Destination) -> "_Link":
+        client = connections.bus_client()
+        link = cls(client, (client.get_topic_sender if to.kind == "topic" else client.get_queue_sender)(to.name))
+        try:
+            link.sender.__enter__()
+        except FAILURES:
+            link.close()
+            raise
+        return link
+
+    def close(self) -> None:
+        self.sender.close()
+        self.client.close()

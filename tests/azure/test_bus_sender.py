@@ -9,12 +9,14 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 
-from shared.azure.bus import FAILURES, BusSender, Destination
+from shared.azure import bus
+from shared.azure.bus import FAILURES, IDLE_MOST, BusSender, Destination
 from shared.azure.connections import Connections
 from shared.azure.meter import Cause
 from shared.errors import SignalNotSentError
 from shared.signals import BusSignals
 from tests.azure.relay import Relay
+from tests.waiting import until
 
 STORAGE = "UseDevelopmentStorage=true"
 # The SDK forgets the socket of a connection that broke without closing it.
@@ -230,6 +232,72 @@ def test_a_closed_sender_opens_again(broker, relay, connections, to):
         sender.send(to, [message("b")])
     assert texts(broker, 2, to.name) == ["a", "b"]
     assert relay.accepted == 2
+
+
+class Moving:
+    """A clock that a test moves."""
+
+    def __init__(self):
+        self.at = 1000.0
+
+    def __call__(self):
+        """Return what it shows."""
+        return self.at
+
+
+def test_an_idle_connection_is_replaced_before_the_bus_detaches_it(broker, relay, connections, to):
+    """The next message finds the new one; one that was used lately stays."""
+    now = Moving()
+    with BusSender(connections, now=now) as sender:
+        sender.send(to, [message("a")])
+        now.at += IDLE_MOST - 1
+        sender.renew()
+        assert relay.accepted == 1
+        now.at += 1
+        sender.renew()
+        assert relay.accepted == 2
+        sender.send(to, [message("b")])
+        sender.renew()
+        assert relay.accepted == 2
+    assert texts(broker, 2, to.name) == ["a", "b"]
+
+
+def test_an_idle_connection_that_cannot_be_replaced_is_kept(broker, relay, connections, to):
+    """Perhaps it still works; the next look tries again."""
+    now = Moving()
+    with BusSender(connections, now=now) as sender:
+        sender.send(to, [message("a")])
+        now.at += IDLE_MOST
+        relay.refused = TRIES
+        sender.renew()
+        sender.send(to, [message("b")])
+        assert (relay.accepted, relay.refused) == (1, 0)
+    assert texts(broker, 2, to.name) == ["a", "b"]
+
+
+def test_a_connection_that_nothing_could_replace_in_time_is_not_used(broker, relay, connections, to):
+    """The process stood still for ten minutes: the message goes over a new one at once, not over a dead one first."""
+    now = Moving()
+    with BusSender(connections, now=now) as sender:
+        sender.send(to, [message("a")])
+        now.at += 600
+        sender.send(to, [message("b")])
+        assert relay.accepted == 2
+    assert texts(broker, 2, to.name) == ["a", "b"]
+    assert counted(connections) == {(to.name, Cause.USEFUL): 2}
+
+
+def test_a_process_looks_after_its_idle_connections_by_itself(relay, connections, to, monkeypatch):
+    """Until the sender is closed; one that sends again after that is looked after again."""
+    monkeypatch.setattr(bus, "_LOOK_EVERY", 0.01)
+    now = Moving()
+    with BusSender(connections, now=now) as sender:
+        for accepted in (1, 3):
+            sender.send(to, [message()])
+            assert relay.accepted == accepted
+            now.at += IDLE_MOST
+            until(lambda expected=accepted + 1: relay.accepted == expected)
+            sender.close()
 
 
 def test_signals_leave_on_the_connection_that_was_opened_ahead(relay, connections, to, monkeypatch):
