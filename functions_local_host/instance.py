@@ -44,6 +44,7 @@ class Instance:
     def __init__(self, arguments: InstanceArguments, app: App, options: HostOptions) -> None:
         self._arguments, self._app = arguments, app
         host = arguments.host
+        self._longest_poll = options.queues.max_polling_interval.total_seconds()
         self._folder = RunFolder(Path(host.run_folder))
         self._meter = Meter()
         self._settings = dict(os.environ)
@@ -120,7 +121,7 @@ class Instance:
 
     def _say(self, state: str) -> None:
         arguments = self._arguments
-        status = {"pid": os.getpid(), "group": arguments.group, "state": state}
+        status = {"pid": os.getpid(), "group": arguments.group, "state": state, "longestPoll": self._longest_poll}
         write(self._folder.instance(arguments.name), status)
 
     def _heed_signals(self) -> None:

@@ -31,6 +31,7 @@ def test_http_functions_work_with_one_and_with_three_instances(start_host, insta
     assert get(host, "/api/nothing")[0] == 500
     status = host.status()
     assert (status["state"], len(status["instances"])) == ("Running", instances)
+    assert {said["longestPoll"] for said in status["instances"].values()} == {0.5}
     with ThreadPoolExecutor(16) as pool:
         slow = ["/api/async?sleep=0.1"] * 16
         pids = eventually(lambda: found if len(found := _pids(pool, host, slow)) == instances else None)

@@ -23,7 +23,7 @@ FAILURES: Final = (ServiceBusError, OSError, ValueError)
 IDLE_MOST: Final = 480.0
 #: Seconds after which an idle link is taken for detached, because nothing could replace it: its process stood still.
 _DETACHED_AFTER: Final = 590.0
-#: Seconds between two looks at the idle links of a process.
+#: Seconds between two checks of the idle links of a process.
 _LOOK_EVERY: Final = 60.0
 #: Once on the open connection, which may have been idle for too long, and once on a new one.
 _ATTEMPTS: Final = 2

@@ -24,6 +24,7 @@ BENCHMARKS = (
     "ids",
     "ids_chaos",
     "dequeue",
+    "events",
     "against",
     "pipeline",
     "idle_day",
