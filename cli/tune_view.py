@@ -55,11 +55,12 @@ def fleet_table(fleet: Fleet, now: datetime) -> Table:
     else:
         table.add_row("tasks", f"{decision.tasks}, since {_moment(decision.at)} UTC")
         table.add_row("why", decision.reason)
+        table.add_row("observed", _observed(decision))
         for name, term in decision.terms.items():
             binding = "  (binding)" if name == decision.binding else ""
             table.add_row(f"  {name}", f"{'none' if term is None else term}{binding}")
     version = fleet.rules.version
-    table.add_row("rules", f"version {version}" if version else "built in: a task for each message, up to 100")
+    table.add_row("rules", f"version {version}" if version else "built in: 10, 50 or 100 tasks by depth")
     lane = f"asked first; more may come until {_moment(fleet.lane.until)} UTC" if fleet.lane else "holds nothing"
     table.add_row(f"queue {URGENT}", lane)
     for name, governor in sorted(fleet.governors.items()):
@@ -78,10 +79,23 @@ def fleet_table(fleet: Fleet, now: datetime) -> Table:
 
 def history_table(decisions: Iterable[Decision]) -> Table:
     """Return decisions for a person."""
-    table = Table("at (UTC)", "tasks", "binding", "rules", "reason", title="Decisions")
+    table = Table("at (UTC)", "tasks", "binding", "rules", "reason", "observed", title="Decisions")
     for one in decisions:
-        table.add_row(_moment(one.at), str(one.tasks), one.binding, str(one.rules_version or "built in"), one.reason)
+        rules = str(one.rules_version or "built in")
+        table.add_row(_moment(one.at), str(one.tasks), one.binding, rules, one.reason, _observed(one))
     return table
+
+
+def _observed(decision: Decision) -> str:
+    seen = decision.observation
+    if seen is None:
+        return ""
+    each = [
+        f"{value:.3g} {unit} each"
+        for value, unit in ((seen.latency, "s"), (seen.payload_bytes, "stored bytes"))
+        if value is not None
+    ]
+    return ", ".join([f"{seen.depth} messages", *each])
 
 
 def outcome_document(outcome: Outcome, prices: Prices) -> dict[str, object]:

@@ -87,6 +87,7 @@ class Push:
             depth=depth,
             hour=now.hour,
             latency=simulation.busy / simulation.done if simulation.done else None,
+            payload_bytes=simulation.payload_bytes,
             in_flight=simulation.in_work,
         )
         governors: dict[str, Governor] = {}
@@ -113,7 +114,8 @@ class Push:
 
     def _seen(self, simulation: Simulation, depth: int) -> Observation:
         latency = simulation.busy / simulation.done if simulation.done else None
-        return Observation(depth=depth, hour=int(simulation.now // 3600) % 24, latency=latency)
+        hour = int(simulation.now // 3600) % 24
+        return Observation(depth=depth, hour=hour, latency=latency, payload_bytes=simulation.payload_bytes)
 
     def _cap(self) -> int:
         return self._decision.tasks if self._decision else 0

@@ -76,6 +76,7 @@ class Simulation:
     strategy: Strategy
     now: float = 0.0
     latency: float = UNKNOWN_LATENCY
+    payload_bytes: float | None = None
     #: Messages in work.
     in_work: int = 0
     tasks: int = 0
@@ -114,8 +115,8 @@ class Simulation:
 
     def run(self) -> Outcome:
         """Replay the trace, and the work that is left at its end."""
-        for when, messages, coming, latency in _arrivals(self.trace):
-            self.at(when, partial(self._arrive, messages, coming, latency))
+        for when, messages, coming, stretch in _arrivals(self.trace):
+            self.at(when, partial(self._arrive, messages, coming, stretch))
         end = length(self.trace)
         self.strategy.start(self)
         while self._events:
@@ -129,8 +130,9 @@ class Simulation:
         self.strategy.on_end(self)
         return Outcome(self.strategy.name, self.done, self._delays, dict(self._usage), self.most_tasks)
 
-    def _arrive(self, messages: int, coming: int, latency: float) -> None:
-        self.latency = latency
+    def _arrive(self, messages: int, coming: int, stretch: Stretch) -> None:
+        self.latency = stretch.latency or self.latency
+        self.payload_bytes = stretch.payload_bytes or self.payload_bytes
         self._waiting.extend([self.now] * messages)
         self.count("queue", Cause.USEFUL, messages)
         self.strategy.on_arrival(self, messages, coming)
@@ -176,18 +178,16 @@ def length(trace: Trace) -> float:
     return ((last.date() - first.date()).days + 1) * 86_400.0
 
 
-def _arrivals(trace: Trace) -> Iterator[tuple[float, int, int, float]]:
-    """Yield each put: its time, its messages, those of the stretch from here on, and the seconds of work per message."""
+def _arrivals(trace: Trace) -> Iterator[tuple[float, int, int, Stretch]]:
+    """Yield each put: its time, its messages, those of the stretch from here on, and the stretch."""
     if not trace.stretches:
         return
     midnight = trace.stretches[0].at.replace(hour=0, minute=0, second=0, microsecond=0)
-    latency = UNKNOWN_LATENCY
     for stretch in trace.stretches:
-        latency = stretch.latency or latency
         begin, left = (stretch.at - midnight).total_seconds(), stretch.arrived
         puts = _puts(stretch)
         for number, messages in enumerate(puts):
-            yield begin + stretch.seconds * number / len(puts), messages, left, latency
+            yield begin + stretch.seconds * number / len(puts), messages, left, stretch
             left -= messages
 
 

@@ -87,6 +87,11 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     v: int = VERSION
 
     @property
+    def stored(self) -> int:
+        """The stored bytes that its worker reads."""
+        return sum(frame[1] for frame in self.frames)
+
+    @property
     def items(self) -> int:
         """Number of its transactions."""
         return sum(frame[2] for frame in self.frames) if self.part is None else self.part[1]

@@ -124,6 +124,7 @@ class AppStages:
                 deliveries=self.deliveries,
                 finishing=self.finisher,
                 note_first=stores.first_chunks.note,
+                weigh=self.tasks.following.gauge.weigh,
                 clock=self.clock,
                 telemetry=self.telemetry,
             )

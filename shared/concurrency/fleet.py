@@ -111,6 +111,8 @@ class Worker:
     done: int
     busy: float
     cpu: float | None = None
+    chunks: int = 0
+    stored: int = 0
     #: The part of the full rate at which it works, by the slowest resource.
     share: float = 1.0
 
@@ -125,6 +127,9 @@ def worker_row(worker: Worker) -> Row:
         "done": worker.done,
         "busy": worker.busy,
         "cpu": -1.0 if worker.cpu is None else worker.cpu,
+        "chunks": worker.chunks,
+        # A whole number of a table has 32 bits.
+        "stored": float(worker.stored),
         "share": worker.share,
     }
 
@@ -138,6 +143,9 @@ def _worker_of(row: Mapping[str, Any]) -> Worker:
         done=int(row["done"]),
         busy=float(row["busy"]),
         cpu=None if row["cpu"] < 0 else float(row["cpu"]),
+        # A process of an earlier version reports none.
+        chunks=int(row.get("chunks", 0)),
+        stored=int(row.get("stored", 0)),
         share=float(row.get("share", 1.0)),
     )
 

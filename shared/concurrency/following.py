@@ -108,6 +108,8 @@ class Following:
             done=counted.done,
             busy=counted.busy,
             cpu=counted.cpu,
+            chunks=counted.chunks,
+            stored=counted.stored,
             share=min((each.share for each in governors_of_work(self.pushback.governors()).values()), default=1.0),
         )
 
@@ -178,10 +180,15 @@ class Following:
         decision = self._fleet.decision
         return decision is not None and not decision.is_idle
 
-    def rule(self, depth: int) -> int:
-        """Return the tasks that the rules in force want for this depth. Makes no request."""
+    def rule(self, depth: int, payload_bytes: float | None = None) -> int:
+        """Return the tasks that the rules in force want for this depth, and payloads of this size if it is known.
+
+        Makes no request.
+        """
         last = self._fleet.decision.observation if self._fleet.decision else None
         seen = replace(last or Observation(depth=0), depth=depth, hour=self._clock.now().hour)
+        if payload_bytes is not None:
+            seen = replace(seen, payload_bytes=payload_bytes)
         return self._fleet.rules.ask(seen).tasks
 
     def _bearable(self, full: int, used: int) -> int:
@@ -193,7 +200,7 @@ class Foresight:
     """Decides before a put that calls for more tasks than the current decision. Enters `wake` around the put."""
 
     following: Following
-    decide: Callable[[int], Decision]
+    decide: Callable[[int, float | None], Decision]
     wake: Callable[[int, int], AbstractContextManager[None]]
     clock: Clock
     every: float = LOOK_EVERY
@@ -202,18 +209,21 @@ class Foresight:
     _decided_for: int = field(default=0, init=False)
 
     @contextmanager
-    def __call__(self, messages: int, coming: int) -> Iterator[None]:
-        """Enter around a put of so many messages, the first of `coming` in the same dispatch."""
-        if self._needs_decision(coming):
+    def __call__(self, messages: int, coming: int, payload_bytes: float | None = None) -> Iterator[None]:
+        """Enter around a put of so many messages, the first of `coming` in the same dispatch.
+
+        `payload_bytes` is the mean of their stored bytes. None: they are no chunks.
+        """
+        if self._needs_decision(coming, payload_bytes):
             # Without an answer the process that begins the work decides. The work is put in any case.
             with suppress(StorageUnavailableError):
-                self.following.learn(self.decide(coming))
+                self.following.learn(self.decide(coming, payload_bytes))
         with self.wake(messages, coming):
             yield
 
-    def _needs_decision(self, coming: int) -> bool:
+    def _needs_decision(self, coming: int, payload_bytes: float | None) -> bool:
         self.following.look()
-        wanted, now = self.following.rule(coming), self.clock.monotonic()
+        wanted, now = self.following.rule(coming, payload_bytes), self.clock.monotonic()
         # A decision may stay below what is wanted: a service pushes back. Only a larger put asks again soon.
         if self.following.read_decision() >= wanted or (
             now - self._decided_at < self.every and wanted <= self._decided_for

@@ -19,6 +19,9 @@ class WorkCounts:
     busy: float
     #: Cores used since the previous counts.
     cpu: float | None
+    #: Chunks whose payload was read, and the stored bytes of these payloads.
+    chunks: int = 0
+    stored: int = 0
 
 
 class Gauge:
@@ -27,6 +30,7 @@ class Gauge:
     def __init__(self, clock: Clock, cpu_seconds: Callable[[], float] = time.process_time) -> None:
         self._clock, self._cpu_seconds, self._lock = clock, cpu_seconds, Lock()
         self._in_flight, self._done, self._busy = 0, 0, 0.0
+        self._chunks, self._stored = 0, 0
         self._read_at, self._cpu_then = clock.monotonic(), cpu_seconds()
 
     @property
@@ -53,10 +57,17 @@ class Gauge:
                 self._done += 1
                 self._busy += self._clock.monotonic() - began
 
+    def weigh(self, stored: int) -> None:
+        """Count a chunk whose payload has so many stored bytes."""
+        with self._lock:
+            self._chunks += 1
+            self._stored += stored
+
     def read(self) -> WorkCounts:
         """Return the counts. The CPU is measured since the previous call."""
         now, cpu = self._clock.monotonic(), self._cpu_seconds()
         passed, used = now - self._read_at, cpu - self._cpu_then
         with self._lock:
             self._read_at, self._cpu_then = now, cpu
-            return WorkCounts(self._in_flight, self._done, self._busy, used / passed if passed > 0 else None)
+            cores = used / passed if passed > 0 else None
+            return WorkCounts(self._in_flight, self._done, self._busy, cores, self._chunks, self._stored)

@@ -7,6 +7,7 @@ message. The rest makes no request.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from azure.storage.queue import QueueClient
 
@@ -76,7 +77,8 @@ def observe(depths: Depths, fleet: Fleet, before: QueueReading | None, now: date
     seconds = (now - before.at).total_seconds() if before else 0.0
     fresh = fleet.fresh(now)
     # All workers count here: one that rests by now may have done messages since the previous sample.
-    done, busy = _since(before, fleet.workers) if before else (0, 0.0)
+    worked = _since(before, fleet.workers) if before else _Worked()
+    done, busy = worked.done, worked.busy
     # Reports that are still missing can make the sum negative, as if messages had gone that never came.
     arrived = max(0, depths.depth - before.depth + done) if before else 0
     observation = Observation(
@@ -87,17 +89,37 @@ def observe(depths: Depths, fleet: Fleet, before: QueueReading | None, now: date
         drain_rate=done / seconds if seconds > 0 else None,
         cpu=max((worker.cpu for worker in fresh if worker.cpu is not None), default=None),
         latency=busy / done if done else fleet.latency(now),
+        payload_bytes=_payload_bytes(worked, fleet, depths.depth),
         in_flight=sum(worker.in_flight for worker in fresh) if fresh else None,
     )
     return Seen(observation, seconds, arrived, done)
 
 
-def _since(before: QueueReading, workers: Sequence[Worker]) -> tuple[int, float]:
-    done, busy = 0, 0.0
+class _Worked(NamedTuple):
+    """The work of all processes in a time."""
+
+    done: int = 0
+    busy: float = 0.0
+    chunks: int = 0
+    stored: int = 0
+
+
+def _since(before: QueueReading, workers: Sequence[Worker]) -> _Worked:
+    done, busy, chunks, stored = 0, 0.0, 0, 0
     for worker in workers:
         known = before.workers.get(worker.name)
         # A worker that started before that sample and is not in it had been forgotten. Its counts are history.
         if known is not None or worker.started_at >= before.at:
             done += worker.done - (known.done if known else 0)
             busy += worker.busy - (known.busy if known else 0.0)
-    return done, busy
+            chunks += worker.chunks - (known.chunks if known else 0)
+            stored += worker.stored - (known.stored if known else 0)
+    return _Worked(done, busy, chunks, stored)
+
+
+def _payload_bytes(worked: _Worked, fleet: Fleet, depth: int) -> float | None:
+    """Return the mean of what was read since, or what the last decision knew, while there is work. A dispatch knows it."""
+    if worked.chunks > 0:
+        return worked.stored / worked.chunks
+    last = fleet.decision.observation if fleet.decision else None
+    return last.payload_bytes if last and depth else None

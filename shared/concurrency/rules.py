@@ -24,6 +24,8 @@ class RuleInput(StrEnum):
     CPU = "cpu"
     #: Seconds of work for one message.
     LATENCY = "latency"
+    #: Stored bytes that a worker reads for one chunk, on average.
+    PAYLOAD_BYTES = "payload_bytes"
     #: Hour of the day, UTC.
     HOUR = "hour"
 
@@ -39,6 +41,7 @@ class Observation:
     drain_rate: float | None = None
     cpu: float | None = None
     latency: float | None = None
+    payload_bytes: float | None = None
     #: Messages in work over all processes that report; not for rules.
     in_flight: int | None = None
 

@@ -44,6 +44,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Seconds of work for one message.
     latency: float | None = None
     cpu: float | None = None
+    payload_bytes: float | None = None
     in_flight: int | None = None
 
 

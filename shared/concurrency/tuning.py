@@ -105,12 +105,12 @@ class Tuning:
             self.fleet.forget(fleet.lane)
         return depth
 
-    def foresee(self, messages: int) -> Decision:
+    def foresee(self, messages: int, payload_bytes: float | None = None) -> Decision:
         """Decide for a coming put, so that a burst has its decision before it begins. Makes three requests."""
         fleet = self.fleet.read()
         before = fleet.decision.observation if fleet.decision else None
         # The messages of the last sample may still be there. To count too many only starts a task too many.
-        return self._decide_now(fleet, messages + (before.depth if before else 0))
+        return self._decide_now(fleet, messages + (before.depth if before else 0), payload_bytes)
 
     def catch_up(self) -> Decision:
         """Decide for work that came without a decision, such as messages that were put back. Wake tasks for it."""
@@ -120,11 +120,14 @@ class Tuning:
             self.top_up(depth, decision.tasks)
         return decision
 
-    def _decide_now(self, fleet: Fleet, depth: int) -> Decision:
+    def _decide_now(self, fleet: Fleet, depth: int, payload_bytes: float | None = None) -> Decision:
         now, last = self.clock.now(), fleet.decision
         rules, found = self._watch(fleet)
         before = last.observation if last else None
         seen = replace(before or Observation(depth=0), depth=depth, hour=now.hour)
+        if payload_bytes is not None:
+            # Of the put that is decided for: what was there before was read already, or is read beside it.
+            seen = replace(seen, payload_bytes=payload_bytes)
         own = self.pushback.governors()
         governors = {name: known.after(own.get(name, known)) for name, known in fleet.governors.items()}
         # Only the tick reads the cost of the day. It did so within the last minute.
@@ -205,5 +208,6 @@ def _stretch(since: datetime, seen: Seen, decision: Decision) -> Stretch:
         oldest_age=observation.oldest_age,
         latency=observation.latency,
         cpu=observation.cpu,
+        payload_bytes=observation.payload_bytes,
         in_flight=observation.in_flight,
     )

@@ -3,17 +3,26 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol
 
 from shared.concurrency import Following
 from shared.ledger import Job, Ledger, change, note_lane
 from shared.topology import URGENT
 
-#: Entered around a put on the work queues: how many messages now, and how many this dispatch still has, these included.
-Waking: TypeAlias = Callable[[int, int], AbstractContextManager[None]]
+
+class Waking(Protocol):
+    """Entered around a put on the work queues."""
+
+    def __call__(
+        self, messages: int, coming: int, payload_bytes: float | None = None, /
+    ) -> AbstractContextManager[None]:
+        """Enter for so many messages. `coming` counts them and those that this dispatch still has.
+
+        `payload_bytes` is the mean of the stored bytes that their workers read. None: they are no chunks.
+        """
 
 
-def wake_nobody(_messages: int, _coming: int) -> AbstractContextManager[None]:
+def wake_nobody(_messages: int, _coming: int, _payload_bytes: float | None = None) -> AbstractContextManager[None]:
     """Send no permit: polling finds the messages."""
     return nullcontext()
 

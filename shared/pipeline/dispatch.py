@@ -189,7 +189,8 @@ class Dispatcher:
         # An empty range still has to be recorded: it ends a job whose plan has no chunks.
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
-            with self.waking(len(batch), len(plan.chunks) - batch.start):
+            stored = sum(plan.chunks[number].stored for number in batch)
+            with self.waking(len(batch), len(plan.chunks) - batch.start, stored / len(batch) if batch else None):
                 messages = self.enclose([self._message(job, plan, number, again=again) for number in batch])
                 marked = mark.put_on_first(messages) if mark else messages
                 (throttle, put_until), again = self._put(job, marked, throttle), False

@@ -72,6 +72,11 @@ class PlannedChunk(Struct, frozen=True, array_like=True):
         return None if isinstance(self.place, int) else (self.place.skip, self.place.items)
 
     @property
+    def stored(self) -> int:
+        """The stored bytes that its worker reads."""
+        return sum(frame[1] for frame in self.frames)
+
+    @property
     def items(self) -> int:
         """Number of its transactions."""
         return sum(frame[2] for frame in self.frames) if self.part is None else self.part[1]

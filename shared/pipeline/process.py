@@ -61,6 +61,8 @@ class Tools:
     finishing: Finishing
     #: Writes that the first chunk of an opening begins.
     note_first: Callable[[FirstChunkMark], object]
+    #: Counts the stored bytes of a chunk.
+    weigh: Callable[[int], object]
     clock: Clock
     limits: Limits = field(default_factory=Limits)
     telemetry: Telemetry = SILENT
@@ -122,6 +124,7 @@ class Processor:
                 self._tools.note_first(work.first)
             workload = self._tools.workloads.find(work.workload)
             with self._tools.read(work) as parts:
+                self._tools.weigh(work.stored)
                 ran = run_in_parts(workload, parts, work.first_id, self._tools.limits)
                 stored = self._tools.results.put(work, ran)
         seconds = self._tools.clock.monotonic() - started

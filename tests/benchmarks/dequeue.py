@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from shared.gate.lateness import percentile
+from tests.benchmarks import dequeue_entries as entry_points
 from tests.benchmarks import document
 from tests.benchmarks.dequeue_burst import MESSAGES, WORK, Burst, by_pull
 from tests.benchmarks.dequeue_burst import by_push as burst_by_push
@@ -15,6 +16,9 @@ from tests.benchmarks.dequeue_latency import by_polling, by_push, by_trigger
 
 DOCUMENT = Path("docs/dequeue.md")
 RULE = 100
+#: The shipped rules, which allow so many tasks for this depth, and rules of an operator.
+QUEUES = {"queues": 16, "patience": 3600.0}
+RULES = {RULE: QUEUES, 2: {"rules": entry_points.TWO, **QUEUES}}
 
 WAYS: dict[str, Callable[[], list[float]]] = {
     "push, under the local host": by_push,
@@ -27,12 +31,29 @@ def main(_arguments: Sequence[str] = ()) -> int:
     """Measure, write the tables, and say which promise is broken."""
     late = {name: sorted(way()) for name, way in WAYS.items()}
     bursts = {"push": burst_by_push(), "pull": by_pull()}
-    tables = f"{_latency(late)}\n\n{_bursts(bursts)}\n\n{_decisions(bursts['push'])}"
+    entries = {
+        (way, rule): entry_points.burst(way, MESSAGES, **options)
+        for way in entry_points.ENTRIES
+        for rule, options in RULES.items()
+    }
+    tables = f"{_latency(late)}\n\n{_bursts(bursts)}\n\n{_entries(entries)}\n\n{_decisions(bursts['push'])}"
     sys.stdout.write(f"{tables}\n")
     document.write(DOCUMENT, "dequeue", tables)
     problems = [problem for name, burst in bursts.items() for problem in broken(name, burst)]
+    problems += [problem for (way, rule), found in entries.items() for problem in exceeded(way, rule, found)]
     sys.stdout.write("".join(f"{problem}\n" for problem in problems))
     return bool(problems)
+
+
+def exceeded(way: str, rule: int, found: entry_points.Burst) -> list[str]:
+    """Return every promise that a burst through an entry point broke."""
+    wrong = {
+        f"{found.done} of {MESSAGES} messages were handled": found.done < MESSAGES,
+        f"{found.peak} in work at a time, and the rule is {rule}": found.peak > rule,
+        f"{found.held_before} slots held before, {found.held_after} after": (found.held_before, found.held_after)
+        != (0, 0),
+    }
+    return [f"{way}, {rule} tasks: {what}" for what, is_wrong in wrong.items() if is_wrong]
 
 
 def broken(name: str, burst: Burst) -> list[str]:
@@ -78,6 +99,24 @@ def _bursts(bursts: dict[str, Burst]) -> str:
         lines.append(f"| {name} | {tasks} | {receives} | {burst.permits or ''} | {burst.seconds:.1f} s |")
     bound = MESSAGES / 32 + 2 * RULE
     return "\n".join([*lines, "", f"By push at most depth / 32 + 2 x tasks = {bound:.0f} receives may be made."])
+
+
+def _entries(entries: dict[tuple[str, int], entry_points.Burst]) -> str:
+    what = (
+        f"A burst of {MESSAGES:,} chunks through the app's own entry points, two instances or two worker processes, which knew "
+        "of nothing before. The workload writes down when each chunk began and ended; from that is counted how many were in "
+        "work at a time:"
+    )
+    lines = [
+        what,
+        "",
+        "| way | tasks of the rule | most in work | slots held before, after | done in |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for (way, rule), found in entries.items():
+        held = f"{found.held_before}, {found.held_after}"
+        lines.append(f"| {way} | {rule} | {found.peak} | {held} | {found.seconds:.0f} s |")
+    return "\n".join(lines)
 
 
 def _decisions(burst: Burst) -> str:

@@ -67,7 +67,7 @@ def by_push() -> Burst:
         with _watched(burst), _instances(connections, drain.run, burst) as running:
             tick()
             burst.before = _tasks()
-            with tasks.notifier(MESSAGES, MESSAGES):
+            with tasks.waking(MESSAGES, MESSAGES):
                 queue.put(*_messages())
             began = time.monotonic()
             with _ticking(tick):

@@ -25,7 +25,7 @@ from shared.publish import Publisher
 #: The command, as it is installed.
 SLUICE: Final = str(Path(sys.executable).parent / "sluice")
 TWO = "version: 1\nrules:\n- {name: two, tasks: 2}\n"
-TRIGGER, PUSH, WORKER = "trigger", "push", "worker"
+ENTRIES = TRIGGER, PUSH, WORKER = "trigger", "push", "worker"
 INSTANCES = 2
 #: The host takes no work while workers do, and does everything else.
 WITHOUT_DRAIN = {"AzureWebJobs.drain_work.Disabled": "true"}
@@ -44,9 +44,14 @@ class Burst:
     seconds: float
 
 
-def burst(way: str, messages: int, *, rules: str | None = None, work: float = 0.02, patience: float = 300.0) -> Burst:
+def burst(
+    way: str, messages: int, *, rules: str | None = None, work: float = 0.02, queues: int = 1, patience: float = 300.0
+) -> Burst:
     """Put so many chunks at once, and wait until their job is complete."""
-    with tempfile.TemporaryDirectory() as folder, _app(way, Path(folder) / "stamps", work) as (stack, connections):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _app(way, Path(folder) / "stamps", work, queues) as (stack, connections),
+    ):
         stores = Stores(connections)
         if rules is not None:
             stores.rules.put(rules)
@@ -107,11 +112,12 @@ class Workers:
 
 
 @contextmanager
-def _app(way: str, stamps: Path, work: float) -> Iterator[tuple[Stack, Connections]]:
+def _app(way: str, stamps: Path, work: float, queues: int) -> Iterator[tuple[Stack, Connections]]:
     stamps.touch()
     settings = {
         "SLUICE_DEQUEUE": TRIGGER if way == TRIGGER else PUSH,
         "SLUICE_CHUNK_ITEMS": "1",
+        "SLUICE_WORK_QUEUES": str(queues),
         "SLUICE_WORKLOADS": "tests.benchmarks.dequeue_workload:Timed",
         "DEQUEUE_STAMPS": str(stamps),
         "DEQUEUE_WORK": str(work),

@@ -41,7 +41,7 @@ def by_push() -> list[float]:
     """Measure an app that is woken by a signal, under the local host."""
     with _app({"SLUICE_DEQUEUE": "push"}) as (connections, settings, stamps):
         tasks = Tasks(Stores(connections), Settings.parse(settings))
-        return _one_by_one(connections, stamps, tasks.notifier)
+        return _one_by_one(connections, stamps, tasks.waking)
 
 
 def by_trigger() -> list[float]:

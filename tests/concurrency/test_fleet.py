@@ -10,6 +10,7 @@ from shared.azure.connections import Connections
 from shared.azure.meter import tally_requests
 from shared.azure.pushback import STORAGE
 from shared.concurrency.decide import GOVERNOR
+from shared.concurrency.fleet import Worker, worker_row
 from shared.concurrency.fleet_table import FleetChange
 from shared.concurrency.following import Foresight
 from shared.concurrency.rules_blob import Unchanged
@@ -30,6 +31,11 @@ def requests(tally):
     for (kind, _cause), number in tally.counts().items():
         counted[kind.service] += number
     return dict(counted)
+
+
+@contextmanager
+def _nobody(_messages, _coming):
+    yield
 
 
 # The tick.
@@ -368,6 +374,58 @@ def test_the_fleet_is_back_at_the_full_rate_after_the_storm(fleet):
     assert [one.tasks for one in fleet.table.history(5)] == [100, 50]
 
 
+# The size of payloads.
+
+
+LARGE = """
+version: 1
+rules:
+- {name: large, when: {payload_bytes: {at_least: 1000000}}, tasks: 2}
+- {name: other, tasks: 9}
+"""
+
+
+def test_a_burst_of_large_payloads_is_decided_upon_by_its_dispatch(fleet):
+    """The dispatch knows what its workers will read, so no request is needed to know it."""
+    fleet.rules.put(LARGE)
+    fleet.tuning().run()
+    tuning, process = fleet.tuning(), fleet.process()
+    foresight = Foresight(following=process, decide=tuning.foresee, wake=_nobody, clock=fleet.clock)
+    with tally_requests() as first, foresight(100, 500, 2_000_000.0):
+        pass
+    assert requests(first) == {"table": 3, "blob": 1}
+    decision = fleet.table.read().decision
+    assert (decision.tasks, decision.observation.payload_bytes) == (2, 2_000_000.0)
+
+
+def test_a_tick_knows_the_size_from_the_reports_and_else_from_the_last_decision(fleet):
+    """The mean of the chunks that were read since the tick before; without one what the dispatch said, while there is work."""
+    fleet.rules.put(LARGE)
+    tuning, worker = fleet.tuning(), fleet.process()
+    fleet.put(3)
+    tuning.foresee(3, 2_000_000.0)
+    assert tuning.run().observation.payload_bytes == 2_000_000.0
+    for stored in (100, 300):
+        with worker.gauge.working():
+            worker.gauge.weigh(stored)
+    fleet.clock.advance(seconds=11)
+    worker.look()
+    decision = tuning.run()
+    assert (decision.tasks, decision.observation.payload_bytes) == (9, 200.0)
+    fleet.empty()
+    assert tuning.run().observation.payload_bytes is None
+
+
+def test_a_report_of_an_earlier_version_is_read(fleet):
+    """It has no sizes."""
+    row = worker_row(Worker(name="old", at=NOON, started_at=NOON, in_flight=1, done=3, busy=1.5))
+    fleet.connections.tables.get_table_client("decisions").create_entity(
+        {name: value for name, value in row.items() if name not in {"chunks", "stored"}}
+    )
+    [found] = fleet.table.read().workers
+    assert (found.done, found.chunks, found.stored) == (3, 0, 0)
+
+
 # Rules in their blob.
 
 
@@ -407,11 +465,6 @@ def test_a_trace_is_read_as_it_was_recorded(recording):
 
 
 # Before a burst.
-
-
-@contextmanager
-def _nobody(_messages, _coming):
-    yield
 
 
 def test_a_burst_has_its_decision_when_it_is_put(fleet):

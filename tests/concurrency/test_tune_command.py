@@ -46,6 +46,7 @@ def test_what_is_decided_is_shown_with_every_term(tune, fleet):
     shown = tune("show").stdout
     assert "rule 'little': 10 tasks" in shown
     assert "50% of the full rate" in shown
+    assert "4 messages" in shown
     said = json.loads(tune("show", "--json").stdout)
     assert said["decision"]["terms"] == {"rule": 10, "governor": 50, "budget": None}
     assert said["governors"] == {"storage": 0.5}

@@ -176,6 +176,7 @@ class Process:
         self.attempts = Attempts(table)
         self.processor = Processor(
             Tools(
+                weigh=lambda _stored: None,
                 workloads=Workloads([world.workload]),
                 read=PayloadReader(PayloadStores(blobs.get_container_client), Memory(WORK)),
                 results=self.results,
