@@ -118,7 +118,7 @@ def _since(before: QueueReading, workers: Sequence[Worker]) -> _Worked:
 
 
 def _payload_bytes(worked: _Worked, fleet: Fleet, depth: int) -> float | None:
-    """Return the mean of what was read since, or what the last decision knew, while there is work. A dispatch knows it."""
+    """Return the mean size since the previous sample. Without one the last decision's stays while there is work."""
     if worked.chunks > 0:
         return worked.stored / worked.chunks
     last = fleet.decision.observation if fleet.decision else None
