@@ -118,11 +118,11 @@ class Part(NamedTuple):
     name: str
     #: Storage queues with a trigger. Each gets a poison queue.
     queues: tuple[str, ...] = ()
-    #: Storage queues without one.
-    lanes: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     bus: BusEntities = BusEntities()
+    #: Storage queues without a trigger.
+    lanes: tuple[str, ...] = ()
 
     def addresses(self) -> Iterator[str]:
         """Yield each entity by kind and name. Queues and topics of the bus share one kind, as they share their names."""
