@@ -5,6 +5,7 @@ import os
 import azure.functions as func
 
 from functions import (
+    accept_hinted,
     accept_submission,
     drain_work,
     health,
@@ -33,6 +34,7 @@ app.register_functions(health.blueprint(sluice))
 app.register_functions(release_gate.blueprint(sluice))
 app.register_functions(tick.blueprint(sluice))
 app.register_functions(accept_submission.blueprint(sluice))
+app.register_functions(accept_hinted.blueprint(sluice))
 app.register_functions(drain_work.blueprint(sluice))
 app.register_functions(process_chunk.blueprint(sluice))
 app.register_functions(settle_results.blueprint(sluice))

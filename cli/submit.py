@@ -17,7 +17,6 @@ from shared.gate import GateState
 from shared.grammar import is_room, room_job
 from shared.payload import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import Publisher, Sent, read_file
-from shared.topology import payload_container, submission_queue
 
 #: How much of a file's hash is in the job id that is made of it.
 _HASH_SHOWN: Final = 12
@@ -66,6 +65,9 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         list[str] | None,
         typer.Option("--sum", help="A field to add up exactly and to declare the sum of; may be repeated."),
     ] = None,
+    hint: Annotated[
+        bool, typer.Option("--hint/--no-hint", help="Tell the app to look at once. Else its next poll finds the job.")
+    ] = True,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -77,12 +79,11 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 f"`sluice gate open {gate}` (check the spelling)",
                 err=True,
             )
-        publisher = Publisher(
-            connections.queues.get_queue_client(submission_queue(room)),
-            connections.blobs.get_container_client(payload_container(room)),
-            telemetry=connections.telemetry,
-        )
-        with file.open("rb") as opened, _progress(is_shown=not as_json) as progress:
+        with (
+            Publisher.connect(connections, room, hints=hint) as publisher,
+            file.open("rb") as opened,
+            _progress(is_shown=not as_json) as progress,
+        ):
             # Closed by `opened`: the wrapper only counts.
             counted: IO[bytes] = progress.wrap_file(opened, file.stat().st_size, description=f"sending {file.name}")
             sent = publisher.submit_lines(
@@ -93,6 +94,8 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 deadline=deadline,
                 sums=sums or (),
             )
+        if hint and connections.has_bus and not sent.is_hinted:
+            typer.echo("sluice: the bus took no hint: the app finds the job at its next poll", err=True)
     typer.echo(_as_json(sent, room) if as_json else _in_words(sent, room))
 
 
@@ -139,5 +142,6 @@ def _as_json(sent: Sent, room: str) -> str:
             "message_bytes": sent.message_bytes,
             "message_id": sent.message_id,
             "blob": sent.blob,
+            "hinted": sent.is_hinted,
         }
     )

@@ -199,6 +199,7 @@ module publisherRoles 'modules/roles-of-publishers.bicep' = {
   params: {
     principals: union(whoDeploys, publishers)
     appStorageName: appStorage.outputs.name
+    busName: bus.outputs.name
   }
 }
 
@@ -209,6 +210,7 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
     params: {
       principals: room.publishers
       appStorageName: appStorage.outputs.name
+      busName: bus.outputs.name
       room: room.name
     }
   }

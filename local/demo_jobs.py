@@ -43,11 +43,9 @@ def run(stack: Stack, console: Console) -> None:
 
 
 def _publish(connections: Connections) -> None:
-    publisher = Publisher(
-        connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
-    )
-    for seed, job in enumerate(JOBS):
-        publisher.submit(job=job, workload="billing", gate=GATE, sums=["quantity"], transactions=_usages(seed))
+    with Publisher.connect(connections) as publisher:
+        for seed, job in enumerate(JOBS):
+            publisher.submit(job=job, workload="billing", gate=GATE, sums=["quantity"], transactions=_usages(seed))
 
 
 def _usages(seed: int) -> Iterator[Mapping[str, str]]:

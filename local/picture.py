@@ -23,14 +23,10 @@ print(json.dumps({one.get_function_name(): json.loads(one.get_function_json())["
 #: What each function, and a publisher, writes: queues, topics, containers and tables, by kind.
 WRITES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "publisher": ("container payloads", "queue submissions"),
-        "accept_submission": (
-            "queue work-00",
-            "topic signals",
-            "container plans",
-            "container ids",
-            "table jobs",
-            "table held",
+        "publisher": ("container payloads", "queue submissions", "bus hints"),
+        **dict.fromkeys(
+            ("accept_submission", "accept_hinted"),
+            ("queue work-00", "topic signals", "container plans", "container ids", "table jobs", "table held"),
         ),
         "drain_work": ("container permits", "container results", "bus results", "container outputs", "table totals"),
         "settle_results": ("table jobs", "queue work-00"),
@@ -41,7 +37,9 @@ WRITES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 #: The queue that a function receives from by itself, when something else has started it.
-TAKES: Final[Mapping[str, str]] = MappingProxyType({"drain_work": "queue work-00"})
+TAKES: Final[Mapping[str, str]] = MappingProxyType(
+    {"accept_hinted": "queue submissions", "drain_work": "queue work-00"}
+)
 _SHAPES: Final = {
     "queue": '[["{}"]]',
     "bus": '[["{}"]]',

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import IO, Any, Final, Unpack
+from typing import IO, Any, Final, Self, Unpack
 
 import msgspec
 from azure.core.exceptions import AzureError
@@ -19,6 +19,8 @@ from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 from msgspec import structs
 
+from shared.azure import BriefSender, Connections
+from shared.closing import Closing
 from shared.errors import StorageUnavailableError
 from shared.grammar import check_job
 from shared.payload import (
@@ -42,7 +44,9 @@ from shared.payload import (
     write_submission,
 )
 from shared.refusals import Reason, refuse
+from shared.signals import brief_hints
 from shared.telemetry import SILENT, Piece, Telemetry
+from shared.topology import payload_container, submission_queue
 
 __all__ = ["Publisher", "Sent", "read_file"]
 
@@ -64,15 +68,18 @@ class Sent:
     message_id: str
     #: None: the payload is in the message.
     blob: str | None
+    #: Whether a hint was sent, so that the app looks at once. Else its next poll finds the submission.
+    is_hinted: bool = False
 
 
-class Publisher:
+class Publisher(Closing):
     """Drops submissions into a queue, their payloads into a container when they do not fit a message.
 
-    Sending the same transactions under the same job id again is harmless, and is what to do after an error.
+    Sending the same transactions under the same job id again is harmless, and is what to do after an error. After each
+    drop a hint makes the app look at once, if there is a bus. Close the publisher when done: it keeps that connection.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one part of a publisher
         self,
         queue: QueueClient,
         payloads: ContainerClient,
@@ -80,9 +87,26 @@ class Publisher:
         codec: Codec = Codec.ZSTD,
         limits: Limits | None = None,
         telemetry: Telemetry = SILENT,
+        hints: BriefSender | None = None,
     ) -> None:
         self._queue, self._codec, self._limits, self._telemetry = queue, codec, limits or Limits(), telemetry
+        self._hints = hints
         self._store = PayloadStore(payloads, self._limits)
+
+    @classmethod
+    def connect(cls, connections: Connections, room: str = "", *, hints: bool = True) -> Self:
+        """Build the publisher of a room. With `hints=False`, or without a bus, the app finds each drop at its next poll."""
+        return cls(
+            connections.queues.get_queue_client(submission_queue(room)),
+            connections.blobs.get_container_client(payload_container(room)),
+            telemetry=connections.telemetry,
+            hints=brief_hints(connections) if hints and connections.has_bus else None,
+        )
+
+    def close(self) -> None:
+        """Close the connection that hints go over."""
+        if self._hints is not None:
+            self._hints.close()
 
     def submit(
         self, *, job: str, transactions: Iterable[Any], sums: Iterable[str] = (), **options: Unpack[SubmissionOptions]
@@ -120,6 +144,7 @@ class Publisher:
             message_bytes=len(body),
             message_id=self._drop(job, body),
             blob=payload.blob,
+            is_hinted=self._hints is not None and self._hints.send(),
         )
 
     def _place(self, empty: SubmissionFields, framed: Framed, spool: IO[bytes]) -> tuple[PayloadFields, Form]:

@@ -1,6 +1,6 @@
-"""The topic `signals`: hints to check a gate or a job, and permits to work. Each may be lost.
+"""The topic `signals`: hints to check a gate or a job, permits to work. The queue `hints`: something was dropped.
 
-A lost one costs latency, not work: the next poll or the tick finds the same work.
+Each may be lost. That costs latency, not work: the next poll or the tick finds the same work.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from azure.servicebus import ServiceBusMessage
 
-from shared.azure import FAILURES, BusSender, Connections, Destination
+from shared.azure import FAILURES, BriefSender, BusSender, Connections, Destination
 from shared.closing import Closing
 from shared.errors import SignalNotSentError
 from shared.messages import PERMIT, Permit, encode_permit
@@ -20,6 +20,7 @@ from shared.telemetry import describe_error, events, tell
 
 TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
+_HINTS: Final = Destination("bus", "hints")
 #: The kind of a hint, by which subscriptions filter.
 RELEASE: Final = "release"
 #: Two intervals of the tick: by then a poll has found the flag, and the tick has sent another permit if one is needed.
@@ -179,6 +180,32 @@ class BusPermits(Closing):
     def close(self) -> None:
         """Close the connection."""
         self._sender.close()
+
+
+class BusHints(Closing):
+    """Says over Service Bus that something was dropped, on a connection that is kept. Close it when done."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._sender = BusSender(connections)
+
+    def __call__(self) -> Exception | None:
+        """Send a hint and return None, or the error if it could not be sent. Never raises."""
+        try:
+            # Nothing in it: what is not there cannot be believed. The queue sets its time to live.
+            self._sender.send(_HINTS, [ServiceBusMessage(b"")])
+        except Exception as error:  # noqa: BLE001 - whatever the bus or the login raise, nothing depends on a hint
+            return error
+        return None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sender.close()
+
+
+def brief_hints(connections: Connections) -> BriefSender:
+    """Build the sender of a publisher's hints. It logs the first failure of an outage."""
+    hints = BusHints(connections)
+    return BriefSender(hints, hints.close, lambda error: tell(events.HINT_UNSENT, error=describe_error(error)))
 
 
 def release_message(gate: str, epoch: int) -> ServiceBusMessage:

@@ -24,6 +24,8 @@ _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
 #: The work queue that tasks ask first. No function has it as its trigger, so the host moves nothing to a poison queue.
 URGENT = f"{_WORK}urgent"
+#: The bus queue that publishers may send to. Its messages have no content: each says that something was dropped.
+HINTS = "hints"
 #: Upper bound of the processes that listen for a release by push at the same time; any further one only polls.
 WAITER_SUBSCRIPTIONS = 16
 
@@ -231,9 +233,12 @@ def _base(work_queues: int) -> Part:
         containers=(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
         tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
         bus=BusEntities(
-            # An outage of storage must not dead-letter healthy results: settling backs off by itself, and the delivery
-            # count is only the last guard.
-            queues=(BusQueue("results", DeliveryRules(lock=timedelta(minutes=5), max_delivery_count=1000)),),
+            # An outage of storage must not dead-letter healthy results: settling backs off by itself.
+            queues=(
+                BusQueue("results", DeliveryRules(lock=timedelta(minutes=5), max_delivery_count=1000)),
+                # By the end of a minute a poll has found the same, and a hint is of no use.
+                BusQueue(HINTS, DeliveryRules(lock=timedelta(minutes=1), time_to_live=timedelta(minutes=1))),
+            ),
             topics=(_signals(), _job_events()),
         ),
     )

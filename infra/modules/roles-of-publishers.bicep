@@ -1,11 +1,14 @@
-// What a publisher may do: put messages into one inbound queue, write payloads into one container, those of its room. It
-// can neither read other queues nor see results, outputs, gates or what is parked.
+// What a publisher may do: put messages into one inbound queue, write payloads into one container, those of its room, and
+// send hints, which nobody reads. It can neither read other queues nor see results, outputs, gates or what is parked.
 
 @description('Publishers: objects with id and type.')
 param principals array
 
 @description('Name of the app\'s storage account.')
 param appStorageName string
+
+@description('Name of the Service Bus namespace.')
+param busName string
 
 @description('Room of these publishers; empty: the one that is common to all who have none.')
 param room string = ''
@@ -37,6 +40,28 @@ resource container 'Microsoft.Storage/storageAccounts/blobServices/containers@20
   parent: blobService
   name: '${inbound.container}${ofRoom}'
 }
+
+resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
+  name: busName
+}
+
+// The queue alone: with a right on the topic of signals a publisher could open no gate, but start every instance.
+resource hints 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
+  parent: bus
+  name: inbound.hints
+}
+
+resource onHints 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for one in principals: {
+    name: guid(hints.id, one.id, roles['Azure Service Bus Data Sender'])
+    scope: hints
+    properties: {
+      principalId: one.id
+      principalType: one.type
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles['Azure Service Bus Data Sender'])
+    }
+  }
+]
 
 resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for one in principals: {

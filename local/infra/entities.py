@@ -9,6 +9,7 @@ from local.paths import ROOT
 from shared.azure import Setting
 from shared.settings import SETTINGS
 from shared.topology import (
+    HINTS,
     POISON_SUFFIX,
     URGENT,
     BusQueue,
@@ -28,8 +29,13 @@ FILE = ROOT / "infra" / "entities.json"
 FIRST_RULE = "$Default"
 #: Bicep takes as many of these as the parameter workQueues says.
 MOST_WORK_QUEUES = 100
-#: Where publishers may write, and nowhere else; a room's name follows behind a hyphen.
-INBOUND = {"queue": submission_queue(), "container": payload_container(), "poisonSuffix": POISON_SUFFIX}
+#: Where publishers may write, and nowhere else; a room's name follows behind a hyphen, but for the hints of all.
+INBOUND = {
+    "queue": submission_queue(),
+    "container": payload_container(),
+    "hints": HINTS,
+    "poisonSuffix": POISON_SUFFIX,
+}
 
 
 def text(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> str:

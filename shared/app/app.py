@@ -35,11 +35,16 @@ class App(Closing):
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
         self._releaser, self._tick = stages.releaser, build_tick(stages)
+        self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
         self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
 
     def accept(self, delivery: Delivery) -> None:
         """Accept a submission and dispatch its chunks."""
         self._acceptance.handle(delivery)
+
+    def accept_hinted(self) -> None:
+        """Accept all that waits on the queues of submissions, because a hint came."""
+        self._hint_follower.on_hint()
 
     def process(self, delivery: Delivery) -> None:
         """Process a chunk or finish a job that a trigger delivered, once it is this message's turn."""

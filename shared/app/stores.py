@@ -1,6 +1,6 @@
 """Every table, container, queue and topic of an installation, each made once, and a person's operations on them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, partial
@@ -30,8 +30,8 @@ from shared.pipeline import (
     work_stages,
 )
 from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
-from shared.signals import BusPermits, BusSignals, NoSignals, Signals
-from shared.topology import URGENT, work_queue_names
+from shared.signals import BusHints, BusPermits, BusSignals, NoSignals, Signals
+from shared.topology import POISON_SUFFIX, URGENT, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
 #: Seconds for which a received message is hidden, and after which a failed one is redelivered: as in host.json.
@@ -86,6 +86,7 @@ class Stores(Closing):
         self.send_result = BusResults(connections)
         self.send_permits = BusPermits(connections)
         self._announce = BusAnnouncements(connections)
+        self.send_hint = BusHints(connections)
 
         # Every stage that can park. Register another one here.
         put_back = QueuesPut(connections.queues)
@@ -164,6 +165,15 @@ class Stores(Closing):
         clients = (self.connections.queues.get_queue_client(name) for name in work_queue_names(number))
         return [WorkQueue(client, self.clock, VISIBILITY) for client in clients]
 
+    def intake_queues(self, rooms: Sequence[str]) -> list[WorkQueue]:
+        """Build the queues of submissions, of the common room and of these, in the form that a listener takes."""
+        clients = (self.connections.queues.get_queue_client(submission_queue(room)) for room in ("", *rooms))
+        return [WorkQueue(client, self.clock, VISIBILITY) for client in clients]
+
+    def put_poison(self, queue: str, body: bytes) -> None:
+        """Put a copy of a message on the poison queue of its queue, as the host does."""
+        self.put(queue + POISON_SUFFIX, body.decode())
+
     def day_budget(self, budget: Decimal | None) -> DayBudget:
         """Build the budget of the day. It makes one request per decision, and none without a budget."""
         return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
@@ -178,3 +188,4 @@ class Stores(Closing):
         self.send_permits.close()
         self._announce.close()
         self._own_signals.close()
+        self.send_hint.close()

@@ -2,12 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Event
 
 from shared.app.stores import VISIBILITY, Stores
 from shared.concurrency import LOOK_EVERY, Following, Foresight, Gauge, QueueDepths, Tuning, no_lane, no_top_up
-from shared.dequeue import DepthSample, Drain, Notifier, PermitWorker, SlotPlan, TopUp, Turns, UrgentLane
+from shared.dequeue import (
+    DepthSample,
+    Drain,
+    HintFollower,
+    Notifier,
+    PermitWorker,
+    SlotPlan,
+    TopUp,
+    Turns,
+    UrgentLane,
+    sweep,
+)
 from shared.messages import Delivery
 from shared.pipeline import Overtaking, Waking, wake_nobody
 from shared.settings import Dequeue, Settings
@@ -115,6 +126,17 @@ class Tasks:
             urgent=self.urgent,
             look=self.following.notice_work,
             visibility=VISIBILITY,
+        )
+
+    def hint_follower(self, handle: Callable[[Delivery, float], None]) -> HintFollower:
+        """Build the follower of hints."""
+        stores = self.stores
+        return HintFollower(
+            sweep=partial(sweep, stores.intake_queues(self.settings.rooms), clock=self.clock, visibility=VISIBILITY),
+            handle=handle,
+            put_poison=stores.put_poison,
+            send_hint=stores.send_hint,
+            monotonic=self.clock.monotonic,
         )
 
     @cached_property

@@ -1,10 +1,11 @@
 """Connections to Azure: the only package that builds clients, counts their requests and knows their errors.
 
 Reading order: `connection_settings` and `connections` (clients), `transport` (HTTP below them), `requests` and `meter`
-(counting), `pushback` (refusals), `bus` (sending), `blob_lease` and `value_store` (two small uses of a blob).
+(counting), `pushback` (refusals), `bus` and `brief_sender` (sending), `blob_lease` and `value_store` (two small uses of a blob).
 """
 
 from shared.azure.blob_lease import LEASE_SECONDS, BlobLease, try_lease
+from shared.azure.brief_sender import BriefSender
 from shared.azure.bus import FAILURES, BusSender, Destination
 from shared.azure.connection_settings import (
     BUS_CONNECTION,
@@ -47,6 +48,7 @@ __all__ = [
     "USED_BY_WORK",
     "BlobLease",
     "BlobStore",
+    "BriefSender",
     "BusOperation",
     "BusSender",
     "Cause",

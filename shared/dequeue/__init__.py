@@ -11,11 +11,13 @@ Reading order:
 - `drain`: the tasks that a permit starts.
 - `worker`: a process of its own that receives permits.
 - `turns`: the messages that triggers delivered, under the same slots.
+- `hint_follower`: takes what publishers dropped when a hint comes.
 """
 
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain
+from shared.dequeue.hint_follower import HintFollower
 from shared.dequeue.hooks import BackOff, Listening, Telling, pull
-from shared.dequeue.listener import QueueListener
+from shared.dequeue.listener import QueueListener, sweep
 from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
 from shared.dequeue.pace import AHEAD, UrgentLane, receive_size
 from shared.dequeue.permits import CONTAINER, RENEW_AFTER, BlobSlots, SlotPlan
@@ -33,6 +35,7 @@ __all__ = [
     "BlobSlots",
     "DepthSample",
     "Drain",
+    "HintFollower",
     "Listening",
     "Notifier",
     "Notify",
@@ -49,4 +52,5 @@ __all__ = [
     "choose_slots",
     "pull",
     "receive_size",
+    "sweep",
 ]

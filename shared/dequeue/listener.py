@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from shared.clock import Clock, SystemClock
-from shared.dequeue.hooks import ListenerObserver, Listening, Observers, push
+from shared.dequeue.hooks import ListenerObserver, Listening, Observers, Telling, push
 from shared.dequeue.pace import HandlingTime, UrgentLane
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.task import Crew, DequeueTask, TaskCount
@@ -151,3 +151,36 @@ class QueueListener:
     ) -> None:
         self.stop()
         self._crew.renewals.__exit__(kind, error, trace)
+
+
+#: Tasks of a sweep.
+TASKS: Final = 8
+#: Seconds between two reads of the depth in a sweep.
+SWEEP_DEPTH_EVERY: Final = 1.0
+
+
+def sweep(  # noqa: PLR0913 - what it takes from, how, and for how long
+    sources: Sequence[WorkSource],
+    handle: Callable[[Delivery], object],
+    until: float,
+    *,
+    clock: Clock,
+    visibility: int,
+    tasks: int = TASKS,
+) -> None:
+    """Handle messages by up to so many tasks until every queue is empty, or until this moment of the clock."""
+    listening = Listening(
+        rule=lambda _depth: tasks,
+        cap=lambda: tasks,
+        least=0,
+        on_queue_empty=push,
+        depth_every=SWEEP_DEPTH_EVERY,
+        first_depth=tasks,
+        visibility=visibility,
+        until=until,
+    )
+    with QueueListener(sources, handle, listening, clock=clock) as listener:
+        listener.subscribe(Telling())
+        # One task receives first: a needless sweep costs one empty receive per queue.
+        listener.start(1)
+        listener.wait()

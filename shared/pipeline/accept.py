@@ -80,7 +80,7 @@ class JobGates(Protocol):
 class Start(Protocol):
     """Dispatches a planned job, or holds it behind its gate."""
 
-    def __call__(self, job: Job, *, is_new: bool) -> bool:
+    def __call__(self, job: Job, *, is_new: bool, until: float | None) -> bool:
         """Dispatch the job. False: it waits behind its gate."""
         ...
 
@@ -106,11 +106,14 @@ class Acceptance:
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
-    def accept(self, envelope: Envelope, message_id: str, room: str = "", *, again: bool = False) -> Accepted:
+    def accept(
+        self, envelope: Envelope, message_id: str, room: str = "", *, again: bool = False, until: float | None = None
+    ) -> Accepted:
         """Accept one submission. A RefusedError is the publisher's to correct. Every other error may be retried.
 
         `room`: the room of the message's queue, which identifies the sender. `again`: this message was delivered
-        before, so this call also completes an unfinished dispatch.
+        before, so this call also completes an unfinished dispatch. `until`: no further step of the dispatch after this
+        moment.
         """
         published = read_submission(envelope, message_id, self.limits)
         self._check(published)
@@ -121,7 +124,7 @@ class Acceptance:
             if taken is None:
                 return Accepted.DUPLICATE
             planned_job, is_mine, pointer = taken
-            if self.start(planned_job, is_new=is_mine):
+            if self.start(planned_job, is_new=is_mine, until=until):
                 return Accepted.DISPATCHED
             leave_to_gate(self.pending, planned_job, pointer, self.clock.now())
             return Accepted.HELD

@@ -37,18 +37,21 @@ class Arrivals:
     def __init__(self, acceptance: Acceptance, parking: Parking, deliveries: Deliveries) -> None:
         self._acceptance, self._parking, self._deliveries = acceptance, parking, deliveries
 
-    def handle(self, delivery: Delivery) -> None:
-        """Handle a delivery. Return to acknowledge it. Raise to have it redelivered."""
+    def handle(self, delivery: Delivery, until: float | None = None) -> None:
+        """Handle a delivery. Return to acknowledge it. Raise to have it redelivered.
+
+        `until`: the moment, by the monotonic clock, after which the dispatch begins no further step.
+        """
         note = submission_note(delivery.queue, delivery.body, delivery.message_id)
-        error = self._deliveries.attempt(note, delivery.count, lambda: self._accept(delivery))
+        error = self._deliveries.attempt(note, delivery.count, lambda: self._accept(delivery, until))
         if error is not None:
             self._parking.park(ACCEPT, delivery, error)
             self._deliveries.forget(note, delivery.count)
 
-    def _accept(self, delivery: Delivery) -> None:
+    def _accept(self, delivery: Delivery, until: float | None) -> None:
         envelope = open_envelope(delivery.body, self._acceptance.limits)
         room, again = room_of_queue(delivery.queue), delivery.count > 1
-        outcome = self._acceptance.accept(envelope, delivery.message_id, room, again=again)
+        outcome = self._acceptance.accept(envelope, delivery.message_id, room, again=again, until=until)
         self._acceptance.telemetry.add(metrics.SUBMISSIONS, outcome=outcome.value)
         tell(events.SUBMISSION_ACCEPTED, message_id=delivery.message_id, outcome=outcome.value)
 

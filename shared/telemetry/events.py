@@ -311,7 +311,7 @@ OUTBOX_LATE: Final = LogEvent(
     remedy="again for the same job: check whether Service Bus answers (`sluice doctor`)",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 600"),
 )
-# --- the listener of work queues ---
+# --- the listener of queues ---
 
 MESSAGE_UNSETTLED: Final = LogEvent(
     name="sluice.message.unsettled",
@@ -323,14 +323,14 @@ MESSAGE_FAILED: Final = LogEvent(
     name="sluice.message.failed",
     level=WARNING,
     fields=("queue", "message_id", "delivery", "error", "at"),
-    meaning="a message of a work queue failed in push mode or in a worker; it is tried again after half a minute",
+    meaning="a message that no trigger delivered failed: of a work queue, or taken after a hint; it is tried again after half a minute",
     remedy="a single message needs no action: it is parked with its reason when retries are of no use",
 )
 RECEIVE_FAILED: Final = LogEvent(
     name="sluice.receive.failed",
     level=WARNING,
     fields=("error",),
-    meaning="a work queue did not answer a task in push mode or in a worker; the task tries again",
+    meaning="a queue did not answer a task that receives from it by itself; the task tries again",
     remedy="if it continues: check the storage account",
 )
 TASK_FAILED: Final = LogEvent(
@@ -360,6 +360,20 @@ WORKER_POLLING: Final = LogEvent(
     fields=("reason",),
     meaning="a worker process receives no permits, and checks the queues itself",
     remedy="read the reason: the bus, its connection, or the right to receive from signals/work",
+)
+MESSAGE_MOVED: Final = LogEvent(
+    name="sluice.message.moved",
+    level=WARNING,
+    fields=("queue", "message_id", "delivery"),
+    meaning="a submission failed as often as the host allows, and was moved to its poison queue",
+    remedy="none: the tick parks it within a quarter of an hour (`sluice parked list`)",
+)
+HINT_UNSENT: Final = LogEvent(
+    name="sluice.hint.unsent",
+    level=WARNING,
+    fields=("error",),
+    meaning="a hint that something was dropped could not be sent; the host's poll finds it",
+    remedy="a publisher: check the address of the bus and the role on its queue `hints`, or turn hints off",
 )
 PERMIT_FOLLOWED: Final = LogEvent(
     name="sluice.permit.followed",

@@ -142,7 +142,7 @@ def test_nobody_needed_a_key(app):
 def test_python_hears_of_a_finished_job_in_the_lines_of_the_page(stack_settings):
     """What the outbox announces is what the page's own function yields, each revision once, however often it is sent."""
     names, job = {}, f"told-{uuid.uuid4().hex[:8]}"
-    exec(compile(examples("python")[1], "docs/formats.md", "exec"), names)
+    exec(compile(examples("python")[2], "docs/formats.md", "exec"), names)
     told = Completed(job=job, revision=1, workload="billing", state="complete", accepted=PortionMessage(items=7))
     with Connections.parse(stack_settings) as connections, BusAnnouncements(connections) as announce:
         for revision in (1, 1, 2):

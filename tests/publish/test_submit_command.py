@@ -14,9 +14,11 @@ from azure.storage.queue import QueueClient
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
 from local.provision import provision
+from servicebus_local.launcher import Broker
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.topology import rooms, topology
+from tests.publish.test_hints import hints_on
 
 SLUICE = Path(sys.executable).parent / "sluice"
 LINES = [json.dumps({"id": number, "amount": "0.25"}) for number in range(3000)]
@@ -46,12 +48,12 @@ def usage(tmp_path):
     return file
 
 
-def sluice(storage, *arguments, cwd):
+def sluice(storage, *arguments, cwd, **settings):
     """Run the command against the account."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         [SLUICE, "submit", *map(str, arguments)],
-        env={**kept, "PYTHONPATH": str(ROOT), "SluiceStorage": storage},
+        env={**kept, "PYTHONPATH": str(ROOT), "SluiceStorage": storage, **settings},
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -71,6 +73,20 @@ def test_a_file_becomes_a_job(storage, queue, usage, tmp_path):
     assert said["job"].startswith("usage-2026-11-")
     assert "sent 3,000 transactions" in done.stdout
     assert done.stdout.splitlines()[-1] == f"watch it with: sluice jobs watch {said['job']}"
+
+
+def test_a_hint_follows_where_there_is_a_bus(storage, queue, usage, tmp_path):
+    """Unless it is turned off; a bus that is away is told, and the job is sent all the same."""
+    with Broker.start() as bus:
+        address = bus.connection_string
+        hinted = sluice(storage, usage, "--json", cwd=tmp_path, SluiceBus=address)
+        turned_off = sluice(storage, usage, "--json", "--no-hint", cwd=tmp_path, SluiceBus=address)
+        assert len(hints_on(bus)) == 1
+    away = sluice(storage, usage, "--json", cwd=tmp_path, SluiceBus=address)
+    assert [json.loads(one.stdout)["hinted"] for one in (hinted, turned_off, away)] == [True, False, False]
+    assert [one.stderr for one in (hinted, turned_off)] == ["", ""]
+    assert (away.returncode, "finds the job at its next poll" in away.stderr) == (0, True)
+    assert len(queue.peek_messages(32)) == 3
 
 
 def test_the_same_file_is_the_same_job(storage, queue, usage, tmp_path):

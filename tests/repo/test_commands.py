@@ -75,7 +75,7 @@ def test_what_the_sluice_command_is_asked_it_knows(name, words):
         # Several commands may be named at once: `sluice tune show|explain`.
         assert left[0] in found.commands, f"{name}: sluice has no {left[0]!r} there"
         found = found.commands[left.pop(0)]
-    options = {option for parameter in found.params for option in parameter.opts} | {"--help"}
+    options = {one for parameter in found.params for one in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
     assert {word.partition("=")[0] for word in left if word.startswith("--")} <= options
 
 

@@ -9,7 +9,7 @@ from local.infra.finding import Finding
 from local.infra.listened import listened
 from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, ROOMS, Project, both_ways, publisher_of, with_rooms
 from local.infra.resource import Resource
-from shared.topology import payload_container, submission_queue
+from shared.topology import HINTS, payload_container, submission_queue
 
 #: Azure's own ids; a role that is not here has not been thought about.
 ROLES: Final[Mapping[str, str]] = {
@@ -32,8 +32,9 @@ _HOST, _APP, _BUS, _LOGS, _SITE = "host's account", "app's account", "namespace"
 
 
 def of_publishers(room: str = "") -> set[tuple[str, str]]:
-    """Return the roles of a publisher: one role at each of the two places of its room that it writes to, nothing else."""
+    """Return the roles of a publisher: one at each of the two places of its room, one on the hints, nothing else."""
     return {
+        ("Azure Service Bus Data Sender", f"bus queue {HINTS}"),
         ("Storage Queue Data Message Sender", f"queue {submission_queue(room)}"),
         ("Storage Blob Data Contributor", f"container {payload_container(room)}"),
     }

@@ -1,0 +1,23 @@
+"""Accepts submissions at once when a publisher's hint says that something was dropped. Nothing reads the hint itself."""
+
+import azure.functions as func
+
+from shared.app import App
+from shared.telemetry import discreet
+
+
+def blueprint(app: App) -> func.Blueprint:
+    """Return the blueprint that registers `accept_hinted`."""
+    functions = func.Blueprint()
+
+    @functions.service_bus_queue_trigger(
+        arg_name="hint",
+        connection="SluiceBus",
+        queue_name="hints",
+        data_type=func.DataType.BINARY,  # so that the host does not parse a body by a publisher
+    )
+    def accept_hinted(hint: func.ServiceBusMessage) -> None:  # noqa: ARG001 - the host binds it by this name
+        with discreet():
+            app.accept_hinted()
+
+    return functions

@@ -1,0 +1,82 @@
+"""Sends for callers that a failing bus must not hold up: a transfer in a thread of its own, and a bounded wait for it."""
+
+from collections.abc import Callable
+from threading import Condition, Thread
+from time import monotonic
+from typing import Final
+
+from shared.closing import Closing
+
+#: Seconds that a caller waits at most. The first transfer opens the connection and logs in.
+BRIEF: Final = 2.0
+#: Seconds after a failure in which nothing is sent.
+QUIET: Final = 30.0
+
+
+class BriefSender(Closing):
+    """Sends for callers that must neither fail by it nor wait long. Several threads may send.
+
+    A thread of its own makes the transfers. One serves all calls before it, so every message must be the same.
+    """
+
+    def __init__(  # noqa: PLR0913 - the transfer, what follows it, and three times
+        self,
+        transfer: Callable[[], Exception | None],
+        close: Callable[[], object],
+        on_failure: Callable[[Exception], object],
+        *,
+        patience: float = BRIEF,
+        quiet: float = QUIET,
+        now: Callable[[], float] = monotonic,
+    ) -> None:
+        """Take the transfer, which returns its error. `on_failure` is called with the first error of an outage."""
+        self._transfer, self._close, self._on_failure = transfer, close, on_failure
+        self._patience, self._quiet, self._now = patience, quiet, now
+        self._changed, self._thread = Condition(), Thread(target=self._run, name="brief-sender", daemon=True)
+        #: The calls, and those of them that were served.
+        self._wanted = self._done = 0
+        self._is_closed = self._has_failed = False
+        self._quiet_until = 0.0
+
+    def send(self) -> bool:
+        """Send. Return False if it was not sent in time. Never raises."""
+        with self._changed:
+            if self._is_closed or (self._has_failed and self._now() < self._quiet_until):
+                return False
+            self._wanted += 1
+            mine = self._wanted
+            if mine == 1:
+                self._thread.start()
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._done >= mine, self._patience):
+                self._note_failure(TimeoutError())
+            return not self._has_failed
+
+    def close(self) -> None:
+        """End the thread and close the connection. A transfer that hangs is left to the end of the process."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._wanted:
+            self._thread.join(self._patience)
+
+    def _run(self) -> None:
+        while (wanted := self._next()) is not None:
+            error = self._transfer()
+            with self._changed:
+                self._done, self._has_failed = wanted, self._has_failed and error is not None
+                if error is not None:
+                    self._note_failure(error)
+                self._changed.notify_all()
+        self._close()
+
+    def _next(self) -> int | None:
+        """Wait for a call. None: this sender was closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._wanted > self._done)
+            return None if self._is_closed else self._wanted
+
+    def _note_failure(self, error: Exception) -> None:
+        if not self._has_failed:
+            self._on_failure(error)
+        self._has_failed, self._quiet_until = True, self._now() + self._quiet

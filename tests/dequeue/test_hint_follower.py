@@ -1,0 +1,245 @@
+"""Following hints: passes over the queues of submissions, how many requests they are, and when they end."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+
+import pytest
+from azure.servicebus.exceptions import ServiceBusError
+
+from local.paths import ROOT
+from shared.app.stores import VISIBILITY
+from shared.azure.connections import Connections
+from shared.dequeue import listener
+from shared.dequeue.hint_follower import MOST_DELIVERIES, REST, Followed, HintFollower
+from shared.dequeue.listener import TASKS, sweep
+from shared.telemetry import events
+from tests.dequeue import hint_process
+from tests.dequeue.memory_queue import MemoryQueue
+
+
+class Intake:
+    """Two queues of submissions, and the follower of their hints."""
+
+    def __init__(self, clock, tasks=TASKS, **parts):
+        self.clock, self.done, self.poison, self.hints, self.pauses = clock, [], [], [], []
+        self.queues = [MemoryQueue(clock, name, VISIBILITY) for name in ("submissions", "submissions-a")]
+        self.follower = HintFollower(
+            **{
+                "sweep": partial(sweep, self.queues, clock=clock, visibility=VISIBILITY, tasks=tasks),
+                "handle": lambda delivery, _until: self.done.append(delivery.body),
+                "put_poison": lambda queue, body: self.poison.append((queue, body)),
+                "send_hint": lambda: self.hints.append(1),
+                "monotonic": clock.monotonic,
+                "pause": self.pause,
+                **parts,
+            }
+        )
+
+    def pause(self, seconds):
+        """Let the time pass at once."""
+        self.pauses.append(seconds)
+        self.clock.advance(seconds)
+
+    @property
+    def receives(self):
+        """How many messages each receive found, on both queues."""
+        return sorted(found for queue in self.queues for found in queue.receives)
+
+
+def test_a_hint_takes_what_waits_in_every_room(manual_clock):
+    """No queue is named by it; each is empty afterwards, and what failed to come twice is not done twice."""
+    intake = Intake(manual_clock)
+    intake.queues[0].put(b"one", b"two")
+    intake.queues[1].put(b"three")
+    assert intake.follower.on_hint() is Followed.DONE
+    assert sorted(intake.done) == [b"one", b"three", b"two"]
+    assert [queue.depth() for queue in intake.queues] == [0, 0]
+    assert intake.receives == [0, 0, 1, 2]
+
+
+def test_a_needless_hint_is_one_empty_receive_of_each_queue(manual_clock):
+    """And no other request."""
+    intake = Intake(manual_clock)
+    assert intake.follower.on_hint() is Followed.DONE
+    assert [queue.requests for queue in intake.queues] == [[(TASKS, 0)]] * 2
+
+
+def test_a_hint_that_comes_during_a_pass_is_followed_by_another_pass(manual_clock):
+    """What was dropped behind the last receive of its queue is found, though the hint itself took nothing."""
+
+    class LateQueue(MemoryQueue):
+        def receive(self, most):
+            found = super().receive(most)
+            if not found and not late:
+                self.put(b"late")
+                late.append(intake.follower.on_hint())
+            return found
+
+    late = []
+    intake = Intake(manual_clock)
+    intake.queues[1] = LateQueue(manual_clock, "submissions-a")
+    intake.queues[1].put(b"first")
+    assert intake.follower.on_hint() is Followed.DONE
+    assert (late, sorted(intake.done)) == ([Followed.JOINED], [b"first", b"late"])
+
+
+def test_a_flood_of_hints_is_few_receives(manual_clock):
+    """Those of a pass join it, and after a pass that found nothing the next one waits for more."""
+    intake, joined = Intake(manual_clock), []
+
+    def pause(seconds):
+        intake.pause(seconds)
+        joined.extend(intake.follower.on_hint() for _ in range(100 if len(intake.pauses) < 3 else 0))
+
+    intake.follower.pause = pause
+    intake.follower.on_hint()
+    assert intake.follower.on_hint() is Followed.DONE
+    assert joined == [Followed.JOINED] * 200
+    assert intake.pauses == [pytest.approx(REST)] * 3
+    assert intake.receives == [0] * 2 * 4
+
+
+def test_after_work_the_next_hint_waits_for_nothing(manual_clock):
+    """Only a pass that found nothing is followed by a rest."""
+    intake = Intake(manual_clock)
+    for body in (b"one", b"two"):
+        intake.queues[0].put(body)
+        intake.follower.on_hint()
+    assert (len(intake.done), intake.pauses) == (2, [])
+
+
+def test_after_forty_seconds_nothing_new_is_taken_and_another_hint_goes_on(manual_clock):
+    """What was received and not begun can be seen at once, and each message was told when its time is up."""
+    times = []
+
+    def handle(_delivery, until):
+        times.append(until - manual_clock.monotonic())
+        manual_clock.advance(15)
+
+    intake = Intake(manual_clock, handle=handle, tasks=1)
+    intake.queues[0].put(*[b"%d" % number for number in range(10)])
+    assert intake.follower.on_hint() is Followed.HANDED_OVER
+    assert times == [40, 25, 10]
+    assert (intake.hints, intake.queues[0].depth(), intake.queues[0].waits()) == ([1], 7, True)
+    assert intake.follower.on_hint() is Followed.HANDED_OVER, "nothing of the first one is left to join"
+
+
+def test_a_handover_without_a_bus_is_told_and_raises_nothing(manual_clock, told):
+    """The host's poll finds the rest; a hint that failed would only come again at once."""
+    error = ServiceBusError("injected")
+    intake = Intake(manual_clock, handle=lambda *_: manual_clock.advance(41), send_hint=lambda: error, tasks=1)
+    intake.queues[0].put(b"one", b"two")
+    assert intake.follower.on_hint() is Followed.HANDED_OVER
+    assert told(events.HINT_UNSENT) == [{"error": "ServiceBusError"}]
+
+
+def test_what_fails_comes_again_and_goes_to_the_poison_queue_with_the_hosts_last_delivery(manual_clock):
+    """Before that it stays hidden for half a minute, as after a failure of the host's trigger."""
+    counts = []
+
+    def fail(delivery, _until):
+        counts.append(delivery.count)
+        raise ValueError("injected")
+
+    intake = Intake(manual_clock, handle=fail)
+    intake.queues[0].put(b"bad")
+    for _ in range(MOST_DELIVERIES + 1):
+        intake.follower.on_hint()
+        manual_clock.advance(VISIBILITY)
+    assert counts == list(range(1, MOST_DELIVERIES + 1))
+    assert intake.poison == [("submissions", b"bad")]
+    assert intake.queues[0].depth() == 0
+
+
+def test_what_was_delivered_too_often_is_not_tried_again(manual_clock):
+    """Such as one whose every delivery killed the process: the host, too, moves it before any work."""
+    intake = Intake(manual_clock)
+    intake.queues[0].put(b"killer")
+    for _ in range(MOST_DELIVERIES):
+        intake.queues[0].receive(1)
+        manual_clock.advance(VISIBILITY)
+    intake.follower.on_hint()
+    assert (intake.done, intake.poison) == ([], [("submissions", b"killer")])
+
+
+def test_a_message_that_could_not_be_put_on_the_poison_queue_stays(manual_clock):
+    """It comes again, and is moved then."""
+
+    def fail(_queue, _body):
+        raise ConnectionError("injected")
+
+    intake = Intake(manual_clock, put_poison=fail)
+    intake.queues[0].put(b"killer")
+    for _ in range(MOST_DELIVERIES):
+        intake.queues[0].receive(1)
+        manual_clock.advance(VISIBILITY)
+    intake.follower.on_hint()
+    assert intake.queues[0].depth() == 1
+
+
+def test_a_pass_that_could_not_begin_blocks_no_later_one(manual_clock, monkeypatch):
+    """The host delivers the hint again, and it must not join a pass that is not there."""
+    intake, start = Intake(manual_clock), listener.QueueListener.start
+
+    def fail(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(listener.QueueListener, "start", fail)
+    with pytest.raises(RuntimeError):
+        intake.follower.on_hint()
+    monkeypatch.setattr(listener.QueueListener, "start", start)
+    intake.queues[0].put(b"one")
+    assert (intake.follower.on_hint(), intake.done) == (Followed.DONE, [b"one"])
+
+
+def test_a_burst_is_worked_on_by_several_tasks_and_no_more(manual_clock):
+    """As many as a pass may have, whatever waits; each message is done once."""
+    begun, working, peak, met = [], set(), [0], threading.Barrier(TASKS)
+
+    def handle(delivery, _until):
+        begun.append(delivery.body)
+        working.add(delivery.body)
+        peak[0] = max(peak[0], len(working))
+        # The first message of each task waits for those of the others.
+        if delivery.body in begun[:TASKS]:
+            met.wait(10)
+        intake.done.append(delivery.body)
+        working.discard(delivery.body)
+
+    intake = Intake(manual_clock, handle=handle)
+    bodies = [b"%d" % number for number in range(100)]
+    intake.queues[0].put(*bodies)
+    intake.follower.on_hint()
+    assert (sorted(intake.done), peak[0]) == (sorted(bodies), TASKS)
+
+
+def test_the_limits_are_those_of_the_hosts_trigger():
+    """A message may be received by either of them, so both must count alike."""
+    queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
+    assert (queues["maxDequeueCount"], queues["visibilityTimeout"]) == (MOST_DELIVERIES, f"00:00:{VISIBILITY}")
+
+
+def test_what_a_killed_process_had_received_is_taken_by_the_next_hint(azurite, storage_queue):
+    """On storage itself: one of its messages was being worked on, the others not begun; all are delivered again."""
+    bodies = [f"m{number}" for number in range(5)]
+    for body in bodies:
+        storage_queue.send_message(body)
+    command = [sys.executable, "-m", "tests.dequeue.hint_process", azurite.connection_string, storage_queue.queue_name]
+    killed = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+    assert killed.stdout.readline().startswith(b"begun m")
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    time.sleep(hint_process.VISIBILITY)
+    handled = []
+    with Connections(azurite.connection_string) as connections:
+        follower = hint_process.follower_of(
+            connections, lambda delivery, _until: handled.append(delivery), storage_queue.queue_name
+        )
+        assert follower.on_hint() is Followed.DONE
+    assert sorted((one.body.decode(), one.count) for one in handled) == [(body, 2) for body in bodies]
+    assert storage_queue.get_queue_properties().approximate_message_count == 0
