@@ -242,8 +242,8 @@ module app 'modules/function-app.bicep' = {
     alwaysReady: union(releaseGateAlwaysReady > 0 ? { release_gate: releaseGateAlwaysReady } : {}, alwaysReady)
     identityId: identity.outputs.id
     identityClientId: identity.outputs.clientId
-    warmIdentityId: hasWarming ? warmIdentity.outputs.id : ''
-    warmIdentityClientId: hasWarming ? warmIdentity.outputs.clientId : ''
+    warmIdentityId: hasWarming ? warmIdentity!.outputs.id : ''
+    warmIdentityClientId: hasWarming ? warmIdentity!.outputs.clientId : ''
     hostStorageName: hostStorage.outputs.name
     packageContainerName: hostStorage.outputs.packageContainerName
     appStorageName: appStorage.outputs.name
@@ -262,7 +262,7 @@ module warmRoles 'modules/roles-of-warming.bicep' = if (hasWarming) {
   name: 'roles-of-warming'
   scope: group
   params: {
-    principalId: hasWarming ? warmIdentity.outputs.principalId : ''
+    principalId: hasWarming ? warmIdentity!.outputs.principalId : ''
     siteName: app.outputs.name
   }
 }
@@ -290,7 +290,7 @@ output SLUICE_WORK_QUEUES string = string(workQueues)
 output SLUICE_ROOMS string = join(roomNames, ',')
 output SLUICE_DEQUEUE string = dequeue
 output SLUICE_WARM_SITE string = hasWarming ? app.outputs.id : ''
-output SLUICE_WARM_IDENTITY string = hasWarming ? warmIdentity.outputs.clientId : ''
+output SLUICE_WARM_IDENTITY string = hasWarming ? warmIdentity!.outputs.clientId : ''
 output SLUICE_TICK_SCHEDULE string = tickSchedule
 output SluiceStorage__queueServiceUri string = appStorage.outputs.queueServiceUri
 output SluiceStorage__blobServiceUri string = appStorage.outputs.blobServiceUri

@@ -546,6 +546,10 @@ SEEDS = {
             replacing("infra/main.bicep", "bus.outputs.name", "bus.outputs.id"),
             "there is no output id",
         ),
+        "outputs of a module that may be absent": (
+            replacing("infra/main.bicep", "warmIdentity!.outputs.id", "warmIdentity.outputs.id"),
+            "warmIdentity may be absent: write warmIdentity!.outputs",
+        ),
         "a name that nothing has": (
             replacing(APP, "serverFarmId: plan.id", "serverFarmId: plans.id"),
             "nothing is called plans",

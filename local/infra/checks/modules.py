@@ -17,6 +17,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield Finding(file.name, "is a module that nothing deploys")
     for template in everything.templates.values():
         yield from _unused(template)
+        yield from _perhaps_absent(template)
 
 
 def _unused(template: Template) -> Iterator[Finding]:
@@ -25,3 +26,13 @@ def _unused(template: Template) -> Iterator[Finding]:
         # Once where it is declared.
         if len(re.findall(rf"\b{name}\b", text)) < 2:
             yield Finding(template.path.name, f"{name} is declared and used by nothing")
+
+
+def _perhaps_absent(template: Template) -> Iterator[Finding]:
+    """Yield outputs of a conditional module that are read without `!`: Bicep warns of each, however it is guarded."""
+    text = template.source.decode()
+    for name, declared in template.modules.items():
+        if declared.body.type == "if_statement" and re.search(rf"\b{name}\.outputs\b", text):
+            yield Finding(
+                f"{template.path.name}:{declared.line}", f"{name} may be absent: write {name}!.outputs (BCP318)"
+            )
