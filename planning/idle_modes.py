@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, Self
 
-from shared.usage import DAY, Asker, Installation, Prices, Who, idle_day
+from shared.usage import DAY, Asker, Installation, Prices, Who, idle_day, price_idle_month
 
 #: By trigger an idle host polls once a minute: a shorter interval would multiply its polls of every work queue.
 BY_TRIGGER: Final = 60.0
@@ -78,7 +78,7 @@ def _line(found: Mapping[str, list[Asker]], prices: Prices) -> Line:
         some.who,
         some.what,
         {mode: sum(one.a_day for one in askers) for mode, askers in found.items()},
-        {mode: sum((one.a_month(prices) for one in askers), Decimal()) for mode, askers in found.items()},
+        {mode: sum((price_idle_month(one, prices) for one in askers), Decimal()) for mode, askers in found.items()},
         is_proven=some.is_proven,
     )
 

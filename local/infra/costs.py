@@ -22,6 +22,7 @@ from shared.usage import (
     load,
     polling_seconds,
     price,
+    price_idle_month,
 )
 
 #: What a tick's instance is billed for at the least, and for each chunk at the most that is likely.
@@ -134,7 +135,7 @@ def _requests(prices: Prices) -> Iterator[Cost]:
     for who, said in ((Who.APP, "our own requests"), (Who.PLATFORM, "the platform's polling")):
         mine = [one for one in askers if one.who is who]
         number = sum(one.a_day for one in mine) * MONTH.days
-        amount = sum((one.a_month(prices) for one in mine), Decimal())
+        amount = sum((price_idle_month(one, prices) for one in mine), Decimal())
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
 
 
@@ -175,7 +176,7 @@ def _a_day(askers: list[Asker], who: Who, _prices: Prices) -> Decimal:
 
 
 def _a_month(askers: list[Asker], who: Who, prices: Prices) -> Decimal:
-    return sum((one.a_month(prices) for one in askers if one.who is who), Decimal())
+    return sum((price_idle_month(one, prices) for one in askers if one.who is who), Decimal())
 
 
 def extras(prices: Prices | None = None) -> list[Cost]:
@@ -194,12 +195,12 @@ def extras(prices: Prices | None = None) -> list[Cost]:
         Cost(
             "its requests for the lead of the app's instances",
             f"{lead.a_day * MONTH.days:,} requests",
-            lead.a_month(table),
+            price_idle_month(lead, table),
         ),
         Cost(
             "if it is `accept_submission`, its polls of an idle queue",
             f"{poll.a_day * MONTH.days:,} requests",
-            poll.a_month(table),
+            price_idle_month(poll, table),
         ),
         Cost("logs beyond what is free", "each GB", table.logs.gb),
     ]

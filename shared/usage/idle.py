@@ -3,18 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
-from shared.azure import BUS, RequestCounts
+from shared.azure import RequestCounts
 from shared.topology import POISON_SUFFIX, rooms, submission_queue, topology, work_queue_names
-from shared.usage.bill import price, useful
+from shared.usage.bill import useful
 from shared.usage.diary import MOST_UNNOTED
-from shared.usage.prices import Prices
 
 DAY: Final = 86_400
-MONTH: Final = timedelta(days=30)
 #: The tick's two queries: gates that hold work, and due pointers.
 REQUESTS_OF_A_TICK: Final = 2
 #: The daily check of rooms: containers that are gone, queues that no trigger reads.
@@ -99,11 +96,6 @@ class Asker:
     def is_poll(self) -> bool:
         """True if the host polls an idle queue."""
         return self.what.startswith(POLL)
-
-    def a_month(self, prices: Prices) -> Decimal:
-        """Price thirty such days. Bus operations come with the namespace until there are many millions of them."""
-        storage = {charge: number * MONTH.days for charge, number in self.usage.items() if charge.meter != BUS}
-        return price(storage, prices).total
 
 
 def polling_seconds(host_json: Mapping[str, Any], environ: Mapping[str, str]) -> float:

@@ -9,10 +9,11 @@ from typing import Final
 from shared.azure import BUS, RequestCounts
 from shared.ledger import Job
 from shared.usage.bill import add, price, useful
-from shared.usage.idle import MONTH, Asker, Installation, idle_day
+from shared.usage.idle import Asker, Installation, idle_day
 from shared.usage.job_bill import count_requests, take_counts
 from shared.usage.prices import Prices
 
+MONTH: Final = timedelta(days=30)
 #: A shorter time counts as this, because it predicts a month too badly.
 LEAST: Final = timedelta(days=1)
 #: The requests of one chunk of the usual size: put on a queue with its bytes, its result written and read.
@@ -94,10 +95,15 @@ def forecast_month(demand: WorkVolume, installation: Installation, prices: Price
     return Month(tuple(items), demand)
 
 
-def _idle(asker: Asker, prices: Prices, operations: int) -> Item:
+def price_idle_month(asker: Asker, prices: Prices, operations: int = 0) -> Decimal:
+    """Price thirty such days, after this many operations of the bus: the first millions come with the namespace."""
     usage = {charge: number * MONTH.days for charge, number in asker.usage.items()}
-    amount = price(_storage(usage), prices).total + prices.bus.price(_bus(usage), before=operations)
-    return Item(f"{asker.who}: {asker.what}", sum(usage.values()), amount, asker.is_proven)
+    return price(_storage(usage), prices).total + prices.bus.price(_bus(usage), before=operations)
+
+
+def _idle(asker: Asker, prices: Prices, operations: int) -> Item:
+    amount = price_idle_month(asker, prices, operations)
+    return Item(f"{asker.who}: {asker.what}", asker.a_day * MONTH.days, amount, asker.is_proven)
 
 
 def _ready(installation: Installation, prices: Prices) -> list[Item]:

@@ -17,6 +17,7 @@ from shared.settings import Settings
 from shared.topology import rooms, topology
 from shared.usage.diary import Diary
 from shared.usage.idle import DAY, Installation, Who, idle_day, polling_seconds
+from shared.usage.month import price_idle_month
 from shared.usage.prices import load
 from shared.workloads.registry import Workloads
 from tests.faults.world import ManualClock
@@ -62,7 +63,7 @@ def test_every_poller_is_in_the_idle_day(seconds, queues, instances, is_push):
 def test_a_poll_has_its_price(seconds, a_day, a_month):
     """By push one queue is polled: what an interval costs a month is what a person chooses by."""
     (poll,) = [one for one in idle_day(Installation(is_push=True, polling_seconds=seconds)) if one.is_poll]
-    assert (poll.a_day, f"{poll.a_month(PRICES):.2f}") == (a_day, a_month)
+    assert (poll.a_day, f"{price_idle_month(poll, PRICES):.2f}") == (a_day, a_month)
 
 
 @pytest.mark.parametrize(
