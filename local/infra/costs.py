@@ -150,7 +150,10 @@ def rooms(project: Project, prices: Prices | None = None) -> list[tuple[str, str
     added = with_one - without
     before, after = (idle_day(_deployed(rooms=number)) for number in (0, 1))
     lines = [
-        ("functions, each a scale group of its own", f"{_polls(after) - _polls(before)}"),
+        (
+            "functions, each a scale group of its own",
+            f"{sum(one.is_poll for one in after) - sum(one.is_poll for one in before)}",
+        ),
         ("queues", str(added.pop("queues"))),
         ("containers", str(added.pop("containers"))),
         ("role assignments for each of its publishers", str(added.pop("roleAssignments"))),
@@ -165,10 +168,6 @@ def rooms(project: Project, prices: Prices | None = None) -> list[tuple[str, str
         a_day, a_month = (of(after, who, table) - of(before, who, table) for of in (_a_day, _a_month))
         lines.append((said, f"{a_day:,.0f}, which is {a_month:.4f} {table.currency} a month"))
     return lines
-
-
-def _polls(askers: list[Asker]) -> int:
-    return sum(one.what.startswith("poll ") for one in askers)
 
 
 def _a_day(askers: list[Asker], who: Who, _prices: Prices) -> Decimal:
