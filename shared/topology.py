@@ -203,7 +203,7 @@ def payload_container(room: str = "") -> str:
 
 def rooms(names: Sequence[str]) -> Part:
     """Return the part of the publishers who have a queue and a container of their own."""
-    return Part("rooms", tuple(map(submission_queue, names)), tuple(map(payload_container, names)))
+    return Part("rooms", queues=tuple(map(submission_queue, names)), containers=tuple(map(payload_container, names)))
 
 
 def topology(work_queues: int = 1, parts: Sequence[Part] = ()) -> Topology:
