@@ -8,13 +8,13 @@ import pytest
 from shared.app import Stores
 from shared.app.tick import Tick
 from shared.azure.connections import Connections
-from shared.gate.releaser import GateTick, Releaser
+from shared.gate import HeldEntry
 from shared.ledger import change
 from shared.ledger.records import Job, JobState, PlanBlob
 from shared.pending import GATE_POINTER, JOB_POINTER, PENDING, WARM_POINTER, Followers, Pointer, Range
 from shared.scaling import WARM_RECORD, ResourceManager, Warmer, WarmRequest
 from shared.scaling.instances import InstanceRequest
-from tests.gate.conftest import ManualClock, NoJobs, RecordedSignals
+from tests.gate.conftest import House, ManualClock, RecordedSignals
 from tests.scaling.resource_manager_server import SITE, running
 from tests.scaling.test_carry_out import Operator
 
@@ -41,8 +41,7 @@ class Night:
         followers = Followers([(Range(PENDING, OVERDUE), stores.pending)], clock)
         followers.register(WARM_POINTER, lambda pointer, _until: self.warmer.follow(pointer))
         self.tick = Tick(followers=followers, first=[], last=[], clock=clock).run
-        releaser = Releaser(stores.held_work, NoJobs(), stores.receipts, stores.signals, clock=clock)
-        self.gate_tick = GateTick(stores.gates, releaser, stores.pending, stores.signals, clock).run
+        self.gate_tick = House(connections, clock=clock, signals=RecordedSignals(), parallel=1).tick.run
 
     def hold(self, gate=GATE, chunks=6_000):
         """Hold a job behind a gate."""
@@ -59,7 +58,7 @@ class Night:
         )
         self.stores.ledger.insert(job)
         self._to(gate, JobState.HELD)
-        self.stores.held.insert(self.stores.held_work.keep(gate, job.job, "no-queue", "{}", 0))
+        self.stores.held.insert(self._entry(gate))
 
     def schedule(self, opens_in, gate=GATE, warm=REQUEST):
         """Plan the gate's opening."""
@@ -67,7 +66,7 @@ class Night:
 
     def release(self, gate=GATE):
         """Open the gate as planned, and have its job run."""
-        self.stores.held.delete(self.stores.held_work.keep(gate, f"job-of-{gate}", "no-queue", "{}", 0))
+        self.stores.held.delete(self.stores.held.insert(self._entry(gate)))
         self.gate_tick([one for one in self.stores.pending.due(self.clock.now()) if one.kind == GATE_POINTER])
         assert self.stores.gates.read(gate).is_open
         self._to(gate, JobState.RUNNING)
@@ -76,6 +75,10 @@ class Night:
     def finish(self, gate=GATE):
         """Finish the gate's job."""
         self._to(gate, JobState.COMPLETE)
+
+    def _entry(self, gate):
+        name = f"job-of-{gate}"
+        return HeldEntry(gate=gate, id=name, epoch=0, queue="no-queue", message="{}", held_at=self.clock.now())
 
     def _to(self, gate, state):
         change(self.stores.ledger, f"job-of-{gate}", lambda job: replace(job, state=state), tried="test")
