@@ -146,14 +146,8 @@ def _signals() -> Topic:
     """Return the topic of signals. They are hints that live two default poll intervals. Losing one loses no work."""
     signal = DeliveryRules(lock=timedelta(seconds=30), time_to_live=timedelta(minutes=2))
     waiters = [Subscription(f"waiters-{n:02}", (_kind("release"),), signal) for n in range(WAITER_SUBSCRIPTIONS)]
-    return Topic(
-        "signals",
-        (
-            Subscription("release", (_kind("release"),), signal),
-            Subscription("work", (_kind("work"),), signal),
-            *waiters,
-        ),
-    )
+    own = [Subscription(kind, (_kind(kind),), signal) for kind in ("release", "work")]
+    return Topic("signals", (*own, *waiters))
 
 
 def _job_events() -> Topic:
