@@ -18,6 +18,7 @@ from azure.data.tables import TableClient, UpdateMode
 
 from shared.azure import date_of, expecting_an_answer
 from shared.clock import Clock
+from shared.topology import is_work_queue
 
 #: Due at every tick.
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,6 +49,8 @@ ORPHANS_POINTER: Final = "orphans"
 FRONT_POINTER: Final = "front"
 #: A check of the instances that planned openings warm. Its id is always the same.
 WARM_POINTER: Final = "warm"
+#: A work queue with a message that no open job stands for.
+WORK_POINTER: Final = "work"
 #: A container that was found gone.
 ROOM_POINTER: Final = "room"
 
@@ -79,6 +82,20 @@ class Pending(Protocol):
     def remove(self, pointer: Pointer) -> None:
         """Remove a pointer, unless it was written again."""
         ...
+
+
+#: Longer than any writer needs between its pointer and its message.
+_PUT_WITHIN: Final = timedelta(minutes=3)
+
+
+def point_at_work(pending: Pending, clock: Clock, queue: str) -> None:
+    """Leave a pointer before a message is put on a work queue for which no job may be open.
+
+    Until the queue is empty, each tick decides and sends permits, as for an open job. Many puts share one pointer.
+    """
+    if is_work_queue(queue):
+        due = (clock.now() + _PUT_WITHIN).replace(second=0, microsecond=0)
+        pending.add(Pointer(WORK_POINTER, due, queue))
 
 
 class Range(NamedTuple):

@@ -17,7 +17,7 @@ from shared.ledger import TableLedger
 from shared.operating import AuditTable, Operator, Overview, ParkedOperator, Replayer, Resume, nobody, overview
 from shared.outbox import BusAnnouncements, Outbox
 from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages
-from shared.pending import OUTBOX_POINTER, PendingTable
+from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
 from shared.pipeline import (
     BusResults,
     FinishCall,
@@ -63,7 +63,8 @@ class Stores(Closing):
 
         self.gates = Gates(lambda name: BlobStore(self.container("gates"), name))
         self.held = HeldTable(table("held"))
-        self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock)
+        point = partial(point_at_work, self.pending, self.clock)
+        self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock, point)
         #: Held rows dispatched at a time.
         self.parallel = parallel
         self.slices = Slices(self.container("gates"))
@@ -89,7 +90,7 @@ class Stores(Closing):
         self.send_hint = BusHints(connections)
 
         # Every stage that can park. Register another one here.
-        put_back = QueuesPut(connections.queues)
+        put_back = QueuesPut(connections.queues, point)
         parking_stages = Stages(
             accept_stage(self.ledger, put_back),
             *work_stages(self.ledger, put_back, self.send_result),

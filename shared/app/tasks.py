@@ -20,7 +20,7 @@ from shared.dequeue import (
     sweep,
 )
 from shared.messages import Delivery
-from shared.pipeline import Overtaking, Waking, wake_nobody
+from shared.pipeline import Overtaking, Stranded, Waking, wake_nobody
 from shared.settings import Dequeue, Settings
 from shared.topology import work_queue_names
 
@@ -143,3 +143,15 @@ class Tasks:
     def permitted(self) -> SlotPlan:
         """The tasks of the fleet that permits may start."""
         return SlotPlan(rule=self.following.rule, cap=self.following.cap, tasks=self.settings.permit_tasks)
+
+    @cached_property
+    def stranded(self) -> Stranded:
+        """Finds work that no instance was woken for."""
+        stores, settings = self.stores, self.settings
+        queues = [*stores.work_queues(settings.work_queues), stores.urgent]
+        return Stranded(
+            depths={queue.name: queue.depth for queue in queues},
+            pending=stores.pending,
+            clock=self.clock,
+            is_push=settings.dequeue is Dequeue.PUSH,
+        )

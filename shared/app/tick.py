@@ -19,6 +19,7 @@ from shared.pending import (
     PENDING,
     ROOM_POINTER,
     WARM_POINTER,
+    WORK_POINTER,
     Due,
     Followers,
     Range,
@@ -69,6 +70,7 @@ def build_tick(stages: AppStages) -> Tick:
     stages.sweep.register(followers)
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
+    followers.register(WORK_POINTER, stages.tasks.stranded.follow, means_open=True, turn=1)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
     # Last: Azure may take its time. Without an identity of its own, the app only reports that the checks are late.
     warm = stages.warmer.follow if stages.settings.warm.identity else stores.warm_records.demand_check
@@ -84,7 +86,7 @@ def build_tick(stages: AppStages) -> Tick:
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
-            lambda due, _began: tuning.run() if due.is_job_open else None,
+            lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
         ],
         clock=stages.clock,
     )

@@ -11,7 +11,7 @@ The hardest interleaving, and why the keeper reads the gate again after it wrote
     puts the message, deletes the row
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -53,8 +53,17 @@ class Startable(NamedTuple):
 class HeldWork:
     """The work behind the gates of one installation."""
 
-    def __init__(self, gates: Gates, table: HeldTable, queues: QueueServiceClient, clock: Clock) -> None:
+    def __init__(
+        self,
+        gates: Gates,
+        table: HeldTable,
+        queues: QueueServiceClient,
+        clock: Clock,
+        point: Callable[[str], object],
+    ) -> None:
+        """Take the stores. `point` leaves a pointer to a queue, before a message is put there."""
         self._gates, self._table, self._queues, self._clock = gates, table, queues, clock
+        self._point = point
 
     def hold(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
         """Put the message on its queue if the gate is open, else keep it until the next opening.
@@ -129,5 +138,7 @@ class HeldWork:
 
     def put(self, entry: HeldEntry) -> None:
         """Put the message of an entry on its queue."""
+        # A message of others has no job, whose pointer makes the tick look at the queue.
+        self._point(entry.queue)
         with expecting_an_answer(f"put held {entry.id!r} of gate {entry.gate!r} on queue {entry.queue!r}"):
             self._queues.get_queue_client(entry.queue).send_message(entry.message, time_to_live=NEVER_EXPIRES)

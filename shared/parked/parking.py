@@ -150,14 +150,17 @@ class PutOnQueue(Protocol):
 class QueuesPut:
     """PutOnQueue for storage queues."""
 
-    def __init__(self, queues: QueueServiceClient) -> None:
-        self._queues = queues
+    def __init__(self, queues: QueueServiceClient, point: Callable[[str], object]) -> None:
+        """Take the queues. `point` leaves a pointer to a queue, before a message is put there."""
+        self._queues, self._point = queues, point
 
     def __call__(self, entry: Entry, message: bytes, /) -> None:
         """Put the message without an expiry."""
         tried = f"put parked {entry.key!r} of job {entry.job!r} back on queue {entry.queue!r}"
         # Not closed: it shares the connections of the service client.
         queue = self._queues.get_queue_client(entry.queue)
+        # The job may have ended long ago, and then the tick does not look at the queue for its sake.
+        self._point(entry.queue)
         with expecting_an_answer(tried):
             queue.send_message(_text(message), time_to_live=-1)
 

@@ -4,6 +4,7 @@
 - `plan` cuts a payload into chunks; `results` and `received` carry the results of chunks.
 - `merge`, `outputs` and `totals` write the end of a job; `finish_request` requests it.
 - `sweep` follows the pointers to jobs at every tick; `fronts` and `put_again` find and repeat what was lost.
+- `stranded` finds messages on the work queues that no instance was woken for.
 - `retention`, `orphans` and `rooms` delete old bytes and repair containers.
 """
 
@@ -24,6 +25,7 @@ from shared.pipeline.retention import Retention
 from shared.pipeline.rooms import Rooms, point_at
 from shared.pipeline.settle import Settled, Settler
 from shared.pipeline.start import Hints, Starter
+from shared.pipeline.stranded import Stranded
 from shared.pipeline.sweep import Sweep
 from shared.pipeline.totals import TotalsTable
 from shared.pipeline.work_parking import work_stages
@@ -52,6 +54,7 @@ __all__ = [
     "Settled",
     "Settler",
     "Starter",
+    "Stranded",
     "Sweep",
     "Tools",
     "TotalsTable",

@@ -419,6 +419,13 @@ WORK_WAITING: Final = LogEvent(
     remedy="`sluice tune explain` names the term that holds the fleet back; if no instance runs: read the errors at its start",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.oldest_seconds) >= 3600"),
 )
+WORK_STRANDED: Final = LogEvent(
+    name="sluice.work.stranded",
+    level=WARNING,
+    fields=("queues", "messages"),
+    meaning="messages were on the work queues while no job was open, and permits were sent for them; checked once an hour",
+    remedy="if it returns every hour: read the log of drain_work; else find the program that puts messages there by itself",
+)
 RULES_UNREADABLE: Final = LogEvent(
     name="sluice.rules.unreadable",
     level=ERROR,

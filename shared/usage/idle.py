@@ -16,6 +16,8 @@ DAY: Final = 86_400
 REQUESTS_OF_A_TICK: Final = 2
 #: The daily check of rooms: containers that are gone, queues that no trigger reads.
 OF_ROOMS: Final = useful(queue=1, blob_list=1)
+#: Hours between two reads of the depths of the work queues, by push.
+DEPTHS_HOURS: Final = 1
 #: Minutes between two reads of a poison queue.
 POISON_MINUTES: Final = 15
 #: The host's intervals in seconds, for the lease of the leading instance and that of the instance with the timer.
@@ -115,15 +117,18 @@ def idle_day(installation: Installation) -> list[Asker]:
 def _app(one: Installation) -> list[Asker]:
     ticks, queues = DAY // one.tick_seconds, one.poison_queues
     looks = queues * DAY // (60 * POISON_MINUTES)
+    # The urgent lane is one more.
+    depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS) if one.is_push else 0
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
+        *([Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths))] if depths else []),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: rooms without a container, queues without a room, once a day", OF_ROOMS),
         Asker(
             Who.APP,
             "notes of its own request counts",
-            useful(table=(REQUESTS_OF_A_TICK * ticks + looks) // MOST_UNNOTED),
+            useful(table=(REQUESTS_OF_A_TICK * ticks + looks + depths) // MOST_UNNOTED),
         ),
     ]
 

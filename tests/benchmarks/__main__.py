@@ -15,6 +15,7 @@ from dataclasses import dataclass
 #: The shortest first.
 BENCHMARKS = (
     "concurrency",
+    "backlog",
     "memory",
     "codec",
     "lines",

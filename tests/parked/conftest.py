@@ -91,7 +91,7 @@ class Ward:
 
     def operator(self, process, pause=None):
         """Return the operator whose requests are those of this process."""
-        given = stages(put=QueuesPut(process.connections.queues)).find("process")
+        given = stages(put=QueuesPut(process.connections.queues, lambda _queue: None)).find("process")
         own = Stages(replace(given, has_landed=self.has_landed))
         audit = AuditTable(process.connections.tables.get_table_client("audit"), self.clock)
         replayer = Replayer(process.parked, own, self.clock, pause or self.pause, self.wake)

@@ -30,7 +30,7 @@ class Commands:
             name="command",
             reads=lambda queue: queue.startswith("commands-"),
             identify=self._identify,
-            put_back=QueuesPut(connections.queues),
+            put_back=QueuesPut(connections.queues, lambda _queue: None),
             has_landed=lambda entry: entry.key in self.stream,
             remedy="mend the stream, then replay",
             on_parked=lambda entry, claim, body: self.told.append((entry.state, claim.job, body)),
