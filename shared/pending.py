@@ -22,7 +22,6 @@ from shared.topology import is_work_queue
 
 #: Due at every tick.
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_AFTER_EVERY_ID: Final = "~"
 #: The range of every kind that names no other; also its partition.
 PENDING: Final = "pending"
 #: An instance whose clock is behind that of storage by more than this reads again, with the right time.
@@ -147,7 +146,7 @@ class PendingTable:
 
         `reply` sees each reply of storage as it comes. `most`: so many rows at most, in one request.
         """
-        limit = _due_text(now) + _AFTER_EVERY_ID
+        limit = _due_text(now) + "~"  # behind every id
         with expecting_an_answer("read the due pointers"):
             known = {"partition": self._partition, "limit": limit}
             wanted = "PartitionKey eq @partition and RowKey lt @limit"
