@@ -400,7 +400,7 @@ SEEDS = {
         ),
         "a right that cannot be given up": (
             replacing(OF_APP, "if (scalerRights == 'entities')", "if (true)"),
-            "with scalerRights none and scalerRole '' the app has: Azure Service Bus Data Owner on the bus queue results",
+            "with scalerRights none and scalerRole '' the app has: Azure Service Bus Data Owner on the bus queue hints",
         ),
         "a right to change the app that was not asked for": (
             replacing("infra/main.bicep", "param hasWarming bool = false", "param hasWarming bool = true"),
@@ -454,7 +454,11 @@ SEEDS = {
             "the app refuses its settings",
         ),
         "a parameter that does not reach the app": (
-            replacing(APP, "union(defaults, settings, own, hosts)", "union(settings, defaults, own, hosts)"),
+            replacing(
+                APP,
+                "union(defaults, settings, own, polling, warm, hosts)",
+                "union(settings, defaults, own, polling, warm, hosts)",
+            ),
             "what a parameter says does not reach the app",
         ),
         "outputs that the command cannot work with": (
