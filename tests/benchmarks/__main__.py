@@ -28,6 +28,7 @@ BENCHMARKS = (
     "events",
     "against",
     "pipeline",
+    "held",
     "idle_day",
 )
 

@@ -8,9 +8,12 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
+from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import BlobLeaseClient
 
 from shared.errors import SluiceError
 from shared.gate.state import Reading
+from shared.signals import Hint
 from tests.faults.plan import UNTOLD, KilledError, Plan
 from tests.gate.conftest import House, RecordedSignals, bodies
 
@@ -140,6 +143,48 @@ def ticking(world):
     assert world.taken() == set()
 
 
+def releasing_by_slices(world):
+    """Share three entries as if they were many: whatever ends in between, the next tick finds the rest."""
+    with pytest.MonkeyPatch.context() as patched:
+        # Fewer slices than there really are: each of their requests is broken in every mode.
+        patched.setattr("shared.gate.held.SLICES", 2)
+        patched.setattr("shared.gate.outflow.SLICES", 2)
+        patched.setattr("shared.gate.outflow.MOST_ALONE", 1)
+        for name in ("a", "b", "c"):
+            world.hold(world.house, name)
+        world.house.gate_operator.open(world.gate, by="ann")
+        yield lambda: world.faulty.release(world.gate)
+        end_leases(world)
+        world.house.tick.run()
+    assert world.taken() == {"a", "b", "c"}
+    assert world.gate not in world.house.held.gates()
+
+
+def leased(world):
+    """Return the names of the leases on the gate's slices."""
+    names = world.house.container("gates").list_blob_names(name_starts_with="_slice")
+    return [name for name in names if name.endswith(world.gate)]
+
+
+def end_leases(world):
+    """Let the leases of a process that ended run out."""
+    for name in leased(world):
+        blob = world.house.container("gates").get_blob_client(name)
+        with suppress(HttpResponseError):
+            BlobLeaseClient(blob).break_lease(lease_break_period=0)
+
+
+def opening_by_the_planned_signal(world):
+    """The signal that the bus held back opens, releases and signals; whatever ends in between, the tick completes it."""
+    world.hold(world.house, "a")
+    world.house.gate_operator.schedule(world.gate, world.clock.now() + timedelta(hours=1), by="ann", once=True)
+    world.clock.advance(hours=1)
+    yield lambda: world.faulty.releaser.on_signal(Hint(world.gate))
+    world.house.tick.run()
+    assert world.taken() == {"a"}
+    assert world.house.gates.read(world.gate).reading == Reading(1, is_open=False)
+
+
 SCENARIOS = (
     opening,
     opening_once,
@@ -148,6 +193,8 @@ SCENARIOS = (
     holding,
     holding_in_the_moment_of_opening,
     dispatching,
+    releasing_by_slices,
+    opening_by_the_planned_signal,
     ticking,
 )
 

@@ -1,0 +1,59 @@
+"""What a release asks storage for: per job, and once for a hundred of them."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from shared.app import App, Stores
+from shared.azure import BUS
+from shared.azure.connections import Connections
+from shared.azure.meter import tally_requests
+from shared.messages import Delivery
+from shared.settings import Settings
+from shared.signals import Hint
+from shared.workloads.registry import Workloads
+from tests.gate.conftest import RecordedSignals
+
+#: Its row read, its note, its plan, its chunk put, its cursor.
+PER_JOB = 5
+#: The first batch of a release, and a whole one.
+FIRST, BATCH = 8, 100
+
+
+@pytest.fixture
+def app(connections, stack_settings, clock):
+    """An app by push, whose signals are recorded. Its clock stands still, so it reads the decision once."""
+    settings = Settings.parse(stack_settings)
+    workloads = Workloads.load(settings.workloads, stack_settings)
+    with Connections.parse(stack_settings) as both:
+        stores = Stores(both, clock=clock, signals=RecordedSignals())
+        with App(both, settings, workloads, stores=stores) as made:
+            yield made
+
+
+def released(app, gate, jobs):
+    """Hold so many jobs of one chunk, open their gate, and return the storage requests of the release by kind."""
+    line = {"account": "a", "plan": "basic", "quantity": "1"}
+    for number in range(jobs):
+        body = json.dumps({"sluice": {"job": f"{gate}-{number:03}", "gate": gate, "items": [line]}}).encode()
+        app.accept(Delivery(queue="submissions", message_id=f"m{number}", body=body, count=1))
+    app.stores.gate_operator.open(gate, by="ann")
+    with tally_requests() as tally:
+        assert app.stages.releaser.on_signal(Hint(gate)).put == jobs
+    found = Counter[str]()
+    for one, number in tally.counts().items():
+        if one.kind.service != BUS:
+            found[f"{one.kind.operation} {one.kind.entity}"] += number
+    return found
+
+
+def test_a_release_makes_five_requests_a_job_and_few_for_a_hundred(app, gate):
+    """Pointers, the decision, the wake-up and the deletion of held rows are shared; alone, a job pays for them itself."""
+    few, many = released(app, f"{gate}-few", FIRST), released(app, f"{gate}-many", FIRST + BATCH)
+    more = {kind: many[kind] - few[kind] for kind in {*few, *many}}
+    per_job = sum(more.values()) / BATCH
+    assert PER_JOB <= per_job <= PER_JOB + 0.1, more
+    # A wake-up is for all of them: the decision and the leased slots are read once.
+    assert more["ListBlobs permits"] <= 1
+    assert more["EntityGroupTransaction held"] == more["EntityGroupTransaction pending"] == 1
