@@ -194,7 +194,7 @@ GATE_RELEASED: Final = LogEvent(
     meaning="work that was held behind a gate was put on its queue",
 )
 FIRST_CHUNK_BEGUN: Final = LogEvent(
-    name="sluice.gate.first_chunk",
+    name="sluice.gate.started",
     level=INFO,
     fields=("gate", "epoch", "seen_by", "delay_seconds"),
     meaning="a worker began the first chunk that an opening started",

@@ -97,8 +97,12 @@ class Workers:
             for _ in range(self._number)
         ]
         for process in self.processes:
-            while process.stderr is not None and "follows up to" not in process.stderr.readline():
-                pass
+            assert process.stderr is not None
+            said = ""
+            while "follows up to" not in (line := process.stderr.readline()):
+                said += line
+                if not line:
+                    raise RuntimeError(f"a worker ended with status {process.wait()} before it followed: {said[-2000:]}")
         return self
 
     def __exit__(self, *_: object) -> None:

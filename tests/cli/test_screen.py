@@ -37,7 +37,7 @@ def entry():
 def gate(console):
     """A gate that somebody opened for a strange reason."""
     shown = gate_view.Status(
-        Overview("g", open_gate(GateState(), Opening(at=NOW, by=EVIL, why=EVIL), NOW), HeldSummary(0, None)), []
+        Overview("g", open_gate(GateState(), Opening(at=NOW, by=EVIL, why=EVIL), NOW), HeldSummary(0, None)), [], []
     )
     gate_view.show_status(console, shown, NOW)
 
