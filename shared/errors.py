@@ -18,6 +18,8 @@
   - GateError
     - NameRefusedError, GateCorruptError, ScheduleRefusedError, HeldConflictError
     - MessageRefusedError, DispatchIncompleteError, SignalNotSentError, ReleaseExpiredError
+  - HomeError
+    - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError, LaterFormatError
 - SettingsError, a ValueError
 """
 
@@ -205,6 +207,36 @@ class SettleIncompleteError(LedgerError):
 
 class PlanLostError(LedgerError):
     """A job's plan is missing, or holds other bytes than its name says. No chunk is dispatched by it."""
+
+
+class HomeError(SluiceError):
+    """The root of the errors of homes, which hold events."""
+
+
+class ConflictError(HomeError):
+    """A home is not at the expected version. Nothing was written."""
+
+
+class DuplicateError(HomeError):
+    """An outside id is in a home's inbox already. Nothing was written."""
+
+    def __init__(self, message: str, *, id: str, is_same: bool) -> None:  # noqa: A002 - the word of the contract
+        super().__init__(message)
+        self.id = id
+        #: Whether the stored id came with the same content.
+        self.is_same = is_same
+
+
+class CommitTooLargeError(HomeError):
+    """A commit has more events, rows or bytes than one transaction takes. Nothing was written."""
+
+
+class HomeCorruptError(HomeError):
+    """A row of a home holds something that Sluice never wrote. No decision uses it."""
+
+
+class LaterFormatError(HomeError):
+    """A row of a home has a later format than this version of Sluice knows. It stays unchanged."""
 
 
 class SettingsError(ValueError):

@@ -7,6 +7,7 @@ ORDER = (
     ("azure",),
     ("messages", "pending"),
     ("outbox", "signals"),
+    ("eventsourcing",),
     ("payload",),
     ("parked",),
     ("workloads", "ids"),

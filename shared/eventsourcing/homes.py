@@ -1,0 +1,135 @@
+"""Homes: the contract of the event store.
+
+A home is one stream of events with what accompanies it: its head, the state of its process, and its inbox. It is one
+partition of one table, so that one write changes all of it or nothing. A version is the number of an event, from 1.
+
+Events are inserted and never changed. So the insert of an event whose version exists is refused. This refusal guards
+the whole write.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+#: Fields that the owner of a home keeps in its head.
+Fields: TypeAlias = Mapping[str, str | int]
+#: Content hashes by the ids of outside messages.
+Inbox: TypeAlias = Mapping[str, str]
+#: Events of one commit. With the head and the process or a memento, they fill one transaction of 100 rows.
+MOST_EVENTS: Final = 98
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a home."""
+
+    kind: str
+    body: Mapping[str, Any]
+    at: datetime
+    #: The id of the command that caused it.
+    command: str = ""
+    generation: int = 0
+    #: The format of the body. Its owner upgrades earlier ones.
+    format: int = 1
+    #: False: part of the causal story only. It is stored, counted and folded, but not published.
+    is_public: bool = True
+    #: The number in the home. The store gives it.
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The one row of a home that every commit writes."""
+
+    version: int = 0
+    #: The last version that was known to be published when this was written. The sender may know better.
+    published: int = 0
+    nonce: str = ""
+    aggregate: str = ""
+    #: The format of the home's rows.
+    format: int = 1
+    fields: Fields = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home as one query found it. All parts are of one version."""
+
+    key: str
+    head: Head
+    events: tuple[Event, ...] = ()
+    process: Mapping[str, Any] | None = None
+    inbox: Inbox = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Memento:
+    """The packed state of an aggregate at a version."""
+
+    version: int
+    #: The format of the packed state. A memento of another format is ignored, and the events are read instead.
+    format: int
+    packed: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One write of a home: all of it or nothing."""
+
+    home: str
+    aggregate: str
+    #: The version that the decision was made on. 0: the home must be new.
+    expected: int
+    #: At least one and at most MOST_EVENTS. Their versions follow on `expected`.
+    events: tuple[Event, ...]
+    #: The last version that the sender knows to be published.
+    published: int = 0
+    #: Replaces the fields of the head. None: they stay.
+    fields: Fields | None = None
+    #: Replaces the process. None: it stays.
+    process: Mapping[str, Any] | None = None
+    #: Ids that must be new in this home, with the hash of their content.
+    inbox: Inbox = field(default_factory=dict)
+    memento: Memento | None = None
+
+
+class Heads(NamedTuple):
+    """A page of heads by key, in the order of the keys."""
+
+    heads: tuple[tuple[str, Head], ...]
+    #: Leads to the next page, also tomorrow. None: this was the last one.
+    cursor: str | None
+
+
+class Homes(Protocol):
+    """The event store. Every method raises StorageUnavailableError if storage gives no usable answer."""
+
+    def load(self, key: str, after: int = 0) -> Home | None:
+        """Return the home with its events above `after`, or None. One query for each thousand rows."""
+        ...
+
+    def read_tail(self, key: str, after: int) -> list[Event]:
+        """Return the events above a version, in order. One query for each thousand."""
+        ...
+
+    def read_head(self, key: str) -> Head | None:
+        """Return the head, or None. One request."""
+        ...
+
+    def read_memento(self, key: str) -> Memento | None:
+        """Return the stored memento, or None. One request, and another one if the memento is large."""
+        ...
+
+    def commit(self, commit: Commit) -> Head:
+        """Write everything in one transaction, and return the new head, whose fields are those of the commit.
+
+        Raises ConflictError if the version is not the expected one, DuplicateError if an id of the inbox is there
+        already, and CommitTooLargeError. Nothing was written then. After StorageUnavailableError, it may have been
+        written: read the home before the next decision.
+        """
+        ...
+
+    def heads(self, prefix: str, cursor: str = "") -> Heads:
+        """Return a page of the heads of all homes whose key begins with `prefix`, after `cursor`."""
+        ...
