@@ -18,6 +18,7 @@
   - GateError
     - NameRefusedError, GateCorruptError, ScheduleRefusedError, HeldConflictError
     - MessageRefusedError, DispatchIncompleteError, SignalNotSentError, ReleaseExpiredError
+  - NotPublishedError
   - HomeError
     - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError, LaterFormatError
 - SettingsError, a ValueError
@@ -207,6 +208,10 @@ class SettleIncompleteError(LedgerError):
 
 class PlanLostError(LedgerError):
     """A job's plan is missing, or holds other bytes than its name says. No chunk is dispatched by it."""
+
+
+class NotPublishedError(SluiceError):
+    """The bus may not have all events or commands of a home. They are stored, and are sent again."""
 
 
 class HomeError(SluiceError):

@@ -8,6 +8,7 @@ ORDER = (
     ("messages", "pending"),
     ("outbox", "signals"),
     ("eventsourcing",),
+    ("messaging",),
     ("payload",),
     ("parked",),
     ("workloads", "ids"),

@@ -1,0 +1,28 @@
+"""Messages between streams: commands and events on the bus, in bundles, in order inside a stream.
+
+Reading order: `commands` and `event_messages` (the formats), `parcels` (bundles), `publisher`, `pace` (who is slowed).
+"""
+
+from shared.messaging.commands import MOST_COMMANDS, Command, command_id, decode_commands
+from shared.messaging.event_messages import SHARDS, EventRange, decode_events, shard_of
+from shared.messaging.pace import Lane, Pace
+from shared.messaging.parcels import Lanes, Parcel, command_parcel, event_parcels
+from shared.messaging.publisher import Publisher
+
+__all__ = [
+    "MOST_COMMANDS",
+    "SHARDS",
+    "Command",
+    "EventRange",
+    "Lane",
+    "Lanes",
+    "Pace",
+    "Parcel",
+    "Publisher",
+    "command_id",
+    "command_parcel",
+    "decode_commands",
+    "decode_events",
+    "event_parcels",
+    "shard_of",
+]

@@ -1,0 +1,144 @@
+"""Sends parcels: streams in parallel, in order inside one, and several parts in one message where they meet.
+
+Nothing waits when the bus is idle. While a transfer is under way, what comes for the same sessions gathers behind it, and
+the next transfer takes all of it.
+"""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Final, Protocol
+
+from azure.servicebus import ServiceBusMessage
+
+from shared.azure import FAILURES, Destination, Pushback
+from shared.errors import NotPublishedError
+from shared.messaging.parcels import MOST_BYTES, Parcel, bundles, message_of
+
+#: Transfers to one entity at the same time, if the bus bears them.
+MOST_TRANSFERS: Final = 16
+#: Messages in one transfer.
+MOST_MESSAGES: Final = 20
+
+
+class Sender(Protocol):
+    """Sends messages in one transfer, all or nothing. Raises FAILURES. Several threads may send."""
+
+    def send(self, to: Destination, messages: Sequence[ServiceBusMessage]) -> None:
+        """Send the messages."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A parcel that waits, is under way, or is done."""
+
+    parcel: Parcel
+    is_done: bool = False
+    error: Exception | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Channel:
+    """The parcels of one session, of which at most one transfer is under way."""
+
+    waiting: deque[_Item] = field(default_factory=deque)
+    is_busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """One transfer, and the channels that wait for it."""
+
+    to: Destination
+    channels: dict[tuple[Destination, str], _Channel]
+    items: list[_Item]
+
+
+class Publisher:
+    """Sends by the senders of one process. Several threads may use it."""
+
+    def __init__(self, sender: Sender, pushback: Pushback, most: int = MOST_TRANSFERS) -> None:
+        """Take the senders, as many as `most`. `pushback` tells how many of them the bus bears."""
+        self._sender, self._pushback, self._most = sender, pushback, most
+        self._changed = Condition()
+        self._channels: dict[tuple[Destination, str], _Channel] = {}
+        self._under_way: Counter[Destination] = Counter()
+
+    def send(self, parcels: Sequence[Parcel]) -> None:
+        """Send all parcels, and return when the bus has them. Raises NotPublishedError if it may not have all."""
+        mine = [_Item(parcel) for parcel in parcels]
+        with self._changed:
+            for item in mine:
+                self._channel_of(item.parcel).waiting.append(item)
+        while (load := self._next_load(mine)) is not None:
+            self._transfer(load)
+        if failed := [item for item in mine if item.error is not None]:
+            raise NotPublishedError(_tell(failed)) from failed[0].error
+
+    def _channel_of(self, parcel: Parcel) -> _Channel:
+        return self._channels.setdefault((parcel.to, parcel.session), _Channel())
+
+    def _next_load(self, mine: Sequence[_Item]) -> _Load | None:
+        """Wait until one of these parcels can go, and return its load. None: all of them are done."""
+        with self._changed:
+            while undone := [item for item in mine if not item.is_done]:
+                for item in undone:
+                    if (load := self._take_load(item.parcel)) is not None:
+                        return load
+                # Another thread has them under way, or the bus bears no further transfer. Both end with a notice.
+                self._changed.wait()
+            return None
+
+    def _take_load(self, parcel: Parcel) -> _Load | None:
+        to = parcel.to
+        if self._channel_of(parcel).is_busy or self._under_way[to] >= self._pushback.limit(
+            self._most, self._under_way[to], f"bus/{to.name}"
+        ):
+            return None
+        # The parcel's own session first: it must get on. Then what waits for the same entity and is not under way.
+        own_key = to, parcel.session
+        others = (key for key, each in self._channels.items() if key[0] == to and key != own_key and not each.is_busy)
+        load, room, messages = _Load(to, {}, []), MOST_BYTES, 0
+        for key in (own_key, *others):
+            channel = self._channels[key]
+            for bundle in bundles([item.parcel for item in channel.waiting]):
+                room -= sum(len(each.content) for each in bundle)
+                if messages == MOST_MESSAGES or (load.items and room < 0):
+                    break
+                load.items.extend(channel.waiting.popleft() for _ in bundle)
+                messages += 1
+                load.channels[key] = channel
+        for channel in load.channels.values():
+            channel.is_busy = True
+        self._under_way[to] += 1
+        return load
+
+    def _transfer(self, load: _Load) -> None:
+        # An error that nobody expects must not leave the other callers waiting.
+        error: Exception | None = RuntimeError("the transfer ended without an answer")
+        try:
+            messages = [message_of(bundle) for bundle in bundles([item.parcel for item in load.items])]
+            self._sender.send(load.to, messages)
+            error = None
+        except FAILURES as failure:
+            error = failure
+        finally:
+            with self._changed:
+                for item in load.items:
+                    item.is_done, item.error = True, error
+                for key, channel in load.channels.items():
+                    channel.is_busy = False
+                    if not channel.waiting:
+                        del self._channels[key]
+                self._under_way[load.to] -= 1
+                self._changed.notify_all()
+
+
+def _tell(failed: Sequence[_Item]) -> str:
+    names = sorted({str(item.parcel.to) for item in failed})
+    return (
+        f"could not send {len(failed)} parts to {', '.join(names)} ({type(failed[0].error).__name__}), the first is "
+        f"{failed[0].parcel.id!r}: all of them are stored, and the tick sends them"
+    )
