@@ -21,6 +21,8 @@
   - NotPublishedError
   - HomeError
     - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError, LaterFormatError
+  - ReadModelError
+    - MigrationRefusedError, ViewCorruptError
 - SettingsError, a ValueError
 """
 
@@ -242,6 +244,18 @@ class HomeCorruptError(HomeError):
 
 class LaterFormatError(HomeError):
     """A row of a home has a later format than this version of Sluice knows. It stays unchanged."""
+
+
+class ReadModelError(SluiceError):
+    """The root of the errors of read models."""
+
+
+class MigrationRefusedError(ReadModelError):
+    """A read model's migration cannot take a step: its phase, its version or another migrator forbids it."""
+
+
+class ViewCorruptError(ReadModelError):
+    """A row of a view or of the pointers holds something that Sluice never wrote, or the log lacks events of it."""
 
 
 class SettingsError(ValueError):

@@ -17,6 +17,8 @@ ORDER = (
     ("ledger",),
     ("usage",),
     ("publish", "waiting"),
+    # After the ledger, whose limits of a row hold here too. They know no orders.
+    ("readmodels",),
     ("concurrency",),
     ("dequeue",),
     ("scaling",),
