@@ -19,6 +19,7 @@ ORDER = (
     ("publish", "waiting"),
     # After the ledger, whose limits of a row hold here too. They know no orders.
     ("readmodels",),
+    ("registration",),
     ("concurrency",),
     ("dequeue",),
     ("scaling",),

@@ -1,0 +1,1 @@
+"""The worked example: orders for the seats of a conference."""
