@@ -16,7 +16,7 @@ from azure.servicebus.exceptions import (
 
 from shared.azure import Connections, is_refused
 from shared.settings import Settings
-from shared.topology import BusEntities, Topology, rooms, topology
+from shared.topology import BusEntities, Topology, topology
 
 #: A person waits for the answer: one quick retry, no more.
 RETRIES = 1
@@ -38,7 +38,7 @@ class Finding:
 def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding per entity. Raise SettingsError first if the settings are wrong."""
     parsed = Settings.parse(settings)
-    wanted = topology(parsed.work_queues, [rooms(parsed.rooms)])
+    wanted = topology(parsed.work_queues, parsed.parts)
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
         yield from _storage(connections, wanted)
         yield from _bus(connections, wanted)

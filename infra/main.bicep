@@ -36,6 +36,14 @@ param workQueues int = 1
 @allowed(['push', 'trigger'])
 param dequeue string = 'push'
 
+@description('Whether registration is on: orders for the seats of conferences, with entities and functions of their own.')
+param hasRegistration bool = false
+
+@description('Session queues of seat commands; changed only while they are empty.')
+@minValue(1)
+@maxValue(16)
+param seatLanes int = 4
+
 @description('How often an idle instance asks each storage queue that has a trigger, as hh:mm:ss; empty: 00:00:05 by push, 00:01:00 by trigger.')
 param pollInterval string = ''
 
@@ -163,6 +171,7 @@ module appStorage 'modules/app-storage.bicep' = {
     tags: tags
     workQueues: workQueues
     rooms: roomNames
+    hasRegistration: hasRegistration
     workspaceId: monitoring.outputs.workspaceId
     isLogged: isStorageLogged
   }
@@ -175,6 +184,8 @@ module bus 'modules/service-bus.bicep' = {
     name: 'sb-sluice-${token}'
     location: location
     tags: tags
+    hasRegistration: hasRegistration
+    seatLanes: seatLanes
     workspaceId: monitoring.outputs.workspaceId
   }
 }
@@ -251,6 +262,8 @@ module app 'modules/function-app.bicep' = {
     componentName: monitoring.outputs.componentName
     workQueues: workQueues
     rooms: roomNames
+    hasRegistration: hasRegistration
+    seatLanes: seatLanes
     tickSchedule: tickSchedule
     dequeue: dequeue
     pollInterval: pollInterval
@@ -289,6 +302,8 @@ output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
 output SLUICE_WORK_QUEUES string = string(workQueues)
 output SLUICE_ROOMS string = join(roomNames, ',')
 output SLUICE_DEQUEUE string = dequeue
+output SLUICE_REGISTRATION string = hasRegistration ? 'on' : 'off'
+output SLUICE_SEAT_LANES string = string(seatLanes)
 output SLUICE_WARM_SITE string = hasWarming ? app.outputs.id : ''
 output SLUICE_WARM_IDENTITY string = hasWarming ? warmIdentity!.outputs.clientId : ''
 output SLUICE_TICK_SCHEDULE string = tickSchedule

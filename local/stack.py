@@ -22,7 +22,7 @@ from servicebus_local.errors import StartError as BrokerStartError
 from servicebus_local.launcher import Broker
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.settings import Settings
-from shared.topology import rooms, topology
+from shared.topology import topology
 
 
 class RunningHost(Protocol):
@@ -81,7 +81,7 @@ def running(options: StackOptions) -> Iterator[Stack]:
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
         parsed = Settings.parse(settings)
-        provision(azurite.connection_string, topology(parsed.work_queues, [rooms(parsed.rooms)]))
+        provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
         host = start_host(options, settings)
         parts.callback(host.stop)
         yield Stack(azurite, broker, host, settings)

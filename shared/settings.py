@@ -3,25 +3,33 @@
 SETTINGS is the one list: the sample file, the documentation's table and Bicep are checked against it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
-from typing import Self, TypeVar
+from typing import Self
 
 from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting, find_connection, missing
 from shared.dequeue import BackOff, Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
+from shared.registration_part import MOST_SEAT_LANES, SEAT_LANES, RegistrationChoice
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
+from shared.setting_reader import SettingReader
 from shared.telemetry import TelemetryChoice
+from shared.topology import Part, rooms
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
+
+
+class Switch(StrEnum):
+    """Whether a capability is there."""
+
+    OFF = "off"
+    ON = "on"
 
 
 class Dequeue(StrEnum):
@@ -101,6 +109,20 @@ SETTINGS = (
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
+    _optional("SLUICE_REGISTRATION", "orders for the seats of conferences: `off` or `on`", "off"),
+    _optional("SLUICE_RESERVATION_SECONDS", "registration: how long a placed order may be paid, 1 to 604800", "900"),
+    _optional(
+        "SLUICE_RESERVATION_BUFFER_SECONDS",
+        "registration: ... and how long after that its seats go back, 1 to 86400",
+        "60",
+    ),
+    _optional("SLUICE_SEATS_PER_ORDER", "registration: seats of one type that an order may have, 1 to 10000", "20"),
+    _optional(
+        "SLUICE_SEAT_LANES",
+        f"registration: session queues of seat commands, 1 to {MOST_SEAT_LANES}; change it only while they are empty",
+        str(SEAT_LANES),
+    ),
+    _optional("SLUICE_SNAPSHOT_EVENTS", "registration: events between two snapshots of a stream, 10 to 100000", "500"),
     # No default: the host reads it by its name in the trigger, and does not know this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -130,8 +152,14 @@ class Settings:
     budget_per_day: Decimal | None
     warm: WarmChoice
     telemetry: TelemetryChoice
+    registration: RegistrationChoice
     #: The text of SLUICE_WORKLOADS. The app that runs them loads them.
     workloads: str
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What this installation has beside the base of the topology."""
+        return (rooms(self.rooms), *self.registration.parts)
 
     @property
     def instance_request(self) -> InstanceRequest:
@@ -142,26 +170,28 @@ class Settings:
     def parse(cls, environ: Mapping[str, str]) -> Self:
         """Return the settings, or raise one error that names every fault in them."""
         problems = [problem for setting in SETTINGS for problem in _problems(setting, environ)]
-        work_queues = _whole_number("SLUICE_WORK_QUEUES", 1, 100, environ, problems.append)
-        rooms = read_rooms("SLUICE_ROOMS", _text("SLUICE_ROOMS", environ), problems.append)
-        chunk_items = _whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000, environ, problems.append)
-        merged = _whole_number("SLUICE_MERGED_MIB", 1, 1024, environ, problems.append)
-        overdue = _whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400, environ, problems.append)
-        retention = _whole_number("SLUICE_RETENTION_DAYS", 8, 3650, environ, problems.append)
-        dequeue = _one_of("SLUICE_DEQUEUE", Dequeue, environ, problems.append)
-        notify = _one_of("SLUICE_NOTIFY", Notify, environ, problems.append)
-        notify_when = _one_of("SLUICE_NOTIFY_WHEN", When, environ, problems.append)
-        permit_tasks = _whole_number("SLUICE_PERMIT_TASKS", 1, 32, environ, problems.append)
-        shortest = _whole_number("SLUICE_IDLE_SHORTEST_MS", 0, 60_000, environ, problems.append)
-        step = _whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000, environ, problems.append)
-        longest = _whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000, environ, problems.append)
-        poison = _poison_policy(environ, problems.append)
-        most_warmed = _whole_number("SLUICE_WARM_MOST", 3, 900, environ, problems.append)
-        site, identity, endpoint = (_text(f"SLUICE_WARM_{name}", environ) for name in ("SITE", "IDENTITY", "ENDPOINT"))
+        read = SettingReader(SETTINGS, environ, problems.append)
+        work_queues = read.whole_number("SLUICE_WORK_QUEUES", 1, 100)
+        rooms = read_rooms("SLUICE_ROOMS", read.text("SLUICE_ROOMS"), problems.append)
+        chunk_items = read.whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000)
+        merged = read.whole_number("SLUICE_MERGED_MIB", 1, 1024)
+        overdue = read.whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400)
+        retention = read.whole_number("SLUICE_RETENTION_DAYS", 8, 3650)
+        dequeue = read.one_of("SLUICE_DEQUEUE", Dequeue)
+        notify = read.one_of("SLUICE_NOTIFY", Notify)
+        notify_when = read.one_of("SLUICE_NOTIFY_WHEN", When)
+        permit_tasks = read.whole_number("SLUICE_PERMIT_TASKS", 1, 32)
+        shortest = read.whole_number("SLUICE_IDLE_SHORTEST_MS", 0, 60_000)
+        step = read.whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000)
+        longest = read.whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000)
+        poison = _poison_policy(read)
+        most_warmed = read.whole_number("SLUICE_WARM_MOST", 3, 900)
+        site, identity, endpoint = (read.text(f"SLUICE_WARM_{name}") for name in ("SITE", "IDENTITY", "ENDPOINT"))
         warm = WarmChoice(site, identity, most_warmed, endpoint)
         problems += warm.problems(work_queues)
-        budget = _amount_or_none("SLUICE_BUDGET_PER_DAY", environ, problems.append)
-        telemetry = _one_of("SLUICE_TELEMETRY", TelemetryChoice, environ, problems.append)
+        budget = read.amount_or_none("SLUICE_BUDGET_PER_DAY")
+        telemetry = read.one_of("SLUICE_TELEMETRY", TelemetryChoice)
+        registration = _registration(read)
         if problems:
             raise SettingsError("; ".join(problems))
         return cls(
@@ -180,6 +210,7 @@ class Settings:
             budget_per_day=budget,
             warm=warm,
             telemetry=telemetry,
+            registration=registration,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )
 
@@ -191,21 +222,9 @@ def _problems(setting: Setting, environ: Mapping[str, str]) -> Sequence[str]:
     return () if setting.default is not None or environ.get(setting.name, "").strip() else (missing(setting),)
 
 
-def _amount_or_none(name: str, environ: Mapping[str, str], report: Callable[[str], None]) -> Decimal | None:
-    text = _text(name, environ).strip()
-    if text.lower() == "none":
-        return None
-    with suppress(InvalidOperation):
-        amount = Decimal(text)
-        if amount.is_finite() and amount > 0:
-            return amount
-    report(f"{name} is {text!r}, expected an amount above 0, such as 2.50, or none")
-    return None
-
-
-def _poison_policy(environ: Mapping[str, str], report: Callable[[str], None]) -> PoisonPolicy:
+def _poison_policy(read: SettingReader) -> PoisonPolicy:
     def number(name: str, lowest: int, highest: int) -> int:
-        return _whole_number(f"SLUICE_POISON_{name}", lowest, highest, environ, report)
+        return read.whole_number(f"SLUICE_POISON_{name}", lowest, highest)
 
     # The host moves a message away at its hundredth delivery. One death may be an outage, and only noted ones count.
     deliveries, killed_at = number("DELIVERIES", 1, 99), number("KILLED_AT", DEFAULT_POLICY.noted_from + 2, 99)
@@ -216,23 +235,12 @@ def _poison_policy(environ: Mapping[str, str], report: Callable[[str], None]) ->
     )
 
 
-def _one_of(name: str, choices: type[_Choice], environ: Mapping[str, str], report: Callable[[str], None]) -> _Choice:
-    text = _text(name, environ).strip()
-    with suppress(ValueError):
-        return choices(text)
-    report(f"{name} is {text!r}, expected one of {', '.join(choices)}")
-    return next(iter(choices))
-
-
-def _whole_number(
-    name: str, lowest: int, highest: int, environ: Mapping[str, str], report: Callable[[str], None]
-) -> int:
-    text = _text(name, environ)
-    if text.strip().isascii() and text.strip().isdigit() and lowest <= int(text) <= highest:
-        return int(text)
-    report(f"{name} is {text!r}, expected a whole number from {lowest} to {highest}")
-    return lowest
-
-
-def _text(name: str, environ: Mapping[str, str]) -> str:
-    return environ.get(name) or next(setting.default for setting in SETTINGS if setting.name == name) or ""
+def _registration(read: SettingReader) -> RegistrationChoice:
+    return RegistrationChoice(
+        is_on=read.one_of("SLUICE_REGISTRATION", Switch) is Switch.ON,
+        reservation=timedelta(seconds=read.whole_number("SLUICE_RESERVATION_SECONDS", 1, 604_800)),
+        buffer=timedelta(seconds=read.whole_number("SLUICE_RESERVATION_BUFFER_SECONDS", 1, 86_400)),
+        seats_per_order=read.whole_number("SLUICE_SEATS_PER_ORDER", 1, 10_000),
+        seat_lanes=read.whole_number("SLUICE_SEAT_LANES", 1, MOST_SEAT_LANES),
+        snapshot_events=read.whole_number("SLUICE_SNAPSHOT_EVENTS", 10, 100_000),
+    )

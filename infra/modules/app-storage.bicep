@@ -21,6 +21,9 @@ param workQueues int
 @maxLength(20)
 param rooms array
 
+@description('Whether the entities of registration are there.')
+param hasRegistration bool
+
 @description('Id of the Log Analytics workspace.')
 param workspaceId string
 
@@ -35,7 +38,10 @@ var inbound = loadJsonContent('../entities.json').inbound
 var roomQueueNames = [for room in rooms: '${inbound.queue}-${room}']
 var roomPoisonQueueNames = [for room in rooms: '${inbound.queue}-${room}${inbound.poisonSuffix}']
 var roomContainerNames = [for room in rooms: '${inbound.container}-${room}']
-var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames)
+var registration = loadJsonContent('../entities.json').registration.storage
+var registrationQueueNames = hasRegistration ? registration.queues : []
+var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames, registrationQueueNames)
+var tableNames = concat(entities.tables, hasRegistration ? registration.tables : [])
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
   name: name
@@ -90,7 +96,7 @@ resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2025-01-0
 }
 
 resource tables 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-01-01' = [
-  for tableName in entities.tables: {
+  for tableName in tableNames: {
     parent: tableService
     name: tableName
   }

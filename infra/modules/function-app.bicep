@@ -64,6 +64,14 @@ param workQueues int
 @maxLength(20)
 param rooms array
 
+@description('Whether registration is on.')
+param hasRegistration bool
+
+@description('Session queues of seat commands.')
+@minValue(1)
+@maxValue(16)
+param seatLanes int
+
 @description('When the app\'s one timer runs.')
 param tickSchedule string
 
@@ -170,6 +178,8 @@ var own = {
   SLUICE_ROOMS: join(rooms, ',')
   SLUICE_TICK_SCHEDULE: tickSchedule
   SLUICE_DEQUEUE: dequeue
+  SLUICE_REGISTRATION: hasRegistration ? 'on' : 'off'
+  SLUICE_SEAT_LANES: string(seatLanes)
   SluiceStorage__queueServiceUri: appStorage.properties.primaryEndpoints.queue
   SluiceStorage__blobServiceUri: appStorage.properties.primaryEndpoints.blob
   SluiceStorage__tableServiceUri: appStorage.properties.primaryEndpoints.table

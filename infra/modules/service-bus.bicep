@@ -11,11 +11,24 @@ param location string
 @description('Tags of every resource.')
 param tags object
 
+@description('Whether the entities of registration are there.')
+param hasRegistration bool
+
+@description('Session queues of seat commands.')
+@minValue(1)
+@maxValue(16)
+param seatLanes int
+
 @description('Id of the Log Analytics workspace.')
 param workspaceId string
 
 // Made from shared/topology.py by `make docs`: each value is what Service Bus takes, parents are named by their place.
 var entities = loadJsonContent('../entities.json').bus
+var registration = loadJsonContent('../entities.json').registration.bus
+var queueList = concat(entities.queues, hasRegistration ? take(registration.queues, registration.queuesBesideLanes + seatLanes) : [])
+var topicList = concat(entities.topics, hasRegistration ? registration.topics : [])
+var subscriptionList = concat(entities.subscriptions, hasRegistration ? registration.subscriptions : [])
+var ruleList = concat(entities.rules, hasRegistration ? registration.rules : [])
 
 resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   name: name
@@ -29,8 +42,10 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
+// One after the other: Service Bus refuses a queue whose dead letters go to one that is not there yet, the first of them.
+@batchSize(1)
 resource queues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [
-  for one in entities.queues: {
+  for one in queueList: {
     parent: namespace
     name: one.name
     properties: one.properties
@@ -38,7 +53,7 @@ resource queues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [
 ]
 
 resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
-  for one in entities.topics: {
+  for one in topicList: {
     parent: namespace
     name: one.name
     properties: one.properties
@@ -46,8 +61,10 @@ resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
 ]
 
 resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' = [
-  for one in entities.subscriptions: {
+  for one in subscriptionList: {
     parent: topics[one.topic]
+    // Their dead letters go to a queue.
+    dependsOn: [queues]
     name: one.name
     properties: one.properties
   }
@@ -55,7 +72,7 @@ resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@202
 
 // The first rule of each is called $Default: a subscription is born with a rule of that name that passes everything.
 resource rules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
-  for one in entities.rules: {
+  for one in ruleList: {
     parent: subscriptions[one.subscription]
     name: one.name
     properties: one.properties

@@ -7,6 +7,7 @@ from typing import Any
 from local.infra import listened
 from local.paths import ROOT
 from shared.azure import Setting
+from shared.registration_part import MOST_SEAT_LANES, registration, seat_lane_names
 from shared.settings import SETTINGS
 from shared.topology import (
     HINTS,
@@ -57,8 +58,25 @@ def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTI
         },
         "inbound": INBOUND,
         "bus": _bus(whole),
+        "registration": _registration(),
         "listened": listened.document(ROOT),
         "settings": {one.name: one.default for one in settings if one.default is not None},
+    }
+
+
+def _registration() -> dict[str, Any]:
+    """Return what stands behind the base where registration is on. Places count from the base's first."""
+    base, whole = topology(), topology(parts=[registration(MOST_SEAT_LANES)])
+    bus, added = _bus(base), _bus(whole)
+    lanes = set(seat_lane_names(MOST_SEAT_LANES))
+    behind = {kind: added[kind][len(bus[kind]) :] for kind in bus}
+    return {
+        "storage": {
+            "queues": [name for name in whole.queues if name not in base.queues],
+            "tables": [name for name in whole.tables if name not in base.tables],
+        },
+        # Bicep takes as many of the lanes, which are the last, as the parameter seatLanes says.
+        "bus": behind | {"queuesBesideLanes": sum(one["name"] not in lanes for one in behind["queues"])},
     }
 
 

@@ -26,7 +26,7 @@ from shared.pending import (
 )
 from shared.retry import all_tried
 from shared.telemetry import describe_error, events, place, tell
-from shared.topology import POISON_SUFFIX, rooms, topology
+from shared.topology import POISON_SUFFIX, topology
 
 #: How long a tick begins further entries behind gates. The bound leaves time for the jobs after them.
 GATES_TAKE: Final = timedelta(seconds=20)
@@ -98,7 +98,7 @@ def drain_poison_queues(stages: AppStages) -> int:
     if stages.clock.now().minute % POISON_EVERY:
         return 0
     stores, settings = stages.stores, stages.settings
-    names = topology(settings.work_queues, [rooms(settings.rooms)]).queues
+    names = topology(settings.work_queues, settings.parts).queues
     clients = [stores.connections.queues.get_queue_client(name) for name in names if name.endswith(POISON_SUFFIX)]
     # A queue that does not answer stops no other drain. Its error is raised at the end, and the tick logs it.
     drains = (partial(drain_poison, client, stores.parking, stores.attempts) for client in clients)

@@ -217,12 +217,37 @@ SEEDS = {
             "queue work-02 of shared/topology.py is not deployed",
         ),
         "a room without its poison queue": (
-            replacing(APP_STORAGE, ", roomQueueNames, roomPoisonQueueNames)", ", roomQueueNames)"),
+            replacing(APP_STORAGE, ", roomQueueNames, roomPoisonQueueNames,", ", roomQueueNames,"),
             "queue submissions-team-a-poison of shared/topology.py is not deployed",
         ),
         "a room without its container": (
             replacing(APP_STORAGE, "concat(entities.containers, roomContainerNames)", "entities.containers"),
             "container payloads-b of shared/topology.py is not deployed",
+        ),
+        "registration deployed unasked": (
+            replacing("infra/main.bicep", "param hasRegistration bool = false", "param hasRegistration bool = true"),
+            "bus queue seat-commands-00 is deployed",
+        ),
+        "tables of registration deployed unasked": (
+            replacing(APP_STORAGE, "hasRegistration ? registration.tables : []", "registration.tables"),
+            "table homes is deployed",
+        ),
+        "lanes of seats that do not follow the parameter": (
+            replacing(BUS, "registration.queuesBesideLanes + seatLanes", "registration.queuesBesideLanes + 1"),
+            "bus queue seat-commands-01 of shared/topology.py is not deployed",
+        ),
+        "dead letters that stay where nobody reads them": (
+            in_json(
+                "infra/entities.json",
+                lambda file: file["registration"]["bus"]["queues"][3]["properties"].pop(
+                    "forwardDeadLetteredMessagesTo"
+                ),
+            ),
+            "bus queue seat-commands-00 is",
+        ),
+        "a reply that reaches no process": (
+            in_json("infra/entities.json", lambda file: file["registration"]["bus"]["rules"].pop()),
+            "rule seats-events/processes/rule-2 of shared/topology.py is not deployed",
         ),
         "a rule beside the one that passes everything": (
             in_json("infra/entities.json", lambda file: file["bus"]["rules"][0].update(name="rule-1")),

@@ -5,7 +5,7 @@ ORDER = (
     ("errors", "clock", "retry", "closing", "refusals", "grammar", "topology", "memory"),
     ("telemetry",),
     ("azure",),
-    ("messages", "pending"),
+    ("messages", "pending", "registration_part", "setting_reader"),
     ("outbox", "signals"),
     ("eventsourcing",),
     ("messaging",),

@@ -8,10 +8,13 @@ from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import ROOMS, Project, both_ways, with_rooms
 from local.infra.resource import Resource
+from shared.registration_part import MOST_SEAT_LANES, registration
 from shared.topology import Topology, rooms
 
 #: The names that the parameter workQueues decides over are looked at for one queue and for several.
 WORK_QUEUES: Final = (1, 3)
+#: So are those of the parameter seatLanes.
+SEAT_LANES: Final = (1, MOST_SEAT_LANES)
 _STORAGE, _BUS = "Microsoft.Storage/storageAccounts", "Microsoft.ServiceBus/namespaces"
 _APP_ACCOUNT: Final = "stapp"
 
@@ -24,6 +27,9 @@ def check(project: Project) -> Iterator[Finding]:
     for count in WORK_QUEUES:
         yield from _compare(project.topology(count), project.deployed(workQueues=count))
     yield from _compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
+    for lanes in SEAT_LANES:
+        on = project.deployed(hasRegistration=True, seatLanes=lanes)
+        yield from _compare(project.topology(1, [registration(lanes)]), on)
 
 
 def _compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:

@@ -1,0 +1,54 @@
+"""Reads the values of settings from a mapping, and reports each fault instead of raising it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import TypeVar
+
+from shared.azure import Setting
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingReader:
+    """Reads values by the name of their setting. A value with a fault is reported, and a legal one stands in for it."""
+
+    settings: Sequence[Setting]
+    environ: Mapping[str, str]
+    report: Callable[[str], None]
+
+    def text(self, name: str) -> str:
+        """Return the text of a setting, or its default."""
+        default = next(setting.default for setting in self.settings if setting.name == name)
+        return self.environ.get(name) or default or ""
+
+    def whole_number(self, name: str, lowest: int, highest: int) -> int:
+        """Return a whole number within the bounds."""
+        text = self.text(name)
+        if text.strip().isascii() and text.strip().isdigit() and lowest <= int(text) <= highest:
+            return int(text)
+        self.report(f"{name} is {text!r}, expected a whole number from {lowest} to {highest}")
+        return lowest
+
+    def one_of(self, name: str, choices: type[_Choice]) -> _Choice:
+        """Return one of the choices."""
+        text = self.text(name).strip()
+        with suppress(ValueError):
+            return choices(text)
+        self.report(f"{name} is {text!r}, expected one of {', '.join(choices)}")
+        return next(iter(choices))
+
+    def amount_or_none(self, name: str) -> Decimal | None:
+        """Return an amount above 0, or None for the text `none`."""
+        text = self.text(name).strip()
+        if text.lower() == "none":
+            return None
+        with suppress(InvalidOperation):
+            amount = Decimal(text)
+            if amount.is_finite() and amount > 0:
+                return amount
+        self.report(f"{name} is {text!r}, expected an amount above 0, such as 2.50, or none")
+        return None

@@ -1,0 +1,93 @@
+"""Registration's entities: none where it is off, each as the design has it where it is on."""
+
+from datetime import timedelta
+
+import pytest
+
+from local.stack import sample_values
+from shared.errors import SettingsError
+from shared.registration_part import DEAD, MOST_SEAT_LANES, registration
+from shared.settings import Settings
+from shared.topology import topology
+
+
+def parsed(**values):
+    """Return the sample settings with some of them changed."""
+    return Settings.parse({**sample_values(), **{f"SLUICE_{name}": text for name, text in values.items()}})
+
+
+def test_an_installation_without_registration_has_what_it_had():
+    """No entity of it is made, looked for, or read."""
+    assert topology(2, parsed().parts) == topology(2)
+    assert parsed().registration.is_on is False
+
+
+def test_an_installation_with_registration_has_its_entities_behind_the_others():
+    """Bicep names some entities by their place, so what is there keeps it."""
+    base, whole = topology(), topology(parts=parsed(REGISTRATION="on", SEAT_LANES="2").parts)
+    assert set(whole.queues) - set(base.queues) == {"orders", "orders-poison"}
+    assert whole.containers == base.containers
+    assert whole.tables == (*base.tables, "homes", "agenda", "readmodela", "readmodelb", "models")
+    assert [one.name for one in whole.bus.queues] == [
+        *(one.name for one in base.bus.queues),
+        *("dead", "starts", "timeouts", "seat-commands-00", "seat-commands-01"),
+    ]
+    assert [one.name for one in whole.bus.topics] == [
+        *(one.name for one in base.bus.topics),
+        "order-events",
+        "seats-events",
+    ]
+
+
+def test_every_dead_letter_of_registration_reaches_the_one_queue_that_parks_them():
+    """Else a capability would need nine more triggers, or its letters would be seen by nobody."""
+    bus = registration().bus
+    deliveries = [one.delivery for one in bus.queues if one.name != DEAD]
+    deliveries += [one.delivery for topic in bus.topics for one in topic.subscriptions]
+    assert {one.forward_dead_letters for one in deliveries} == {DEAD}
+    assert bus.queues[0].name == DEAD, "Service Bus refuses to forward to a queue that is not there yet"
+    assert bus.queues[0].delivery.forward_dead_letters is None
+
+
+def test_only_the_lanes_have_sessions_and_a_replay_of_their_commands_passes():
+    """A session trigger keeps a slot until it is idle; duplicate detection would swallow a command that is sent again."""
+    queues = {one.name: one for one in registration(2).bus.queues}
+    sessions = {name for name, one in queues.items() if one.delivery.sessions}
+    assert sessions == {"seat-commands-00", "seat-commands-01"}
+    assert all(queues[name].duplicate_window is None for name in sessions)
+    assert all(queues[name].delivery.lock == timedelta(seconds=30) for name in sessions)
+
+
+def test_settings_of_registration_have_their_values():
+    """Each reaches the choice by its own name."""
+    choice = parsed(
+        REGISTRATION="on",
+        RESERVATION_SECONDS="5",
+        RESERVATION_BUFFER_SECONDS="1",
+        SEATS_PER_ORDER="7",
+        SEAT_LANES="3",
+        SNAPSHOT_EVENTS="50",
+    ).registration
+    assert (choice.is_on, choice.seats_per_order, choice.seat_lanes, choice.snapshot_events) == (True, 7, 3, 50)
+    assert (choice.reservation, choice.buffer) == (timedelta(seconds=5), timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("REGISTRATION", "yes", "expected one of off, on"),
+        ("RESERVATION_BUFFER_SECONDS", "0", "expected a whole number from 1"),
+        ("SEAT_LANES", str(MOST_SEAT_LANES + 1), f"expected a whole number from 1 to {MOST_SEAT_LANES}"),
+    ],
+)
+def test_a_setting_beyond_its_bounds_is_refused(name, text, said):
+    """The app does not start with it, also where registration is off."""
+    with pytest.raises(SettingsError, match=said):
+        parsed(**{name: text})
+
+
+@pytest.mark.parametrize("lanes", [0, MOST_SEAT_LANES + 1])
+def test_more_lanes_than_bicep_can_make_are_refused(lanes):
+    """Commands would be sent to queues that are nowhere."""
+    with pytest.raises(ValueError, match="seat_lanes is"):
+        registration(lanes)
