@@ -15,11 +15,11 @@ from shared.dequeue import BackOff, Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
-from shared.registration_part import MOST_SEAT_LANES, SEAT_LANES, RegistrationChoice
+from shared.parts import MOST_SEAT_LANES, SEAT_LANES, RegistrationChoice
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
-from shared.setting_reader import SettingReader
 from shared.telemetry import TelemetryChoice
 from shared.topology import Part, rooms
+from shared.values import SettingReader
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"

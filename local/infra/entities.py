@@ -7,7 +7,7 @@ from typing import Any
 from local.infra import listened
 from local.paths import ROOT
 from shared.azure import Setting
-from shared.registration_part import MOST_SEAT_LANES, registration, seat_lane_names
+from shared.parts import MOST_SEAT_LANES, registration, seat_lane_names
 from shared.settings import SETTINGS
 from shared.topology import (
     HINTS,

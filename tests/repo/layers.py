@@ -5,7 +5,7 @@ ORDER = (
     ("errors", "clock", "retry", "closing", "refusals", "grammar", "topology", "memory"),
     ("telemetry",),
     ("azure",),
-    ("messages", "pending", "registration_part", "setting_reader"),
+    ("messages", "pending", "parts", "values"),
     ("outbox", "signals"),
     ("eventsourcing",),
     ("messaging",),

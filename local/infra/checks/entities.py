@@ -8,7 +8,7 @@ from local.infra.deployment import Deployment
 from local.infra.finding import Finding
 from local.infra.project import ROOMS, Project, both_ways, with_rooms
 from local.infra.resource import Resource
-from shared.registration_part import MOST_SEAT_LANES, registration
+from shared.parts import MOST_SEAT_LANES, registration
 from shared.topology import Topology, rooms
 
 #: The names that the parameter workQueues decides over are looked at for one queue and for several.

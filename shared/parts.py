@@ -1,4 +1,4 @@
-"""What an installation with registration has beside the others: its entities and its choices. Without it: nothing."""
+"""What a capability beside the base brings: the entities and the choices of registration. Off, it brings nothing."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -6,7 +6,7 @@ import pytest
 
 from local.stack import sample_values
 from shared.errors import SettingsError
-from shared.registration_part import DEAD, MOST_SEAT_LANES, registration
+from shared.parts import DEAD, MOST_SEAT_LANES, registration
 from shared.settings import Settings
 from shared.topology import topology
 
