@@ -115,6 +115,11 @@ class Governor:
             times=self.times + 1,
         )
 
+    def ease(self, now: datetime, part: float) -> "Governor":
+        """Return the governor after a failure that may be no push-back: the share falls by a part of the full rate."""
+        share = max(LEAST, self.share - part)
+        return replace(self, share=share, slowed_at=now, quiet_until=self.quiet_until or now, seen_at=now)
+
     def grow(self, now: datetime, *, is_in_use: bool) -> "Governor":
         """Return the governor after some time of use. A share that is not used proves nothing and does not grow."""
         if self.is_full or self.seen_at is None or self.quiet_until is None:
@@ -173,6 +178,11 @@ class Pushback:
         """Halve the share of this resource."""
         with self._lock:
             self._governors[resource] = self._governors.get(resource, _UNLIMITED).slow(self._clock.now(), retry_after)
+
+    def ease(self, resource: str, part: float) -> None:
+        """Lower the share of this resource by a part of the full rate."""
+        with self._lock:
+            self._governors[resource] = self._governors.get(resource, _UNLIMITED).ease(self._clock.now(), part)
 
     def learn(self, others: Mapping[str, Governor]) -> None:
         """Take over the governors of other processes that saw a later push-back."""

@@ -94,7 +94,7 @@ class Publisher:
     def _take_load(self, parcel: Parcel) -> _Load | None:
         to = parcel.to
         if self._channel_of(parcel).is_busy or self._under_way[to] >= self._pushback.limit(
-            self._most, self._under_way[to], f"bus/{to.name}"
+            self._most, self._under_way[to], _resource(to)
         ):
             return None
         # The parcel's own session first: it must get on. Then what waits for the same entity and is not under way.
@@ -124,6 +124,7 @@ class Publisher:
             error = None
         except FAILURES as failure:
             error = failure
+            self._pushback.ease(_resource(load.to), 1 / self._most)
         finally:
             with self._changed:
                 for item in load.items:
@@ -134,6 +135,10 @@ class Publisher:
                         del self._channels[key]
                 self._under_way[load.to] -= 1
                 self._changed.notify_all()
+
+
+def _resource(to: Destination) -> str:
+    return f"bus/{to.name}"
 
 
 def _tell(failed: Sequence[_Item]) -> str:
