@@ -23,6 +23,7 @@
     - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError, LaterFormatError
   - ReadModelError
     - MigrationRefusedError, ViewCorruptError
+  - SeatsBalanceError
 - SettingsError, a ValueError
 """
 
@@ -256,6 +257,10 @@ class MigrationRefusedError(ReadModelError):
 
 class ViewCorruptError(ReadModelError):
     """A row of a view or of the pointers holds something that Sluice never wrote, or the log lacks events of it."""
+
+
+class SeatsBalanceError(SluiceError):
+    """An event would leave seats of a conference in two places or in no place. Nothing more is decided for it."""
 
 
 class SettingsError(ValueError):

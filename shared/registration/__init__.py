@@ -1,1 +1,72 @@
-"""The worked example: orders for the seats of a conference."""
+"""The worked example: orders for the seats of a conference. It stands on the machinery, and nothing imports it but the app.
+
+Reading order:
+
+- `bodies`, `stored_events`: every event
+- `seat_commands`, `reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
+- `order`, `order_messages`, `order_process`: an order, and its process manager
+- `messages`: the public messages of the queue `orders`
+- `views`: what customers and operators read
+"""
+
+from shared.registration.messages import (
+    OrderMessage,
+    Payment,
+    PlaceOrder,
+    UpdateOrder,
+    content_hash,
+    read_order_message,
+)
+from shared.registration.order import OrderPhase, OrderState, UnsettledPayment, fold_order, order_home
+from shared.registration.order_messages import EXPIRE, Outcome, Pay, Place, Start, Update, incoming, read_reply
+from shared.registration.order_process import OrderProcess, OrderProcessState, Stage
+from shared.registration.seat_commands import (
+    AddSeats,
+    RemoveSeats,
+    SeatCommand,
+    SetConference,
+    read_seat_command,
+    seats_home,
+    send_to,
+)
+from shared.registration.seats import Seats, SeatsState, check_balance, overdue
+from shared.registration.selling import Skip, decide, skip_reason
+
+__all__ = [
+    "EXPIRE",
+    "AddSeats",
+    "OrderMessage",
+    "OrderPhase",
+    "OrderProcess",
+    "OrderProcessState",
+    "OrderState",
+    "Outcome",
+    "Pay",
+    "Payment",
+    "Place",
+    "PlaceOrder",
+    "RemoveSeats",
+    "SeatCommand",
+    "Seats",
+    "SeatsState",
+    "SetConference",
+    "Skip",
+    "Stage",
+    "Start",
+    "UnsettledPayment",
+    "Update",
+    "UpdateOrder",
+    "check_balance",
+    "content_hash",
+    "decide",
+    "fold_order",
+    "incoming",
+    "order_home",
+    "overdue",
+    "read_order_message",
+    "read_reply",
+    "read_seat_command",
+    "seats_home",
+    "send_to",
+    "skip_reason",
+]

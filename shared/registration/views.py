@@ -4,30 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Protocol
 
-
-class OrderPhase(StrEnum):
-    """How far an order is, as its customer reads it."""
-
-    HELD = "held"
-    PLACED = "placed"
-    RESERVED = "reserved"
-    PARTIALLY_RESERVED = "partially_reserved"
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-    CONFIRMED = "confirmed"
-
-
-@dataclass(frozen=True, slots=True)
-class UnsettledPayment:
-    """A payment that confirmed nothing. A person settles it."""
-
-    id: str
-    amount: Decimal
-    reason: str
-    at: datetime
+from shared.registration.order import OrderPhase, UnsettledPayment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

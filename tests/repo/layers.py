@@ -9,6 +9,7 @@ ORDER = (
     ("outbox", "signals"),
     ("eventsourcing",),
     ("messaging",),
+    ("processes",),
     ("payload",),
     ("parked",),
     ("workloads", "ids"),

@@ -1,0 +1,178 @@
+"""The seats of one conference: how many of each type are available, reserved and sold, and who holds them.
+
+A command of an order counts once: its generation must be above the last known one of that reservation. So a doubled,
+late or overtaken command changes nothing. After every event, available + reserved + confirmed = quota for each type.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+from shared.errors import SeatsBalanceError
+from shared.eventsourcing import Event
+from shared.registration.bodies import (
+    Body,
+    ConferenceSet,
+    GenerationKept,
+    Offer,
+    ReservationCancelled,
+    ReservationConfirmed,
+    ReservationRefused,
+    SeatsAdded,
+    SeatsRemoved,
+    SeatsReserved,
+)
+from shared.registration.reservations import Ending, Entry, Reservations
+from shared.registration.stored_events import body_of
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The seats of one type."""
+
+    price: Decimal
+    quota: int
+    available: int
+    reserved: int = 0
+    confirmed: int = 0
+
+    @property
+    def is_even(self) -> bool:
+        """Whether every seat is in one place, and none twice."""
+        parts = (self.available, self.reserved, self.confirmed)
+        return min(parts) >= 0 and sum(parts) == self.quota
+
+
+@dataclass(frozen=True, slots=True)
+class SeatsState:
+    """One conference after its events. It is never changed in place, however many reservations it has."""
+
+    types: Mapping[str, Balance] = field(default_factory=dict)
+    reservations: Reservations = field(default_factory=Reservations)
+
+
+class Seats:
+    """The aggregate: how the events of a conference make its state, and how the state is kept."""
+
+    name = "seats"
+    format = FORMAT
+
+    def initial(self) -> SeatsState:
+        """Return a conference without seat types."""
+        return SeatsState()
+
+    def fold(self, state: SeatsState, event: Event) -> SeatsState:
+        """Return the state after the event. Raises SeatsBalanceError for one that does not add up."""
+        return fold(state, event)
+
+    def pack(self, state: SeatsState) -> bytes:
+        """Return the state as JSON."""
+        return msgspec.json.encode(_Packed(dict(state.types), dict(state.reservations.pairs())))
+
+    def unpack(self, packed: bytes) -> SeatsState:
+        """Return the state of such JSON."""
+        read = msgspec.json.decode(packed, type=_Packed)
+        return SeatsState(read.types, Reservations(read.reservations))
+
+
+class _Packed(msgspec.Struct):
+    types: dict[str, Balance]
+    reservations: dict[str, Entry]
+
+
+def fold(state: SeatsState, event: Event) -> SeatsState:
+    """Return the state after the event, proven in the types that it touched."""
+    match body_of(event):
+        case ConferenceSet(seats):
+            offers = {name: _offer(state, name, offer) for name, offer in seats.items()}
+            return replace(state, types={**state.types, **offers})
+        case SeatsAdded(seats):
+            return _proven(state, {name: _quota(state.types[name], number) for name, number in seats.items()}, event)
+        case SeatsRemoved(seats):
+            return _proven(state, {name: _quota(state.types[name], -number) for name, number in seats.items()}, event)
+        case body:
+            return _fold_reservation(state, body, event)
+
+
+def _fold_reservation(state: SeatsState, body: Body, event: Event) -> SeatsState:
+    match body:
+        case SeatsReserved(order, granted, _, not_after):
+            held, now_held = _held(state, order), {name: number for name, number in granted.items() if number}
+            moved = {name: now_held.get(name, 0) - held.get(name, 0) for name in {*held, *now_held}}
+            entry = Entry(event.generation, not_after, now_held)
+            touched = {name: _reserve(state.types[name], number) for name, number in moved.items()}
+        case ReservationCancelled(order, _, _, not_after):
+            entry = Entry(event.generation, not_after, ending=Ending.CANCELLED)
+            touched = {name: _reserve(state.types[name], -number) for name, number in _held(state, order).items()}
+        case ReservationConfirmed(order, confirmed, _, not_after):
+            entry = Entry(event.generation, not_after, confirmed, Ending.CONFIRMED)
+            touched = {name: _confirm(state.types[name], number) for name, number in confirmed.items()}
+        case GenerationKept(order, not_after):
+            entry, touched = Entry(event.generation, not_after, ending=Ending.CANCELLED), {}
+        case ReservationRefused(order, _, _, not_after):
+            # It keeps the seats that it holds: the order ends it, with the next generation.
+            former = state.reservations.get(order) or Entry(0, not_after)
+            entry, touched = replace(former, generation=event.generation), {}
+        case _:
+            raise SeatsBalanceError(f"event {event.version} {event.kind!r} is of no conference: the home is another's")
+    proven = _proven(state, touched, event) if touched else state
+    return replace(proven, reservations=state.reservations.put(order, entry, event.at))
+
+
+def overdue(state: SeatsState, now: datetime) -> Iterator[str]:
+    """Yield the orders whose reservations should have ended ten minutes ago. Their seats are never freed by themselves."""
+    return (order for order, entry in state.reservations.pairs() if entry.is_overdue(now))
+
+
+def check_balance(state: SeatsState) -> list[str]:
+    """Return the types of which the reservations, added up one by one, are not what the balance says."""
+    held: Counter[tuple[str, bool]] = Counter()
+    for _, entry in state.reservations.pairs():
+        for name, number in entry.granted.items():
+            held[name, entry.ending is None] += number
+    # Sold seats of long ago have no entry any more, so they may only be more than those of the entries.
+    return [
+        name
+        for name, one in state.types.items()
+        if not one.is_even or held[name, True] != one.reserved or held[name, False] > one.confirmed
+    ]
+
+
+def _held(state: SeatsState, order: str) -> Mapping[str, int]:
+    entry = state.reservations.get(order)
+    return entry.granted if entry and entry.ending is None else {}
+
+
+def _offer(state: SeatsState, name: str, offer: Offer) -> Balance:
+    known = state.types.get(name)
+    return replace(known, price=offer.price) if known else Balance(offer.price, offer.quota, offer.quota)
+
+
+def _quota(one: Balance, number: int) -> Balance:
+    return replace(one, quota=one.quota + number, available=one.available + number)
+
+
+def _reserve(one: Balance, number: int) -> Balance:
+    return replace(one, available=one.available - number, reserved=one.reserved + number)
+
+
+def _confirm(one: Balance, number: int) -> Balance:
+    return replace(one, reserved=one.reserved - number, confirmed=one.confirmed + number)
+
+
+def _proven(state: SeatsState, touched: Mapping[str, Balance], event: Event) -> SeatsState:
+    for name, one in touched.items():
+        if not one.is_even:
+            raise SeatsBalanceError(
+                f"could not apply event {event.version} {event.kind!r} of command {event.command!r}: seat type {name!r} "
+                f"would have {one.available} available, {one.reserved} reserved and {one.confirmed} confirmed of "
+                f"{one.quota}; nothing more is decided for this conference. This is a defect of Sluice: report it"
+            )
+    return replace(state, types={**state.types, **touched})
