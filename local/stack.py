@@ -18,6 +18,8 @@ from local.errors import StackError
 from local.func_host import FuncHost
 from local.paths import ROOT
 from local.provision import provision
+from servicebus_local.command import ENTITIES
+from servicebus_local.entities import Namespace, read
 from servicebus_local.errors import StartError as BrokerStartError
 from servicebus_local.launcher import Broker
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
@@ -77,14 +79,19 @@ def running(options: StackOptions) -> Iterator[Stack]:
     with _in_one_line(), ExitStack() as parts:
         account = _account(options.data)
         azurite = parts.enter_context(Azurite.start(options.data, account=account, is_logging=options.counts_requests))
-        broker = Broker.start()
+        parsed = Settings.parse(sample_values() | dict(options.settings or {}))
+        broker = Broker.start(bus_entities(parsed))
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
-        parsed = Settings.parse(settings)
         provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
         host = start_host(options, settings)
         parts.callback(host.stop)
         yield Stack(azurite, broker, host, settings)
+
+
+def bus_entities(parsed: Settings) -> Namespace:
+    """Return the entities of the bus that an installation with these settings has."""
+    return read(ROOT / ENTITIES, ["registration"] if parsed.registration.is_on else [])
 
 
 def sample_values() -> dict[str, str]:

@@ -74,6 +74,7 @@ class Broker:
             self._add_queue(queue)
         for topic in namespace.topics:
             self._add_topic(topic)
+        self._check_forwarding(namespace)
 
     def intake(self, address: str) -> Intake:
         """Return where messages for the address go."""
@@ -118,9 +119,35 @@ class Broker:
         )
         dead = MessageQueue(f"{name}/$DeadLetterQueue", Policy(policy.lock, 0), self.stirred, None)
         queue = MessageQueue(name, policy, self.stirred, dead)
+        self._forward(queue, delivery.forward_dead_letters)
         self._outlets[name.lower() + _DEAD] = Outlet(dead)
         self._outlets[name.lower()] = Outlet(queue, Sessions(queue) if delivery.sessions else None)
         return queue
+
+    def _forward(self, queue: MessageQueue, target: str | None) -> None:
+        if target is None:
+            return
+
+        # Looked up when a letter comes: the target may be made after the entity that names it.
+        def take(parcel: Parcel, now: float) -> None:
+            self._intakes[target.lower()].accept(parcel, now)
+
+        queue.forward = take
+
+    def _check_forwarding(self, namespace: Namespace) -> None:
+        sessions = {queue.name.lower() for queue in namespace.queues if queue.delivery.sessions}
+        deliveries = [(queue.name, queue.delivery) for queue in namespace.queues]
+        deliveries += [
+            (f"{topic.name}/{one.name}", one.delivery) for topic in namespace.topics for one in topic.subscriptions
+        ]
+        for name, delivery in deliveries:
+            target = delivery.forward_dead_letters
+            if target is None:
+                continue
+            if target.lower() not in self._intakes or target.lower() == name.lower():
+                raise ValueError(f"{name} forwards its dead letters to {target!r}, which is no other queue or topic")
+            if target.lower() in sessions:
+                raise ValueError(f"{name} forwards its dead letters to {target!r}: the broker has no sessions for them")
 
     def _add_queue(self, queue: Queue) -> None:
         held = self._add_outlet(queue.name, queue.delivery)

@@ -35,6 +35,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "--entities", type=Path, default=ENTITIES, metavar="FILE", help="the JSON file of entities, default %(default)s"
     )
     parser.add_argument(
+        "--part", action="append", default=[], metavar="NAME", help="a part of the file whose `bus` is served too"
+    )
+    parser.add_argument(
         "--lock-seconds", type=float, help="every lock's length, shorter than the service allows: tests"
     )
     parser.add_argument("--emulator-config", action="store_true", help="print the official emulator's Config.json")
@@ -71,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parsed(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
-        namespace = read(options.entities)
+        namespace = read(options.entities, options.part)
         if options.emulator_config:
             print(json.dumps(config(namespace), indent=2))
             return 0

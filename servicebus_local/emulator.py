@@ -41,7 +41,7 @@ def _delivery(delivery: DeliveryRules) -> dict[str, Any]:
         "DefaultMessageTimeToLive": _life(delivery.time_to_live),
         "LockDuration": iso8601(delivery.lock),
         "MaxDeliveryCount": min(delivery.max_delivery_count, _MOST_DELIVERIES),
-        "ForwardDeadLetteredMessagesTo": "",
+        "ForwardDeadLetteredMessagesTo": delivery.forward_dead_letters or "",
         "ForwardTo": "",
         "RequiresSession": delivery.sessions,
     }

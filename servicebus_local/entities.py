@@ -6,7 +6,7 @@ the place of its subscription). Properties and durations are written as Azure Re
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 SHORTEST_LOCK: Final = timedelta(seconds=5)
 LONGEST_LOCK: Final = timedelta(minutes=5)
 MOST_DELIVERIES: Final = 2000
+_KINDS: Final = ("queues", "topics", "subscriptions", "rules")
 #: The properties of a queue or a subscription that the broker has.
 _PROPERTIES: Final = frozenset(
     {
@@ -26,6 +27,7 @@ _PROPERTIES: Final = frozenset(
         "defaultMessageTimeToLive",
         "requiresDuplicateDetection",
         "duplicateDetectionHistoryTimeWindow",
+        "forwardDeadLetteredMessagesTo",
     }
 )
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
@@ -59,6 +61,8 @@ class DeliveryRules:
     dead_letter_expired: bool = False
     #: None: messages never expire.
     time_to_live: timedelta | None = None
+    #: The queue or topic that dead letters go to. None: they wait in the dead-letter sub-queue.
+    forward_dead_letters: str | None = None
 
     def __post_init__(self) -> None:
         if not SHORTEST_LOCK <= self.lock <= LONGEST_LOCK:
@@ -103,10 +107,15 @@ class Namespace:
     topics: tuple[Topic, ...] = ()
 
 
-def read(file: Path) -> Namespace:
-    """Return the entities of a file, or raise ValueError with the file's name and its fault."""
+def read(file: Path, parts: Sequence[str] = ()) -> Namespace:
+    """Return the entities of a file, or raise ValueError with the file's name and its fault.
+
+    `parts` names objects of the file whose own lists `bus` stand behind the file's: their places count from its first.
+    """
     try:
-        return parse(json.loads(file.read_text(encoding="utf-8"))["bus"])
+        whole = json.loads(file.read_text(encoding="utf-8"))
+        lists = [whole["bus"], *(whole[part]["bus"] for part in parts)]
+        return parse({kind: [one for each in lists for one in each[kind]] for kind in _KINDS})
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, LookupError, TypeError) as error:
@@ -159,6 +168,7 @@ def _delivery(properties: Mapping[str, Any]) -> DeliveryRules:
         sessions=properties["requiresSession"],
         dead_letter_expired=properties["deadLetteringOnMessageExpiration"],
         time_to_live=None if life is None else duration(life),
+        forward_dead_letters=properties.get("forwardDeadLetteredMessagesTo"),
     )
 
 

@@ -54,6 +54,8 @@ def _delivery(rules: DeliveryRules) -> dict[str, Any]:
     }
     if rules.time_to_live is not None:
         properties["defaultMessageTimeToLive"] = iso8601(rules.time_to_live)
+    if rules.forward_dead_letters is not None:
+        properties["forwardDeadLetteredMessagesTo"] = rules.forward_dead_letters
     return properties
 
 

@@ -1,6 +1,6 @@
 """A message as its sender handed it over: read once, kept as bytes, wrapped anew for each delivery."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from servicebus_local import wire
@@ -38,6 +38,7 @@ _ORIGIN_KEY = wire.symbol("x-opt-enqueue-sequence-number")
 _ENQUEUED_KEY = wire.symbol("x-opt-enqueued-time")
 _LOCKED_KEY = wire.symbol("x-opt-locked-until")
 _STATE_KEY = wire.symbol("x-opt-message-state")
+_SOURCE_KEY = wire.symbol("x-opt-deadletter-source")
 
 
 @dataclass(slots=True)
@@ -201,6 +202,15 @@ def labelled(parcel: Parcel, label: Label) -> bytes:
         wire.section(wire.HEADER, 0xD0, 5, header)
         + wire.section(wire.MESSAGE_ANNOTATIONS, 0xD1, count, b"".join(annotations))
         + parcel.bare
+    )
+
+
+def forwarded(parcel: Parcel, source: str) -> Parcel:
+    """Return a copy that names the entity where it became a dead letter."""
+    return replace(
+        parcel,
+        annotations=parcel.annotations + _SOURCE_KEY + wire.string(source),
+        annotation_elements=parcel.annotation_elements + 2,
     )
 
 

@@ -6,12 +6,13 @@ for all where there are no sessions; who may take from a lane is not decided her
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from math import inf
 from secrets import token_hex
 
-from servicebus_local.parcel import Label, Parcel, with_properties
+from servicebus_local.parcel import Label, Parcel, forwarded, with_properties
 from servicebus_local.refusal import MESSAGE_LOCK_LOST, NOT_ALLOWED, SESSION_LOCK_LOST, Refusal
 
 #: The lane of a queue without sessions.
@@ -65,6 +66,8 @@ class MessageQueue:
         self.policy = policy
         #: None for a dead-letter sub-queue itself.
         self.dead = dead
+        #: Takes the dead letters to another entity. None: they wait in the dead-letter sub-queue.
+        self.forward: Callable[[Parcel, float], None] | None = None
         #: Queues where a message became available since the dispatcher last looked; shared by the whole broker.
         self._stirred = stirred
         self._records: dict[int, Record] = {}
@@ -87,7 +90,9 @@ class MessageQueue:
         record = Record(sequence, origin, parcel, now, lane or ONLY, life)
         if lane is None:
             # Only a topic gets here: it cannot know which of its subscriptions has sessions.
-            self._bury(record, "Session id is null.", "an entity with sessions takes no message without a session id")
+            self._bury(
+                record, "Session id is null.", "an entity with sessions takes no message without a session id", now
+            )
             return
         self._records[sequence] = record
         if life != inf:
@@ -107,7 +112,7 @@ class MessageQueue:
                 return True
             heapq.heappop(waiting)
             if record is not None:
-                self._expire(record)
+                self._expire(record, now)
         self._lanes.pop(lane, None)
         return False
 
@@ -145,7 +150,7 @@ class MessageQueue:
         """Move a locked message to the dead-letter sub-queue."""
         if self.dead is None:
             raise Refusal(NOT_ALLOWED, f"{self.name} is a dead-letter sub-queue: its messages cannot be dead-lettered")
-        self._bury(self._unlocked(token, now), reason, description)
+        self._bury(self._unlocked(token, now), reason, description, now)
 
     def renew(self, token: str, now: float) -> float:
         """Lengthen a message's lock to a whole lock from now."""
@@ -174,7 +179,7 @@ class MessageQueue:
             record_or_none = self._records.get(heapq.heappop(self._expiries)[1])
             # A locked message is its receiver's; it is looked at again when it comes back.
             if record_or_none is not None and record_or_none.token is None:
-                self._expire(record_or_none)
+                self._expire(record_or_none, now)
 
     def peek(self, first: int, limit: int, lane: str | None = None) -> list[Record]:
         """Return up to `limit` messages from sequence number `first` on, locked or not, without taking them."""
@@ -210,7 +215,7 @@ class MessageQueue:
 
     def _return(self, record: Record, now: float) -> None:
         if record.expires <= now:
-            self._expire(record)
+            self._expire(record, now)
         else:
             self._offer(record)
 
@@ -218,22 +223,25 @@ class MessageQueue:
         record.failures += 1
         if self.dead is not None and record.failures >= self.policy.max_delivery_count:
             attempts = f"the message could not be consumed after {record.failures} delivery attempts"
-            self._bury(record, "MaxDeliveryCountExceeded", attempts)
+            self._bury(record, "MaxDeliveryCountExceeded", attempts, now)
         else:
             self._return(record, now)
 
-    def _expire(self, record: Record) -> None:
+    def _expire(self, record: Record, now: float) -> None:
         if self.policy.dead_letter_expired:
-            self._bury(record, "TTLExpiredException", "the message expired and was dead-lettered")
+            self._bury(record, "TTLExpiredException", "the message expired and was dead-lettered", now)
         else:
             self._records.pop(record.sequence, None)
 
-    def _bury(self, record: Record, reason: str | None, description: str | None) -> None:
+    def _bury(self, record: Record, reason: str | None, description: str | None, now: float) -> None:
         self._records.pop(record.sequence, None)
         if self.dead is None:
             return
         note = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
         parcel = with_properties(record.parcel, {key: text for key, text in note.items() if text is not None})
+        if self.forward is not None:
+            self.forward(forwarded(parcel, self.name), now)
+            return
         buried = Record(record.sequence, record.origin, parcel, record.enqueued, ONLY, failures=record.failures)
         self.dead._records[record.sequence] = buried  # noqa: SLF001 - the same class; a message keeps its number
         self.dead._offer(buried)  # noqa: SLF001 - as above

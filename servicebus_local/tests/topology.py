@@ -1,5 +1,6 @@
 """The entities of the broker's tests: several of each kind, so that each test has its own."""
 
+from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -17,11 +18,23 @@ _KINDS = {
     "buried": Queue("buried", DeliveryRules(time_to_live=timedelta(seconds=1), dead_letter_expired=True)),
     "unique": Queue("unique", duplicate_window=WINDOW),
     "sessions": Queue("sessions", DeliveryRules(sessions=True)),
+    # The dead letters of each copy go to the copy of "graves" with its number.
+    "sending": Queue("sending", DeliveryRules(max_delivery_count=3, dead_letter_expired=True)),
+    "sending-sessions": Queue("sending-sessions", DeliveryRules(sessions=True)),
+    "graves": Queue("graves"),
+    "graves-of-sessions": Queue("graves-of-sessions"),
 }
+_GRAVES = {"sending": "graves", "sending-sessions": "graves-of-sessions"}
 
 
 def _kind(kind):
     return CorrelationFilter(MappingProxyType({"kind": kind}))
+
+
+def _delivery(kind, n):
+    if kind.name not in _GRAVES:
+        return kind.delivery
+    return replace(kind.delivery, forward_dead_letters=f"{_GRAVES[kind.name]}-{n:02}")
 
 
 def _topic(name, window=None):
@@ -37,6 +50,7 @@ def _topic(name, window=None):
             Subscription("labelled", (SqlFilter("sys.Label = 'urgent' OR EXISTS(flag)"),)),
             Subscription("none", (SqlFilter("1 = 0"),)),
             Subscription("in-sessions", (), DeliveryRules(sessions=True)),
+            Subscription("sending", (_kind("red"),), DeliveryRules(forward_dead_letters=f"graves-of-{name}")),
         ),
         window,
     )
@@ -45,10 +59,11 @@ def _topic(name, window=None):
 def bus():
     """Return every entity of the tests."""
     queues = [
-        Queue(f"{name}-{n:02}", kind.delivery, kind.duplicate_window)
+        Queue(f"{name}-{n:02}", _delivery(kind, n), kind.duplicate_window)
         for name, kind in _KINDS.items()
         for n in range(COPIES)
     ]
     topics = [_topic(f"topic-{n:02}") for n in range(TOPICS)]
     unique = [_topic(f"topic-unique-{n:02}", WINDOW) for n in range(TOPICS)]
+    queues += [Queue(f"graves-of-{topic.name}") for topic in (*topics, *unique)]
     return Namespace(tuple(queues), (*topics, *unique))

@@ -24,6 +24,19 @@ def test_the_project_s_file_says_no_more_than_is_read():
     assert document(read(ENTITIES)) == {"bus": json.loads(ENTITIES.read_text())["bus"]}
 
 
+def test_a_part_of_the_file_stands_behind_the_rest():
+    """Its subscriptions and rules name their parents by places that count from the file's first."""
+    whole, base = read(ENTITIES, ["registration"]), read(ENTITIES)
+    assert whole.queues[: len(base.queues)] == base.queues
+    added = {one.name: [each.name for each in one.subscriptions] for one in whole.topics[len(base.topics) :]}
+    assert added == {"order-events": ["orders"], "seats-events": ["processes", "conferences"]}
+    (processes,) = (each for one in whole.topics for each in one.subscriptions if each.name == "processes")
+    assert [dict(one.properties) for one in processes.filters] == [
+        {"seats_reserved": True},
+        {"reservation_refused": True},
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "span"),
     [("PT5M", timedelta(minutes=5)), ("P1DT2H", timedelta(hours=26)), ("PT1M30S", timedelta(seconds=90))],
@@ -44,8 +57,8 @@ def test_any_other_duration_is_refused(text):
 def test_a_property_that_the_broker_does_not_do_is_refused_by_name(kind):
     """Its messages would stay where Azure forwards them."""
     given = copy.deepcopy(document(bus())["bus"])
-    given[kind][0]["properties"]["forwardDeadLetteredMessagesTo"] = "parked"
-    with pytest.raises(ValueError, match="does not do 'forwardDeadLetteredMessagesTo'"):
+    given[kind][0]["properties"]["forwardTo"] = "parked"
+    with pytest.raises(ValueError, match="does not do 'forwardTo'"):
         parse(given)
 
 
