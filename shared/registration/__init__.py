@@ -5,10 +5,12 @@ Reading order:
 - `bodies`, `stored_events`: every event
 - `seat_commands`, `reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
 - `order`, `order_messages`, `order_process`: an order, and its process manager
+- `access_codes`: the codes that open orders
 - `messages`: the public messages of the queue `orders`
 - `views`: what customers and operators read
 """
 
+from shared.registration.access_codes import ACCESS_CODE, KEYS, AccessCode, AccessCodes, CodeKeys
 from shared.registration.messages import (
     OrderMessage,
     Payment,
@@ -33,8 +35,13 @@ from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
 
 __all__ = [
+    "ACCESS_CODE",
     "EXPIRE",
+    "KEYS",
+    "AccessCode",
+    "AccessCodes",
     "AddSeats",
+    "CodeKeys",
     "OrderMessage",
     "OrderPhase",
     "OrderProcess",

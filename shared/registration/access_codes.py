@@ -46,12 +46,11 @@ _MOST_KEPT: Final = 10_000
 class AccessCode:
     """A code, and what the order's head keeps of it."""
 
-    #: Without the text in a log or an error.
     code: str
     fields: Fields
 
     def __repr__(self) -> str:
-        """Return the text without the code."""
+        """Return a text without the code: errors and logs may show it."""
         return "AccessCode(...)"
 
 

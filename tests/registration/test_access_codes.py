@@ -101,7 +101,7 @@ def test_a_key_that_is_gone_is_an_error_that_names_it(codes, store):
 
 def test_of_two_processes_that_make_the_first_key_one_wins(store):
     """Both derive with the key that is stored."""
-    first, second = CodeKeys(store, counting()), CodeKeys(store, lambda length: bytes(length))
+    first, second = CodeKeys(store, counting()), CodeKeys(store, bytes)
     assert (first.newest(), second.newest()) == (1, 1)
     assert first.find(1) == second.find(1)
 
