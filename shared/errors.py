@@ -18,7 +18,7 @@
   - GateError
     - NameRefusedError, GateCorruptError, ScheduleRefusedError, HeldConflictError
     - MessageRefusedError, DispatchIncompleteError, SignalNotSentError, ReleaseExpiredError
-  - NotPublishedError
+  - NotPublishedError, DecisionFailedError
   - HomeError
     - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError, LaterFormatError
   - ReadModelError
@@ -215,6 +215,10 @@ class PlanLostError(LedgerError):
 
 class NotPublishedError(SluiceError):
     """The bus may not have all events or commands of a home. They are stored, and are sent again."""
+
+
+class DecisionFailedError(SluiceError):
+    """A process failed at a message, by a defect. Its home is unchanged."""
 
 
 class HomeError(SluiceError):

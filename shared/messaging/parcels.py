@@ -32,6 +32,7 @@ class Parcel:
     """One part of a message. Parcels of one destination and session are sent in the order in which they were given."""
 
     to: Destination
+    #: Empty: the message has none.
     session: str
     form: str
     id: str
@@ -63,16 +64,11 @@ def command_parcel(queue: Destination, command: Command) -> Parcel:
 class Lanes:
     """The queues with sessions of one kind of receiver: each receiver has its lane, by its name."""
 
-    queue: str
-    number: int
-
-    def names(self) -> list[str]:
-        """Return the names of the queues."""
-        return [f"{self.queue}-{lane:02}" for lane in range(self.number)]
+    queues: Sequence[str]
 
     def of(self, receiver: str) -> Destination:
         """Return the queue of a receiver."""
-        return Destination("bus", f"{self.queue}-{crc32(receiver.encode()) % self.number:02}")
+        return Destination("bus", self.queues[crc32(receiver.encode()) % len(self.queues)])
 
 
 def bundles(parcels: Iterable[Parcel]) -> Iterator[list[Parcel]]:
@@ -98,7 +94,7 @@ def message_of(bundle: Sequence[Parcel]) -> ServiceBusMessage:
     marks: dict[str | bytes, Any] = dict.fromkeys(sorted(frozenset().union(*(each.marks for each in bundle))), True)
     return ServiceBusMessage(
         b"".join((begin, b",".join(each.content for each in bundle), end)),
-        session_id=bus_name(first.session),
+        session_id=bus_name(first.session) or None,
         message_id=bus_name(bundle_id([each.id for each in bundle])),
         application_properties=marks,
         content_type="application/json",

@@ -1,0 +1,167 @@
+"""Runs processes: load, decide, note, commit, send, remove the note.
+
+The note is written before the home. So the tick finds a home whose writer ended between its commit and its sends. A
+message that comes again is a no-op, and sends what its home has unsent: that is what a redelivery is for.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from datetime import datetime
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from shared.clock import Clock
+from shared.errors import ConflictError, DecisionFailedError, DuplicateError, NotPublishedError, SluiceError
+from shared.eventsourcing import Home, Homes
+from shared.processes.agenda import Agenda, Alias, Note, Row, TimeoutRow, notes_of
+from shared.processes.cases import Belief, Case, Handled, Outcome
+from shared.processes.drafts import Draft, failed_draft, make_draft
+from shared.processes.outgoing import Outgoing
+from shared.processes.process import Process, Timeout
+from shared.telemetry import describe_error, place
+
+State = TypeVar("State")
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+#: Homes that one call loads and stores at the same time.
+PARALLEL: Final = 8
+#: Messages of one home that go into one commit: their events must fit.
+_MOST_CASES: Final = 10
+
+
+class Runtime(Generic[State]):
+    """Runs one kind of process. Several threads may use it."""
+
+    def __init__(  # noqa: PLR0913 - the process, its stores, and the way to the bus
+        self,
+        process: Process[State],
+        aggregate: str,
+        homes: Homes,
+        agenda: Agenda,
+        outgoing: Outgoing,
+        *,
+        clock: Clock,
+        remove: Callable[[Sequence[Row]], object],
+        hint: Callable[[int, datetime], object] = lambda _shard, _due: None,
+    ) -> None:
+        """Take the process, and the name of the aggregate in the heads of its homes.
+
+        `remove` removes rows of the agenda, now or soon. `hint` has somebody look at a shard when something is due.
+        """
+        self._process, self._aggregate, self._homes = process, aggregate, homes
+        self._agenda, self._outgoing, self._clock = agenda, outgoing, clock
+        self._remove, self._hint = remove, hint
+
+    def handle(self, cases: Sequence[Case]) -> Handled[State]:
+        """Handle the cases, those of one home in their order, and homes side by side.
+
+        What fails for one home is the error of its outcomes, and stops no other home.
+        """
+        outcomes: dict[int, Outcome[State]] = {}
+        not_sent: NotPublishedError | None = None
+        for some in _rounds(cases):
+            drafts, failed = self._handle(some)
+            outcomes |= {id(outcome.case): outcome for draft in drafts for outcome in draft.outcomes}
+            not_sent = not_sent or failed
+        return Handled([outcomes[id(case)] for case in cases], not_sent)
+
+    def _handle(self, groups: Sequence[Sequence[Case]]) -> tuple[list[Draft[State]], NotPublishedError | None]:
+        drafts = _in_parallel(self._draft, groups)
+        notes = self._note([draft for draft in drafts if draft.commit])
+        drafts = _in_parallel(partial(self._store, notes), drafts)
+        sound = [draft for draft in drafts if draft.is_sound]
+        try:
+            self._outgoing.send([draft.unsent for draft in sound])
+        except NotPublishedError as error:
+            return drafts, error
+        unsure = {draft.key for draft in drafts if not draft.is_sound}
+        for draft in sound:
+            for timeout in draft.timeouts:
+                self._hint(draft.shard, timeout.due)
+        done: list[Row] = [note for note in notes if not unsure & note.homes.keys()]
+        self._remove([*done, *(row for draft in sound for row in _rows(draft, draft.dropped))])
+        return drafts, None
+
+    def _draft(self, cases: Sequence[Case]) -> Draft[State]:
+        """Decide on the believed home, or on the stored one."""
+        believed = cases[0].believed
+        if not isinstance(believed, Belief):
+            draft = self._decide(cases, lambda: believed)
+            # The commit proves a belief. Without one, the answer could be wrong.
+            if draft.commit:
+                return draft
+        return self._decide(cases, lambda: self._homes.load(cases[0].home))
+
+    def _decide(self, cases: Sequence[Case], find: Callable[[], Home | None]) -> Draft[State]:
+        key = cases[0].home
+        try:
+            home = find()
+            published = self._outgoing.published(key, home.head.published if home else 0)
+            return make_draft(self._process, self._aggregate, cases, home, published, self._clock.now())
+        except SluiceError as error:
+            return failed_draft(cases, error)
+        except Exception as error:  # noqa: BLE001 - one message that nobody can decide on must not stop the others
+            return failed_draft(cases, DecisionFailedError(_tell(cases, error)))
+
+    def _store(self, notes: list[Note], draft: Draft[State]) -> Draft[State]:
+        """Commit the draft. After a conflict, decide once more on what is stored now."""
+        try:
+            return self._commit(draft)
+        except (ConflictError, DuplicateError):
+            draft = self._decide(draft.cases, lambda: self._homes.load(draft.key))
+        except SluiceError as error:
+            return failed_draft(draft.cases, error)
+        try:
+            # The first note may be removed before this commit comes: the version that it names is there already.
+            notes += self._note([draft] if draft.commit else [])
+            return self._commit(draft)
+        except SluiceError as error:
+            return failed_draft(draft.cases, error)
+
+    def _commit(self, draft: Draft[State]) -> Draft[State]:
+        if draft.commit:
+            self._homes.commit(draft.commit)
+        return draft
+
+    def _note(self, drafts: Sequence[Draft[State]]) -> list[Note]:
+        """Write the notes of these homes, their timeouts and aliases: one transaction a shard."""
+        now = self._clock.now()
+        rows: list[Row] = [row for draft in drafts for row in _rows(draft, draft.timeouts)]
+        rows += [Alias(draft.new_number, draft.key) for draft in drafts if draft.new_number is not None]
+        # Where there are other rows, each note goes into the transaction of its home's. Else one shard serves all.
+        targets: dict[int, dict[str, int]] = {}
+        for draft in drafts:
+            targets.setdefault((draft if rows else drafts[0]).shard, {})[draft.key] = draft.unsent.version
+        number = drafts[0].new_number if len(drafts) == 1 else None
+        for shard, homes in targets.items():
+            rows += notes_of(shard, homes, now, number)
+        return [row for row in self._agenda.write(rows) if isinstance(row, Note)]
+
+
+def _tell(cases: Sequence[Case], error: Exception) -> str:
+    kinds = ", ".join(sorted({case.message.kind for case in cases}))
+    return (
+        f"could not decide on {kinds} for home {cases[0].home!r}: {describe_error(error)} at {place(error)}; the home is "
+        "unchanged. This is a defect of the process: report it"
+    )
+
+
+def _rows(draft: Draft[State], timeouts: Sequence[Timeout]) -> Iterator[TimeoutRow]:
+    return (TimeoutRow(draft.shard, timeout.due, draft.key, timeout.name) for timeout in timeouts)
+
+
+def _rounds(cases: Sequence[Case]) -> Iterator[list[list[Case]]]:
+    """Yield the cases by home, a few of each home at a time."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.home, []).append(case)
+    for begin in range(0, max(map(len, groups.values()), default=0), _MOST_CASES):
+        yield [some for group in groups.values() if (some := group[begin : begin + _MOST_CASES])]
+
+
+def _in_parallel(act: Callable[[_In], _Out], given: Sequence[_In]) -> list[_Out]:
+    if len(given) < 2:
+        return [act(one) for one in given]
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return [each.result() for each in [pool.submit(copy_context().run, act, one) for one in given]]
