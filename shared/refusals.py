@@ -46,7 +46,11 @@ class Reason(StrEnum):
         "the job id does not fit its grammar",
         "send 1 to 100 of a-z, 0-9, dot, underscore and hyphen, a letter or digit first",
     )
-    BAD_NAME = "bad_name", "the name of a workload or gate does not fit its grammar", "keep to the grammar of job ids"
+    BAD_NAME = (
+        "bad_name",
+        "a name of a workload, gate, conference or seat type, or an id, does not fit its grammar",
+        "keep to the grammar of job ids",
+    )
     UNKNOWN_WORKLOAD = (
         "unknown_workload",
         "this installation has no such workload",

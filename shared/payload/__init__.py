@@ -21,6 +21,7 @@ from shared.payload.envelope import (
     PayloadFields,
     choose,
     open_envelope,
+    read_bare,
     seal,
 )
 from shared.payload.frames import Frame, Framed, FrameIndex, Framing, parse_index, spool_for, write_frames
@@ -97,6 +98,7 @@ __all__ = [
     "of_submission",
     "open_envelope",
     "parse_index",
+    "read_bare",
     "read_submission",
     "reader_of",
     "seal",

@@ -34,6 +34,7 @@ class MessageHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 M = TypeVar("M", bound=MessageHeader)
+T = TypeVar("T")
 
 
 class _Wrapped(msgspec.Struct, Generic[M], frozen=True, forbid_unknown_fields=True):
@@ -49,12 +50,7 @@ class Envelope:
 
     def read(self, kind: type[M]) -> M:
         """Return the message with the fields of a kind, or refuse it, naming the wrong field."""
-        try:
-            wrapped: _Wrapped[M] = msgspec.json.decode(self.body, type=_Wrapped[kind])  # type: ignore[valid-type]  # msgspec takes the class as an argument, typing wants it named
-        except msgspec.ValidationError as error:
-            raise refuse(_reason(str(error)), str(error)) from error
-        except (ValueError, RecursionError) as error:
-            raise refuse(Reason.NOT_JSON, str(error)) from error
+        wrapped: _Wrapped[M] = _decode(self.body, _Wrapped[kind])  # type: ignore[valid-type]  # msgspec takes the class as an argument, typing wants it named
         return wrapped.sluice
 
 
@@ -72,6 +68,14 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
     return Envelope(kind, text)
 
 
+def read_bare(body: bytes, kind: type[T], limits: Limits) -> T:
+    """Return the fields of a request, which has no envelope, or refuse it as strictly as a message."""
+    if len(body) > limits.message_bytes:
+        raise refuse(Reason.MESSAGE_TOO_LARGE, f"it has {len(body)} bytes, the limit is {limits.message_bytes}")
+    strict_json.read(body, limits.depth)
+    return _decode(body, kind)
+
+
 def seal(message: MessageHeader, kind: str) -> bytes:
     """Return the body of a message, with its version and kind."""
     fields: dict[str, Any] = {"v": VERSION, "kind": kind}
@@ -80,6 +84,16 @@ def seal(message: MessageHeader, kind: str) -> bytes:
         if name not in fields and value not in (None, {}):
             fields[name] = value
     return msgspec.json.encode({WRAPPER: fields})
+
+
+def _decode(body: bytes, kind: type[T]) -> T:
+    """Return the value of a body that was read strictly before, or refuse it, naming the wrong field."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise refuse(_reason(str(error)), str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise refuse(Reason.NOT_JSON, str(error)) from error
 
 
 def _wrap(document: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Reading order:
 
 - `bodies`, `stored_events`: every event
 - `seat_commands`, `reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
-- `order`, `order_messages`, `order_process`: an order, and its process manager
+- `order`, `order_messages`, `order_turn`, `order_answers`, `order_process`: an order, and its process manager
 - `access_codes`: the codes that open orders
 - `messages`: the public messages of the queue `orders`
 - `views`: what customers and operators read
@@ -16,12 +16,17 @@ from shared.registration.messages import (
     Payment,
     PlaceOrder,
     UpdateOrder,
+    check_access_code,
+    check_order,
     content_hash,
+    read_change,
     read_order_message,
+    read_place_order,
 )
 from shared.registration.order import OrderPhase, OrderState, UnsettledPayment, fold_order, order_home
 from shared.registration.order_messages import EXPIRE, Outcome, Pay, Place, Start, Update, incoming, read_reply
-from shared.registration.order_process import OrderProcess, OrderProcessState, Stage
+from shared.registration.order_process import OrderProcess, assume_held, is_stuck
+from shared.registration.order_turn import OrderProcessState, Stage
 from shared.registration.seat_commands import (
     AddSeats,
     RemoveSeats,
@@ -63,14 +68,20 @@ __all__ = [
     "UnsettledPayment",
     "Update",
     "UpdateOrder",
+    "assume_held",
+    "check_access_code",
     "check_balance",
+    "check_order",
     "content_hash",
     "decide",
     "fold_order",
     "incoming",
+    "is_stuck",
     "order_home",
     "overdue",
+    "read_change",
     "read_order_message",
+    "read_place_order",
     "read_reply",
     "read_seat_command",
     "seats_home",

@@ -1,18 +1,37 @@
-"""The six messages of the queue `orders`, read as strictly as submissions are."""
+"""The six messages of the queue `orders`, read as strictly as submissions are. `docs/formats.md` has them.
 
+The texts are checked here, the numbers too. What depends on an order or a conference is decided where its state is.
+"""
+
+import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Struct
 
-from shared.payload import Limits
+from shared.grammar import NAME, check_name
+from shared.payload import Envelope, Limits, MessageHeader, open_envelope, read_bare
+from shared.refusals import Reason, refuse
 from shared.registration.bodies import SeatNumbers
-from shared.registration.order_messages import Outcome
-from shared.registration.seat_commands import AddSeats, RemoveSeats, SetConference
+from shared.registration.order_messages import Outcome, hash_content
+from shared.registration.seat_commands import AddSeats, RemoveSeats, SeatType, SetConference
+
+#: Seat types in one message. Every event of seats has the numbers of the types that it touches.
+MOST_TYPES: Final = 50
+#: Seats of one type.
+MOST_QUOTA: Final = 1_000_000
+MOST_VERSION: Final = 2**31 - 1
+#: Two digits behind the point, so that no total is ever rounded.
+_PRICE: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{2}")
+_ACCESS_CODE: Final = re.compile(r"[!-~]{8,64}")
+R = TypeVar("R", AddSeats, RemoveSeats)
 
 
 class PlaceOrder(Struct, frozen=True, kw_only=True):
-    """A new order. Without a gate it starts at once; without an access code Sluice makes one."""
+    """A new order. Without a gate it starts at once. Without an access code Sluice makes one."""
 
     order: str
     conference: str
@@ -42,14 +61,189 @@ class Payment(Struct, frozen=True, kw_only=True):
 OrderMessage: TypeAlias = SetConference | AddSeats | RemoveSeats | PlaceOrder | UpdateOrder | Payment
 
 
+class _SeatTypeFields(Struct, frozen=True, forbid_unknown_fields=True):
+    price: str
+    quota: int
+
+
+class _ConferenceFields(MessageHeader, frozen=True):
+    id: str
+    conference: str
+    seats: dict[str, _SeatTypeFields]
+
+
+class _ResizeFields(MessageHeader, frozen=True):
+    id: str
+    conference: str
+    seats: dict[str, int]
+
+
+# A request has the same fields without those of the header. Two bases of msgspec do not mix.
+class _Order(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    order: str
+    conference: str
+    seats: dict[str, int]
+    access_code: str | None = None
+    gate: str | None = None
+
+
+class _PlaceFields(MessageHeader, frozen=True):
+    order: str
+    conference: str
+    seats: dict[str, int]
+    access_code: str | None = None
+    gate: str | None = None
+
+
+class _Change(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    seats: dict[str, int]
+
+
+class _UpdateFields(MessageHeader, frozen=True):
+    id: str
+    order: str
+    version: int
+    seats: dict[str, int]
+
+
+class _PaymentFields(MessageHeader, frozen=True):
+    id: str
+    order: str
+    outcome: str
+    amount: str
+
+
 def read_order_message(body: bytes | str, limits: Limits) -> OrderMessage:
     """Return the message, or raise RefusedError with the reason."""
-    raise NotImplementedError
+    envelope = open_envelope(body, limits)
+    read = _READERS.get(envelope.kind)
+    if read is None:
+        found = f"its kind is {envelope.kind[:50]!r}, queue `orders` takes {', '.join(_READERS)}"
+        raise refuse(Reason.UNKNOWN_KIND, found)
+    return read(envelope)
+
+
+def read_place_order(body: bytes, limits: Limits) -> PlaceOrder:
+    """Return the order of a request: the fields of `place_order`, without the envelope."""
+    return _read_order(read_bare(body, _Order, limits))
+
+
+def read_change(body: bytes, limits: Limits) -> SeatNumbers:
+    """Return the seats of a request that changes an order: its only field is `seats`."""
+    return _read_seats(read_bare(body, _Change, limits).seats)
+
+
+def check_order(order: str) -> str:
+    """Return the sender's id of an order, or refuse it. One of digits only would look like an order's number."""
+    if not NAME.fullmatch(order) or order.isdigit():
+        raise refuse(Reason.BAD_ORDER, f"the order is called {order[:120]!r}")
+    return order
+
+
+def check_access_code(code: str) -> str:
+    """Return a customer's access code, or refuse it. The code itself is in no error."""
+    if not _ACCESS_CODE.fullmatch(code):
+        raise refuse(Reason.BAD_ACCESS_CODE, f"it has {len(code)} characters")
+    return code
 
 
 def content_hash(message: OrderMessage) -> str:
-    """Return the SHA-256 of the content. The access code is left out: a plain hash would tell it.
+    """Return the SHA-256 of the content. The access code is left out: a plain hash would give it away.
 
-    Who compares two orders compares their codes by the salted hash.
+    To compare two orders, compare the salted hashes of their codes as well.
     """
-    raise NotImplementedError
+    shown = msgspec.structs.replace(message, access_code=None) if isinstance(message, PlaceOrder) else message
+    return hash_content(shown)
+
+
+def _read_conference(envelope: Envelope) -> SetConference:
+    fields = envelope.read(_ConferenceFields)
+    _check_types(fields.seats)
+    seats = {
+        name: SeatType(_read_price(f"the price of {name!r}", one.price), _check_number("the quota", name, one.quota, 0))
+        for name, one in fields.seats.items()
+    }
+    return SetConference(id=check_name("id", fields.id), conference=_check_conference(fields.conference), seats=seats)
+
+
+def _read_resize(made: type[R], envelope: Envelope) -> R:
+    fields = envelope.read(_ResizeFields)
+    conference = _check_conference(fields.conference)
+    return made(id=check_name("id", fields.id), conference=conference, seats=_read_seats(fields.seats))
+
+
+def _read_order(fields: _Order | _PlaceFields) -> PlaceOrder:
+    if fields.access_code is not None:
+        check_access_code(fields.access_code)
+    return PlaceOrder(
+        order=check_order(fields.order),
+        conference=_check_conference(fields.conference),
+        seats=_read_seats(fields.seats),
+        access_code=fields.access_code,
+        gate=None if fields.gate is None else check_name("gate", fields.gate),
+    )
+
+
+def _read_update(envelope: Envelope) -> UpdateOrder:
+    fields = envelope.read(_UpdateFields)
+    if not 1 <= fields.version <= MOST_VERSION:
+        raise refuse(Reason.WRONG_TYPE, f"version is {fields.version}, expected 1 to {MOST_VERSION}")
+    return UpdateOrder(
+        id=check_name("id", fields.id),
+        order=check_order(fields.order),
+        version=fields.version,
+        seats=_read_seats(fields.seats),
+    )
+
+
+def _read_payment(envelope: Envelope) -> Payment:
+    fields = envelope.read(_PaymentFields)
+    if fields.outcome not in _OUTCOMES:
+        raise refuse(Reason.BAD_OUTCOME, f"the outcome is {fields.outcome[:50]!r}")
+    return Payment(
+        id=check_name("id", fields.id),
+        order=check_order(fields.order),
+        outcome=Outcome(fields.outcome),
+        amount=_read_price("the amount", fields.amount),
+    )
+
+
+def _check_conference(name: str) -> str:
+    return check_name("conference", name)
+
+
+def _check_types(seats: Mapping[str, Any]) -> None:
+    if not seats:
+        raise refuse(Reason.BAD_SEATS, "it names no seat type")
+    if len(seats) > MOST_TYPES:
+        raise refuse(Reason.TOO_MANY_TYPES, f"it names {len(seats)} seat types, the limit is {MOST_TYPES}")
+    for name in seats:
+        check_name("seat type", name)
+
+
+def _read_seats(seats: SeatNumbers) -> SeatNumbers:
+    _check_types(seats)
+    return {name: _check_number("the number", name, seats[name], 1) for name in sorted(seats)}
+
+
+def _check_number(called: str, name: str, number: int, least: int) -> int:
+    if not least <= number <= MOST_QUOTA:
+        raise refuse(Reason.BAD_SEATS, f"{called} of {name!r} is {str(number)[:30]}, expected {least} to {MOST_QUOTA}")
+    return number
+
+
+def _read_price(called: str, text: str) -> Decimal:
+    if not _PRICE.fullmatch(text):
+        raise refuse(Reason.BAD_PRICE, f"{called} is {text[:50]!r}")
+    return Decimal(text)
+
+
+_OUTCOMES: Final = {outcome.value for outcome in Outcome}
+_READERS: Final[Mapping[str, Callable[[Envelope], OrderMessage]]] = {
+    "conference": _read_conference,
+    "add_seats": partial(_read_resize, AddSeats),
+    "remove_seats": partial(_read_resize, RemoveSeats),
+    "place_order": lambda envelope: _read_order(envelope.read(_PlaceFields)),
+    "update_order": _read_update,
+    "payment": _read_payment,
+}

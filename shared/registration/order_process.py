@@ -6,39 +6,58 @@ be doubled, late and overtaken. A payment and the confirmation are one decision:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from shared.eventsourcing import Home
-from shared.processes import Decision, Incoming
-from shared.registration.order import OrderState
+from shared.processes import Decision, Incoming, ReplyClass
+from shared.refusals import Reason, refuse
+from shared.registration.bodies import (
+    OrderPlaced,
+    OrderStarted,
+    OrderUpdated,
+)
+from shared.registration.order import (
+    NOTHING,
+    OrderPhase,
+    OrderState,
+    calculate,
+    check_seats,
+    fold_order,
+    price_of,
+)
+from shared.registration.order_answers import expire, hear, pay
+from shared.registration.order_messages import (
+    Expire,
+    Pay,
+    Place,
+    Start,
+    Update,
+    hash_content,
+    read_input,
+)
+from shared.registration.order_turn import OrderProcessState, Stage, Turn
+
+#: The version of a held order that was never changed: placed, and its totals.
+HELD_VERSION: Final = 2
+#: Ticks after which an order that should have ended is stuck.
+STUCK_AFTER: Final = timedelta(minutes=2)
+#: Why an order that ended cannot be changed.
+_FINAL: Final = {
+    OrderPhase.CONFIRMED: Reason.ORDER_PAID,
+    OrderPhase.REJECTED: Reason.ORDER_REJECTED,
+    OrderPhase.EXPIRED: Reason.ORDER_EXPIRED,
+}
 
 
-class Stage(StrEnum):
-    """Where the process of an order is."""
-
-    NOT_STARTED = "not_started"
-    AWAITING = "awaiting_reservation"
-    RESERVED = "reservation_confirmed"
-    PAID = "payment_confirmed"
-    COMPLETED = "completed"
-
-
-@dataclass(frozen=True, slots=True)
-class OrderProcessState:
-    """The process of an order, and the order itself."""
-
-    #: None: there is no such order.
-    order: OrderState | None = None
-    stage: Stage = Stage.NOT_STARTED
-    #: The generation of the last command that was sent.
-    generation: int = 0
-    #: The last generation whose reply was applied.
-    applied: int = 0
-    #: Hashes of outside messages by their ids.
-    inbox: Mapping[str, str] | None = None
+class _Row(msgspec.Struct, frozen=True):
+    stage: Stage
+    generation: int
+    applied: int
+    due: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,22 +67,138 @@ class OrderProcess:
     window: timedelta
     #: Between the end of the window and the time at which the seats go back.
     buffer: timedelta
+    #: Of one type.
     most_seats: int
 
-    format = 1
+    @property
+    def format(self) -> int:
+        """The format of the row."""
+        return 1
 
     def upgrade(self, row: Mapping[str, Any], format_: int) -> Mapping[str, Any]:
-        """Return a row of an earlier format as one of this format."""
-        raise NotImplementedError
+        """Return a row of an earlier format as one of this format. There is no earlier one yet."""
+        raise ValueError(
+            f"a row of a process has format {format_}: the first one is {self.format}, it holds {sorted(row)}"
+        )
 
     def restore(self, row: Mapping[str, Any] | None, home: Home | None) -> OrderProcessState:
-        """Return the state from the row, the events and the inbox."""
-        raise NotImplementedError
+        """Return the state from the row, and the order from the events of its home. Without a row, it is not started."""
+        if home is None:
+            return OrderProcessState()
+        order: OrderState | None = None
+        for event in home.events:
+            order = fold_order(order, event)
+        if row is None:
+            return OrderProcessState(order, inbox=home.inbox)
+        read = msgspec.convert(row, _Row)
+        return OrderProcessState(order, read.stage, read.generation, read.applied, read.due, home.inbox)
 
     def store(self, state: OrderProcessState) -> Mapping[str, Any]:
         """Return the row."""
-        raise NotImplementedError
+        stored: Mapping[str, Any] = msgspec.to_builtins(_Row(state.stage, state.generation, state.applied, state.due))
+        return stored
 
     def decide(self, state: OrderProcessState, message: Incoming, now: datetime) -> Decision[OrderProcessState]:
-        """Return all that follows from the message."""
-        raise NotImplementedError
+        """Return all that follows from the message. Raises RefusedError for one that the order's state does not allow."""
+        turn, body = Turn(state, message, now), read_input(message)
+        match body:
+            case Place():
+                return self._place(turn, body)
+            case Start():
+                return self._start(turn)
+            case Update() | Pay():
+                return self._change(turn, body)
+            case Expire():
+                return expire(turn)
+            case _:
+                return hear(turn, body)
+
+    def _place(self, turn: Turn, body: Place) -> Decision[OrderProcessState]:
+        if turn.state.order is not None:
+            return turn.end(ReplyClass.DUPLICATE)
+        check_seats(body.seats, self.most_seats)
+        prices = price_of(body.seats, body.prices, body.conference)
+        expires_at = None if body.is_held else self._end_of_window(turn.message.at)
+        turn.add(OrderPlaced(body.order, body.number, body.conference, body.seats, prices, expires_at))
+        turn.add(calculate(body.seats, prices))
+        if expires_at is not None:
+            self._begin(turn, expires_at)
+        return turn.end()
+
+    def _start(self, turn: Turn) -> Decision[OrderProcessState]:
+        order = turn.state.order
+        if order is None:
+            return turn.end(ReplyClass.UNEXPECTED)
+        if order.phase is not OrderPhase.HELD:
+            return turn.end(ReplyClass.DUPLICATE)
+        expires_at = self._end_of_window(turn.message.at)
+        turn.add(OrderStarted(expires_at))
+        self._begin(turn, expires_at)
+        return turn.end()
+
+    def _begin(self, turn: Turn, expires_at: datetime) -> None:
+        if turn.now > expires_at:
+            turn.reject("window_over")
+        else:
+            turn.start(expires_at + self.buffer)
+
+    def _change(self, turn: Turn, body: Update | Pay) -> Decision[OrderProcessState]:
+        """Take a change or a payment, each id once."""
+        if turn.state.order is None:
+            raise refuse(Reason.UNKNOWN_ORDER, f"a message {turn.message.kind!r} has the id {turn.message.id!r}")
+        key, content = f"{turn.message.kind}:{turn.message.id}", _content(body)
+        known = turn.state.inbox.get(key)
+        if known == content:
+            return turn.end(ReplyClass.DUPLICATE)
+        if known is not None:
+            raise refuse(Reason.ID_DIFFERS, f"order {turn.order.order!r} had another {key!r} before")
+        if isinstance(body, Update):
+            self._update(turn, body)
+        else:
+            pay(turn, body)
+        turn.note(key, content)
+        return turn.end()
+
+    def _update(self, turn: Turn, body: Update) -> None:
+        order, stage = turn.order, turn.state.stage
+        named = f"order {order.order!r}"
+        if order.phase in _FINAL:
+            raise refuse(_FINAL[order.phase], f"{named} is {order.phase.value}")
+        if stage is Stage.PAID:
+            raise refuse(Reason.ORDER_PAID, f"{named} has a payment, and waits for its seats")
+        if order.expires_at is not None and turn.now > order.expires_at:
+            raise refuse(Reason.ORDER_EXPIRED, f"{named} could be changed until {order.expires_at.isoformat()}")
+        if body.version != order.version:
+            raise refuse(Reason.VERSION_DIFFERS, f"{named} has version {order.version}, the message {body.version}")
+        check_seats(body.seats, self.most_seats)
+        # The prices of the first placing stay.
+        prices = price_of(body.seats, {**body.prices, **order.prices}, order.conference)
+        turn.add(OrderUpdated(body.seats, prices))
+        turn.add(calculate(body.seats, prices))
+        if stage is not Stage.NOT_STARTED:
+            turn.reserve()
+
+    def _end_of_window(self, begin: datetime) -> datetime:
+        # To the second, as the rows of timeouts are.
+        return (begin + self.window + timedelta(microseconds=999_999)).replace(microsecond=0)
+
+
+def _content(body: Update | Pay) -> str:
+    # The prices are the conference's of this moment, and no part of the message.
+    return hash_content(msgspec.structs.replace(body, prices={}) if isinstance(body, Update) else body)
+
+
+def assume_held(start: Start) -> OrderProcessState:
+    """Return the state of a held order that was never changed, without reading it.
+
+    A start that is decided on it is written at version 2. If the order was changed, that version is taken, and the
+    conflict leads to its home.
+    """
+    prices = dict.fromkeys(start.seats, NOTHING)
+    order = OrderState(start.order, 0, start.conference, OrderPhase.HELD, start.seats, prices)
+    return OrderProcessState(replace(order, stream_version=HELD_VERSION, version=HELD_VERSION))
+
+
+def is_stuck(state: OrderProcessState, now: datetime) -> bool:
+    """Check whether the process should have ended two ticks ago. A held order waits for a gate, and is never stuck."""
+    return state.due is not None and state.stage is not Stage.COMPLETED and now > state.due + STUCK_AFTER
