@@ -10,7 +10,7 @@ Reading order:
 from shared.readmodels.ladder import SEATS_LADDER, Ladder, Step
 from shared.readmodels.pointer import PROJECTORS_KEEP, READERS_KEEP, ModelPointer, Phase, Slot
 from shared.readmodels.pointers import KeptPointer, Pointers
-from shared.readmodels.projection import EventRange, Model, Projection, View, ViewKey
+from shared.readmodels.projection import Model, Projection, View, ViewKey
 from shared.readmodels.reader import ViewReader
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace
 
@@ -18,7 +18,6 @@ __all__ = [
     "PROJECTORS_KEEP",
     "READERS_KEEP",
     "SEATS_LADDER",
-    "EventRange",
     "KeptPointer",
     "Ladder",
     "Model",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -65,6 +65,8 @@ class ModelPointer:
     cursor: str = ""
     #: Counts and checksums of the phases, for a person.
     figures: Mapping[str, int | str] = field(default_factory=lambda: MappingProxyType({}))
+    #: When it was written last. None: never.
+    changed_at: datetime | None = None
     nonce: str = ""
     #: Of the row as it was read. Empty: there is no row yet.
     etag: str = ""
@@ -78,3 +80,7 @@ class ModelPointer:
         """
         beside = () if self.doubled is None else ((self.doubled, self.slot.other),)
         return (*beside, (self.current, self.slot))
+
+    def slot_of(self, version: int) -> Slot:
+        """Return the slot of one of the versions that are written."""
+        return self.slot if version == self.current else self.slot.other

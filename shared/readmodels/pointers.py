@@ -29,8 +29,8 @@ def _new_nonce() -> str:
 class Pointers:
     """The pointers of an installation."""
 
-    def __init__(self, table: TableClient, new_nonce: Callable[[], str] = _new_nonce) -> None:
-        self._table, self._new_nonce = table, new_nonce
+    def __init__(self, table: TableClient, clock: Clock, new_nonce: Callable[[], str] = _new_nonce) -> None:
+        self._table, self._clock, self._new_nonce = table, clock, new_nonce
 
     def read(self, model: Model) -> ModelPointer:
         """Return the model's pointer. Without a row, the first version is the current one."""
@@ -47,7 +47,7 @@ class Pointers:
         A reply may be lost, and the library repeats a lost write and is then refused by its own first one. So after
         every answer but a yes, the row is read, and its nonce says who wrote it.
         """
-        mine = replace(pointer, nonce=self._new_nonce())
+        mine = replace(pointer, nonce=self._new_nonce(), changed_at=self._clock.now())
         with expecting_an_answer(f"write the pointer of the read model {mine.model!r}"):
             try:
                 if mine.etag:
@@ -117,7 +117,7 @@ def _entity(pointer: ModelPointer) -> dict[str, Any]:
         "figures": json.dumps(dict(pointer.figures)),
         "nonce": pointer.nonce,
     }
-    given = {"doubled": pointer.doubled, "target": pointer.target}
+    given = {"doubled": pointer.doubled, "target": pointer.target, "changed_at": pointer.changed_at}
     return row | {name: value for name, value in given.items() if value is not None}
 
 
@@ -133,6 +133,7 @@ def _pointer_of(row: Any, etag: str) -> ModelPointer:
             is_verified=bool(row["is_verified"]),
             cursor=row["cursor"],
             figures=json.loads(row["figures"]),
+            changed_at=row.get("changed_at"),
             nonce=row["nonce"],
             etag=etag,
         )

@@ -11,16 +11,6 @@ from shared.eventsourcing import Event
 View: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class EventRange:
-    """Events of one home as a message brings them: the public ones of the versions `first` to `last`."""
-
-    home: str
-    first: int
-    last: int
-    events: tuple[Event, ...]
-
-
 class ViewKey(NamedTuple):
     """Where a version keeps a home's row: readers make it from what they know, projectors from the events."""
 
@@ -50,7 +40,7 @@ class Projection(Protocol):
         ...
 
     def fold(self, view: View | None, event: Event) -> View | None:
-        """Return the view after the event. An event of a kind that it does not know changes nothing."""
+        """Return the view after the event. It may raise LaterFormatError: the message then waits for a newer program."""
         ...
 
 

@@ -1,0 +1,34 @@
+"""Projectors: messages of events become rows of views. They have no sender, so that a replay can send no command."""
+
+from collections.abc import Iterable
+
+from shared.messaging import EventRange
+from shared.readmodels.pointers import KeptPointer
+from shared.readmodels.view_writer import ViewWriter, Written
+
+
+class Projector:
+    """Projects the events of one model's homes, into every version that the model's pointer names."""
+
+    def __init__(self, pointer: KeptPointer, writer: ViewWriter) -> None:
+        self._pointer, self._writer = pointer, writer
+
+    def project(self, ranges: Iterable[EventRange]) -> list[Written]:
+        """Bring the rows of these homes up to the ranges, in each version. Afterwards their message may be completed.
+
+        A migration begins with a pointer that names a second version, and scans the log 10 seconds later. An event must
+        be in that scan, or be written to both versions. So the pointer of this call is at most 5 seconds old before the
+        writes. If it is older after them, it is read again, and a version that it names now gets the events too. Hence
+        an event that only one version got was in the log less than 5 seconds after the pointer was written.
+        """
+        ranges = list(ranges)
+        written = []
+        done = set()
+        while True:
+            pointer = self._pointer.get()
+            for place in pointer.places:
+                if place not in done:
+                    written.append(self._writer.write(*place, ranges))
+                    done.add(place)
+            if self._pointer.is_young():
+                return written

@@ -1,0 +1,184 @@
+"""Brings rows of views up to ranges of events: read where needed, fold, write on condition, and again after a race."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shared.errors import ViewCorruptError
+from shared.eventsourcing import Event
+from shared.messaging import EventRange
+from shared.readmodels.folding import Folded, fold, tail
+from shared.readmodels.kept_views import KeptViews
+from shared.readmodels.parallel import call_each
+from shared.readmodels.pointer import Slot
+from shared.readmodels.projection import Model, Projection, ViewKey
+from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace, split
+from shared.retry import LOST_RACES, Retry
+
+
+class EventLog(Protocol):
+    """The part of the homes that a projector has. It reads events, and cannot write or send anything."""
+
+    def read_tail(self, key: str, after: int) -> list[Event]:
+        """Return the events above a version, in order."""
+        ...
+
+
+@dataclass(slots=True)
+class Written:
+    """The effect of one call, for counters."""
+
+    #: Rows that were written.
+    rows: int = 0
+    #: Homes whose ranges were all seen before.
+    dropped: int = 0
+    #: Homes of which events were missing and were read from the log.
+    gaps: int = 0
+    #: Transactions that another writer's were before.
+    lost: int = 0
+
+
+@dataclass(slots=True)
+class _Work:
+    """One home's ranges on their way into its row."""
+
+    home: str
+    ranges: list[EventRange]
+    place: ViewPlace
+    #: The row as it was read, kept or supposed: a home's first events suppose that there is none. None: not known yet.
+    before: StoredView | None = None
+    #: Whether it was read by this call. A row that was kept or supposed may be wrong, and a refused write says so.
+    is_read: bool = False
+    after: Folded | None = None
+
+    @property
+    def nothing(self) -> StoredView:
+        """The row of a home that has none."""
+        return StoredView(place=self.place, home=self.home, seen=0, view=None)
+
+    @property
+    def begins(self) -> bool:
+        """Whether the ranges begin with the home's first event."""
+        return min(one.first for one in self.ranges) == 1
+
+
+class ViewWriter:
+    """Writes the rows of a model. One per process. Several threads may use it."""
+
+    def __init__(
+        self, model: Model, slots: Mapping[Slot, SlotTable], log: EventLog, *, races: Retry = LOST_RACES
+    ) -> None:
+        self._model, self._slots, self._log, self._races = model, slots, log, races
+        self._kept = KeptViews()
+
+    def write(self, version: int, slot: Slot, ranges: Iterable[EventRange]) -> Written:
+        """Bring the rows of these homes up to the ranges. Rows that have seen as much stay unchanged."""
+        projection, written = self._model.projection(version), Written()
+        left = list(self._works(projection, slot, ranges))
+
+        def attempt(_number: int) -> bool:
+            nonlocal left
+            call_each(lambda work: self._read(slot, work), [work for work in left if work.before is None])
+            gaps = [work for work in left if _fold(projection, work).is_gap]
+            call_each(lambda work: self._fold_gap(projection, work), gaps)
+            parts = list(_parts(left))
+            answers = call_each(lambda part: self._slots[slot].try_write([row for _, row in part]), parts)
+            refused = [work for part, done in zip(parts, answers, strict=True) if done is None for work, _ in part]
+            rows = [row for done in answers if done is not None for row in done]
+            same = [work.before for work in left if work.is_read and work.before and not _is_changed(work)]
+            self._kept.keep((slot, version), [*rows, *(row for row in same if row.etag)])
+            written.rows += len(rows)
+            written.gaps += len(gaps)
+            written.dropped += sum(not _is_changed(work) for work in left)
+            written.lost += sum(done is None for done in answers)
+            left = refused
+            _doubt(left)
+            return not left
+
+        self._races.until_done(attempt, f"write views of {self._model.name} {version}")
+        return written
+
+    def _works(self, projection: Projection, slot: Slot, ranges: Iterable[EventRange]) -> Iterator[_Work]:
+        by_home: dict[str, list[EventRange]] = defaultdict(list)
+        for one in ranges:
+            by_home[one.home].append(one)
+        nameless = []
+        for home, its in by_home.items():
+            kept = self._kept.find((slot, projection.version), home)
+            key = None if kept else projection.key(home, [event for one in its for event in one.events])
+            if kept:
+                yield _Work(home, its, kept.place, kept)
+            elif key:
+                yield self._begin(projection, home, its, key)
+            else:
+                nameless.append(home)
+        yield from call_each(lambda home: self._begin_with_all(projection, home), nameless)
+
+    def _begin(self, projection: Projection, home: str, ranges: list[EventRange], key: ViewKey) -> _Work:
+        work = _Work(home, ranges, ViewPlace.of(self._model.name, projection.version, key))
+        work.before = work.nothing if work.begins else None
+        return work
+
+    def _begin_with_all(self, projection: Projection, home: str) -> _Work:
+        """Begin with all events of a home, because those of the message do not name its row. So it likely has one."""
+        whole = tail(home, 0, self._log.read_tail(home, 0))
+        key = projection.key(home, whole.events)
+        if key is None:
+            raise ViewCorruptError(
+                f"could not project {home!r} into {self._model.name} {projection.version}: none of its "
+                f"{len(whole.events)} events in the log names the key of its row; restore the events of the home"
+            )
+        return _Work(home, [whole], ViewPlace.of(self._model.name, projection.version, key))
+
+    def _read(self, slot: Slot, work: _Work) -> None:
+        work.before, work.is_read = self._slots[slot].find(work.place) or work.nothing, True
+
+    def _fold_gap(self, projection: Projection, work: _Work) -> None:
+        """Fold a home's events again, with those that are missing, which its log has."""
+        seen = work.before.seen if work.before else 0
+        missing = tail(work.home, seen, self._log.read_tail(work.home, seen))
+        known = max(one.last for one in work.ranges)
+        if missing.last < known:
+            raise ViewCorruptError(
+                f"could not project {work.home!r}: a message has its events up to {known}, the log ends at {missing.last}; "
+                "an earlier state of the table `homes` was restored, restore a later one"
+            )
+        work.ranges = [missing]
+        _fold(projection, work)
+
+
+def _fold(projection: Projection, work: _Work) -> Folded:
+    before = work.before or work.nothing
+    work.after = fold(projection, Folded(before.seen, before.view), work.ranges)
+    return work.after
+
+
+def _is_changed(work: _Work) -> bool:
+    before, after = work.before or work.nothing, work.after
+    return after is not None and after.view is not None and (after.seen, after.view) != (before.seen, before.view)
+
+
+def _parts(works: Iterable[_Work]) -> Iterator[list[tuple[_Work, StoredView]]]:
+    """Yield the rows that change, in parts of one transaction, each row with its work."""
+    by_partition: dict[str, dict[str, _Work]] = defaultdict(dict)
+    for work in works:
+        if _is_changed(work):
+            by_partition[work.place.partition][work.home] = work
+    for found in by_partition.values():
+        for part in split([_row(work) for work in found.values()]):
+            yield [(found[row.home], row) for row in part]
+
+
+def _row(work: _Work) -> StoredView:
+    after = work.after or Folded(0, None)
+    etag = work.before.etag if work.before else ""
+    return StoredView(place=work.place, home=work.home, seen=after.seen, view=after.view, etag=etag)
+
+
+def _doubt(refused: Sequence[_Work]) -> None:
+    """Forget the rows that made a write fail: those not read by this call, or if there are none, all of them."""
+    doubtful = [work for work in refused if not work.is_read] or refused
+    for work in doubtful:
+        work.before = None
+
