@@ -2,35 +2,48 @@
 
 Reading order:
 
-- `projection` (what a model is) and `ladder` (how long an answer may be kept) are pure.
+- `projection` (what a model is), `folding` (ranges of events into a view) and `migration_steps` are pure.
+- `ladder`: how long an answer may be kept.
 - `pointer` and `pointers`: the one row of a model, which leads readers, projectors and the migration.
-- `slot_table`: the rows of views, and `reader`.
+- `slot_table`: the rows of views, with `reader`; `view_writer` and `projector` write them.
+- `migration`, with `lone_migrator`, `rehearsal`, `log_pages` and `verification`.
 """
 
-from shared.readmodels.ladder import SEATS_LADDER, Ladder, Step
+from shared.readmodels.ladder import SEATS_LADDER, Answer, KeptAnswers, Ladder, Step
+from shared.readmodels.migration import Migration, MigrationStores
 from shared.readmodels.pointer import PROJECTORS_KEEP, READERS_KEEP, ModelPointer, Phase, Slot
 from shared.readmodels.pointers import KeptPointer, Pointers
 from shared.readmodels.projection import Model, Projection, View, ViewKey
+from shared.readmodels.projector import Projector
 from shared.readmodels.reader import ViewReader
-from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace
+from shared.readmodels.rehearsal import Rehearsal
+from shared.readmodels.slot_table import SlotTable
+from shared.readmodels.verification import Verification
+from shared.readmodels.view_writer import ViewWriter
 
 __all__ = [
     "PROJECTORS_KEEP",
     "READERS_KEEP",
     "SEATS_LADDER",
+    "Answer",
+    "KeptAnswers",
     "KeptPointer",
     "Ladder",
+    "Migration",
+    "MigrationStores",
     "Model",
     "ModelPointer",
     "Phase",
     "Pointers",
     "Projection",
+    "Projector",
+    "Rehearsal",
     "Slot",
     "SlotTable",
     "Step",
-    "StoredView",
+    "Verification",
     "View",
     "ViewKey",
-    "ViewPlace",
     "ViewReader",
+    "ViewWriter",
 ]

@@ -1,9 +1,16 @@
 """How long an answer about free seats may be kept: the closer to the end of the seats, the shorter."""
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, NamedTuple
+from threading import Lock
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from shared.clock import Clock
+
+#: Answers that a process keeps.
+MOST_ANSWERS: Final = 1000
 
 
 class Step(NamedTuple):
@@ -18,8 +25,8 @@ class Ladder:
     """The steps, from the highest down, and the time for an answer that says that nothing is left."""
 
     steps: tuple[Step, ...]
-    #: An answer "sold out" is wrong as soon as something is given back, and right most of the time. So it is kept, for
-    #: as long as customers may be turned away wrongly.
+    #: An answer "sold out" is wrong as soon as something is given back. Most customers come just then. So it is kept,
+    #: but no longer than customers may be turned away wrongly.
     sold_out: timedelta
 
     def keep(self, remaining: Iterable[int]) -> timedelta:
@@ -35,3 +42,49 @@ SEATS_LADDER: Final = Ladder(
     (Step(201, timedelta(minutes=5)), Step(100, timedelta(minutes=1)), Step(30, timedelta(seconds=20))),
     sold_out=timedelta(seconds=20),
 )
+
+
+class Lasting(Protocol):
+    """A value that says how long it may be kept."""
+
+    @property
+    def keep(self) -> timedelta:
+        """How long."""
+        ...
+
+
+_Value = TypeVar("_Value", bound=Lasting)
+
+
+class Answer(NamedTuple, Generic[_Value]):
+    """An answer, and whether it was kept in memory. A fresh one cannot be stale, a kept one can."""
+
+    value: _Value | None
+    is_kept: bool
+
+
+class KeptAnswers(Generic[_Value]):
+    """Answers of one process by their keys. Several threads may use it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, Lock()
+        self._kept: OrderedDict[str, tuple[_Value, float]] = OrderedDict()
+
+    def get(self, key: str, within: timedelta, read: Callable[[], _Value | None]) -> Answer[_Value]:
+        """Return the kept answer if it is younger than `within` and than it may be kept, or read and keep it."""
+        asked = self._clock.monotonic()
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept and asked - kept[1] < min(within, kept[0].keep).total_seconds():
+            return Answer(kept[0], is_kept=True)
+        value = read()
+        if value is not None:
+            self._keep(key, value, asked)
+        return Answer(value, is_kept=False)
+
+    def _keep(self, key: str, value: _Value, asked: float) -> None:
+        with self._lock:
+            self._kept[key] = (value, asked)
+            self._kept.move_to_end(key)
+            while len(self._kept) > MOST_ANSWERS:
+                self._kept.popitem(last=False)

@@ -24,8 +24,8 @@ from shared.errors import ContentionError
 from shared.eventsourcing import Homes
 from shared.readmodels import migration_steps as steps
 from shared.readmodels.folding import tail
-from shared.readmodels.lone_migrator import be_alone
 from shared.readmodels.log_pages import read_homes
+from shared.readmodels.lone_migrator import be_alone
 from shared.readmodels.pointer import SETTLING, ModelPointer, Phase, Slot
 from shared.readmodels.pointers import Pointers
 from shared.readmodels.projection import Model
@@ -104,11 +104,11 @@ class Migration:
             former = pointer.doubled if pointer.current == self._target else pointer.current
             other = self._model.projection(self._target if former is None else former)
             verifier = Verifier(
-                self._model,
-                self._projection,
-                slot,
-                self._stores.homes,
+                model=self._model,
+                projection=self._projection,
                 former=other,
+                slot=slot,
+                homes=self._stores.homes,
                 report=self._report,
                 demand=demand,
                 pause=self._pause,
@@ -189,4 +189,3 @@ class Migration:
 
     def _alone(self) -> AbstractContextManager[Callable[[], None]]:
         return be_alone(self._stores.leases, self._model.name, self._stores.clock)
-

@@ -19,7 +19,9 @@ def may_begin(pointer: ModelPointer, target: int) -> bool:
     False: that migration is at work already.
     """
     if pointer.phase is Phase.FINISHING:
-        raise _refuse(pointer, "start", f"the former one is not finished: {_command('finish', pointer, pointer.target)}")
+        raise _refuse(
+            pointer, "start", f"the former one is not finished: {_command('finish', pointer, pointer.target)}"
+        )
     if pointer.phase not in _FREE:
         if pointer.target != target:
             raise _refuse(pointer, "start", f"one to version {pointer.target} is at work: finish it first")

@@ -8,7 +8,7 @@ from typing import Final
 from shared.clock import Clock
 from shared.eventsourcing import Homes
 from shared.readmodels.folding import fold_all
-from shared.readmodels.parallel import PARALLEL, call_each
+from shared.readmodels.parallel import call_each
 from shared.readmodels.projection import Model, Projection, View, ViewKey
 from shared.readmodels.slot_table import MOST_ROWS
 

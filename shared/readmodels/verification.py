@@ -75,23 +75,20 @@ class Verification:
         self.of_log = (self.of_log + log) % _MODULUS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verifier:
     """Compares one version of a model."""
 
-    def __init__(
-        self,
-        model: Model,
-        projection: Projection,
-        slot: SlotTable,
-        homes: Homes,
-        *,
-        former: Projection,
-        report: Callable[[str, int], None],
-        demand: Callable[[], None],
-        pause: Callable[[float], object],
-    ) -> None:
-        self._model, self._projection, self._slot, self._homes = model, projection, slot, homes
-        self._former, self._report, self._demand, self._pause = former, report, demand, pause
+    model: Model
+    projection: Projection
+    #: The version that readers used before, for the fields that both have.
+    former: Projection
+    slot: SlotTable
+    homes: Homes
+    report: Callable[[str, int], None]
+    #: Raises if another migrator has begun.
+    demand: Callable[[], None]
+    pause: Callable[[float], object]
 
     def run(self) -> Verification:
         """Compare, and return the outcome."""
@@ -107,13 +104,13 @@ class Verifier:
 
     def _read_rows(self, found: Verification) -> dict[str, _Mark]:
         marks: dict[str, _Mark] = {}
-        for page in self._slot.scan(self._model.name, self._projection.version):
-            self._demand()
+        for page in self.slot.scan(self.model.name, self.projection.version):
+            self.demand()
             for row in page:
                 if row.home in marks:
                     found.differ(f"{row.home}: it has two rows, one of them {row.place.key!r}")
                 marks[row.home] = _Mark(row.seen, _digest(row))
-            self._report("read rows", len(page))
+            self.report("read rows", len(page))
         return marks
 
     def _compare_homes(self, marks: dict[str, _Mark], found: Verification) -> list[tuple[str, int]]:
@@ -121,9 +118,9 @@ class Verifier:
         late = []
         cursor: str | None = ""
         while cursor is not None:
-            page = self._homes.heads(self._model.homes, cursor)
-            for batch in read_homes(self._homes, page.heads):
-                self._demand()
+            page = self.homes.heads(self.model.homes, cursor)
+            for batch in read_homes(self.homes, page.heads):
+                self.demand()
                 for home, events in batch:
                     found.homes += 1
                     self._compare_versions(home, events, found)
@@ -133,7 +130,7 @@ class Verifier:
                         found.add(mark.digest, mark.digest)
                     elif mark or self._expect(home, events, events[-1].version):
                         late.append((home, events[-1].version))
-                self._report("compared homes", len(batch))
+                self.report("compared homes", len(batch))
             cursor = page.cursor
         return late
 
@@ -150,36 +147,36 @@ class Verifier:
             if waited >= PATIENCE:
                 return
             if late:
-                self._report("wait for rows that are behind", 0)
-                self._demand()
-                self._pause(_BETWEEN)
+                self.report("wait for rows that are behind", 0)
+                self.demand()
+                self.pause(_BETWEEN)
                 waited += _BETWEEN
 
     def _read_again(self, home: str, version: int) -> int | str:
         """Return the digest of a home's row if it is as its events make it, up to a version at least, or the fault."""
-        place = self._place(home, self._homes.read_tail(home, 0))
-        row = self._slot.find(place) if place else None
+        place = self._place(home, self.homes.read_tail(home, 0))
+        row = self.slot.find(place) if place else None
         # The events after the row: it cannot have seen more of them.
-        events = self._homes.read_tail(home, 0)
+        events = self.homes.read_tail(home, 0)
         if row is None:
             return "it has no row"
         if not self._is_whole([event for event in events if event.version <= version], row.seen):
             return f"its row has seen version {row.seen} of {version}"
         expected = self._expect(home, events, row.seen)
         if expected is None or _digest(expected) != _digest(row):
-            return f"its row differs from its events{_differing(expected and expected.view, row.view)}"
+            return f"its row differs from its events{_differing(expected.view if expected else None, row.view)}"
         return _digest(row)
 
     def _expect(self, home: str, events: Sequence[Event], seen: int) -> StoredView | None:
         """Return the row that the log makes of the events up to a version, or None."""
-        place, view = self._place(home, events), fold_all(self._projection, events, seen).view
+        place, view = self._place(home, events), fold_all(self.projection, events, seen).view
         if place is None or view is None:
             return None
         return StoredView(place=place, home=home, seen=seen, view=view)
 
     def _place(self, home: str, events: Sequence[Event]) -> ViewPlace | None:
-        key = self._projection.key(home, events)
-        return key and ViewPlace.of(self._model.name, self._projection.version, key)
+        key = self.projection.key(home, events)
+        return key and ViewPlace.of(self.model.name, self.projection.version, key)
 
     def _is_whole(self, events: Sequence[Event], seen: int) -> bool:
         """Check whether the events above a version change nothing more: private ones travel in no message."""
@@ -187,11 +184,11 @@ class Verifier:
 
     def _compare_versions(self, home: str, events: Sequence[Event], found: Verification) -> None:
         """Compare the fields that both versions of the model have. Both are folded here, so this costs no request."""
-        new, old = fold_all(self._projection, events).view, fold_all(self._former, events).view
+        new, old = fold_all(self.projection, events).view, fold_all(self.former, events).view
         both = set(new or ()) & set(old or ())
         if new is not None and old is not None and (names := sorted(name for name in both if new[name] != old[name])):
             found.differ(
-                f"{home}: versions {self._former.version} and {self._projection.version} differ in {', '.join(names)}"
+                f"{home}: versions {self.former.version} and {self.projection.version} differ in {', '.join(names)}"
             )
 
 
@@ -202,5 +199,7 @@ def _digest(row: StoredView) -> int:
 
 def _differing(expected: View | None, found: View | None) -> str:
     one, other = expected or {}, found or {}
-    names = sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
+    names = sorted(
+        name for name in {*one, *other} if canonical({"": one.get(name)}) != canonical({"": other.get(name)})
+    )
     return f" in {', '.join(names)}" if names else " in its key"

@@ -181,4 +181,3 @@ def _doubt(refused: Sequence[_Work]) -> None:
     doubtful = [work for work in refused if not work.is_read] or refused
     for work in doubtful:
         work.before = None
-

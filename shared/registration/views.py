@@ -1,73 +1,115 @@
-"""The views that customers and operators read: of an order in two versions, and of a conference."""
+"""The views that customers and operators read: of an order in two versions, and of a conference.
+
+The view of an order is folded by `fold_order`, as the order itself is. So a row says the same as the order's home.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
-from typing import Protocol
+from typing import Any, Final
 
-from shared.registration.order import OrderPhase, UnsettledPayment
+import msgspec
 
+from shared.eventsourcing import Event
+from shared.messaging import SHARDS, shard_of
+from shared.readmodels import Model, View, ViewKey
+from shared.registration.bodies import ConferenceSet, OrderPlaced, SeatsAdded, SeatsRemoved
+from shared.registration.order import OrderState, fold_order
+from shared.registration.stored_events import body_of
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderView:
-    """An order as its customer reads it. It holds no access code, and no hash of one."""
-
-    order: str
-    number: int
-    conference: str
-    state: OrderPhase
-    requested: Mapping[str, int]
-    reserved: Mapping[str, int]
-    total: Decimal
-    paid: Decimal
-    unsettled: Sequence[UnsettledPayment]
-    #: Why it was rejected, or the empty text.
-    reason: str
-    #: The end of its window. None while it is held.
-    expires_at: datetime | None
-    #: The version of the last event of the order itself: its ETag.
-    version: int
-    #: The version of the home that this view shows, with the events that changed nothing for the customer.
-    seen: int
-    #: Since version 2 of the read model.
-    placed_at: datetime | None = None
+ORDER_HOMES: Final = "order-"
+SEATS_HOMES: Final = "seats-"
+#: Fields of an order's state that count the private events, which no message brings.
+_PRIVATE: Final = ("skipped", "stream_version")
+#: The newest event that says a value of a seat type decides it, whichever event comes first.
+_OFFERED: Final = ("price", "quota", "remaining")
 
 
-@dataclass(frozen=True, slots=True)
-class SeatTypeView:
-    """The seats of one type."""
+class OrdersByOrder:
+    """Orders by their id."""
 
-    price: Decimal
-    quota: int
-    remaining: int
+    version = 1
+    is_ordered = True
 
+    def key(self, home: str, events: Sequence[Event]) -> ViewKey | None:  # noqa: ARG002 - of the protocol
+        """Return the order's id, in the shard of its home: a message of events is of one shard."""
+        return order_key(home.removeprefix(ORDER_HOMES))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConferenceView:
-    """A conference as customers read it."""
-
-    conference: str
-    seats: Mapping[str, SeatTypeView]
-    #: The version of its home that this view shows: its ETag.
-    version: int
-
-
-class OrderViews(Protocol):
-    """Reads orders: from the current version of the view, and an order without a row from its home."""
-
-    def find(self, order: str) -> OrderView | None:
-        """Return the view of an order, or None. One request if it has a row, else a second one."""
-        ...
-
-    def find_numbered(self, number: int) -> OrderView | None:
-        """Return the view of the order with this number, or None."""
-        ...
+    def fold(self, view: View | None, event: Event) -> View | None:
+        """Return the order after the event."""
+        state = fold_order(None if view is None else state_of(view), event)
+        if state is None:
+            return None
+        return {name: value for name, value in msgspec.to_builtins(state).items() if name not in _PRIVATE}
 
 
-class ConferenceViews(Protocol):
-    """Reads conferences."""
+class OrdersByNumber:
+    """Orders by their number, with the time at which they were placed."""
 
-    def find(self, conference: str) -> ConferenceView | None:
-        """Return the view of a conference, or None. One request."""
-        ...
+    version = 2
+    is_ordered = True
+    _former = OrdersByOrder()
+
+    def key(self, home: str, events: Sequence[Event]) -> ViewKey | None:  # noqa: ARG002 - of the protocol
+        """Return the order's number, which its first event has."""
+        placed = (body_of(event) for event in events if event.version == 1)
+        return next((number_key(body.number) for body in placed if isinstance(body, OrderPlaced)), None)
+
+    def fold(self, view: View | None, event: Event) -> View | None:
+        """Return the order after the event."""
+        after = self._former.fold(view, event)
+        if after is None:
+            return None
+        return {**after, "placed_at": msgspec.to_builtins(event.at) if view is None else view["placed_at"]}
+
+
+class Conferences:
+    """Conferences by their id. Events may come in any order: each value has the version of the event that said it."""
+
+    version = 1
+    is_ordered = False
+
+    def key(self, home: str, events: Sequence[Event]) -> ViewKey | None:  # noqa: ARG002 - of the protocol
+        """Return the conference's id, in the shard of its home."""
+        return ViewKey(shard_of(home), home.removeprefix(SEATS_HOMES))
+
+    def fold(self, view: View | None, event: Event) -> View | None:
+        """Return the conference after the event."""
+        seats = {} if view is None else dict(view["seats"])
+        for name, values in _said(event).items():
+            known = seats.get(name, {})
+            newer = {field: value for field, value in values.items() if event.version > known.get(f"{field}_at", 0)}
+            seats[name] = {**known, **newer, **{f"{field}_at": event.version for field in newer}}
+        return {"seats": seats, "version": max(event.version, view["version"] if view else 0)}
+
+
+def _said(event: Event) -> Mapping[str, Mapping[str, Any]]:
+    """Return the values that an event says, by seat type."""
+    body = body_of(event)
+    if isinstance(body, ConferenceSet):
+        return {name: msgspec.to_builtins(offer) for name, offer in body.seats.items()}
+    quota = body.quota if isinstance(body, SeatsAdded | SeatsRemoved) else {}
+    remaining = getattr(body, "remaining", {})
+    return {
+        name: {
+            field: numbers[name] for field, numbers in (("quota", quota), ("remaining", remaining)) if name in numbers
+        }
+        for name in {**quota, **remaining}
+    }
+
+
+ORDERS: Final = Model("orders", ORDER_HOMES, (OrdersByOrder(), OrdersByNumber()))
+CONFERENCES: Final = Model("conferences", SEATS_HOMES, (Conferences(),))
+
+
+def order_key(order: str) -> ViewKey:
+    """Return the key of an order's row in version 1."""
+    return ViewKey(shard_of(ORDER_HOMES + order), order)
+
+
+def number_key(number: int) -> ViewKey:
+    """Return the key of an order's row in version 2. Twelve digits, so that the rows sort as the numbers do."""
+    return ViewKey(number % SHARDS, f"{number:012}")
+
+
+def state_of(view: View) -> OrderState:
+    """Return the order of a view."""
+    return msgspec.convert({name: value for name, value in view.items() if name != "placed_at"}, OrderState)

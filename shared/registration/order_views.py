@@ -1,0 +1,96 @@
+"""Reading orders: from the current version of their view, and an order without a row from its home."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from shared.eventsourcing import Event, Head
+from shared.readmodels import View, ViewKey, ViewReader
+from shared.registration.order import OrderState, order_home
+from shared.registration.views import ORDER_HOMES, OrdersByNumber, number_key, order_key, state_of
+
+
+class Aliases(Protocol):
+    """Leads from an order's number to its home."""
+
+    def find(self, number: int) -> str | None:
+        """Return the home, or None. One request."""
+        ...
+
+
+class OrderLog(Protocol):
+    """The part of the homes that a reader of orders has."""
+
+    def read_head(self, key: str) -> Head | None:
+        """Return the head, or None. One request."""
+        ...
+
+    def read_tail(self, key: str, after: int) -> list[Event]:
+        """Return the events above a version, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OrderView:
+    """An order as its customer reads it. It holds no access code, and no hash of one."""
+
+    order: OrderState
+    #: Since version 2 of the view. None: the current version is the first one, or the order was read from its home.
+    placed_at: datetime | None = None
+
+
+class OrderViews:
+    """Reads orders by their id or by their number."""
+
+    def __init__(self, reader: ViewReader, log: OrderLog, aliases: Aliases) -> None:
+        self._reader, self._log, self._aliases = reader, log, aliases
+
+    def find(self, order: str) -> OrderView | None:
+        """Return an order, or None. One request, one more in version 2, and one more if there is no row."""
+        found = self._reader.find(lambda version: order_key(order) if version == 1 else self._number_key(order))
+        return _view(found.view) if found and found.view else self._read_home(order_home(order))
+
+    def find_numbered(self, number: int) -> OrderView | None:
+        """Return the order with this number, or None. One request in version 2; before it, the alias is read first.
+
+        A number that was drawn in vain has an alias all the same, which leads to no order or to one with another number.
+        """
+        home: str | None = None
+
+        def key_of(version: int) -> ViewKey | None:
+            nonlocal home
+            if version > 1:
+                return number_key(number)
+            home = self._aliases.find(number)
+            return order_key(home.removeprefix(ORDER_HOMES)) if home else None
+
+        found = self._reader.find(key_of)
+        if found and found.view:
+            view: OrderView | None = _view(found.view)
+        else:
+            home = home or self._aliases.find(number)
+            view = self._read_home(home) if home else None
+        return view if view and view.order.number == number else None
+
+    def _number_key(self, order: str) -> ViewKey | None:
+        head = self._log.read_head(order_home(order))
+        return number_key(int(head.fields["number"])) if head else None
+
+    def _read_home(self, home: str) -> OrderView | None:
+        view = fold_home(self._log.read_tail(home, 0))
+        return _view(view) if view else None
+
+
+def fold_home(events: Sequence[Event]) -> View | None:
+    """Return the view that the events of an order's home make."""
+    view: View | None = None
+    for event in events:
+        # As in the messages that projectors get.
+        view = OrdersByNumber().fold(view, event) if event.is_public else view
+    return view
+
+
+def _view(view: View) -> OrderView:
+    placed_at = view.get("placed_at")
+    return OrderView(state_of(view), None if placed_at is None else datetime.fromisoformat(placed_at))
