@@ -8,6 +8,7 @@ Reading order:
 - `access_codes`: the codes that open orders
 - `messages`: the public messages of the queue `orders`
 - `views`: what customers and operators read
+- `registration`: the flows, one verb for each kind of message
 """
 
 from shared.registration.access_codes import ACCESS_CODE, KEYS, AccessCode, AccessCodes, CodeKeys
@@ -27,6 +28,7 @@ from shared.registration.order import OrderPhase, OrderState, UnsettledPayment, 
 from shared.registration.order_messages import EXPIRE, Outcome, Pay, Place, Start, Update, incoming, read_reply
 from shared.registration.order_process import OrderProcess, assume_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, Stage
+from shared.registration.registration import DeadLetter, Placed, Registration
 from shared.registration.seat_commands import (
     AddSeats,
     RemoveSeats,
@@ -47,6 +49,7 @@ __all__ = [
     "AccessCodes",
     "AddSeats",
     "CodeKeys",
+    "DeadLetter",
     "OrderMessage",
     "OrderPhase",
     "OrderProcess",
@@ -57,6 +60,8 @@ __all__ = [
     "Payment",
     "Place",
     "PlaceOrder",
+    "Placed",
+    "Registration",
     "RemoveSeats",
     "SeatCommand",
     "Seats",
