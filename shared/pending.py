@@ -16,7 +16,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import date_of, expecting_an_answer
+from shared.azure import MOST_GROUP_ROWS, date_of, expecting_an_answer, write_group
 from shared.clock import Clock
 from shared.topology import is_work_queue
 
@@ -26,8 +26,6 @@ AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 PENDING: Final = "pending"
 #: An instance whose clock is behind that of storage by more than this reads again, with the right time.
 SLOW: Final = timedelta(seconds=5)
-#: Rows that one table transaction takes.
-MOST_ROWS_AT_ONCE: Final = 100
 #: The kinds of pointers, each with the work that it leads to. First, a job that is not finished.
 JOB_POINTER: Final = "job"
 #: A held job whose deadline comes near. Its held row leads to it otherwise.
@@ -129,11 +127,11 @@ class PendingTable:
 
     def add_all(self, pointers: Sequence[Pointer]) -> None:
         """Write the rows of different pointers in the same way, a hundred per request."""
-        for begin in range(0, len(pointers), MOST_ROWS_AT_ONCE):
-            some = pointers[begin : begin + MOST_ROWS_AT_ONCE]
+        for begin in range(0, len(pointers), MOST_GROUP_ROWS):
+            some = pointers[begin : begin + MOST_GROUP_ROWS]
             with expecting_an_answer(f"note that {len(some)} of {some[0].kind!r} are due"):
                 options = {"mode": UpdateMode.REPLACE}
-                self._table.submit_transaction([("upsert", self._row(pointer), options) for pointer in some])
+                write_group(self._table, [("upsert", self._row(pointer), options) for pointer in some])
 
     def _row(self, pointer: Pointer) -> dict[str, str]:
         row = {"PartitionKey": self._partition, "RowKey": pointer.row_key}

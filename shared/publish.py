@@ -19,7 +19,7 @@ from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 from msgspec import structs
 
-from shared.azure import BriefSender, Connections
+from shared.azure import BriefSender, Connections, error_code
 from shared.closing import Closing
 from shared.errors import StorageUnavailableError
 from shared.grammar import check_job
@@ -166,9 +166,8 @@ class Publisher(Closing):
         try:
             sent = self._queue.send_message(body.decode(), time_to_live=NEVER_EXPIRES)
         except AzureError as error:
-            code = getattr(error, "error_code", None) or type(error).__name__
             raise StorageUnavailableError(
-                f"could not send the submission of job {job!r} to queue {self._queue.queue_name!r}: {code}; "
+                f"could not send the submission of job {job!r} to queue {self._queue.queue_name!r}: {error_code(error)}; "
                 "send it again, under the same job id it counts once"
             ) from error
         return str(sent.id)

@@ -1,7 +1,8 @@
 """Connections to Azure: the only package that builds clients, counts their requests and knows their errors.
 
 Reading order: `connection_settings` and `connections` (clients), `transport` (HTTP below them), `requests` and `meter`
-(counting), `pushback` (refusals), `bus` and `brief_sender` (sending), `blob_lease` and `value_store` (two small uses of a blob).
+(counting), `pushback` (refusals), `row_groups` and `row_limits` (rows of a table), `bus` and `brief_sender` (sending),
+`blob_lease` and `value_store` (two small uses of a blob).
 """
 
 from shared.azure.blob_lease import LEASE_SECONDS, BlobLease, try_lease
@@ -33,7 +34,9 @@ from shared.azure.meter import (
 )
 from shared.azure.pushback import USED_BY_WORK, Governor, Pushback, governors_of_work
 from shared.azure.requests import BUS, TABLE, Charge, RequestKind
-from shared.azure.transport import date_of, expecting_an_answer, is_refused
+from shared.azure.row_groups import LOST_RACE, GroupOperation, write_group
+from shared.azure.row_limits import MOST_GROUP_BYTES, MOST_GROUP_ROWS, Entity, check_limits, entity_size
+from shared.azure.transport import date_of, error_code, expecting_an_answer, is_refused
 from shared.azure.value_store import BlobStore, OptimisticStore, Snapshot, connect
 
 __all__ = [
@@ -42,6 +45,9 @@ __all__ = [
     "BUS_SETTING",
     "FAILURES",
     "LEASE_SECONDS",
+    "LOST_RACE",
+    "MOST_GROUP_BYTES",
+    "MOST_GROUP_ROWS",
     "STORAGE_CONNECTION",
     "STORAGE_SETTING",
     "TABLE",
@@ -56,7 +62,9 @@ __all__ = [
     "Connections",
     "CountedRequest",
     "Destination",
+    "Entity",
     "Governor",
+    "GroupOperation",
     "Login",
     "OptimisticStore",
     "Pushback",
@@ -67,9 +75,12 @@ __all__ = [
     "Snapshot",
     "because",
     "charges",
+    "check_limits",
     "connect",
     "current_cause",
     "date_of",
+    "entity_size",
+    "error_code",
     "expecting_an_answer",
     "find_connection",
     "governors_of_work",
@@ -79,4 +90,5 @@ __all__ = [
     "tally_requests",
     "try_lease",
     "usage_of_counts",
+    "write_group",
 ]

@@ -96,10 +96,16 @@ def expecting_an_answer(tried: str) -> Iterator[None]:
     try:
         yield
     except AzureError as error:
-        code = getattr(error, "error_code", None)
-        reason = getattr(code, "value", code) or type(error).__name__
         check = "whether you are logged in and have the role" if is_refused(error) else "the storage account"
-        raise StorageUnavailableError(f"could not {tried}: {reason}; check {check}, then try again") from error
+        raise StorageUnavailableError(
+            f"could not {tried}: {error_code(error)}; check {check}, then try again"
+        ) from error
+
+
+def error_code(error: AzureError) -> str:
+    """Return the service's own code of a refusal, which the libraries set without declaring it, or the error's name."""
+    code = getattr(error, "error_code", None) or type(error).__name__
+    return str(getattr(code, "value", code))
 
 
 def is_refused(error: AzureError) -> bool:

@@ -10,7 +10,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient, ContentSettings, LinearRetry
 
-from shared.azure.transport import date_of
+from shared.azure.transport import date_of, error_code
 from shared.errors import StorageUnavailableError
 
 
@@ -106,7 +106,7 @@ class BlobStore:
             return request()
         except AzureError as error:
             raise StorageUnavailableError(
-                f"could not {attempted} blob {self.name!r}: {_code(error)}; check the storage account, then try again"
+                f"could not {attempted} blob {self.name!r}: {error_code(error)}; check the storage account, then try again"
             ) from error
 
     def _read(self) -> Snapshot | None:
@@ -123,7 +123,7 @@ class BlobStore:
         try:
             return self._put(value, etag)
         except ResourceNotFoundError as missing:
-            if etag is not None or _code(missing) != "ContainerNotFound":
+            if etag is not None or error_code(missing) != "ContainerNotFound":
                 return None
             self._make_container()
             return self._put(value, None)
@@ -137,7 +137,7 @@ class BlobStore:
             else:
                 written = upload(overwrite=True, etag=etag, match_condition=MatchConditions.IfNotModified)
         except HttpResponseError as refusal:
-            if _code(refusal) in _WRITTEN_BEFORE:
+            if error_code(refusal) in _WRITTEN_BEFORE:
                 return None
             raise
         new_etag: str = written["etag"]
@@ -147,11 +147,5 @@ class BlobStore:
         try:
             self._container.create_container()
         except ResourceExistsError as refusal:
-            if _code(refusal) != "ContainerAlreadyExists":
+            if error_code(refusal) != "ContainerAlreadyExists":
                 raise
-
-
-def _code(error: AzureError) -> str:
-    # The storage library sets this without declaring it: an enum if it knows the code, otherwise a text.
-    code = getattr(error, "error_code", None) or type(error).__name__
-    return str(getattr(code, "value", code))

@@ -6,20 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceModifiedError
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
-from shared.azure import Governor, expecting_an_answer
+from shared.azure import Governor, GroupOperation, expecting_an_answer, write_group
 from shared.concurrency import fleet as rows
 from shared.concurrency.decide import Decision, LaneRow
 from shared.concurrency.fleet import Fleet, RulesInForce, Worker
 
 #: The limit of a transaction, less the decision's own rows.
 _MOST_GONE: Final = 90
-_Operation: TypeAlias = tuple[str, rows.Row] | tuple[str, rows.Row, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +89,12 @@ class FleetTable:
         operations = list(self._operations(seen, change))
         with expecting_an_answer("write the decision about concurrency"):
             try:
-                self._table.submit_transaction(operations)
+                write_group(self._table, operations)
             except TableTransactionError:
                 return False
         return True
 
-    def _operations(self, seen: Fleet, change: FleetChange) -> Iterator[_Operation]:
+    def _operations(self, seen: Fleet, change: FleetChange) -> Iterator[GroupOperation]:
         replace = {"mode": UpdateMode.REPLACE}
         if change.decision is not None:
             columns = rows.decision_row(change.decision)

@@ -12,7 +12,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
 from azure.data.tables import TableClient
 
-from shared.azure import expecting_an_answer
+from shared.azure import MOST_GROUP_ROWS, expecting_an_answer, write_group
 from shared.errors import HeldConflictError, MessageRefusedError
 from shared.telemetry import events, tell
 
@@ -22,8 +22,6 @@ _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR: Final = datetime(9999, 12, 31, tzinfo=UTC)
 #: The slices into which many entries of one gate are divided: several instances release them at the same time.
 SLICES: Final = 16
-#: Rows that one table transaction takes.
-MOST_DELETED_AT_ONCE: Final = 100
 #: A queue message travels in XML 1.0, which cannot carry these characters. JSON escapes them anyway.
 _NOT_CARRIED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -160,8 +158,8 @@ class HeldTable:
 
     def delete_all(self, entries: Sequence[HeldEntry]) -> None:
         """Delete rows behind one gate in the same way, a hundred per request."""
-        for begin in range(0, len(entries), MOST_DELETED_AT_ONCE):
-            some = entries[begin : begin + MOST_DELETED_AT_ONCE]
+        for begin in range(0, len(entries), MOST_GROUP_ROWS):
+            some = entries[begin : begin + MOST_GROUP_ROWS]
             # One of them may be gone or written again, which refuses all. Or the reply was lost, and all are gone.
             if len(some) == 1 or not self._is_deleted(some):
                 for entry in some:
@@ -169,7 +167,7 @@ class HeldTable:
 
     def _is_deleted(self, entries: Sequence[HeldEntry]) -> bool:
         try:
-            self._table.submit_transaction([_deletion(entry) for entry in entries])
+            write_group(self._table, [_deletion(entry) for entry in entries])
         except AzureError:
             return False
         return True

@@ -8,7 +8,6 @@ Reading order:
 - `table_ledger` is the store.
 """
 
-from shared.ledger.entities import Entity, check_limits, entity_size
 from shared.ledger.job_decisions import (
     Collision,
     advance_cursor,
@@ -43,7 +42,7 @@ from shared.ledger.progress import (
 )
 from shared.ledger.records import FINISHED, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.ledger.settlement import Settlement, settle
-from shared.ledger.table_ledger import LOST_RACE, MOST_TRANSACTION_BYTES, TableLedger, error_code
+from shared.ledger.table_ledger import TableLedger
 from shared.ledger.turn import (
     FRONT,
     Fronted,
@@ -60,14 +59,11 @@ from shared.ledger.turn import (
 __all__ = [
     "FINISHED",
     "FRONT",
-    "LOST_RACE",
     "MOST_ROWS",
-    "MOST_TRANSACTION_BYTES",
     "Balance",
     "ChunkRow",
     "ChunkState",
     "Collision",
-    "Entity",
     "Fronted",
     "Fronts",
     "Job",
@@ -87,11 +83,8 @@ __all__ = [
     "bury",
     "change",
     "check_balance",
-    "check_limits",
     "commit",
     "counting",
-    "entity_size",
-    "error_code",
     "finish",
     "first_turn",
     "halt",

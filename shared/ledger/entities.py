@@ -1,7 +1,6 @@
 """The ledger's records as table entities, and back.
 
-It refuses rows beyond Azure's limits, because the local Azurite accepts rows of any size. A table lists in key order
-only, so the keys in the list of jobs count down: the newest job comes first.
+A table lists in key order only, so the keys in the list of jobs count down: the newest job comes first.
 """
 
 import json
@@ -14,18 +13,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from azure.data.tables import EdmType, EntityProperty
 
-from shared.errors import LedgerCorruptError, RowTooLargeError
+from shared.azure import Entity, check_limits
+from shared.errors import LedgerCorruptError
 from shared.grammar import Amounts, texts
 from shared.ledger.columns import ColumnCodec, columns
 from shared.ledger.ledger import Listed
 from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
 
-Entity: TypeAlias = dict[str, Any]
 Convert: TypeAlias = Callable[[Any], Any]
-#: Azure Tables takes 32 Ki UTF-16 characters per string and 1 MiB per entity. Half of that leaves room for the names,
-#: which Azure counts in its own way.
-MOST_CHARACTERS: Final = 32 * 1024 - 1
-MOST_BYTES: Final = 512 * 1024
 JOB_KEY: Final = "job"
 CHUNK_PREFIX: Final = "chunk:"
 EVENT_PREFIX: Final = "event:"
@@ -90,34 +85,6 @@ def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str
         if f"{name}_blob" in entity:
             values[name] = _plan_of(entity, name)
     return values
-
-
-def check_limits(entity: Entity) -> Entity:
-    """Return the entity, or raise RowTooLargeError if Azure would refuse it. Azurite would not."""
-    where = f"row {entity['RowKey']!r} of {entity['PartitionKey']!r}"
-    size = 0
-    for name, value in entity.items():
-        length = utf16_length(value) if isinstance(value, str) else 8
-        if length > MOST_CHARACTERS:
-            raise RowTooLargeError(
-                f"could not write {where}: {name!r} has {length} characters, the limit is {MOST_CHARACTERS}"
-            )
-        size += 2 * (len(name) + length)
-    if size > MOST_BYTES:
-        raise RowTooLargeError(f"could not write {where}: it has {size} bytes, the limit is {MOST_BYTES}")
-    return entity
-
-
-def entity_size(entity: Mapping[str, Any]) -> int:
-    """Estimate the bytes of an entity with its names. Azure counts two bytes per character."""
-    return sum(
-        2 * len(name) + (2 * utf16_length(value) if isinstance(value, str) else 16) for name, value in entity.items()
-    )
-
-
-def utf16_length(text: str) -> int:
-    """Return the length as Azure counts it: two per character outside the basic plane."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _corrupt(entity: Mapping[str, Any], error: Exception) -> LedgerCorruptError:

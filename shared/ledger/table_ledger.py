@@ -8,22 +8,30 @@ import json
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
-from shared.azure import Destination, expecting_an_answer
+from shared.azure import (
+    LOST_RACE,
+    MOST_GROUP_BYTES,
+    Destination,
+    Entity,
+    GroupOperation,
+    check_limits,
+    entity_size,
+    error_code,
+    expecting_an_answer,
+    write_group,
+)
 from shared.errors import RowTooLargeError
 from shared.ledger.entities import (
     CHUNK_PREFIX,
     EVENT_PREFIX,
     JOB_KEY,
-    Entity,
-    check_limits,
     chunk_key,
-    entity_size,
     index_entity,
     job_entity,
     job_of,
@@ -35,13 +43,8 @@ from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 
-#: Azure takes 4 MiB, but `entity_size` does not count the multipart frame around each row.
-MOST_TRANSACTION_BYTES: Final = 3 * 1024 * 1024
 #: Rows of a page. A gap between two chunks that exceeds it starts another query.
 _PAGE: Final = 1000
-#: Refusals by our own condition. Any other error leaves open whether the write took effect.
-LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})
-TransactionOperationType: TypeAlias = tuple[str, Entity] | tuple[str, Entity, dict[str, Any]]
 
 
 def _new_nonce() -> str:
@@ -100,10 +103,10 @@ class TableLedger:
         operations = _operations(mine, stamped, messages)
         with expecting_an_answer(f"write job {job.job!r} with {len(rows)} chunks"):
             try:
-                written = self._jobs.submit_transaction(operations)
+                etags = write_group(self._jobs, operations)
             except AzureError as error:
                 return self._prove_write(mine, stamped, error)
-        return replace(mine, etag=written[0]["etag"])
+        return replace(mine, etag=etags[0])
 
     def unsent(self, owner: str) -> list[OutgoingMessage]:
         """Return the job's messages that are still stored, in the order of their names."""
@@ -122,7 +125,7 @@ class TableLedger:
             while keys := self._first_keys(job):
                 entities = [{"PartitionKey": job, "RowKey": key} for key in keys]
                 try:
-                    self._jobs.submit_transaction([("delete", entity) for entity in entities])
+                    write_group(self._jobs, [("delete", entity) for entity in entities])
                 except TableTransactionError as refusal:
                     # Two sweeps at once: the other removed some of these. The rest is read again.
                     if error_code(refusal) != "ResourceNotFound":
@@ -169,18 +172,16 @@ class TableLedger:
         return found is not None and found.nonce == mine.nonce
 
 
-def _operations(
-    job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]
-) -> list[TransactionOperationType]:
+def _operations(job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> list[GroupOperation]:
     """Build the transaction, the job first, or raise RowTooLargeError if Azure would refuse it."""
-    own: TransactionOperationType = ("update", job_entity(job), _is_unchanged(job.etag))
+    own: GroupOperation = ("update", job_entity(job), _is_unchanged(job.etag))
     entities = [(row_entity(row), row.etag) for row in rows]
     entities += [(_message_entity(job.job, message), "") for message in messages]
     size = sum(entity_size(entity) for entity, _ in entities)
-    if len(entities) > MOST_ROWS or size > MOST_TRANSACTION_BYTES:
+    if len(entities) > MOST_ROWS or size > MOST_GROUP_BYTES:
         raise RowTooLargeError(
             f"could not write job {job.job!r} with {len(entities)} rows of {size} bytes: a transaction takes "
-            f"{MOST_ROWS} rows and {MOST_TRANSACTION_BYTES} bytes beside the job; write fewer at a time"
+            f"{MOST_ROWS} rows and {MOST_GROUP_BYTES} bytes beside the job; write fewer at a time"
         )
     return [
         own,
@@ -223,9 +224,3 @@ def _split_at_gaps(chunks: Sequence[int]) -> Iterator[tuple[int, int]]:
         if n + 1 == len(chunks) or chunks[n + 1] - chunk > _PAGE:
             yield chunks[start], chunk
             start = n + 1
-
-
-def error_code(error: AzureError) -> str:
-    """Return the service's own code of a refusal, which the library sets without declaring it."""
-    code = getattr(error, "error_code", None) or type(error).__name__
-    return str(getattr(code, "value", code))

@@ -14,6 +14,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
 
+from shared.azure import error_code
 from shared.errors import ContentionError, PayloadTamperedError, RefusedError, StorageUnavailableError
 from shared.grammar import check_blob, check_kept, payload_name, room_of
 from shared.payload.limits import Limits
@@ -134,7 +135,7 @@ class PayloadStore:
                     list(self._stage(blob, content, size)), match_condition=MatchConditions.IfMissing, **kept
                 )
         except HttpResponseError as refusal:
-            if _code(refusal) in _WRITTEN_BEFORE:
+            if error_code(refusal) in _WRITTEN_BEFORE:
                 return None
             raise
         return str(written["etag"])
@@ -168,7 +169,7 @@ class PayloadStore:
         try:
             return request()
         except AzureError as error:
-            if self._gone is not None and _code(error) in _NO_CONTAINER:
+            if self._gone is not None and error_code(error) in _NO_CONTAINER:
                 self._gone()
                 found = f"blob {name!r} does not exist: its container {self._container.container_name!r} was deleted"
                 raise refuse(Reason.PAYLOAD_MISSING, found) from error
@@ -180,14 +181,14 @@ def _touch(blob: BlobClient, sha256: str) -> bool:
     try:
         blob.set_blob_metadata({"sha256": sha256})
     except ResourceNotFoundError as missing:
-        if _code(missing) != "BlobNotFound":
+        if error_code(missing) != "BlobNotFound":
             raise
         return False
     return True
 
 
 def _refuse_or_raise(attempted: str, name: str, error: AzureError) -> NoReturn:
-    code = _code(error)
+    code = error_code(error)
     if code == "BlobNotFound":
         raise refuse(Reason.PAYLOAD_MISSING, f"blob {name!r} does not exist") from error
     if code == "ConditionNotMet":
@@ -204,12 +205,6 @@ def _tampered_error(name: str) -> PayloadTamperedError:
         f"could not write blob {name!r}: it exists and holds other bytes than the hash in its name; "
         "find its writer, delete it, then try again"
     )
-
-
-def _code(error: AzureError) -> str:
-    # The storage library sets it on its errors without declaring it on the class: an enum if it knows the code.
-    code = getattr(error, "error_code", None) or type(error).__name__
-    return str(getattr(code, "value", code))
 
 
 #: Clients that are kept ready: more than an installation has rooms.

@@ -15,9 +15,18 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 
-from shared.azure import expecting_an_answer
+from shared.azure import (
+    LOST_RACE,
+    MOST_GROUP_BYTES,
+    Entity,
+    check_limits,
+    entity_size,
+    error_code,
+    expecting_an_answer,
+    write_group,
+)
 from shared.errors import ContentionError, FencedOffError, FinishRefusedError
-from shared.ledger import LOST_RACE, MOST_ROWS, MOST_TRANSACTION_BYTES, Entity, check_limits, entity_size, error_code
+from shared.ledger import MOST_ROWS
 from shared.workloads import Total
 
 #: No account's key begins with `!`.
@@ -98,10 +107,10 @@ class TotalsTable:
         replaced: list[Any] = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
         with expecting_an_answer(f"write {len(rows)} totals of job {job!r}"):
             try:
-                written = self._table.submit_transaction([own, *replaced])
+                etags = write_group(self._table, [own, *replaced])
             except AzureError as error:
                 return self._proven(job, after, error)
-        return replace(after, etag=str(written[0]["etag"]))
+        return replace(after, etag=etags[0])
 
     def _proven(self, job: str, mine: Fence, error: AzureError) -> Fence | None:
         """Return the fence if its write took effect although the answer did not say so."""
@@ -153,7 +162,7 @@ class TotalsWriter:
             )
         self._accounts.add(row["RowKey"])
         size = entity_size(row)
-        if len(self._waiting) == MOST_ROWS or self._size + size > MOST_TRANSACTION_BYTES:
+        if len(self._waiting) == MOST_ROWS or self._size + size > MOST_GROUP_BYTES:
             self.close()
         self._waiting.append(row)
         self._size += size

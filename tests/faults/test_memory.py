@@ -12,7 +12,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError
 from azure.data.tables import UpdateMode
 
-from shared.ledger.table_ledger import error_code
+from shared.azure import error_code
 from tests.faults.memory.storage import MemoryStorage
 
 SEEDS = range(4)

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from shared.azure import check_limits
 from shared.concurrency import rules_text
 from shared.concurrency.rules import MOST_TASKS
 from shared.dequeue.permits import SlotPlan
 from shared.errors import GateCorruptError, LedgerCorruptError, ResultRefusedError, RulesRefusedError
 from shared.gate import state
-from shared.ledger.entities import check_limits, job_entity, job_of, row_entity, row_of_entity
+from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
 from shared.memory import Memory
 from shared.messages import MOST_OF_A_FLEET, ChunkMessage, Delivery, decode_permit, encode

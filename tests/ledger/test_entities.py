@@ -5,9 +5,10 @@ from decimal import Decimal
 
 import pytest
 
+from shared.azure.row_limits import check_limits, utf16_length
 from shared.errors import LedgerCorruptError, RowTooLargeError
 from shared.ledger import JobState, Portion, Totals
-from shared.ledger.entities import check_limits, job_entity, job_of, row_entity, row_of_entity, utf16_length
+from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.ledger import MOST_ROWS
 from shared.ledger.records import Risk
 from tests.ledger.builders import NOON, job, row

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shared.azure.row_limits import MOST_CHARACTERS
 from shared.errors import RefusedError
 from shared.grammar import LONGEST_ON_BUS, NAME, bus_name, check_kept, is_job, is_room, payload_name, room_job
-from shared.ledger.entities import MOST_CHARACTERS, job_entity, job_of
+from shared.ledger.entities import job_entity, job_of
 from shared.ledger.records import Job, PlanBlob
 from shared.ledger.settlement import result_blob
 from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, decode, encode
