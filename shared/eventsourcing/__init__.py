@@ -1,10 +1,15 @@
 """The event store: homes, their events, and warm states. It knows no messages and no domain.
 
-Reading order: `homes` (the contract), `aggregate` (states and decisions, pure).
+Reading order: `homes` (the contract), `aggregate` (states and decisions, pure), `home_rows`, `memento_store` and
+`table_homes` (the store), `mementos` (warm states), `writer` (many commands of one home).
 """
 
 from shared.eventsourcing.aggregate import Aggregate, Decide, Verdict
 from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Fields, Head, Heads, Home, Homes, Inbox, Memento
+from shared.eventsourcing.memento_store import MementoStore
+from shared.eventsourcing.mementos import Mementos
+from shared.eventsourcing.table_homes import TableHomes
+from shared.eventsourcing.writer import Outcome, Saved, Writer
 
 __all__ = [
     "MOST_EVENTS",
@@ -19,5 +24,11 @@ __all__ = [
     "Homes",
     "Inbox",
     "Memento",
+    "MementoStore",
+    "Mementos",
+    "Outcome",
+    "Saved",
+    "TableHomes",
     "Verdict",
+    "Writer",
 ]

@@ -6,7 +6,7 @@ from threading import Lock
 
 from shared.errors import ConflictError, DuplicateError
 from shared.eventsourcing import Commit, Event, Head, Heads, Home, Memento
-from shared.eventsourcing.guards import check_commit
+from shared.eventsourcing.home_rows import encode_commit
 
 
 class MemoryHomes:
@@ -42,7 +42,14 @@ class MemoryHomes:
 
     def commit(self, commit: Commit) -> Head:
         """Write everything, if the version is the expected one and the ids are new."""
-        check_commit(commit)
+        head = Head(
+            version=commit.expected + len(commit.events),
+            published=commit.published,
+            nonce=f"n{next(self._nonces)}",
+            aggregate=commit.aggregate,
+            fields=commit.fields or {},
+        )
+        encode_commit(commit, head)
         with self._lock:
             home = self._homes.get(commit.home) or Home(commit.home, Head())
             if home.head.version != commit.expected:
@@ -54,20 +61,15 @@ class MemoryHomes:
             new = tuple(
                 replace(event, version=version) for event, version in zip(commit.events, versions, strict=False)
             )
-            head = Head(
-                version=commit.expected + len(new),
-                published=commit.published,
-                nonce=f"n{next(self._nonces)}",
-                aggregate=commit.aggregate,
-                fields=home.head.fields if commit.fields is None else commit.fields,
-            )
+            fields = home.head.fields if commit.fields is None else commit.fields
             process = home.process if commit.process is None else commit.process
+            inbox = {**home.inbox, **commit.inbox}
             self._homes[commit.home] = Home(
-                commit.home, head, home.events + new, process, {**home.inbox, **commit.inbox}
+                commit.home, replace(head, fields=fields), home.events + new, process, inbox
             )
             if commit.memento is not None:
                 self._mementos[commit.home] = commit.memento
-            return replace(head, fields=commit.fields or {})
+            return head
 
     def heads(self, prefix: str, cursor: str = "") -> Heads:
         """Return a page of heads."""
