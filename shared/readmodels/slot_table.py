@@ -10,9 +10,8 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import expecting_an_answer
+from shared.azure import check_limits, entity_size, error_code, expecting_an_answer, write_group
 from shared.errors import ViewCorruptError
-from shared.ledger import check_limits, entity_size, error_code
 from shared.readmodels.projection import View, ViewKey
 
 #: Azure takes 100 rows and 4 MiB in a transaction. The size of a row is an estimate, hence the lower bound.
@@ -79,12 +78,12 @@ class SlotTable:
         where = views[0].place.partition
         with expecting_an_answer(f"write {len(views)} views of {where!r}"):
             try:
-                written = self._table.submit_transaction([_operation(one) for one in views])
+                etags = write_group(self._table, [_operation(one) for one in views])
             except AzureError as error:
                 if error_code(error) in _LOST:
                     return None
                 raise
-        return [replace(one, etag=str(answer["etag"])) for one, answer in zip(views, written, strict=True)]
+        return [replace(one, etag=etag) for one, etag in zip(views, etags, strict=True)]
 
     def scan(self, model: str, version: int) -> Iterator[list[StoredView]]:
         """Yield all rows of a version, a page at a time."""
@@ -106,7 +105,7 @@ class SlotTable:
         operations = [("delete", dict(row), _is_unchanged(str(row.metadata["etag"]))) for row in rows]
         with expecting_an_answer(f"remove {len(rows)} views of {partition!r}"):
             try:
-                self._table.submit_transaction(operations)
+                write_group(self._table, operations)
             except AzureError as error:
                 # A projector changed one meanwhile, or the reply to the first try was lost. They are listed again.
                 if error_code(error) not in _LOST:
