@@ -209,6 +209,26 @@ class Reason(StrEnum):
         "the order has another version",
         "read the order again, and send its version",
     )
+    ORDER_DIFFERS = (
+        "order_differs",
+        "an order of this id is stored with other content, or with another access code",
+        "send the first content and code again, or use another id",
+    )
+    SOLD_OUT = (
+        "sold_out",
+        "the conference has fewer seats left than the order wants",
+        "order fewer, or try again later: orders that expire give theirs back",
+    )
+    MISSING_VERSION = (
+        "missing_version",
+        "a change names no version of the order",
+        "read the order, and send its ETag as If-Match",
+    )
+    BAD_QUERY = (
+        "bad_query",
+        "a query parameter is not known, or its value is out of range",
+        "send wait as seconds from 0 to 30, and after as a version",
+    )
     ORDER_PAID = ("order_paid", "the order is paid or confirmed", "place another order")
     ORDER_REJECTED = ("order_rejected", "the order was rejected", "place another order")
     ORDER_EXPIRED = ("order_expired", "the window of the order is over", "place another order")

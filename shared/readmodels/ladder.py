@@ -61,6 +61,8 @@ class Answer(NamedTuple, Generic[_Value]):
 
     value: _Value | None
     is_kept: bool
+    #: How much longer anybody may keep it: the asker counts from now, not anew.
+    left: timedelta = timedelta()
 
 
 class KeptAnswers(Generic[_Value]):
@@ -75,12 +77,13 @@ class KeptAnswers(Generic[_Value]):
         asked = self._clock.monotonic()
         with self._lock:
             kept = self._kept.get(key)
-        if kept and asked - kept[1] < min(within, kept[0].keep).total_seconds():
-            return Answer(kept[0], is_kept=True)
+        if kept and (age := asked - kept[1]) < min(within, kept[0].keep).total_seconds():
+            return Answer(kept[0], is_kept=True, left=kept[0].keep - timedelta(seconds=age))
         value = read()
-        if value is not None:
-            self._keep(key, value, asked)
-        return Answer(value, is_kept=False)
+        if value is None:
+            return Answer(None, is_kept=False)
+        self._keep(key, value, asked)
+        return Answer(value, is_kept=False, left=value.keep)
 
     def _keep(self, key: str, value: _Value, asked: float) -> None:
         with self._lock:

@@ -440,6 +440,16 @@ FLEET_UNREAD: Final = LogEvent(
     fields=("error",),
     meaning="a process could not read how many tasks may run; it continues by the last decision that it read",
 )
+# --- registration ---
+
+CODES_TRIED: Final = LogEvent(
+    name="sluice.codes.tried",
+    level=WARNING,
+    fields=("wrong", "seconds"),
+    meaning="so many requests of a minute had a wrong access code, at one instance: somebody may be guessing",
+    remedy="find the caller by the function keys in the requests of show_order and change_order, and renew that key",
+    alert=Alert(severity=Severity.WARNING),
+)
 # --- usage ---
 
 USAGE_UNNOTED: Final = LogEvent(

@@ -1,0 +1,213 @@
+"""Answers customers: reads the request, checks the access code, calls the verb, and waits where they ask for it.
+
+Waiting takes no thread. What asks storage runs on threads of its own. The Functions worker has only a few, and requests
+that held them would hold up all functions of the instance.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from datetime import timedelta
+from typing import Final, Protocol, TypeVar
+
+from shared.azure import Cause, because
+from shared.clock import Clock
+from shared.errors import (
+    ConflictError,
+    ContentionError,
+    NotPublishedError,
+    RefusedError,
+    StorageUnavailableError,
+)
+from shared.eventsourcing import Fields
+from shared.grammar import NAME
+from shared.payload import Limits
+from shared.refusals import Reason, refuse
+from shared.registration import http
+from shared.registration.access_codes import AccessCodes
+from shared.registration.conference_views import ConferenceViews
+from shared.registration.http import HttpAnswer, Wait
+from shared.registration.messages import PlaceOrder, read_change, read_place_order
+from shared.registration.order import OrderState
+from shared.registration.order_views import OrderViews
+from shared.registration.registration import Placed
+from shared.registration.wrong_codes import WrongCodes
+
+T = TypeVar("T")
+#: The request may have taken effect, or lost to others. The same one again finds out.
+_UNCLEAR: Final = (StorageUnavailableError, ConflictError, ContentionError, NotPublishedError)
+#: Requests to storage of one instance at a time that come from customers.
+THREADS: Final = 8
+#: Requests of one instance that wait. A further one is answered at once.
+MOST_WAITING: Final = 64
+#: A wrong code is answered no sooner, whatever was looked up. It also slows down who tries many.
+REFUSED_AFTER: Final = timedelta(milliseconds=250)
+#: A conference is shown from memory for as long as the ladder allows.
+_ANY_AGE: Final = timedelta.max
+#: More digits are no number of an order.
+_MOST_DIGITS: Final = 12
+
+
+class Verbs(Protocol):
+    """What customers may cause."""
+
+    def place(self, order: PlaceOrder) -> Placed:
+        """Store an order, or find it. Raises RefusedError."""
+        ...
+
+    def change(self, order: str, version: int, seats: Mapping[str, int]) -> int:
+        """Want other seats in place of those of this version. Return the version of the change. Raises RefusedError."""
+        ...
+
+
+class OrderDesk:
+    """Answers the requests of customers. One per process."""
+
+    def __init__(  # noqa: PLR0913 - the verbs, the views, and what checks a customer
+        self,
+        verbs: Verbs,
+        orders: OrderViews,
+        conferences: ConferenceViews,
+        codes: AccessCodes,
+        find_fields: Callable[[str], Fields | None],
+        *,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Take what answers. `find_fields` returns the fields of the head of an order's home, in one request."""
+        self._verbs, self._orders, self._conferences = verbs, orders, conferences
+        self._codes, self._find_fields, self._clock, self._sleep = codes, find_fields, clock, sleep
+        self._wrong = WrongCodes(clock)
+        self._limits = Limits()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="customer")
+        #: Changed by the event loop alone.
+        self._waiting = 0
+
+    def close(self) -> None:
+        """End the threads, once what they do is done."""
+        self._pool.shutdown()
+
+    async def place(self, body: bytes) -> HttpAnswer:
+        """Answer a new order."""
+        return await self._answer(lambda: self._place(body))
+
+    async def change(self, order: str, code: str, if_match: str | None, body: bytes) -> HttpAnswer:
+        """Answer a change of an order's seats."""
+        began = self._clock.monotonic()
+        return await self._held(began, await self._answer(lambda: self._change(order, code, if_match, body)))
+
+    async def show(self, order: str, code: str, if_none_match: str | None, query: Mapping[str, str]) -> HttpAnswer:
+        """Answer what an order is, by its id or its number."""
+        began = self._clock.monotonic()
+        try:
+            wait = http.read_wait(query)
+        except RefusedError as refused:
+            return http.answer_refused(refused)
+        found: OrderState | None = None
+
+        def look() -> HttpAnswer:
+            nonlocal found
+            found = self._open(order, code)
+            return http.answer_order(found, if_none_match) if found else http.answer_unknown_order()
+
+        answer = await self._held(began, await self._answer(look))
+        return await self._wait(found, wait, if_none_match) if found and not wait.is_over(found) else answer
+
+    async def show_conference(self, conference: str, if_none_match: str | None) -> HttpAnswer:
+        """Answer which seats a conference has left."""
+        return await self._answer(lambda: self._show_conference(conference, if_none_match))
+
+    def _place(self, body: bytes) -> HttpAnswer:
+        order = read_place_order(body, self._limits)
+        if order.gate is None and (free := self._short_of(order)) and not self._find_fields(order.order):
+            # The same request of an order that is stored gets its answer again, whatever is left now.
+            return http.answer_refused(refuse(Reason.SOLD_OUT, _words(order, free)), free)
+        return http.answer_placed(self._verbs.place(order))
+
+    def _short_of(self, order: PlaceOrder) -> dict[str, int]:
+        """Return what is left of the wanted types, if it is not enough by the view. Else nothing."""
+        view = self._conferences.find(order.conference, _ANY_AGE).value
+        if view is None or not order.seats.keys() <= view.seats.keys():
+            return {}
+        left = {name: view.seats[name].remaining for name in order.seats}
+        return left if any(left[name] < number for name, number in order.seats.items()) else {}
+
+    def _change(self, order: str, code: str, if_match: str | None, body: bytes) -> HttpAnswer:
+        version, seats = http.read_if_match(if_match), read_change(body, self._limits)
+        if not self._is_opened(order, code):
+            return http.answer_unknown_order()
+        return http.answer_changed(order, seats, self._verbs.change(order, version, seats))
+
+    def _open(self, order: str, code: str) -> OrderState | None:
+        """Return the order, if the code opens it."""
+        found = self._find(order) if order.isdigit() else None
+        # An unknown number takes the same requests: no order is called like one.
+        name = found.order if found else order
+        if not self._is_opened(name, code):
+            return None
+        return found or self._find(order)
+
+    def _is_opened(self, order: str, code: str) -> bool:
+        is_opened = self._codes.verify(order, code, lambda: self._find_fields(order) if NAME.fullmatch(order) else None)
+        if not is_opened:
+            self._wrong.note()
+        return is_opened
+
+    def _find(self, order: str) -> OrderState | None:
+        if not order.isdigit():
+            view = self._orders.find(order)
+        elif len(order) <= _MOST_DIGITS:
+            view = self._orders.find_numbered(int(order))
+        else:
+            return None
+        return view.order if view else None
+
+    async def _wait(self, found: OrderState, wait: Wait, if_none_match: str | None) -> HttpAnswer:
+        """Read the order again until it is what the request waits for, or the time is over."""
+        if self._waiting < MOST_WAITING:
+            self._waiting += 1
+            name = found.order
+            try:
+                for pause in wait.pauses():
+                    await self._sleep(pause)
+                    with because(Cause.IDLE):
+                        newer = await self._run(lambda: self._find(name))
+                    found = newer or found
+                    if wait.is_over(found):
+                        break
+            except _UNCLEAR:
+                return http.answer_unavailable()
+            finally:
+                self._waiting -= 1
+        return http.answer_order(found, if_none_match)
+
+    def _show_conference(self, conference: str, if_none_match: str | None) -> HttpAnswer:
+        answer = self._conferences.find(conference, _ANY_AGE) if NAME.fullmatch(conference) else None
+        if answer is None or answer.value is None:
+            return http.answer_unknown_conference()
+        view = answer.value
+        return http.answer_conference(conference, view.seats, view.version, answer.left, if_none_match)
+
+    async def _held(self, began: float, answer: HttpAnswer) -> HttpAnswer:
+        """Hold the answer to a wrong code back until its time has come."""
+        if answer.status == http.UNKNOWN:
+            await self._sleep(max(0.0, began + REFUSED_AFTER.total_seconds() - self._clock.monotonic()))
+        return answer
+
+    async def _answer(self, act: Callable[[], HttpAnswer]) -> HttpAnswer:
+        try:
+            return await self._run(act)
+        except RefusedError as refused:
+            return http.answer_refused(refused)
+        except _UNCLEAR:
+            return http.answer_unavailable()
+
+    async def _run(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, act)
+
+
+def _words(order: PlaceOrder, free: Mapping[str, int]) -> str:
+    wanted = ", ".join(f"{number} of {name!r}" for name, number in order.seats.items())
+    left = ", ".join(f"{number} of {name!r}" for name, number in free.items())
+    return f"it wants {wanted}, conference {order.conference!r} has {left}"
