@@ -48,7 +48,7 @@ class Draft(Generic[State]):
 def failed_draft(cases: Sequence[Case], error: SluiceError) -> Draft[Any]:
     """Return the draft of a home that could not be read or written: every case has the error."""
     key = cases[0].home
-    outcomes = [Outcome[Any](case=case, error=error) for case in cases]
+    outcomes: list[Outcome[Any]] = [Outcome(case=case, error=error) for case in cases]
     return Draft(key=key, cases=cases, outcomes=outcomes, commit=None, unsent=Unsent(key, 0, 0, ()), is_sound=False)
 
 

@@ -311,6 +311,30 @@ OUTBOX_LATE: Final = LogEvent(
     remedy="again for the same job: check whether Service Bus answers (`sluice doctor`)",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 600"),
 )
+# --- processes and their homes ---
+
+HOMES_LATE: Final = LogEvent(
+    name="sluice.homes.late",
+    level=WARNING,
+    fields=("homes", "late_seconds"),
+    meaning="the tick found homes whose events and commands may not have been sent, and sends them; their writer ended",
+    remedy="once is a process that ended; if it returns: check whether Service Bus answers (`sluice doctor`)",
+    alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 180"),
+)
+PROCESS_STUCK: Final = LogEvent(
+    name="sluice.process.stuck",
+    level=ERROR,
+    fields=("home", "late_seconds", "error"),
+    meaning="a process has not ended two ticks after its deadline, because its timeout fails",
+    remedy="the error says why. After it is mended, the next tick ends the process; nothing is lost meanwhile",
+    alert=Alert(severity=Severity.ERROR),
+)
+AGENDA_UNSERVED: Final = LogEvent(
+    name="sluice.agenda.unserved",
+    level=WARNING,
+    fields=("error",),
+    meaning="timeouts or notes of the agenda failed; the others were served, and the next tick tries these again",
+)
 # --- the listener of queues ---
 
 MESSAGE_UNSETTLED: Final = LogEvent(
