@@ -7,12 +7,24 @@ import azure.functions as func
 from functions import (
     accept_hinted,
     accept_submission,
+    change_order,
     drain_work,
+    expire_orders,
     health,
+    hear_seats,
     park_dead,
+    park_dead_orders,
+    place_order,
     process_chunk,
+    project_conferences,
+    project_orders,
     release_gate,
+    sell_seats,
     settle_results,
+    show_conference,
+    show_order,
+    start_orders,
+    take_orders,
     tick,
 )
 from shared.app import App
@@ -39,3 +51,17 @@ app.register_functions(drain_work.blueprint(sluice))
 app.register_functions(process_chunk.blueprint(sluice))
 app.register_functions(settle_results.blueprint(sluice))
 app.register_functions(park_dead.blueprint(sluice))
+# Off: the host indexes nothing of it, so nothing polls and nothing is asked.
+if orders := sluice.registration:
+    app.register_functions(place_order.blueprint(orders))
+    app.register_functions(change_order.blueprint(orders))
+    app.register_functions(show_order.blueprint(orders))
+    app.register_functions(show_conference.blueprint(orders))
+    app.register_functions(take_orders.blueprint(orders))
+    app.register_functions(start_orders.blueprint(orders))
+    app.register_functions(sell_seats.blueprint(orders))
+    app.register_functions(hear_seats.blueprint(orders))
+    app.register_functions(expire_orders.blueprint(orders))
+    app.register_functions(project_orders.blueprint(orders))
+    app.register_functions(project_conferences.blueprint(orders))
+    app.register_functions(park_dead_orders.blueprint(orders))

@@ -201,6 +201,8 @@ module appRoles 'modules/roles-of-app.bicep' = {
     componentName: monitoring.outputs.componentName
     scalerRights: scalerRights
     scalerRole: scalerRole
+    hasRegistration: hasRegistration
+    seatLanes: seatLanes
   }
 }
 

@@ -50,9 +50,9 @@ _SHAPES: Final = {
 
 
 @cache
-def triggers() -> Mapping[str, str]:
-    """Return the trigger of each function of the app, as the worker would index it."""
-    environment = {**os.environ, **sample_values(), "PYTHONPATH": str(ROOT)}
+def triggers(*settings: tuple[str, str]) -> Mapping[str, str]:
+    """Return the trigger of each function of the app, as the worker would index it. `settings` replace the sample's."""
+    environment = {**os.environ, **sample_values(), **dict(settings), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [str(venv_python()), "-c", _INDEX], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )

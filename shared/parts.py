@@ -10,6 +10,8 @@ from shared.topology import BusEntities, BusQueue, CorrelationFilter, DeliveryRu
 #: The storage queue that publishers drop orders, payments and conferences into.
 ORDERS: Final = "orders"
 HOMES, AGENDA, MODELS = "homes", "agenda", "models"
+#: The container of the states that are too large for a row.
+MEMENTOS: Final = "mementos"
 #: The tables of rows of read models. A migration builds in the one that its model does not use.
 SLOTS: Final = ("readmodela", "readmodelb")
 #: The bus queue of orders that a gate released.
@@ -70,6 +72,7 @@ def registration(seat_lanes: int = SEAT_LANES) -> Part:
     return Part(
         "registration",
         queues=(ORDERS,),
+        containers=(MEMENTOS,),
         tables=(HOMES, AGENDA, *SLOTS, MODELS),
         bus=BusEntities(
             queues=(

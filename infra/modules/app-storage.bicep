@@ -41,6 +41,7 @@ var roomContainerNames = [for room in rooms: '${inbound.container}-${room}']
 var registration = loadJsonContent('../entities.json').registration.storage
 var registrationQueueNames = hasRegistration ? registration.queues : []
 var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames, registrationQueueNames)
+var containerNames = concat(entities.containers, roomContainerNames, hasRegistration ? registration.containers : [])
 var tableNames = concat(entities.tables, hasRegistration ? registration.tables : [])
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
@@ -83,7 +84,7 @@ resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01'
 }
 
 resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' = [
-  for containerName in concat(entities.containers, roomContainerNames): {
+  for containerName in containerNames: {
     parent: blobService
     name: containerName
     properties: { publicAccess: 'None' }

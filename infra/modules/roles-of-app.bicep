@@ -22,10 +22,22 @@ param scalerRights string
 @description('Id of the role for that; empty: Azure Service Bus Data Owner.')
 param scalerRole string
 
+@description('Whether the entities of registration are there.')
+param hasRegistration bool
+
+@description('Session queues of seat commands.')
+@minValue(1)
+@maxValue(16)
+param seatLanes int
+
 var roles = loadJsonContent('../roles.json')
 var scaler = empty(scalerRole) ? roles['Azure Service Bus Data Owner'] : scalerRole
 // Made from the triggers of functions/ by `make docs`.
 var listened = loadJsonContent('../entities.json').listened
+var registration = loadJsonContent('../entities.json').registration
+var laneCount = registration.bus.queuesBesideLanes + seatLanes
+var queueList = concat(listened.queues, hasRegistration ? take(registration.listened.queues, laneCount) : [])
+var subscriptionList = concat(listened.subscriptions, hasRegistration ? registration.listened.subscriptions : [])
 
 resource hostStorage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: hostStorageName
@@ -93,28 +105,28 @@ resource onNamespace 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 // The scale controller counts as the app. What the roles above allow does not do: it would peek one message, and add one
 // instance at a time. On each entity, because on the namespace the role could change the namespace itself.
 resource queues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = [
-  for one in listened.queues: {
+  for one in queueList: {
     parent: bus
     name: one
   }
 ]
 
 resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existing = [
-  for one in listened.subscriptions: {
+  for one in subscriptionList: {
     parent: bus
     name: one.topic
   }
 ]
 
 resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' existing = [
-  for (one, place) in listened.subscriptions: {
+  for (one, place) in subscriptionList: {
     parent: topics[place]
     name: one.name
   }
 ]
 
 resource countQueues 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (one, place) in listened.queues: if (scalerRights == 'entities') {
+  for (one, place) in queueList: if (scalerRights == 'entities') {
     name: guid(queues[place].id, principalId, scaler)
     scope: queues[place]
     properties: {
@@ -126,7 +138,7 @@ resource countQueues 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 ]
 
 resource countSubscriptions 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (one, place) in listened.subscriptions: if (scalerRights == 'entities') {
+  for (one, place) in subscriptionList: if (scalerRights == 'entities') {
     name: guid(subscriptions[place].id, principalId, scaler)
     scope: subscriptions[place]
     properties: {

@@ -59,7 +59,7 @@ def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTI
         "inbound": INBOUND,
         "bus": _bus(whole),
         "registration": _registration(),
-        "listened": listened.document(ROOT),
+        "listened": listened.document(listened.listened(ROOT)),
         "settings": {one.name: one.default for one in settings if one.default is not None},
     }
 
@@ -73,10 +73,12 @@ def _registration() -> dict[str, Any]:
     return {
         "storage": {
             "queues": [name for name in whole.queues if name not in base.queues],
+            "containers": [name for name in whole.containers if name not in base.containers],
             "tables": [name for name in whole.tables if name not in base.tables],
         },
         # Bicep takes as many of the lanes, which are the last, as the parameter seatLanes says.
         "bus": behind | {"queuesBesideLanes": sum(one["name"] not in lanes for one in behind["queues"])},
+        "listened": listened.document(listened.of_registration(MOST_SEAT_LANES)),
     }
 
 

@@ -1,9 +1,11 @@
 """The entities of the bus that functions listen to, read from their triggers: the scale controller counts their messages."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from shared.parts import registration
 
 #: The decorators of triggers of the bus, and the arguments that name the entity.
 _TRIGGERS: Final = {
@@ -24,14 +26,20 @@ class Entity(NamedTuple):
 
 
 def listened(root: Path) -> tuple[Entity, ...]:
-    """Return each entity with a trigger in `functions/` once, by name. A queue's dead letters belong to the queue."""
+    """Return each entity that the base has a trigger for once, by name. A queue's dead letters belong to the queue."""
     found = {one for file in (root / "functions").glob("*.py") for one in _triggers(file)}
     return tuple(sorted(found))
 
 
-def document(root: Path) -> dict[str, Any]:
+def of_registration(seat_lanes: int) -> tuple[Entity, ...]:
+    """Return the entities of registration, each of which has a trigger, in the order of the topology."""
+    bus = registration(seat_lanes).bus
+    subscriptions = (Entity(one.name, topic.name) for topic in bus.topics for one in topic.subscriptions)
+    return (*(Entity(queue.name) for queue in bus.queues), *subscriptions)
+
+
+def document(entities: Sequence[Entity]) -> dict[str, Any]:
     """Return the entities as Bicep wants them."""
-    entities = listened(root)
     return {
         "queues": [one.name for one in entities if not one.topic],
         "subscriptions": [{"topic": one.topic, "name": one.name} for one in entities if one.topic],
@@ -43,6 +51,9 @@ def _triggers(file: Path) -> Iterator[Entity]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if names := _TRIGGERS.get(node.func.attr):
-            given = {one.arg: ast.literal_eval(one.value) for one in node.keywords if one.arg in names}
-            *topic, name = (given[one] for one in names)
+            given = {one.arg: one.value for one in node.keywords if one.arg in names}
+            if any(isinstance(one, ast.Name) for one in given.values()):
+                # A name of `shared.parts`: a trigger of registration, which is registered only where that is on.
+                continue
+            *topic, name = (ast.literal_eval(given[one]) for one in names)
             yield Entity(name.split("/")[0], *topic)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from threading import Event
 
+from shared.app.registration import RegistrationPart
 from shared.app.stages import AppStages
 from shared.app.stores import Stores
 from shared.app.tick import build_tick
@@ -34,7 +35,9 @@ class App(Closing):
         self.urgent = stages.tasks.urgent
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
-        self._releaser, self._tick = stages.releaser, build_tick(stages)
+        #: None where registration is off.
+        self.registration = RegistrationPart(self.stores, settings) if settings.registration.is_on else None
+        self._releaser, self._tick = stages.releaser, build_tick(stages, self.registration)
         self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
         self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
 
@@ -85,4 +88,6 @@ class App(Closing):
     def close(self) -> None:
         """Close everything that was opened here. The connections stay open: their maker closes them."""
         self._turns.close()
+        if self.registration:
+            self.registration.close()
         self.stores.close()

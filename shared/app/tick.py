@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, TypeAlias
 
+from shared.app.registration import RegistrationPart
 from shared.app.stages import AppStages
 from shared.azure import Cause, because
 from shared.clock import Clock
@@ -30,6 +31,8 @@ from shared.topology import POISON_SUFFIX, topology
 
 #: How long a tick begins further entries behind gates. The bound leaves time for the jobs after them.
 GATES_TAKE: Final = timedelta(seconds=20)
+#: How long a tick begins further rows of the agenda of registration.
+ORDERS_TAKE: Final = timedelta(minutes=3)
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
 POISON_EVERY: Final = 15
 #: Takes the due pointers, and the start of the tick's work in the clock's monotonic seconds.
@@ -62,8 +65,11 @@ class Tick:
         yield from (partial(step, due, began) for step in self.last)
 
 
-def build_tick(stages: AppStages) -> Tick:
+def build_tick(stages: AppStages, registration: RegistrationPart | None = None) -> Tick:
     """Build the tick of a process: its followers of due pointers, and the steps before and after them."""
+    more: list[Step] = (
+        [lambda _due, began: registration.follow(began + ORDERS_TAKE.total_seconds())] if registration else []
+    )
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
     gates = GateTick(stores.gates, stores.held_work, stages.releaser, stores.pending, stages.clock)
     followers = Followers([(Range(PENDING, stages.settings.chunk_overdue), stores.pending)], stages.clock)
@@ -87,6 +93,7 @@ def build_tick(stages: AppStages) -> Tick:
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
+            *more,
         ],
         clock=stages.clock,
     )

@@ -8,10 +8,13 @@ Reading order:
 - `access_codes`: the codes that open orders
 - `messages`: the public messages of the queue `orders`
 - `views`: what customers and operators read
+- `http` (pure) and `desk`: what customers ask and are answered
 - `registration`: the flows, one verb for each kind of message
 """
 
 from shared.registration.access_codes import ACCESS_CODE, KEYS, AccessCode, AccessCodes, CodeKeys
+from shared.registration.conference_views import ConferenceViews
+from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
 from shared.registration.messages import (
     OrderMessage,
     Payment,
@@ -28,6 +31,7 @@ from shared.registration.order import OrderPhase, OrderState, UnsettledPayment, 
 from shared.registration.order_messages import EXPIRE, Outcome, Pay, Place, Start, Update, incoming, read_reply
 from shared.registration.order_process import OrderProcess, assume_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, Stage
+from shared.registration.order_views import OrderViews
 from shared.registration.registration import DeadLetter, Placed, Registration
 from shared.registration.seat_commands import (
     AddSeats,
@@ -40,21 +44,29 @@ from shared.registration.seat_commands import (
 )
 from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
+from shared.registration.views import CONFERENCES as CONFERENCE_MODEL
+from shared.registration.views import ORDERS as ORDER_MODEL
 
 __all__ = [
     "ACCESS_CODE",
+    "ACCESS_CODE_HEADER",
+    "CONFERENCE_MODEL",
     "EXPIRE",
     "KEYS",
+    "ORDER_MODEL",
     "AccessCode",
     "AccessCodes",
     "AddSeats",
     "CodeKeys",
+    "ConferenceViews",
     "DeadLetter",
+    "OrderDesk",
     "OrderMessage",
     "OrderPhase",
     "OrderProcess",
     "OrderProcessState",
     "OrderState",
+    "OrderViews",
     "Outcome",
     "Pay",
     "Payment",

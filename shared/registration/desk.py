@@ -37,6 +37,8 @@ from shared.registration.wrong_codes import WrongCodes
 T = TypeVar("T")
 #: The request may have taken effect, or lost to others. The same one again finds out.
 _UNCLEAR: Final = (StorageUnavailableError, ConflictError, ContentionError, NotPublishedError)
+#: The header of a customer's access code.
+ACCESS_CODE_HEADER: Final = "X-Access-Code"
 #: Requests to storage of one instance at a time that come from customers.
 THREADS: Final = 8
 #: Requests of one instance that wait. A further one is answered at once.

@@ -221,7 +221,7 @@ SEEDS = {
             "queue submissions-team-a-poison of shared/topology.py is not deployed",
         ),
         "a room without its container": (
-            replacing(APP_STORAGE, "concat(entities.containers, roomContainerNames)", "entities.containers"),
+            replacing(APP_STORAGE, "entities.containers, roomContainerNames,", "entities.containers,"),
             "container payloads-b of shared/topology.py is not deployed",
         ),
         "registration deployed unasked": (
@@ -408,6 +408,10 @@ SEEDS = {
         "a queue of the bus without its count": (
             in_json("infra/entities.json", lambda file: file["listened"]["queues"].clear()),
             "the app has not: Azure Service Bus Data Owner on the bus queue results",
+        ),
+        "a lane of registration without its count": (
+            replacing(OF_APP, "registration.bus.queuesBesideLanes + seatLanes", "registration.bus.queuesBesideLanes"),
+            "with hasRegistration the app has not: Azure Service Bus Data Owner on the bus queue seat-commands-01",
         ),
         "counts that nobody may read by default": (
             replacing(

@@ -69,6 +69,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _polls(project)
     yield from _outputs(deployment)
     yield from _warming(project)
+    yield from _registration(project)
     yield from _sample(project)
 
 
@@ -80,6 +81,16 @@ def _warming(project: Project) -> Iterator[Finding]:
             for where, given in (("the app", _given(deployment)), ("the command", deployment.outputs)):
                 if bool(given.get(name)) is not is_wanted:
                     yield Finding("infra", f"with hasWarming {is_wanted}, {where} has {name} {given.get(name)!r}")
+
+
+def _registration(project: Project) -> Iterator[Finding]:
+    """Yield an app, or a command, that does not know which entities of registration are deployed."""
+    for is_on in (False, True):
+        deployment = project.deployed(hasRegistration=is_on, seatLanes=3)
+        for where, given in (("the app", _given(deployment)), ("the command", deployment.outputs)):
+            found = given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
+            if found != ("on" if is_on else "off", "3"):
+                yield Finding("infra", f"with hasRegistration {is_on} and seatLanes 3, {where} has {found}")
 
 
 def _given(deployment: Deployment) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from local.infra.deployment import Deployment
 from local.infra.finding import Finding
-from local.infra.listened import listened
+from local.infra.listened import listened, of_registration
 from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, ROOMS, Project, both_ways, publisher_of, with_rooms
 from local.infra.resource import Resource
 from shared.topology import HINTS, payload_container, submission_queue
@@ -99,6 +99,7 @@ def check(project: Project) -> Iterator[Finding]:
         if one.properties.get("principalType") not in ("User", "Group", "ServicePrincipal"):
             yield Finding(one.where, "a role assignment without principalType fails while a new identity is replicated")
     yield from _compare(assignments, {APP: of_app(project.root), **WANTED})
+    yield from _registration(project)
     yield from _choices(project)
     yield from _warming(project)
     yield from _nobody(project.deployed(principalId="", publishers=[], operators=[]))
@@ -135,6 +136,18 @@ def _choices(project: Project) -> Iterator[Finding]:
             if pairs - OF_APP != {(role, scope) for scope in scopes}:
                 found = ", ".join(sorted(map(_words, pairs - OF_APP))) or "nothing"
                 yield Finding("infra", f"with scalerRights {rights} and scalerRole {given!r} the app has: {found}")
+
+
+def _registration(project: Project) -> Iterator[Finding]:
+    """Yield entities of registration whose messages nobody may count, and rights too many."""
+    deployment = project.deployed(hasRegistration=True, seatLanes=2)
+    pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
+    wanted = of_app(project.root) | {(COUNTS, str(one)) for one in of_registration(2)}
+    missing, extra = both_ways(map(_words, wanted), map(_words, pairs))
+    for words in missing:
+        yield Finding("infra", f"with hasRegistration {APP} has not: {words}")
+    for words in extra:
+        yield Finding("infra", f"with hasRegistration {APP} has, and should not: {words}")
 
 
 def _warming(project: Project) -> Iterator[Finding]:

@@ -1,0 +1,132 @@
+"""The part of the app that registration is: its stores, its verbs, and what answers customers. Off, it is not made."""
+
+import time
+from collections.abc import Mapping, Sequence
+from os import urandom
+from typing import Final
+
+from shared.app.stores import Stores
+from shared.azure import BlobStore
+from shared.closing import Closing
+from shared.eventsourcing import Fields, MementoStore, TableHomes
+from shared.ids import RangeGenerator
+from shared.messaging import Lane, Pace, decode_events
+from shared.parts import AGENDA, HOMES, MEMENTOS, MODELS, SLOTS
+from shared.processes import Agenda
+from shared.readmodels import (
+    PROJECTORS_KEEP,
+    READERS_KEEP,
+    KeptAnswers,
+    KeptPointer,
+    Model,
+    Pointers,
+    Projector,
+    Slot,
+    SlotTable,
+    ViewReader,
+    ViewWriter,
+)
+from shared.registration import (
+    CONFERENCE_MODEL,
+    KEYS,
+    ORDER_MODEL,
+    AccessCodes,
+    CodeKeys,
+    ConferenceViews,
+    OrderDesk,
+    OrderViews,
+    Registration,
+    order_home,
+)
+from shared.retry import all_tried
+from shared.settings import Settings
+
+#: The sequence of the numbers of orders.
+NUMBERS: Final = "orders"
+#: Seconds of the locks of the topology: a rest takes a part of them at most.
+_LOCK_OF_LANE, _LOCK = 30.0, 60.0
+
+
+class RegistrationStores:
+    """The tables and containers of registration. Making them makes no request."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores, self.clock = stores, stores.clock
+        table = stores.connections.tables.get_table_client
+        self.homes = TableHomes(table(HOMES), MementoStore(stores.container(MEMENTOS)))
+        self.agenda = Agenda(table(AGENDA))
+        self.slots: Mapping[Slot, SlotTable] = {
+            slot: SlotTable(table(name)) for slot, name in zip(Slot, SLOTS, strict=True)
+        }
+        self.pointers = Pointers(table(MODELS), self.clock)
+        self.numbers = RangeGenerator(stores.sequence(NUMBERS), prefetch=False)
+        self.codes = AccessCodes(CodeKeys(BlobStore(stores.container("settings"), KEYS), urandom), self.clock, urandom)
+        self.orders = OrderViews(self._reader(ORDER_MODEL), self.homes, self.agenda)
+        self.conferences = ConferenceViews(self._reader(CONFERENCE_MODEL), KeptAnswers(self.clock))
+
+    def _reader(self, model: Model) -> ViewReader:
+        return ViewReader(KeptPointer(self.pointers, model, READERS_KEEP, self.clock), self.slots)
+
+    def projector(self, model: Model) -> Projector:
+        """Build the projector of a model."""
+        pointer = KeptPointer(self.pointers, model, PROJECTORS_KEEP, self.clock)
+        return Projector(pointer, ViewWriter(model, self.slots, self.homes))
+
+    def find_fields(self, order: str) -> Fields | None:
+        """Return the fields of the head of an order's home, in one request. None: there is no such order."""
+        head = self.homes.read_head(order_home(order))
+        return head.fields if head else None
+
+
+class RegistrationPart(Closing):
+    """Registration in one process: a verb for each kind of message. Several threads may call each verb."""
+
+    def __init__(self, stores: Stores, settings: Settings) -> None:
+        """Build it. Makes no request."""
+        own = RegistrationStores(stores)
+        self.seat_lanes = settings.registration.seat_lanes
+        self.verbs = Registration()
+        self.desk = OrderDesk(self.verbs, own.orders, own.conferences, own.codes, own.find_fields, clock=own.clock)
+        self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
+        self._orders, self._conferences = own.projector(ORDER_MODEL), own.projector(CONFERENCE_MODEL)
+
+    def start(self, bodies: Sequence[bytes]) -> None:
+        """Start the held orders that a gate released."""
+        with self._pace(Lane.ORDERS, _LOCK):
+            self.verbs.start(bodies)
+
+    def sell(self, bodies: Sequence[bytes]) -> None:
+        """Obey the commands to the seats of one conference."""
+        with self._pace(Lane.FIRST, _LOCK_OF_LANE):
+            self.verbs.sell(bodies)
+
+    def hear(self, bodies: Sequence[bytes]) -> None:
+        """Give the answers of seats to the processes of their orders."""
+        with self._pace(Lane.ORDERS, _LOCK):
+            self.verbs.hear(bodies)
+
+    def expire(self, bodies: Sequence[bytes]) -> None:
+        """End the orders whose window is over."""
+        with self._pace(Lane.FIRST, _LOCK):
+            self.verbs.expire(bodies)
+
+    def project_orders(self, bodies: Sequence[bytes]) -> None:
+        """Bring the view of orders up to these events."""
+        self._project(self._orders, bodies)
+
+    def project_conferences(self, bodies: Sequence[bytes]) -> None:
+        """Bring the view of conferences up to these events."""
+        self._project(self._conferences, bodies)
+
+    def follow(self, until: float) -> None:
+        """Do what is due, and what a crash left. Begin nothing after `until`, in the clock's monotonic seconds."""
+        # One shard that fails stops no other. The first error is raised at the end, and the tick logs it.
+        all_tried(self.verbs.follow(until), lambda _error: None)
+
+    def _project(self, projector: Projector, bodies: Sequence[bytes]) -> None:
+        with self._pace(Lane.READ_MODELS, _LOCK):
+            projector.project(one for body in bodies for one in decode_events(body))
+
+    def close(self) -> None:
+        """End the threads that answer customers."""
+        self.desk.close()
