@@ -27,9 +27,17 @@ from shared.registration.messages import (
     read_order_message,
     read_place_order,
 )
-from shared.registration.order import OrderPhase, OrderState, UnsettledPayment, fold_order, order_home
+from shared.registration.order import (
+    AGGREGATE,
+    NUMBER,
+    OrderPhase,
+    OrderState,
+    UnsettledPayment,
+    fold_order,
+    order_home,
+)
 from shared.registration.order_messages import EXPIRE, Outcome, Pay, Place, Start, Update, incoming, read_reply
-from shared.registration.order_process import OrderProcess, assume_held, is_stuck
+from shared.registration.order_process import OrderProcess, believe_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, Stage
 from shared.registration.order_views import OrderViews
 from shared.registration.registration import DeadLetter, Placed, Registration
@@ -50,9 +58,11 @@ from shared.registration.views import ORDERS as ORDER_MODEL
 __all__ = [
     "ACCESS_CODE",
     "ACCESS_CODE_HEADER",
+    "AGGREGATE",
     "CONFERENCE_MODEL",
     "EXPIRE",
     "KEYS",
+    "NUMBER",
     "ORDER_MODEL",
     "AccessCode",
     "AccessCodes",
@@ -85,7 +95,7 @@ __all__ = [
     "UnsettledPayment",
     "Update",
     "UpdateOrder",
-    "assume_held",
+    "believe_held",
     "check_access_code",
     "check_balance",
     "check_order",

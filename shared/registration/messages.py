@@ -15,6 +15,7 @@ from msgspec import Struct
 from shared.grammar import NAME, check_name
 from shared.payload import Envelope, Limits, MessageHeader, open_envelope, read_bare
 from shared.refusals import Reason, refuse
+from shared.registration.access_codes import ACCESS_CODE
 from shared.registration.bodies import SeatNumbers
 from shared.registration.order_messages import Outcome, hash_content
 from shared.registration.seat_commands import AddSeats, RemoveSeats, SeatType, SetConference
@@ -26,7 +27,6 @@ MOST_QUOTA: Final = 1_000_000
 MOST_VERSION: Final = 2**31 - 1
 #: Two digits behind the point, so that no total is ever rounded.
 _PRICE: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{2}")
-_ACCESS_CODE: Final = re.compile(r"[!-~]{8,64}")
 R = TypeVar("R", AddSeats, RemoveSeats)
 
 
@@ -142,7 +142,7 @@ def check_order(order: str) -> str:
 
 def check_access_code(code: str) -> str:
     """Return a customer's access code, or refuse it. The code itself is in no error."""
-    if not _ACCESS_CODE.fullmatch(code):
+    if not ACCESS_CODE.fullmatch(code):
         raise refuse(Reason.BAD_ACCESS_CODE, f"it has {len(code)} characters")
     return code
 

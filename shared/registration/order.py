@@ -28,6 +28,9 @@ from shared.registration.bodies import (
 from shared.registration.stored_events import body_of
 
 NOTHING: Final = Decimal("0.00")
+#: The name of the aggregate in the heads of orders' homes, and the field of the order's number there.
+AGGREGATE: Final = "order"
+NUMBER: Final = "number"
 _HOME: Final = "order-"
 
 

@@ -42,6 +42,7 @@ class Start(Struct, frozen=True, kw_only=True):
     """The gate of a held order was opened. It names the seats, so that an order starts without being read."""
 
     order: str
+    number: int
     conference: str
     seats: SeatNumbers
 

@@ -12,21 +12,25 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.eventsourcing import Home
+from shared.eventsourcing import Head, Home
 from shared.processes import Decision, Incoming, ReplyClass
 from shared.refusals import Reason, refuse
 from shared.registration.bodies import (
+    Body,
     OrderPlaced,
     OrderStarted,
     OrderUpdated,
 )
 from shared.registration.order import (
+    AGGREGATE,
     NOTHING,
+    NUMBER,
     OrderPhase,
     OrderState,
     calculate,
     check_seats,
     fold_order,
+    order_home,
     price_of,
 )
 from shared.registration.order_answers import expire, hear, pay
@@ -40,9 +44,8 @@ from shared.registration.order_messages import (
     read_input,
 )
 from shared.registration.order_turn import OrderProcessState, Stage, Turn
+from shared.registration.stored_events import event_of
 
-#: The version of a held order that was never changed: placed, and its totals.
-HELD_VERSION: Final = 2
 #: Ticks after which an order that should have ended is stuck.
 STUCK_AFTER: Final = timedelta(minutes=2)
 #: Why an order that ended cannot be changed.
@@ -188,15 +191,18 @@ def _content(body: Update | Pay) -> str:
     return hash_content(msgspec.structs.replace(body, prices={}) if isinstance(body, Update) else body)
 
 
-def assume_held(start: Start) -> OrderProcessState:
-    """Return the state of a held order that was never changed, without reading it.
+def believe_held(start: Start, at: datetime) -> Home:
+    """Return the home of a held order that was never changed, as its start says it, without reading it.
 
-    A start that is decided on it is written at version 2. If the order was changed, that version is taken, and the
-    conflict leads to its home.
+    What is decided on it is written above its version. If the order was changed, that version is taken, and the
+    conflict leads to the stored home. An order is held after its events were sent, so they count as published.
     """
-    prices = dict.fromkeys(start.seats, NOTHING)
-    order = OrderState(start.order, 0, start.conference, OrderPhase.HELD, start.seats, prices)
-    return OrderProcessState(replace(order, stream_version=HELD_VERSION, version=HELD_VERSION))
+    nothing = dict.fromkeys(start.seats, NOTHING)
+    placed = OrderPlaced(start.order, start.number, start.conference, start.seats, nothing)
+    bodies: tuple[Body, ...] = (placed, calculate(start.seats, nothing))
+    events = tuple(replace(event_of(body, at), version=version) for version, body in enumerate(bodies, 1))
+    head = Head(version=len(events), published=len(events), aggregate=AGGREGATE, fields={NUMBER: start.number})
+    return Home(key=order_home(start.order), head=head, events=events)
 
 
 def is_stuck(state: OrderProcessState, now: datetime) -> bool:
