@@ -1,8 +1,12 @@
 """Connections to Azure: the only package that builds clients, counts their requests and knows their errors.
 
-Reading order: `connection_settings` and `connections` (clients), `transport` (HTTP below them), `requests` and `meter`
-(counting), `pushback` (refusals), `row_groups` and `row_limits` (rows of a table), `bus` and `brief_sender` (sending),
-`blob_lease` and `value_store` (two small uses of a blob).
+Reading order:
+
+- `connection_settings` and `connections` make the clients. `transport` is the HTTP below them.
+- `requests` and `meter` count, `pushback` notices refusals.
+- `row_groups` writes rows of a table together.
+- `bus` and `brief_sender` send.
+- `blob_lease` and `value_store` are two small uses of a blob.
 """
 
 from shared.azure.blob_lease import LEASE_SECONDS, BlobLease, try_lease
@@ -34,8 +38,16 @@ from shared.azure.meter import (
 )
 from shared.azure.pushback import USED_BY_WORK, Governor, Pushback, governors_of_work
 from shared.azure.requests import BUS, TABLE, Charge, RequestKind
-from shared.azure.row_groups import LOST_RACE, GroupOperation, write_group
-from shared.azure.row_limits import MOST_GROUP_BYTES, MOST_GROUP_ROWS, Entity, check_limits, entity_size
+from shared.azure.row_groups import (
+    LOST_RACE,
+    MOST_GROUP_BYTES,
+    MOST_GROUP_ROWS,
+    Entity,
+    GroupOperation,
+    check_limits,
+    entity_size,
+    write_group,
+)
 from shared.azure.transport import date_of, error_code, expecting_an_answer, is_refused
 from shared.azure.value_store import BlobStore, OptimisticStore, Snapshot, connect
 

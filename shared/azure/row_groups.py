@@ -1,8 +1,10 @@
 """Groups of rows: rows of one partition that storage writes together or not at all (an entity-group transaction).
 
-The library's `submit_transaction` makes a request object of each row, and has Python's e-mail package write and parse
-the parts. For one row, that is three quarters of the CPU time (docs/performance.md). Here, the same parts are written
-and read as text. They pass the same pipeline of the client: login, retries, meter and transport.
+The library's `submit_transaction` makes a request object of each row. Python's e-mail package then writes and parses
+the parts, which takes most of the CPU time (docs/performance.md). Here, the same parts are written and read as text.
+They pass the same pipeline of the client: login, retries, meter and transport.
+
+The limits of rows are here too: Azure refuses rows beyond them, although the local Azurite takes rows of any size.
 """
 
 import json
@@ -21,6 +23,17 @@ from azure.data.tables import RequestTooLargeError, TableClient, TableTransactio
 from azure.data.tables._error import _decode_error, _validate_tablename_error
 from azure.data.tables._serialize import _add_entity_properties
 
+from shared.errors import RowTooLargeError
+
+Entity: TypeAlias = dict[str, Any]
+#: Azure Tables takes 32 Ki UTF-16 characters per string and 1 MiB per entity. Half of that leaves room for the names,
+#: which Azure counts in its own way.
+MOST_CHARACTERS: Final = 32 * 1024 - 1
+MOST_BYTES: Final = 512 * 1024
+#: Rows of one group.
+MOST_GROUP_ROWS: Final = 100
+#: Their bytes. Azure takes 4 MiB, but `entity_size` does not count the frame around each row.
+MOST_GROUP_BYTES: Final = 3 * 1024 * 1024
 #: `create`, `update`, `upsert` or `delete`, the row, and the options `mode`, `etag` and `match_condition`. All have the
 #: meaning that the library gives them.
 GroupOperation: TypeAlias = tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], Mapping[str, Any]]
@@ -68,6 +81,8 @@ def _request(address: str, version: str, boundary: str, changes: str) -> HttpReq
 
 
 def _body(table: str, boundary: str, operations: Sequence[GroupOperation]) -> str:
+    if len(operations) > MOST_GROUP_ROWS:
+        raise ValueError(f"a group has at most {MOST_GROUP_ROWS} rows, this one has {len(operations)}")
     parts = []
     partition = operations[0][1]["PartitionKey"]
     for number, (kind, row, *options) in enumerate(operations):
@@ -160,3 +175,31 @@ def _refusal_of_all(reply: Any, table: str) -> HttpResponseError:
     error: HttpResponseError = _decode_error(reply, **(kind if reply.status_code == 413 else {}))  # type: ignore[no-untyped-call]
     _validate_tablename_error(error, table)  # type: ignore[no-untyped-call]
     return error
+
+
+def check_limits(entity: Entity) -> Entity:
+    """Return the entity, or raise RowTooLargeError if Azure would refuse it. Azurite would not."""
+    where = f"row {entity['RowKey']!r} of {entity['PartitionKey']!r}"
+    size = 0
+    for name, value in entity.items():
+        length = utf16_length(value) if isinstance(value, str) else 8
+        if length > MOST_CHARACTERS:
+            raise RowTooLargeError(
+                f"could not write {where}: {name!r} has {length} characters, the limit is {MOST_CHARACTERS}"
+            )
+        size += 2 * (len(name) + length)
+    if size > MOST_BYTES:
+        raise RowTooLargeError(f"could not write {where}: it has {size} bytes, the limit is {MOST_BYTES}")
+    return entity
+
+
+def entity_size(entity: Mapping[str, Any]) -> int:
+    """Estimate the bytes of an entity with its names. Azure counts two bytes per character."""
+    return sum(
+        2 * len(name) + (2 * utf16_length(value) if isinstance(value, str) else 16) for name, value in entity.items()
+    )
+
+
+def utf16_length(text: str) -> int:
+    """Return the length as Azure counts it: two per character outside the basic plane."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -5,11 +5,11 @@ Reading order: `homes` (the contract), `aggregate` (states and decisions, pure),
 """
 
 from shared.eventsourcing.aggregate import Aggregate, Decide, Verdict
-from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Fields, Head, Heads, Home, Homes, Inbox, Memento
+from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Fields, Head, Heads, Home, Homes, Memento, OutsideIds
 from shared.eventsourcing.memento_store import MementoStore
 from shared.eventsourcing.mementos import Mementos
 from shared.eventsourcing.table_homes import TableHomes
-from shared.eventsourcing.writer import Outcome, Saved, Writer
+from shared.eventsourcing.writer import Saved, SavedCommand, Writer
 
 __all__ = [
     "MOST_EVENTS",
@@ -22,12 +22,12 @@ __all__ = [
     "Heads",
     "Home",
     "Homes",
-    "Inbox",
     "Memento",
     "MementoStore",
     "Mementos",
-    "Outcome",
+    "OutsideIds",
     "Saved",
+    "SavedCommand",
     "TableHomes",
     "Verdict",
     "Writer",

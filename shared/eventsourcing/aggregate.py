@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
-from shared.eventsourcing.homes import Event, Inbox
+from shared.eventsourcing.homes import Event, OutsideIds
 
 State = TypeVar("State")
 Asked = TypeVar("Asked")
@@ -46,7 +46,7 @@ class Verdict:
 
     events: tuple[Event, ...] = ()
     #: Ids that must be new, with the hash of their content. Only with events.
-    inbox: Inbox = field(default_factory=dict)
+    inbox: OutsideIds = field(default_factory=dict)
 
 
 #: Decides one command on a state. It changes neither.

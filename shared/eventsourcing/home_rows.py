@@ -1,12 +1,12 @@
 """The rows of a home, and back.
 
-The keys of a partition sort as one query reads them:
+The keys of a partition sort in the order in which one query reads them:
 
-    e|0000000042    an event, inserted and never changed
-    head            the version, written with every event
-    i|ID            an id of an outside message, inserted and never changed
-    process         the state of the process
-    s               the memento, which only `read_memento` asks for
+- `e|0000000042`: an event. It is inserted and never changed.
+- `head`: the version. Every commit writes it.
+- `i|ID`: the id of an outside message. It is inserted and never changed.
+- `process`: the state of the process.
+- `s`: the memento. Only `read_memento` reads it.
 
 JSON is stored as ASCII text, over several columns if one does not hold it.
 """
@@ -96,8 +96,14 @@ def head_of(row: Mapping[str, Any]) -> Head:
                 f"could not read home {row['PartitionKey']!r}: its rows have format {row['format']}, this version knows "
                 f"formats up to {FORMAT}; deploy the later version again"
             )
-        columns = {name: row[name] for name in ("version", "published", "nonce", "aggregate", "format")}
-        return Head(**columns, fields=_loads(row.get("fields", "{}")))
+        return Head(
+            version=int(row["version"]),
+            published=int(row["published"]),
+            nonce=row["nonce"],
+            aggregate=row["aggregate"],
+            format=row["format"],
+            fields=_loads(row.get("fields", "{}")),
+        )
     except _UNREADABLE as error:
         raise corrupt(row, error) from error
 
@@ -117,6 +123,14 @@ def inbox_of(row: Mapping[str, Any]) -> tuple[str, str]:
     """Decode an outside id and the hash of its content."""
     try:
         return unquote(row["RowKey"].removeprefix(INBOX).replace("=", "%")), row["content"]
+    except _UNREADABLE as error:
+        raise corrupt(row, error) from error
+
+
+def version_beside(row: Mapping[str, Any]) -> int:
+    """Return the version that wrote a process or an id of the inbox."""
+    try:
+        return int(row["version"])
     except _UNREADABLE as error:
         raise corrupt(row, error) from error
 
@@ -148,7 +162,9 @@ def encode_commit(commit: Commit, head: Head) -> CommitRows:
         raise CommitTooLargeError(f"{tried}: a commit takes {MOST_EVENTS}; divide it between commands")
     number = len(commit.events) + len(commit.inbox) + 1 + (commit.process is not None) + (commit.memento is not None)
     if number > MOST_GROUP_ROWS:
-        raise CommitTooLargeError(f"{tried}: with what goes along, they are {number} rows, {MOST_GROUP_ROWS} fit")
+        raise CommitTooLargeError(
+            f"{tried}: with the rows beside the events, they are {number} rows, {MOST_GROUP_ROWS} fit"
+        )
     try:
         versions = range(commit.expected + 1, head.version + 1)
         events = [event_row(commit.home, *one, head.nonce) for one in zip(versions, commit.events, strict=True)]

@@ -1,7 +1,7 @@
 """Homes: the contract of the event store.
 
-A home is one stream of events with what accompanies it: its head, the state of its process, and its inbox. It is one
-partition of one table, so that one write changes all of it or nothing. A version is the number of an event, from 1.
+A home is one stream of events with a head, the state of a process, and an inbox. It is one partition of one table, so
+that one write changes all of it or nothing. A version is the number of an event, from 1.
 
 Events are inserted and never changed. So the insert of an event whose version exists is refused. This refusal guards
 the whole write.
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 #: Fields that the owner of a home keeps in its head.
 Fields: TypeAlias = Mapping[str, str | int]
 #: Content hashes by the ids of outside messages.
-Inbox: TypeAlias = Mapping[str, str]
+OutsideIds: TypeAlias = Mapping[str, str]
 #: Events of one commit. With the head and the process or a memento, they fill one transaction of 100 rows.
 MOST_EVENTS: Final = 98
 
@@ -60,7 +60,7 @@ class Home:
     head: Head
     events: tuple[Event, ...] = ()
     process: Mapping[str, Any] | None = None
-    inbox: Inbox = field(default_factory=dict)
+    inbox: OutsideIds = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Commit:
     #: Replaces the process. None: it stays.
     process: Mapping[str, Any] | None = None
     #: Ids that must be new in this home, with the hash of their content.
-    inbox: Inbox = field(default_factory=dict)
+    inbox: OutsideIds = field(default_factory=dict)
     memento: Memento | None = None
 
 

@@ -1,8 +1,8 @@
 """Warm states of aggregates, kept in the process.
 
-A warm state is not read before a write, because the write is conditional on its version. Whoever takes one has it alone:
-two threads never fold the same state. It is kept again only when everything of it is stored. So a conflict, a refusal
-or an exception drops it by itself, and the next one starts from the store.
+A warm state is not read before a write, because the write is conditional on its version. The thread that takes it has it
+alone, so two threads never fold the same state. It is kept again only when everything of it is stored. So a conflict,
+a refusal or an exception drops it by itself, and the next thread starts from the store.
 """
 
 from collections import OrderedDict

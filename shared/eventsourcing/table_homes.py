@@ -1,8 +1,8 @@
 """The event store in the table `homes`. A home is a partition, so that it changes in one transaction.
 
 A lost reply leaves open whether a commit took effect, and the library may have sent it twice. So every event carries
-the nonce of its commit. After anything but a clear yes, the event of the expected version is read: with this nonce it
-was written, with another one it lost, and without the event nothing was written.
+the nonce of its commit. After any answer but a clear yes, the event of the expected version is read. With this nonce,
+the commit was written. With another one, it lost. Without the event, nothing was written.
 """
 
 import uuid
@@ -29,6 +29,7 @@ from shared.eventsourcing.home_rows import (
     inbox_key,
     inbox_of,
     process_of,
+    version_beside,
 )
 from shared.eventsourcing.homes import Commit, Event, Head, Heads, Home, Memento
 from shared.eventsourcing.memento_store import MementoStore
@@ -192,7 +193,7 @@ def _assemble(key: str, after: int, events: list[Event], others: list[dict[str, 
     if head is None:
         raise corrupt({"PartitionKey": key, "RowKey": HEAD}, "it has events and no head")
     beside = [row for row in others if row["RowKey"] != HEAD]
-    latest = max([events[-1].version if events else 0, *(row["version"] for row in beside)])
+    latest = max([events[-1].version if events else 0, *map(version_beside, beside)])
     if latest > head.version or (events and events[-1].version < head.version) or (not events and after < head.version):
         return None
     process = next((process_of(row) for row in beside if row["RowKey"] == PROCESS), None)

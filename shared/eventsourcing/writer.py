@@ -13,12 +13,12 @@ from typing import Generic
 
 from shared.errors import CommitTooLargeError, ConflictError, DuplicateError
 from shared.eventsourcing.aggregate import Aggregate, Asked, Decide, State, Verdict
-from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Head, Homes, Inbox, Memento
+from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Head, Homes, Memento, OutsideIds
 from shared.eventsourcing.mementos import Mementos, Warm
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SavedCommand:
     """The outcome of one command. Without events and without an error, it changed nothing, and that was proven."""
 
     events: tuple[Event, ...] = ()
@@ -31,7 +31,7 @@ class Saved:
     """The outcomes of all commands, in their order, and the head after them."""
 
     head: Head
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SavedCommand, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Decided:
 
     number: int
     events: tuple[Event, ...]
-    inbox: Inbox
+    inbox: OutsideIds
 
     @property
     def rows(self) -> int:
@@ -53,14 +53,14 @@ class _Batch(Generic[State, Asked]):
 
     commands: Sequence[Asked]
     warm: Warm[State]
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    outcomes: dict[int, SavedCommand] = field(default_factory=dict)
     #: Ids that this call has saved, with the hash of their content.
     saved: dict[str, str] = field(default_factory=dict)
     #: Decided since the last commit: what it will save, and what it will prove.
     group: list[_Decided] = field(default_factory=list)
-    unproven: dict[int, Outcome] = field(default_factory=dict)
+    unproven: dict[int, SavedCommand] = field(default_factory=dict)
 
-    def known(self) -> dict[str, str]:
+    def ids(self) -> dict[str, str]:
         """Return the ids that this call has saved or will save next."""
         return self.saved | {id_: content for one in self.group for id_, content in one.inbox.items()}
 
@@ -96,7 +96,7 @@ class Writer(Generic[State, Asked]):
                     raise
                 has_lost = True
             except _OneRefusedError as refused:
-                batch.outcomes[refused.number] = Outcome(error=refused.reason)
+                batch.outcomes[refused.number] = SavedCommand(error=refused.reason)
             else:
                 break
             batch.start_again(self._mementos.read(key))
@@ -119,12 +119,12 @@ class Writer(Generic[State, Asked]):
     def _decide_one(self, batch: _Batch[State, Asked], number: int, command: Asked) -> None:
         try:
             verdict = self._decide(batch.warm.state, command)
-            _check_verdict(verdict, batch.known())
+            _check_verdict(verdict, batch.ids())
         except Exception as error:  # noqa: BLE001 - any failure is this command's own, and the caller judges it
-            batch.unproven[number] = Outcome(error=error)
+            batch.unproven[number] = SavedCommand(error=error)
             return
         if not verdict.events:
-            batch.unproven[number] = Outcome()
+            batch.unproven[number] = SavedCommand()
             return
         if sum(one.rows for one in batch.group) + len(verdict.events) + len(verdict.inbox) > MOST_EVENTS:
             self._commit_group(batch)
@@ -166,7 +166,7 @@ class Writer(Generic[State, Asked]):
         warm.head = replace(head, fields=warm.head.fields)
         warm.stored = warm.stored if memento is None else memento.version
         batch.saved |= commit.inbox
-        batch.outcomes |= {one.number: Outcome(one.events) for one in group}
+        batch.outcomes |= {one.number: SavedCommand(one.events) for one in group}
 
     def _prove(self, warm: Warm[State]) -> None:
         """Raise ConflictError if the answers were decided on an old state."""
@@ -185,7 +185,7 @@ class _OneRefusedError(Exception):
         self.number, self.reason = number, reason
 
 
-def _check_verdict(verdict: Verdict, known: Inbox) -> None:
+def _check_verdict(verdict: Verdict, known: OutsideIds) -> None:
     """Raise an error if a verdict can never be saved, or if its id came with a command of the same call."""
     if verdict.inbox and not verdict.events:
         raise ValueError("a verdict with ids and without events: only the insert of an event guards the write")

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
-from shared.eventsourcing import Event, Home, Inbox
+from shared.eventsourcing import Event, Home, OutsideIds
 from shared.messaging import Command
 
 S = TypeVar("S")
@@ -65,7 +65,7 @@ class Decision(Generic[S]):
     #: Timeouts that no longer matter: their rows may go.
     dropped: tuple[Timeout, ...] = ()
     #: Ids that must be new in this home, with the hash of their content.
-    inbox: Inbox = field(default_factory=dict)
+    inbox: OutsideIds = field(default_factory=dict)
     #: None: the message is no reply.
     reply: ReplyClass | None = None
 

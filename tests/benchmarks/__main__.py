@@ -18,6 +18,7 @@ BENCHMARKS = (
     "backlog",
     "memory",
     "codec",
+    "groups",
     "lines",
     "broker_cpu",
     "gate",

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from shared.azure.row_limits import check_limits, utf16_length
+from shared.azure.row_groups import check_limits, utf16_length
 from shared.errors import LedgerCorruptError, RowTooLargeError
 from shared.ledger import JobState, Portion, Totals
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity

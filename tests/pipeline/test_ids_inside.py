@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.azure.row_limits import MOST_CHARACTERS
+from shared.azure.row_groups import MOST_CHARACTERS
 from shared.errors import RefusedError
 from shared.grammar import LONGEST_ON_BUS, NAME, bus_name, check_kept, is_job, is_room, payload_name, room_job
 from shared.ledger.entities import job_entity, job_of

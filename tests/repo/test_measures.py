@@ -20,8 +20,8 @@ CEILINGS = {
     "participles": 0,
     "lines of the longest module": 250,
     "modules that one module imports": 16,
-    HAPPY_PATH: 68,
-    DELIVERIES: 64,
+    HAPPY_PATH: 69,
+    DELIVERIES: 65,
 }
 
 
