@@ -12,6 +12,7 @@ from cli.options import JsonOption, PricesOption, SettingsOption
 from cli.settings_file import load as read_settings
 from planning.idle_modes import IdleModes
 from shared.grammar import MOST_ROOMS
+from shared.parts import MOST_SEAT_LANES
 from shared.usage import Installation, Prices, load, polling_seconds
 
 #: The host's settings as they are deployed.
@@ -32,10 +33,13 @@ def idle(  # noqa: PLR0913 - each is one fact about the installation
     polling: PollingOption = None,
     queues: Annotated[int, typer.Option(min=1, max=100, envvar="SLUICE_WORK_QUEUES", help="Work queues.")] = 1,
     rooms: Annotated[int, typer.Option(min=0, max=MOST_ROOMS, help="Rooms beside the common one.")] = 0,
+    seat_lanes: Annotated[
+        int, typer.Option(min=0, max=MOST_SEAT_LANES, help="Lanes of seat commands; 0: registration is off.")
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """List the requests of a day without work by their sender, by trigger and by push, with the price of a month."""
-    one = Installation(rooms=rooms, instances=instances, work_queues=queues)
+    one = Installation(rooms=rooms, instances=instances, work_queues=queues, seat_lanes=seat_lanes)
     modes, table = both_modes(settings, polling, one), load(prices)
     if as_json:
         typer.echo(json.dumps(document(modes, table)))

@@ -131,51 +131,12 @@ def _tick(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
 
 
 def _requests(prices: Prices) -> Iterator[Cost]:
-    askers = idle_day(_deployed(instances=0))
+    askers = idle_day(deployed(instances=0))
     for who, said in ((Who.APP, "our own requests"), (Who.PLATFORM, "the platform's polling")):
         mine = [one for one in askers if one.who is who]
         number = sum(one.a_day for one in mine) * MONTH.days
         amount = sum((price_idle_month(one, prices) for one in mine), Decimal())
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
-
-
-def rooms(project: Project, prices: Prices | None = None) -> list[tuple[str, str]]:
-    """Return the additions of one room, to a deployment and to a month without work."""
-    table = prices or load()
-    publisher = {"id": "a-publisher", "type": "Group"}
-    without, with_one = (
-        Counter(one.type.rsplit("/", 1)[1] for one in project.deployed(publishers=[], rooms=given).resources)
-        for given in ([], [{"name": "r", "publishers": [publisher]}])
-    )
-    added = with_one - without
-    before, after = (idle_day(_deployed(rooms=number)) for number in (0, 1))
-    lines = [
-        (
-            "functions, each a scale group of its own",
-            f"{sum(one.is_poll for one in after) - sum(one.is_poll for one in before)}",
-        ),
-        ("queues", str(added.pop("queues"))),
-        ("containers", str(added.pop("containers"))),
-        ("role assignments for each of its publishers", str(added.pop("roleAssignments"))),
-        ("alert rules", str(added.pop("scheduledQueryRules", 0))),
-        ("anything else", ", ".join(_words(kind, count) for kind, count in added.items()) or "nothing"),
-    ]
-    for who, said in (
-        (Who.APP, "our own requests a day"),
-        (Who.HOST, "the host's requests a day, for each instance that is always there"),
-        (Who.PLATFORM, "the platform's looks a day (assumed)"),
-    ):
-        a_day, a_month = (of(after, who, table) - of(before, who, table) for of in (_a_day, _a_month))
-        lines.append((said, f"{a_day:,.0f}, which is {a_month:.4f} {table.currency} a month"))
-    return lines
-
-
-def _a_day(askers: list[Asker], who: Who, _prices: Prices) -> Decimal:
-    return Decimal(sum(one.a_day for one in askers if one.who is who))
-
-
-def _a_month(askers: list[Asker], who: Who, prices: Prices) -> Decimal:
-    return sum((price_idle_month(one, prices) for one in askers if one.who is who), Decimal())
 
 
 def extras(prices: Prices | None = None) -> list[Cost]:
@@ -208,16 +169,16 @@ def extras(prices: Prices | None = None) -> list[Cost]:
 def _of_another_instance(what: str) -> Asker:
     """Return the requests that one more instance adds to those of the first."""
     one, two = (
-        next(asker for asker in idle_day(_deployed(instances=number)) if asker.what == what) for number in (1, 2)
+        next(asker for asker in idle_day(deployed(instances=number)) if asker.what == what) for number in (1, 2)
     )
     added = {charge: number - one.usage[charge] for charge, number in two.usage.items()}
     return Asker(one.who, what, added)
 
 
-def _deployed(*, instances: int = 1, rooms: int = 0) -> Installation:
+def deployed(*, instances: int = 1, rooms: int = 0, seat_lanes: int = 0) -> Installation:
     """Return an installation whose host polls as host.json says."""
     seconds = polling_seconds(Project().json("host.json"), {})
-    return Installation(polling_seconds=seconds, instances=instances, rooms=rooms)
+    return Installation(polling_seconds=seconds, instances=instances, rooms=rooms, seat_lanes=seat_lanes)
 
 
 def work(prices: Prices | None = None) -> list[Cost]:

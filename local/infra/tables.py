@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from local.infra import costs
+from local.infra import additions, costs
 from local.infra.bicep import Parameter, Template, read
 from local.infra.checks import roles
 from local.infra.checks.parameters import default_of, environment_of
@@ -33,7 +33,12 @@ def extras() -> Table:
 
 def rooms() -> Table:
     """Return the additions of a room."""
-    return ("what one room adds", "how much"), costs.rooms(Project())
+    return ("what one room adds", "how much"), additions.rooms(Project())
+
+
+def registration() -> Table:
+    """Return the additions of registration."""
+    return ("what registration adds where it is on", "how much"), additions.registration(Project())
 
 
 def work() -> Table:
@@ -74,6 +79,7 @@ def who_may() -> Table:
     """Return the roles of each kind of principal, with their scopes."""
     said = {
         roles.APP: roles.of_app(Project().root),
+        f"{roles.APP}, with `hasRegistration` also": roles.of_registration_of_app(),
         f"{roles.WARM}, with `hasWarming`": roles.OF_WARM,
         "a publisher": roles.of_publishers(),
         "a publisher of room `r`": roles.of_publishers("r"),
@@ -89,5 +95,6 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-extras": extras,
     "deploy-work": work,
     "rooms": rooms,
+    "registration": registration,
     "deploy-roles": who_may,
 }

@@ -4,7 +4,7 @@ Reading order: `process` (the types), `rows` (the state as a row, and its format
 (what a home has unsent), `cases` and `drafts` (from messages to one commit), `runtime`, `follower`.
 """
 
-from shared.processes.agenda import Agenda, Alias, DueRows, Note, TimeoutRow
+from shared.processes.agenda import SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow
 from shared.processes.cases import Belief, Case, Handled, Outcome
 from shared.processes.follower import Follower
 from shared.processes.outgoing import Outgoing, Routes
@@ -13,6 +13,7 @@ from shared.processes.rows import restore_process, store_process
 from shared.processes.runtime import Runtime
 
 __all__ = [
+    "SHARDS",
     "Agenda",
     "Alias",
     "Belief",

@@ -7,7 +7,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from shared.azure import RequestCounts
-from shared.topology import POISON_SUFFIX, rooms, submission_queue, topology, work_queue_names
+from shared.parts import ORDERS, registration
+from shared.processes import SHARDS
+from shared.topology import POISON_SUFFIX, Part, rooms, submission_queue, topology, work_queue_names
 from shared.usage.bill import useful
 from shared.usage.diary import MOST_UNNOTED
 
@@ -52,6 +54,8 @@ class Installation:
     work_queues: int = 1
     #: Rooms beside the common one.
     rooms: int = 0
+    #: Lanes of seat commands. 0: registration is off.
+    seat_lanes: int = 0
     #: Always-ready instances. Without any, no instance polls, and each tick starts one.
     instances: int = 1
     instance_gb: int = 2
@@ -65,7 +69,8 @@ class Installation:
     def polled(self) -> tuple[str, ...]:
         """The storage queues with a trigger: by push only those that publishers drop submissions into."""
         intake = (submission_queue(), *(f"the queue of room {n}" for n in range(1, self.rooms + 1)))
-        return (*intake, *work_queue_names(0 if self.is_push else self.work_queues))
+        orders = (ORDERS,) if self.seat_lanes else ()
+        return (*intake, *work_queue_names(0 if self.is_push else self.work_queues), *orders)
 
     @property
     def polls_a_day(self) -> int:
@@ -75,8 +80,24 @@ class Installation:
     @property
     def poison_queues(self) -> int:
         """The number of poison queues, which the tick reads in both modes."""
-        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)])])
+        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)]), *self._parts])
         return sum(name.endswith(POISON_SUFFIX) for name in whole.queues)
+
+    @property
+    def bus_listeners(self) -> int:
+        """The number of entities of the bus with a trigger. Each of registration has one."""
+        of_part = [part.bus for part in self._parts]
+        queues = sum(len(bus.queues) for bus in of_part)
+        return (
+            BUS_LISTENERS
+            + self.is_push
+            + queues
+            + sum(len(topic.subscriptions) for bus in of_part for topic in bus.topics)
+        )
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        return (registration(self.seat_lanes),) if self.seat_lanes else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +140,18 @@ def _app(one: Installation) -> list[Asker]:
     looks = queues * DAY // (60 * POISON_MINUTES)
     # The urgent lane is one more.
     depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS) if one.is_push else 0
+    agenda = SHARDS * ticks if one.seat_lanes else 0
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
         *([Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths))] if depths else []),
+        *([Asker(Who.APP, "tick: what is due on the agenda of registration", useful(table=agenda))] if agenda else []),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: rooms without a container, queues without a room, once a day", OF_ROOMS),
         Asker(
             Who.APP,
             "notes of its own request counts",
-            useful(table=(REQUESTS_OF_A_TICK * ticks + looks + depths) // MOST_UNNOTED),
+            useful(table=(REQUESTS_OF_A_TICK * ticks + agenda + looks + depths) // MOST_UNNOTED),
         ),
     ]
 
@@ -153,7 +176,7 @@ def _host(one: Installation) -> list[Asker]:
 
 
 def _platform(one: Installation) -> list[Asker]:
-    listeners = BUS_LISTENERS + one.is_push
+    listeners = one.bus_listeners
     waits = one.instances * listeners * DAY // BUS_WAIT
     looks = DAY // one.scaler_seconds
     return [

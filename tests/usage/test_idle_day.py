@@ -13,6 +13,7 @@ from local.picture import triggers
 from local.provision import provision
 from shared.app import App, Stores
 from shared.azure.connections import Connections
+from shared.parts import registration
 from shared.settings import Settings
 from shared.topology import rooms, topology
 from shared.usage.diary import Diary
@@ -106,6 +107,17 @@ def test_a_room_is_one_queue_more_for_every_asker(number, is_push, instances):
     assert more == number * (96 + 2 + instances * 1_440 + 8_640) + noted
 
 
+def test_every_trigger_of_registration_is_in_the_idle_day():
+    """Where it is on: ten entities more with four lanes, and one queue more that is polled."""
+    found = Counter(
+        kind for kind, _, _ in (source.partition(" ") for source in triggers(("SLUICE_REGISTRATION", "on")).values())
+    )
+    one = Installation(is_push=True, seat_lanes=4)
+    assert found["queue"] == len(one.polled)
+    assert found["bus"] + found["topic"] == one.bus_listeners
+    assert one.bus_listeners == Installation(is_push=True).bus_listeners + 10
+
+
 @pytest.fixture
 def empty_azurite():
     """Storage that no other test has left anything in."""
@@ -113,11 +125,14 @@ def empty_azurite():
         yield azurite
 
 
-@pytest.mark.parametrize("dequeue", ["trigger", "push"])
-def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, empty_azurite, broker):
-    """1,440 ticks and the notes of the diary, at their own hours: the app requests what the arithmetic says, no more."""
+@pytest.mark.parametrize(("dequeue", "is_on"), [("trigger", False), ("push", False), ("push", True)])
+def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, is_on, empty_azurite, broker):
+    """1,440 ticks and the notes of the diary, at their own hours: the app requests what the arithmetic says, no more.
+
+    With registration on, those of the agenda are added. With it off there is not one.
+    """
     of_room = ("team-a",)
-    provision(empty_azurite.connection_string, topology(2, [rooms(of_room)]))
+    provision(empty_azurite.connection_string, topology(2, [rooms(of_room), *([registration(4)] if is_on else [])]))
     environ = {
         "SluiceStorage": empty_azurite.connection_string,
         "SluiceBus": broker.connection_string,
@@ -125,6 +140,7 @@ def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, empty_azurite, broker)
         "SLUICE_DEQUEUE": dequeue,
         "SLUICE_WORK_QUEUES": "2",
         "SLUICE_ROOMS": ",".join(of_room),
+        "SLUICE_REGISTRATION": "on" if is_on else "off",
     }
     settings, clock = Settings.parse(environ), ManualClock()
     clock.at = BEGIN
@@ -140,6 +156,8 @@ def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, empty_azurite, broker)
         made = Counter()
         for (kind, _), number in tally.counts().items():
             made[f"{kind.service} {kind.operation} {kind.entity}"] += number
-    reckoned = known(Installation(is_push=settings.dequeue == "push", work_queues=2, rooms=len(of_room)), Who.APP)
+    is_push, lanes = settings.dequeue == "push", 4 if is_on else 0
+    one = Installation(is_push=is_push, work_queues=2, rooms=len(of_room), seat_lanes=lanes)
+    reckoned = known(one, Who.APP)
     assert made.total() == reckoned, made
     assert clock.now() - BEGIN == timedelta(days=1)

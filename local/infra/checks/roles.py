@@ -9,6 +9,7 @@ from local.infra.finding import Finding
 from local.infra.listened import listened, of_registration
 from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, ROOMS, Project, both_ways, publisher_of, with_rooms
 from local.infra.resource import Resource
+from shared.parts import SEAT_LANES
 from shared.topology import HINTS, payload_container, submission_queue
 
 #: Azure's own ids; a role that is not here has not been thought about.
@@ -43,6 +44,11 @@ def of_publishers(room: str = "") -> set[tuple[str, str]]:
 def of_app(root: Path) -> set[tuple[str, str]]:
     """Return the roles of the app: those of its code and host, and one for the counts that Azure scales it by."""
     return OF_APP | {(COUNTS, str(one)) for one in listened(root)}
+
+
+def of_registration_of_app(seat_lanes: int = SEAT_LANES) -> set[tuple[str, str]]:
+    """Return the further roles of the app where registration is on."""
+    return {(COUNTS, str(one)) for one in of_registration(seat_lanes)}
 
 
 #: Without it the scale controller peeks one message, in silence, and adds one instance at a time.
@@ -142,7 +148,7 @@ def _registration(project: Project) -> Iterator[Finding]:
     """Yield entities of registration whose messages nobody may count, and rights too many."""
     deployment = project.deployed(hasRegistration=True, seatLanes=2)
     pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
-    wanted = of_app(project.root) | {(COUNTS, str(one)) for one in of_registration(2)}
+    wanted = of_app(project.root) | of_registration_of_app(2)
     missing, extra = both_ways(map(_words, wanted), map(_words, pairs))
     for words in missing:
         yield Finding("infra", f"with hasRegistration {APP} has not: {words}")
