@@ -102,7 +102,9 @@ class Workers:
             while "follows up to" not in (line := process.stderr.readline()):
                 said += line
                 if not line:
-                    raise RuntimeError(f"a worker ended with status {process.wait()} before it followed: {said[-2000:]}")
+                    raise RuntimeError(
+                        f"a worker ended with status {process.wait()} before it followed: {said[-2000:]}"
+                    )
         return self
 
     def __exit__(self, *_: object) -> None:
