@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated
 
@@ -40,6 +41,8 @@ def worker(
     environ = load(settings)
     parsed = Settings.parse(environ)
     _log_to_stderr()
+    # Workloads lie beside function_app.py, and an installed command does not look into the folder that it is started in.
+    sys.path.insert(0, str(Path.cwd()))
     stop = Event()
     with (
         Connections.parse(environ, telemetry=telemetry(parsed.telemetry)) as connections,

@@ -32,7 +32,7 @@ POLLING = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
 PUSH = {"SLUICE_DEQUEUE": "push"}
 #: As infra/ sets it for this mode.
 TRIGGER = {"SLUICE_DEQUEUE": "trigger", POLLING: f"{timedelta(seconds=BY_TRIGGER)!s:0>8}"}
-OPENING, PLANNED, DROP = "opening", "planned", "drop"
+OPENING, PLANNED, DROP, HINTED, COMMAND = "opening", "planned", "drop", "hinted", "command"
 #: Seconds of an ordinary goal: from the event to the begin of the first chunk.
 P50, P99 = 0.5, 2.0
 
@@ -97,6 +97,8 @@ def ways(poll: float) -> list[Way]:
         Way("`gate open`, push", "push", OPENING, P50, P99),
         Way("`gate open`, push, two instances", "two", OPENING, P50, P99),
         Way("`gate open --at`, push", "push", PLANNED),
+        Way("a drop with a hint by a running publisher, push", "push", HINTED, P50, P99),
+        Way("a drop with a hint by a new publisher, push", "push", COMMAND),
         Way("a drop without a hint, push", "push", DROP, p99=poll + 1),
         Way("`gate open`, trigger", "trigger", OPENING),
     ]
@@ -164,7 +166,7 @@ class _Run:
             tick = {"SLUICE_TICK_SCHEDULE": f"{int(self.place * 60)} * * * * *"}
             with deployed({**self.fleet.settings, **tick}, instances=self.fleet.instances) as stack:
                 self._warm(stack)
-                held = stack.hold(sum(way.event != DROP for way in self.plan))
+                held = stack.hold(sum(way.event in {OPENING, PLANNED} for way in self.plan))
                 self.barrier.wait()
                 self._measure(stack, held)
         except BaseException:
@@ -176,6 +178,7 @@ class _Run:
             self.found.problems.append(f"an idle queue is polled each {stack.intervals()} s, not {self.fleet.poll:g} s")
         # Each instance does everything once before it is measured.
         first, *_ = [stack.open(number) for number in stack.hold(4 * self.fleet.instances - 3)]
+        stack.drop_again()
         if self.fleet.settings is PUSH and self.fleet.instances == 1:
             self.found.starts.append((stack.started, first.begin))
 
@@ -195,8 +198,10 @@ class _Run:
 
     @staticmethod
     def _prepare(stack: DeployedStack, way: Way, held: list[int], at: float) -> Callable[[], Took]:
-        if way.event == DROP:
-            return stack.drop
+        if way.event in {DROP, COMMAND}:
+            return lambda: stack.drop(hints=way.event == COMMAND)
+        if way.event == HINTED:
+            return stack.drop_again
         number = held.pop()
         if way.event == PLANNED:
             stack.plan(number, at)

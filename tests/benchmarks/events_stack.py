@@ -19,7 +19,7 @@ from shared.app import Stores
 from shared.azure import Connections
 from shared.ledger import FINISHED, JobState
 from shared.publish import Publisher
-from shared.topology import payload_container, submission_queue, topology
+from shared.topology import topology
 
 #: Not Development, where the host makes two seconds of exactly one minute, and not Production, which takes no keys.
 ENVIRONMENT = {"AZURE_FUNCTIONS_ENVIRONMENT": "Staging"}
@@ -49,6 +49,8 @@ class DeployedStack:
 
     settings: Mapping[str, str]
     stores: Stores
+    #: One that stays, with its connection for hints.
+    publisher: Publisher
     stamps: Path
     host: Host
     #: Seconds that the host took to start.
@@ -84,25 +86,32 @@ class DeployedStack:
         time.sleep(max(0.0, at - time.time()))
         return self._took(number, at, is_opening=True)
 
-    def drop(self) -> Took:
-        """Drop a job without a gate, as a publisher's program does."""
+    def drop(self, *, hints: bool) -> Took:
+        """Drop a job without a gate, as `sluice submit` does."""
         began = time.time()
-        number = self._drop(gated=False)
+        number = self._drop(hints=hints)
         return self._took(number, began, command=time.time() - began)
 
-    def _drop(self, *, gated: bool) -> int:
+    def drop_again(self) -> Took:
+        """Drop a job with a hint, as a publisher's program does that has dropped something before."""
+        began = time.time()
+        number = self._submit(self.publisher)
+        return self._took(number, began, command=time.time() - began)
+
+    def _drop(self, *, gated: bool = False, hints: bool = False) -> int:
+        # Its own connections, as another process has them.
+        with Connections.parse(self.settings) as own, Publisher.connect(own, hints=hints) as publisher:
+            return self._submit(publisher, gated=gated)
+
+    def _submit(self, publisher: Publisher, *, gated: bool = False) -> int:
         self._dropped += 1
         number = self._dropped
-        # Its own connections, as another process has them.
-        with Connections.parse(self.settings) as own:
-            queue = own.queues.get_queue_client(submission_queue())
-            payloads = own.blobs.get_container_client(payload_container())
-            Publisher(queue, payloads).submit(
-                job=_job(number),
-                transactions=[{"number": number}],
-                workload="stamp",
-                gate=_gate(number) if gated else None,
-            )
+        publisher.submit(
+            job=_job(number),
+            transactions=[{"number": number}],
+            workload="stamp",
+            gate=_gate(number) if gated else None,
+        )
         return number
 
     def _took(self, number: int, since: float, *, is_opening: bool = False, command: float = 0.0) -> Took:
@@ -155,4 +164,5 @@ def deployed(changed: Mapping[str, str], *, instances: int = 1) -> Iterator[Depl
             started = time.monotonic() - began
         parts.callback(host.stop)
         connections = parts.enter_context(Connections.parse(settings))
-        yield DeployedStack(settings, Stores(connections), stamps, host, started)
+        publisher = parts.enter_context(Publisher.connect(connections))
+        yield DeployedStack(settings, Stores(connections), publisher, stamps, host, started)

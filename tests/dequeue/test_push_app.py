@@ -92,9 +92,17 @@ class Desk:
 def test_the_tick_finds_work_for_which_every_signal_was_lost(stack, connections):
     """The dispatch woke nobody: the next tick does."""
     lost = []
+
+    class Lost(BusPermits):
+        """A sender whose every permit is lost."""
+
+        def __call__(self, permits, /):
+            lost.extend(permits)
+            return 0
+
     settings = Settings.parse(stack.settings)
     stores = Stores(connections)
-    stores.send_permits = lambda permits: lost.extend(permits) or 0
+    stores.send_permits = Lost(connections)
     app = App(connections, settings, Workloads.load(settings.workloads, stack.settings), stores=stores)
     # On no queue, so that this process accepts and dispatches it and not the app.
     desk = Desk()

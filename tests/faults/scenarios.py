@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 from shared.app import Stores
 from shared.errors import SluiceError
+from shared.gate.held import SLICES, slice_of
 from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, encode
 from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayPace
+from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
@@ -21,6 +23,8 @@ A, B, C = "job-a", "job-b", "job-c"
 GOOD = sales("x", "y", "x", "", "y", "x")
 OTHER = sales("z", "z")
 BROKEN = sales("x", "bad", "y", "", "odd", "x")
+#: A slice that holds neither.
+_EMPTY = next(number for number in range(SLICES) if number not in {slice_of(A), slice_of(B)})
 NOT_WORK = ("submissions", "work-00", "results", "signals")
 
 
@@ -105,6 +109,21 @@ def hold_and_release(world, app):
     accept(world, app)
     app.open_gate()
     app.host(hold_back=only("submissions", "signals")).run()
+
+
+def hold_and_release_by_slices(world, app):
+    """Accept two jobs behind a closed gate, open it, and let a signal for each of their slices start what is in it."""
+    accept(world, app)
+    app.open_gate()
+    for number in (slice_of(A), slice_of(B), _EMPTY):
+        app.plan.stage = "release"
+        app.app.release(Hint(GATE, slice=number))
+
+
+def two_held(world, app):
+    """Publish two jobs behind a gate."""
+    submitted(world, app, GATE)
+    submitted(world, app, GATE, B, OTHER)
 
 
 def forge(world, app):
@@ -393,6 +412,7 @@ def come_to_rest(world, app):
 SCENARIOS = (
     Scenario("submit", nothing, submit, submit_again),
     Scenario("accept, gate open", submitted, accept),
+    Scenario("release by slices", two_held, hold_and_release_by_slices, open_again, is_gated=True),
     Scenario(
         "accept, gate closed, release", lambda w, a: submitted(w, a, GATE), hold_and_release, open_again, is_gated=True
     ),

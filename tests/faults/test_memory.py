@@ -11,6 +11,7 @@ import pytest
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError
 from azure.data.tables import UpdateMode
+from azure.storage.blob import BlobLeaseClient
 
 from shared.azure import error_code
 from tests.faults.memory.storage import MemoryStorage
@@ -32,7 +33,7 @@ class Actor:
         self.blobs = connections.blobs.get_container_client("payloads")
         self.queue = connections.queues.get_queue_client("work-00")
         self.table = connections.tables.get_table_client("jobs")
-        self.etags, self.receipts, self.told = {}, [], []
+        self.etags, self.receipts, self.leases, self.told = {}, [], {}, []
 
     def run(self, calls):
         """Make so many calls, each drawn by its name."""
@@ -124,6 +125,26 @@ class Actor:
         """List what begins with something."""
         begin = self._one_of(["", "b/", "nothing"])
         return [(found.name, found.size) for found in self.blobs.list_blobs(name_starts_with=begin)]
+
+    def lease_begin(self):
+        """Make an empty blob to be leased, if nothing is there."""
+        return self.blobs.upload_blob(self._one_of(NAMES[:2]), b"", overwrite=False).blob_name
+
+    def lease_take(self):
+        """Take the lease of a blob, unless somebody has it."""
+        name = self._one_of(NAMES[:2])
+        self.leases.setdefault(name, []).append(self.blobs.get_blob_client(name).acquire_lease(60))
+        return "leased"
+
+    def lease_remove(self):
+        """Delete a blob by its lease or an older one, or by none."""
+        name = self._one_of(NAMES[:2])
+        lease = self._one_of([*self.leases.get(name, []), None])
+        return self.blobs.get_blob_client(name).delete_blob(lease=lease)
+
+    def lease_break(self):
+        """End the lease of a blob, whoever has it."""
+        return BlobLeaseClient(self.blobs.get_blob_client(self._one_of(NAMES[:2]))).break_lease(0)
 
     def queue_put(self):
         """Put a message; the next is hidden by nobody."""
@@ -225,7 +246,7 @@ def real(accounts):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("calls", ["blob_", "queue_", "table_"])
+@pytest.mark.parametrize("calls", ["blob_", "lease_", "queue_", "table_"])
 def test_both_tell_the_same(real, calls, seed):
     """The n-th call has the same outcome on both."""
     mine, theirs = told_by(MemoryStorage(), calls, seed), told_by(real, calls, seed)

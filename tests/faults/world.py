@@ -1,7 +1,11 @@
 """What outlasts every process of a run: storage, bus, clock and journal; and the processes that work on them."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+
+from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import BlobLeaseClient
 
 from shared.app import App, Stores
 from shared.azure import BlobStore
@@ -104,6 +108,8 @@ class World:
         """Name everything that still waits for somebody: pointers, held rows, messages on the bus."""
         pending = [f"{one.kind} {one.row_key}" for one in self._pointers() if one.kind != RETENTION_POINTER]
         held = [f"held {row['RowKey']}" for row in self._observer.tables.get_table_client("held").list_entities()]
+        if held:
+            self.end_leases()
         poison = [name for name, count in self.depths(QUEUES[2:]).items() if count]
         if poison:
             # Whoever took it may have ended; it comes back when nobody hides it any more.
@@ -114,6 +120,14 @@ class World:
             + poison
             + [f"letter to {one.entity}" for name in ("results", "signals") for one in self.bus.waiting(name)]
         )
+
+    def end_leases(self):
+        """End the leases on slices, as time does within a minute: what held them may have been killed."""
+        gates = self._observer.blobs.get_container_client("gates")
+        for blob in gates.list_blobs(name_starts_with="_slice"):
+            # Its holder may have removed it, or its lease may never have been given.
+            with suppress(HttpResponseError):
+                BlobLeaseClient(gates.get_blob_client(blob.name)).break_lease(0)
 
     def retained(self):
         """Return the jobs whose bytes are kept until their retention is over."""

@@ -53,7 +53,8 @@ def test_a_release_makes_five_requests_a_job_and_few_for_a_hundred(app, gate):
     few, many = released(app, f"{gate}-few", FIRST), released(app, f"{gate}-many", FIRST + BATCH)
     more = {kind: many[kind] - few[kind] for kind in {*few, *many}}
     per_job = sum(more.values()) / BATCH
-    assert PER_JOB <= per_job <= PER_JOB + 0.1, more
+    # The few may have paid once for what the many found ready, such as a look at the fleet.
+    assert PER_JOB - 0.05 <= per_job <= PER_JOB + 0.1, more
     # A wake-up is for all of them: the decision and the leased slots are read once.
     assert more["ListBlobs permits"] <= 1
     assert more["EntityGroupTransaction held"] == more["EntityGroupTransaction pending"] == 1

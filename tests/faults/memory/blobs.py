@@ -17,6 +17,9 @@ class _Blob:
     etag: str
     changed: str
     kind: str = "BlockBlob"
+    #: The id of its lease, which ends when somebody breaks it: nobody here waits for a minute.
+    lease: str = ""
+    is_broken: bool = False
 
 
 class Blobs:
@@ -38,7 +41,7 @@ class Blobs:
             return refusal(404, "ContainerNotFound")
         if not name:
             return _listed(container, blobs, asked.query)
-        refused = _condition(blobs.get(name), asked)
+        refused = _condition(blobs.get(name), asked) or _lease_condition(blobs.get(name), asked)
         return refused or getattr(self, f"_{asked.method.lower()}")(blobs, name, asked)
 
     def _put(self, blobs, name, asked):
@@ -50,6 +53,8 @@ class Blobs:
             return Reply(200, headers=_headers(blobs[name]))
         if asked.query.get("comp") == "appendblock":
             return self._append(blobs, name, asked)
+        if asked.query.get("comp") == "lease":
+            return _leased(blobs, name, asked)
         if "comp" in asked.query:
             raise NotImplementedError(asked.query)
         content_type = asked.headers.get("x-ms-blob-content-type", "application/octet-stream")
@@ -101,6 +106,35 @@ def _condition(found, asked):
     if only is not None and (found is None or only not in {"*", found.etag}):
         return refusal(412, "ConditionNotMet")
     return None
+
+
+def _lease_condition(found, asked):
+    if found is None or asked.query.get("comp") == "lease" or asked.method in {"GET", "HEAD"}:
+        return None
+    given = asked.headers.get("x-ms-lease-id", "")
+    if not found.lease or found.is_broken:
+        return refusal(412, "LeaseNotPresentWithBlobOperation") if given else None
+    if not given:
+        return refusal(412, "LeaseIdMissing")
+    return None if given == found.lease else refusal(412, "LeaseIdMismatchWithBlobOperation")
+
+
+def _leased(blobs, name, asked):
+    found, action = blobs.get(name), asked.headers["x-ms-lease-action"]
+    if found is None:
+        return refusal(404, "BlobNotFound")
+    if action == "break":
+        if not found.lease:
+            return refusal(409, "LeaseNotPresentWithLeaseOperation")
+        blobs[name] = replace(found, is_broken=True)
+        return Reply(202, headers={**_headers(found), "x-ms-lease-time": "0"})
+    if action != "acquire":
+        raise NotImplementedError(action)
+    mine = asked.headers["x-ms-proposed-lease-id"]
+    if found.lease not in {"", mine} and not found.is_broken:
+        return refusal(409, "LeaseAlreadyPresent")
+    blobs[name] = replace(found, lease=mine, is_broken=False)
+    return Reply(201, headers={**_headers(found), "x-ms-lease-id": mine})
 
 
 def _headers(found):
