@@ -5,12 +5,12 @@ Reading order:
 - `projection` (what a model is), `folding` (ranges of events into a view) and `migration_steps` are pure.
 - `ladder`: how long an answer may be kept.
 - `pointer` and `pointers`: the one row of a model, which leads readers, projectors and the migration.
-- `slot_table`: the rows of views, with `reader`; `view_writer` and `projector` write them.
+- `slot_table`: the rows of views, with `reader`; `view_writer` and `projector` write them. `view_stores` has all.
 - `migration`, with `lone_migrator`, `rehearsal`, `log_pages` and `verification`.
 """
 
 from shared.readmodels.ladder import SEATS_LADDER, Answer, KeptAnswers, Ladder, Step
-from shared.readmodels.migration import Migration, MigrationStores
+from shared.readmodels.migration import Migration, Report
 from shared.readmodels.pointer import PROJECTORS_KEEP, READERS_KEEP, ModelPointer, Phase, Slot
 from shared.readmodels.pointers import KeptPointer, Pointers
 from shared.readmodels.projection import Model, Projection, View, ViewKey
@@ -19,6 +19,7 @@ from shared.readmodels.reader import ViewReader
 from shared.readmodels.rehearsal import Rehearsal
 from shared.readmodels.slot_table import SlotTable
 from shared.readmodels.verification import Verification
+from shared.readmodels.view_stores import ViewStores
 from shared.readmodels.view_writer import ViewWriter
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
     "KeptPointer",
     "Ladder",
     "Migration",
-    "MigrationStores",
     "Model",
     "ModelPointer",
     "Phase",
@@ -38,6 +38,7 @@ __all__ = [
     "Projection",
     "Projector",
     "Rehearsal",
+    "Report",
     "Slot",
     "SlotTable",
     "Step",
@@ -45,5 +46,6 @@ __all__ = [
     "View",
     "ViewKey",
     "ViewReader",
+    "ViewStores",
     "ViewWriter",
 ]

@@ -13,25 +13,19 @@ Neither does a rollback, because live events go to both versions until `finish`.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
-from azure.storage.blob import ContainerClient
-
-from shared.clock import Clock
 from shared.errors import ContentionError
-from shared.eventsourcing import Homes
 from shared.readmodels import migration_steps as steps
 from shared.readmodels.folding import tail
 from shared.readmodels.log_pages import read_homes
 from shared.readmodels.lone_migrator import be_alone
-from shared.readmodels.pointer import SETTLING, ModelPointer, Phase, Slot
-from shared.readmodels.pointers import Pointers
+from shared.readmodels.pointer import SETTLING, ModelPointer, Phase
 from shared.readmodels.projection import Model
 from shared.readmodels.rehearsal import Rehearsal, rehearse, sample
-from shared.readmodels.slot_table import SlotTable
 from shared.readmodels.verification import Verification, Verifier
+from shared.readmodels.view_stores import ViewStores
 from shared.readmodels.view_writer import ViewWriter
 from shared.retry import LOST_RACES
 
@@ -43,18 +37,6 @@ def _say_nothing(_act: str, _done: int) -> None:
     return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationStores:
-    """Everything that a migration reads and writes."""
-
-    pointers: Pointers
-    slots: Mapping[Slot, SlotTable]
-    homes: Homes
-    #: The container of the lease.
-    leases: ContainerClient
-    clock: Clock
-
-
 class Migration:
     """The steps of the migration of one model to one version."""
 
@@ -62,7 +44,7 @@ class Migration:
         self,
         model: Model,
         target: int,
-        stores: MigrationStores,
+        stores: ViewStores,
         *,
         report: Report = _say_nothing,
         pause: Callable[[float], object] = time.sleep,

@@ -7,6 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from shared.parts import SLOTS
+
 #: A projector uses a pointer for this long, and reads it again if it is older after its writes.
 PROJECTORS_KEEP: Final = timedelta(seconds=5)
 #: A reader uses a pointer for this long.
@@ -18,8 +20,7 @@ SETTLING: Final = timedelta(seconds=10)
 class Slot(StrEnum):
     """One of the two tables of views. The current version of a model has one of them, a new version the other one."""
 
-    A = "readmodela"
-    B = "readmodelb"
+    A, B = SLOTS
 
     @property
     def other(self) -> "Slot":

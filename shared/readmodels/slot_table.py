@@ -120,7 +120,9 @@ class SlotTable:
         ).by_page()
         with expecting_an_answer(f"list the views of {low!r}"):
             for page in pages:
-                yield list(page)
+                # A page may be empty although others follow it.
+                if rows := list(page):
+                    yield rows
 
 
 def split(views: Sequence[StoredView]) -> Iterator[list[StoredView]]:

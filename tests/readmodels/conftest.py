@@ -14,12 +14,12 @@ from shared.readmodels import (
     READERS_KEEP,
     KeptPointer,
     Migration,
-    MigrationStores,
     Pointers,
     Projector,
     Slot,
     SlotTable,
     ViewReader,
+    ViewStores,
     ViewWriter,
 )
 from shared.retry import Retry
@@ -55,6 +55,10 @@ class House:
         events = tuple(event_of(one, is_public=is_public) for one in amounts)
         self.homes.commit(Commit(home=home, aggregate="counter", expected=expected, events=events))
         return ranges_of(home, self.homes.read_tail(home, expected))
+
+    def wait(self, seconds):
+        """Let time pass."""
+        self.clock.advance(seconds=seconds)
 
     def process(self, plan=None):
         """Start a process. With a plan, its requests may break."""
@@ -117,17 +121,16 @@ class Process:
         self.projector = Projector(self.pointer, self.writer)
         self.reader = ViewReader(KeptPointer(self.pointers, house.model, READERS_KEEP, house.clock), self.slots)
 
-    def migration(self, target=2, pause=None):
+    def migration(self, target=2, report=lambda _act, _done: None):
         """Return the migration, whose waits move the clock."""
-        stores = MigrationStores(
+        stores = ViewStores(
             pointers=self.pointers,
             slots=self.slots,
             homes=self.house.homes,
             leases=self.connections.blobs.get_container_client("settings"),
             clock=self.house.clock,
         )
-        wait = pause or (lambda seconds: self.house.clock.advance(seconds=seconds))
-        return Migration(self.house.model, target, stores, pause=wait)
+        return Migration(self.house.model, target, stores, report=report, pause=self.house.wait)
 
     def find(self, home):
         """Read the view of a home as a reader does."""

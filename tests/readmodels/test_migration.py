@@ -1,0 +1,66 @@
+"""Migrations on Azurite, with events, readers and an impatient operator beside them, and crashes at every request."""
+
+import itertools
+from datetime import timedelta
+
+import pytest
+
+from shared.errors import MigrationRefusedError
+from shared.readmodels import Migration, Phase, Slot, migration
+from shared.readmodels import migration_steps as steps
+from tests.faults.plan import Plan
+from tests.readmodels.conftest import House
+from tests.readmodels.story import Story
+
+
+def test_a_migration_loses_nothing_and_shows_nothing_half(house):
+    """From the first version to the second, back, and forth again, while events go on."""
+    story = Story(house).run()
+    story.check()
+    assert story.reads > 40
+
+
+@pytest.mark.parametrize(
+    ("mode", "every"), [("kill_after", 1), ("reset_after", 6), ("503_before", 6), ("hang_then_timeout", 6)]
+)
+def test_a_crash_at_any_request_of_any_phase_is_gone_on_from(stack_settings, mode, every):
+    """The step is typed again, and the rows at the end are those of the log."""
+    for at in itertools.count(every, every):
+        house, plan = House(stack_settings), Plan.of(at, mode)
+        try:
+            Story(house, plan, is_busy=False).run().check()
+        finally:
+            house.close()
+        if not plan.fired:
+            break
+    assert at > 30
+
+
+def find_no_wait(monkeypatch):
+    """Mistake 17: the scan begins at once."""
+    monkeypatch.setattr(migration, "SETTLING", timedelta(0))
+
+
+def find_early_switch(monkeypatch):
+    """Mistake 16: a version may become the current one as soon as it is doubled."""
+    monkeypatch.setattr(
+        steps, "switch", lambda pointer, _target: pointer if pointer.doubled is None else steps._swap(pointer)
+    )
+
+
+def find_emptied_slot(monkeypatch):
+    """Mistake 18: finish empties the slot of the current version."""
+    empty = Migration._empty
+
+    def empty_wrong(self, pointer, demand):
+        empty(self, steps.replace(pointer, slot=pointer.slot.other), demand)
+
+    monkeypatch.setattr(Migration, "_empty", empty_wrong)
+
+
+@pytest.mark.parametrize("mistake", [find_no_wait, find_early_switch, find_emptied_slot])
+def test_a_seeded_mistake_is_found(house, monkeypatch, mistake):
+    """The story would not be a proof if it passed with these."""
+    mistake(monkeypatch)
+    with pytest.raises(AssertionError, match=r"is missing|is behind|has seen version|is mixed"):
+        Story(house).run().check()
