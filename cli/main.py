@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli import cost, gate, ids, jobs, parked, tune
+from cli import cost, gate, ids, jobs, migrate, parked, tune
 from cli import doctor as examination
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from cli.screen import clean
@@ -34,6 +34,7 @@ app.add_typer(parked.app, name="parked")
 app.add_typer(ids.app, name="ids")
 app.add_typer(cost.app, name="cost")
 app.add_typer(tune.app, name="tune")
+app.add_typer(migrate.app, name="migrate")
 app.command()(submit)
 app.command()(worker)
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -14,14 +13,13 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from cli import migrate_view as view
 from cli.options import PROBLEM_FOUND, WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from cli.settings_file import load
-from shared.app import Stores
-from shared.azure import Connections
+from shared.app import RegistrationStores, Stores
 from shared.operating import AuditedAct
-from shared.readmodels import Migration, Model, ModelPointer, Report
-from shared.registration import CONFERENCES, ORDERS, view_stores
+from shared.readmodels import Migration, ModelPointer, Report
+from shared.registration import CONFERENCE_MODEL, ORDER_MODEL
 from shared.settings import Settings
 
-MODELS = {model.name: model for model in (ORDERS, CONFERENCES)}
+MODELS = {model.name: model for model in (ORDER_MODEL, CONFERENCE_MODEL)}
 
 app = typer.Typer(
     help="New versions of read models without downtime: docs/migrations.md has an example.", no_args_is_help=True
@@ -50,7 +48,7 @@ def plan(model: ModelArgument, to: ToOption, settings: SettingsOption = None, *,
 
 
 @app.command()
-def start(
+def start(  # noqa: PLR0913 - each option of the command is an argument
     model: ModelArgument,
     to: ToOption,
     by: ByOption,
@@ -61,9 +59,7 @@ def start(
 ) -> None:
     """Build the new version. If it is cut off, type it again: it goes on."""
     with _opened(settings, model, is_shown=not as_json) as (stores, migration_to):
-        with stores.audit.record(AuditedAct(by, "migrate start", f"{model} {to}", why)) as act:
-            pointer = migration_to(to).start()
-            act.result = str(pointer.phase)
+        pointer = _audited(stores, AuditedAct(by, "migrate start", f"{model} {to}", why), migration_to(to).start)
     _tell(pointer, as_json=as_json)
 
 
@@ -87,7 +83,7 @@ def verify(
     with _opened(settings, model, is_shown=not as_json) as (_, migration_to):
         found = migration_to(to).verify()
     if as_json:
-        typer.echo(json.dumps({"is_right": found.is_right, **asdict(found), **found.figures}))
+        typer.echo(json.dumps({"is_right": found.is_right, **found.figures, "differences": found.differences}))
     else:
         view.print_verification(model, to, found)
     if not found.is_right:
@@ -95,7 +91,7 @@ def verify(
 
 
 @app.command()
-def switch(
+def switch(  # noqa: PLR0913 - each option of the command is an argument
     model: ModelArgument,
     to: ToOption,
     by: ByOption,
@@ -109,14 +105,12 @@ def switch(
     if not yes:
         typer.confirm(f"let all readers of {model} use version {to}?", abort=True, err=True)
     with _opened(settings, model, is_shown=False) as (stores, migration_to):
-        with stores.audit.record(AuditedAct(by, "migrate switch", f"{model} {to}", why)) as act:
-            pointer = migration_to(to).switch()
-            act.result = str(pointer.phase)
+        pointer = _audited(stores, AuditedAct(by, "migrate switch", f"{model} {to}", why), migration_to(to).switch)
     _tell(pointer, as_json=as_json)
 
 
 @app.command()
-def rollback(
+def rollback(  # noqa: PLR0913 - each option of the command is an argument
     model: ModelArgument,
     to: ToOption,
     by: ByOption,
@@ -127,14 +121,12 @@ def rollback(
 ) -> None:
     """Let readers use the former version again. --to names the version that the migration leads to."""
     with _opened(settings, model, is_shown=False) as (stores, migration_to):
-        with stores.audit.record(AuditedAct(by, "migrate rollback", f"{model} {to}", why)) as act:
-            pointer = migration_to(to).roll_back()
-            act.result = str(pointer.phase)
+        pointer = _audited(stores, AuditedAct(by, "migrate rollback", f"{model} {to}", why), migration_to(to).roll_back)
     _tell(pointer, as_json=as_json)
 
 
 @app.command()
-def finish(
+def finish(  # noqa: PLR0913 - each option of the command is an argument
     model: ModelArgument,
     to: ToOption,
     by: ByOption,
@@ -149,10 +141,15 @@ def finish(
         migration = migration_to(to)
         if not yes:
             typer.confirm(view.loss(migration.read()), abort=True, err=True)
-        with stores.audit.record(AuditedAct(by, "migrate finish", f"{model} {to}", why)) as act:
-            pointer = migration.finish()
-            act.result = str(pointer.phase)
+        pointer = _audited(stores, AuditedAct(by, "migrate finish", f"{model} {to}", why), migration.finish)
     _tell(pointer, as_json=as_json)
+
+
+def _audited(stores: Stores, act: AuditedAct, change: Callable[[], ModelPointer]) -> ModelPointer:
+    with stores.audit.record(act) as record:
+        pointer = change()
+        record.result = str(pointer.phase)
+    return pointer
 
 
 @contextmanager
@@ -165,11 +162,8 @@ def _opened(
         raise typer.Exit(WRONG_CALL)
     with connected(settings) as connections, _progress(is_shown=is_shown) as report:
         stores = Stores(connections)
-        yield stores, lambda to: _migration(MODELS[model], to, connections, stores, report)
-
-
-def _migration(model: Model, to: int, connections: Connections, stores: Stores, report: Report) -> Migration:
-    return Migration(model, to, view_stores(connections, stores.clock), report=report)
+        views = RegistrationStores(stores).views
+        yield stores, lambda to: Migration(MODELS[model], to, views, report=report)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ Reading order:
 """
 
 from shared.app.app import App
-from shared.app.registration import RegistrationPart
+from shared.app.registration import RegistrationPart, RegistrationStores
 from shared.app.stores import Stores
 
-__all__ = ["App", "RegistrationPart", "Stores"]
+__all__ = ["App", "RegistrationPart", "RegistrationStores", "Stores"]

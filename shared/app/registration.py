@@ -1,7 +1,7 @@
 """The part of the app that registration is: its stores, its verbs, and what answers customers. Off, it is not made."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import urandom
 from typing import Final
 
@@ -11,21 +11,9 @@ from shared.closing import Closing
 from shared.eventsourcing import Fields, MementoStore, TableHomes
 from shared.ids import RangeGenerator
 from shared.messaging import Lane, Pace, decode_events
-from shared.parts import AGENDA, HOMES, MEMENTOS, MODELS, SLOTS
+from shared.parts import AGENDA, HOMES, MEMENTOS
 from shared.processes import Agenda
-from shared.readmodels import (
-    PROJECTORS_KEEP,
-    READERS_KEEP,
-    KeptAnswers,
-    KeptPointer,
-    Model,
-    Pointers,
-    Projector,
-    Slot,
-    SlotTable,
-    ViewReader,
-    ViewWriter,
-)
+from shared.readmodels import KeptAnswers, Projector, ViewStores
 from shared.registration import (
     CONFERENCE_MODEL,
     KEYS,
@@ -55,22 +43,11 @@ class RegistrationStores:
         table = stores.connections.tables.get_table_client
         self.homes = TableHomes(table(HOMES), MementoStore(stores.container(MEMENTOS)))
         self.agenda = Agenda(table(AGENDA))
-        self.slots: Mapping[Slot, SlotTable] = {
-            slot: SlotTable(table(name)) for slot, name in zip(Slot, SLOTS, strict=True)
-        }
-        self.pointers = Pointers(table(MODELS), self.clock)
+        self.views = ViewStores.connect(stores.connections, self.homes, self.clock)
         self.numbers = RangeGenerator(stores.sequence(NUMBERS), prefetch=False)
         self.codes = AccessCodes(CodeKeys(BlobStore(stores.container("settings"), KEYS), urandom), self.clock, urandom)
-        self.orders = OrderViews(self._reader(ORDER_MODEL), self.homes, self.agenda)
-        self.conferences = ConferenceViews(self._reader(CONFERENCE_MODEL), KeptAnswers(self.clock))
-
-    def _reader(self, model: Model) -> ViewReader:
-        return ViewReader(KeptPointer(self.pointers, model, READERS_KEEP, self.clock), self.slots)
-
-    def projector(self, model: Model) -> Projector:
-        """Build the projector of a model."""
-        pointer = KeptPointer(self.pointers, model, PROJECTORS_KEEP, self.clock)
-        return Projector(pointer, ViewWriter(model, self.slots, self.homes))
+        self.orders = OrderViews(self.views.reader(ORDER_MODEL), self.homes, self.agenda)
+        self.conferences = ConferenceViews(self.views.reader(CONFERENCE_MODEL), KeptAnswers(self.clock))
 
     def find_fields(self, order: str) -> Fields | None:
         """Return the fields of the head of an order's home, in one request. None: there is no such order."""
@@ -88,7 +65,7 @@ class RegistrationPart(Closing):
         self.verbs = Registration()
         self.desk = OrderDesk(self.verbs, own.orders, own.conferences, own.codes, own.find_fields, clock=own.clock)
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
-        self._orders, self._conferences = own.projector(ORDER_MODEL), own.projector(CONFERENCE_MODEL)
+        self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)
 
     def start(self, bodies: Sequence[bytes]) -> None:
         """Start the held orders that a gate released."""

@@ -11,15 +11,13 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import expecting_an_answer
+from shared.azure import LOST_RACE, error_code, expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ViewCorruptError
 from shared.readmodels.pointer import ModelPointer, Phase, Slot
 from shared.readmodels.projection import Model
 
 _PARTITION: Final = "model"
-#: The answers to a conditional write that came after another one.
-_LOST: Final = frozenset({409, 412})
 
 
 def _new_nonce() -> str:
@@ -63,7 +61,7 @@ class Pointers:
                 found = self._find(mine.model)
                 if found is not None and found.nonce == mine.nonce:
                     return found
-                if getattr(error, "status_code", None) in _LOST:
+                if error_code(error) in LOST_RACE:
                     return None
                 raise
         return replace(mine, etag=str(written["etag"]))

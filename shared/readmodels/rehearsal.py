@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from shared.azure import MOST_GROUP_ROWS
 from shared.clock import Clock
 from shared.eventsourcing import Homes
 from shared.readmodels.folding import fold_all
 from shared.readmodels.parallel import call_each
 from shared.readmodels.projection import Model, Projection, View, ViewKey
-from shared.readmodels.slot_table import MOST_ROWS
 
 #: Homes that are folded.
 SAMPLE: Final = 50
@@ -55,7 +55,7 @@ def rehearse(
             break
         cursor = page.cursor
     # Each reads all heads, and the events of each home. Building writes rows and the cursor, verifying reads the rows.
-    requests = 2 * (pages + number) + -(-number // MOST_ROWS) + pages + -(-number // 1000)
+    requests = 2 * (pages + number) + -(-number // MOST_GROUP_ROWS) + pages + -(-number // 1000)
     return Rehearsal(homes=number, events=events, rows=rows, requests=requests, seconds=2 * number * each)
 
 

@@ -10,17 +10,23 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import check_limits, entity_size, error_code, expecting_an_answer, write_group
+from shared.azure import (
+    LOST_RACE,
+    MOST_GROUP_BYTES,
+    MOST_GROUP_ROWS,
+    check_limits,
+    entity_size,
+    error_code,
+    expecting_an_answer,
+    write_group,
+)
 from shared.errors import ViewCorruptError
 from shared.readmodels.projection import View, ViewKey
 
-#: Azure takes 100 rows and 4 MiB in a transaction. The size of a row is an estimate, hence the lower bound.
-MOST_ROWS: Final = 100
-MOST_BYTES: Final = 3 * 1024 * 1024
 #: Rows of one answer to a query.
 PAGE: Final = 1000
 #: The refusals that mean that another writer was first, or removed the row.
-_LOST: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ResourceNotFound", "ConditionNotMet"})
+_LOST: Final = LOST_RACE | {"ResourceNotFound"}
 _dumps: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode
 
 
@@ -98,8 +104,8 @@ class SlotTable:
         """Remove rows of a page of `old_rows` that nobody has changed since, a transaction for up to 100 of them."""
         for partition, found in groupby(page, key=lambda row: str(row["PartitionKey"])):
             rows = list(found)
-            for begin in range(0, len(rows), MOST_ROWS):
-                self._remove(partition, rows[begin : begin + MOST_ROWS])
+            for begin in range(0, len(rows), MOST_GROUP_ROWS):
+                self._remove(partition, rows[begin : begin + MOST_GROUP_ROWS])
 
     def _remove(self, partition: str, rows: Sequence[Any]) -> None:
         operations = [("delete", dict(row), _is_unchanged(str(row.metadata["etag"]))) for row in rows]
@@ -131,7 +137,7 @@ def split(views: Sequence[StoredView]) -> Iterator[list[StoredView]]:
     size = 0
     for one in views:
         more = entity_size(_entity(one))
-        if part and (len(part) == MOST_ROWS or size + more > MOST_BYTES):
+        if part and (len(part) == MOST_GROUP_ROWS or size + more > MOST_GROUP_BYTES):
             yield part
             part, size = [], 0
         part.append(one)

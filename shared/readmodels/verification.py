@@ -28,6 +28,15 @@ MOST_DESCRIBED: Final = 20
 _MODULUS: Final = 2**64
 
 
+class _Outcome(NamedTuple):
+    """Of one more comparison of a row: the digest of a right one, or the fault."""
+
+    fault: str = ""
+    digest: int | None = None
+    #: Whether time changes nothing.
+    is_final: bool = False
+
+
 class _Mark(NamedTuple):
     seen: int
     digest: int
@@ -57,7 +66,7 @@ class Verification:
         return {
             "verified_homes": self.homes,
             "verified_rows": self.rows,
-            "differences": self.number_of_differences,
+            "different": self.number_of_differences,
             "checksum_of_rows": f"{self.of_rows:016x}",
             "checksum_of_log": f"{self.of_log:016x}",
         }
@@ -139,11 +148,11 @@ class Verifier:
         while late:
             outcomes = dict(zip(late, call_each(lambda one: self._read_again(*one), late.items()), strict=True))
             for home, outcome in outcomes.items():
-                if isinstance(outcome, int):
-                    found.add(outcome, outcome)
-                elif waited >= PATIENCE:
-                    found.differ(f"{home}: {outcome}")
-            late = {home: late[home] for home, outcome in outcomes.items() if not isinstance(outcome, int)}
+                if outcome.digest is not None:
+                    found.add(outcome.digest, outcome.digest)
+                elif outcome.is_final or waited >= PATIENCE:
+                    found.differ(f"{home}: {outcome.fault}")
+            late = {home: late[home] for home, outcome in outcomes.items() if not outcome.is_final}
             if waited >= PATIENCE:
                 return
             if late:
@@ -152,20 +161,22 @@ class Verifier:
                 self.pause(_BETWEEN)
                 waited += _BETWEEN
 
-    def _read_again(self, home: str, version: int) -> int | str:
-        """Return the digest of a home's row if it is as its events make it, up to a version at least, or the fault."""
+    def _read_again(self, home: str, version: int) -> _Outcome:
+        """Compare a home's row once more, which has to show its events up to a version at least."""
         place = self._place(home, self.homes.read_tail(home, 0))
         row = self.slot.find(place) if place else None
         # The events after the row: it cannot have seen more of them.
         events = self.homes.read_tail(home, 0)
         if row is None:
-            return "it has no row"
+            return _Outcome("it has no row")
         if not self._is_whole([event for event in events if event.version <= version], row.seen):
-            return f"its row has seen version {row.seen} of {version}"
+            return _Outcome(f"its row has seen version {row.seen} of {version}")
         expected = self._expect(home, events, row.seen)
         if expected is None or _digest(expected) != _digest(row):
-            return f"its row differs from its events{_differing(expected.view if expected else None, row.view)}"
-        return _digest(row)
+            differing = _differing(expected.view if expected else None, row.view)
+            # Where the order does not matter, an event may still be on its way to a row that has seen later ones.
+            return _Outcome(f"its row differs from its events{differing}", is_final=self.projection.is_ordered)
+        return _Outcome(digest=_digest(row), is_final=True)
 
     def _expect(self, home: str, events: Sequence[Event], seen: int) -> StoredView | None:
         """Return the row that the log makes of the events up to a version, or None."""

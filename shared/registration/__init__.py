@@ -7,7 +7,7 @@ Reading order:
 - `order`, `order_messages`, `order_turn`, `order_answers`, `order_process`: an order, and its process manager
 - `access_codes`: the codes that open orders
 - `messages`: the public messages of the queue `orders`
-- `views`: what customers and operators read
+- `views`: the read models; `order_views` and `conference_views` read them
 - `http` (pure) and `desk`: what customers ask and are answered
 - `registration`: the flows, one verb for each kind of message
 """
@@ -52,8 +52,7 @@ from shared.registration.seat_commands import (
 )
 from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
-from shared.registration.views import CONFERENCES as CONFERENCE_MODEL
-from shared.registration.views import ORDERS as ORDER_MODEL
+from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL
 
 __all__ = [
     "ACCESS_CODE",

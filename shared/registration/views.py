@@ -96,8 +96,8 @@ def _said(event: Event) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-ORDERS: Final = Model("orders", ORDER_HOMES, (OrdersByOrder(), OrdersByNumber()))
-CONFERENCES: Final = Model("conferences", SEATS_HOMES, (Conferences(),))
+ORDER_MODEL: Final = Model("orders", ORDER_HOMES, (OrdersByOrder(), OrdersByNumber()))
+CONFERENCE_MODEL: Final = Model("conferences", SEATS_HOMES, (Conferences(),))
 
 
 def order_key(order: str) -> ViewKey:

@@ -5,8 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.errors import MigrationRefusedError
-from shared.readmodels import Migration, Phase, Slot, migration
+from shared.readmodels import Migration, migration
 from shared.readmodels import migration_steps as steps
 from tests.faults.plan import Plan
 from tests.readmodels.conftest import House
