@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from local import telemetry_tables
+from local import registration_table, telemetry_tables
 from local.errors import StackError
 from local.infra import alerts, entities, queries
 from local.infra.tables import TABLES as INFRA
@@ -220,6 +220,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "poison": _poison,
     "prices": _prices,
     "idle": _idle,
+    "order-states": lambda: markdown(*registration_table.table()),
     **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES, "why": why}.items()},
 }
 

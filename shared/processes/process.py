@@ -1,4 +1,4 @@
-"""A process manager as a pure function: it decides on a message, and asks for nothing by itself.
+"""A process manager as a pure function: it decides on a message, and makes no request by itself.
 
 The runtime loads the home, calls `restore` and `decide`, and stores events, state, commands and timeouts in one write.
 Then it sends the commands. So a process needs no idea of storage, of queues, or of a crash.

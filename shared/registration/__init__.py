@@ -13,6 +13,7 @@ Reading order:
 """
 
 from shared.registration.access_codes import ACCESS_CODE, KEYS, AccessCode, AccessCodes, CodeKeys
+from shared.registration.bodies import ReservationRefused, SeatsReserved
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
 from shared.registration.messages import (
@@ -36,7 +37,7 @@ from shared.registration.order import (
     fold_order,
     order_home,
 )
-from shared.registration.order_messages import EXPIRE, Outcome, Pay, Place, Start, Update, incoming, read_reply
+from shared.registration.order_messages import EXPIRE, Expire, Outcome, Pay, Place, Start, Update, incoming, read_reply
 from shared.registration.order_process import OrderProcess, believe_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, Stage
 from shared.registration.order_views import OrderViews
@@ -69,6 +70,7 @@ __all__ = [
     "CodeKeys",
     "ConferenceViews",
     "DeadLetter",
+    "Expire",
     "OrderDesk",
     "OrderMessage",
     "OrderPhase",
@@ -84,8 +86,10 @@ __all__ = [
     "Placed",
     "Registration",
     "RemoveSeats",
+    "ReservationRefused",
     "SeatCommand",
     "Seats",
+    "SeatsReserved",
     "SeatsState",
     "SetConference",
     "Skip",

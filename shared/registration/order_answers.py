@@ -1,4 +1,4 @@
-"""What an order makes of answers, of payments, and of the end of its window."""
+"""Answers, payments and the end of the window: the decisions of an order's process about them."""
 
 from shared.processes import Decision, ReplyClass, Timeout
 from shared.registration.bodies import (

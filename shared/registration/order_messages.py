@@ -1,4 +1,4 @@
-"""What reaches the process of an order: placed, started, changed, paid, answered, expired. All of it is typed data."""
+"""The messages to the process of an order: placed, started, changed, paid, answered, expired. All are typed data."""
 
 import hashlib
 from collections.abc import Mapping

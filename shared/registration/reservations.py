@@ -24,7 +24,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a conference knows of one order's reservation."""
+    """One order's reservation, as its conference knows it."""
 
     generation: int
     not_after: datetime
@@ -34,7 +34,7 @@ class Entry:
 
     @property
     def holds_seats(self) -> bool:
-        """Whether it must still end."""
+        """True while it must still end."""
         return self.ending is None and bool(self.granted)
 
     def may_go(self, now: datetime) -> bool:

@@ -45,7 +45,7 @@ class Balance:
 
     @property
     def is_even(self) -> bool:
-        """Whether every seat is in one place, and none twice."""
+        """True if every seat is in exactly one place."""
         parts = (self.available, self.reserved, self.confirmed)
         return min(parts) >= 0 and sum(parts) == self.quota
 

@@ -27,6 +27,10 @@ from shared.pipeline import fronts, merge, orphans
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
+from shared.registration.messages import MOST_QUOTA, MOST_TYPES
+from shared.registration.order_process import STUCK_AFTER
+from shared.registration.order_turn import MOST_SKIPPED
+from shared.registration.reservations import KEPT_FOR
 from shared.settings import SETTINGS
 from shared.usage.prices import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
@@ -112,6 +116,12 @@ STATED = [
     ("concurrency.md", f"| {rules.MUCH} and more | {rules.BUILT_IN.rules[2].target.tasks} |"),
     ("formats.md", f"up to {LIMITS.part_items:,} lines and {LIMITS.part_bytes // MIB} MiB"),
     ("formats.md", f"({DEFAULTS['SLUICE_MERGED_MIB']} unless it is set"),
+    ("registration.md", f"They are forgotten {KEPT_FOR.seconds // 60} minutes after the end of the window"),
+    ("registration.md", f"has not ended {KEPT_FOR.seconds // 60} minutes after its window is *overdue*"),
+    ("registration.md", f"The first {MOST_SKIPPED} skipped answers"),
+    ("registration.md", f"has not ended {STUCK_AFTER.seconds // 60} minutes after its due time"),
+    ("registration.md", f"have at most {DEFAULTS['SLUICE_SEATS_PER_ORDER']} seats of one type"),
+    ("registration.md", f"at most {MOST_TYPES} types, and a quota is at most {MOST_QUOTA:,}"),
     ("gate.md", f"({seconds(TAKES_FOR)} s, the tick {seconds(GATES_TAKE)} s)"),
     ("ids.md", f"range of a node is {SIZING.first} numbers. Each further one is at most {word(_GROWTH)} times"),
     ("ids.md", f"`range_size` ({SIZING.range_size:,}) a range lasts {seconds(SIZING.patience)} s"),
