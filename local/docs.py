@@ -26,6 +26,7 @@ from planning.idle_modes import IdleModes
 from shared.parked import DEFAULT_POLICY
 from shared.payload import MIB, OPTIONS, Limits, reading
 from shared.refusals import Reason
+from shared.registration import BODIES, PUBLIC
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, DeliveryRules, Subscription, topology
 from shared.usage import Installation, load, polling_seconds
@@ -204,6 +205,14 @@ def _idle() -> str:
     return "\n\n".join([markdown(header, rows), "\n".join(modes.formulas())])
 
 
+def _order_events() -> str:
+    rows = []
+    for kind in PUBLIC:
+        said = (BODIES[kind].__doc__ or "").splitlines()[0]
+        rows.append((f"`{kind}`", ", ".join(f"`{name}`" for name in BODIES[kind].__struct_fields__), said))
+    return markdown(("event", "fields", "meaning"), rows)
+
+
 def _table_of(make: Callable[[], Table]) -> str:
     return markdown(*make())
 
@@ -221,6 +230,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "prices": _prices,
     "idle": _idle,
     "order-states": lambda: markdown(*registration_table.table()),
+    "order-events": _order_events,
     **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES, "why": why}.items()},
 }
 

@@ -53,17 +53,20 @@ from shared.registration.seat_commands import (
 )
 from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
+from shared.registration.stored_events import BODIES, PUBLIC
 from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL
 
 __all__ = [
     "ACCESS_CODE",
     "ACCESS_CODE_HEADER",
     "AGGREGATE",
+    "BODIES",
     "CONFERENCE_MODEL",
     "EXPIRE",
     "KEYS",
     "NUMBER",
     "ORDER_MODEL",
+    "PUBLIC",
     "AccessCode",
     "AccessCodes",
     "AddSeats",

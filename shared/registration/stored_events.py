@@ -18,6 +18,8 @@ _PRIVATE: Final = (GenerationKept, PaymentRejected, ReplySkipped)
 BODIES: Final[Mapping[str, type[Body]]] = {
     re.sub(r"(?<!^)(?=[A-Z])", "_", body.__name__).lower(): body for body in get_args(Body)
 }
+#: What subscribers of the topics get.
+PUBLIC: Final = tuple(kind for kind, body in BODIES.items() if body not in _PRIVATE)
 _KINDS: Final = {body: kind for kind, body in BODIES.items()}
 
 

@@ -1,4 +1,4 @@
-"""Counts wrong access codes, and tells an operator when somebody tries many."""
+"""Counts wrong access codes, and tells an operator when a caller tries many."""
 
 from threading import Lock
 from typing import Final

@@ -470,7 +470,7 @@ CODES_TRIED: Final = LogEvent(
     name="sluice.codes.tried",
     level=WARNING,
     fields=("wrong", "seconds"),
-    meaning="so many requests of a minute had a wrong access code, at one instance: somebody may be guessing",
+    meaning="so many requests of a minute had a wrong access code, at one instance: a caller may be guessing codes",
     remedy="find the caller by the function keys in the requests of show_order and change_order, and renew that key",
     alert=Alert(severity=Severity.WARNING),
 )
