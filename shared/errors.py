@@ -18,7 +18,7 @@
   - GateError
     - NameRefusedError, GateCorruptError, ScheduleRefusedError, HeldConflictError
     - MessageRefusedError, DispatchIncompleteError, SignalNotSentError, ReleaseExpiredError
-  - NotPublishedError, DecisionFailedError
+  - NotPublishedError, DecisionFailedError, BudgetSpentError
   - HomeError
     - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError, LaterFormatError
   - ReadModelError
@@ -219,6 +219,10 @@ class NotPublishedError(SluiceError):
 
 class DecisionFailedError(SluiceError):
     """A process failed at a message, by a defect. Its home is unchanged."""
+
+
+class BudgetSpentError(SluiceError):
+    """A batch took longer than it may. The messages come again, and what was done changes nothing."""
 
 
 class HomeError(SluiceError):

@@ -62,7 +62,19 @@ class RegistrationPart(Closing):
         """Build it. Makes no request."""
         own = RegistrationStores(stores)
         self.seat_lanes = settings.registration.seat_lanes
-        self.verbs = Registration()
+        self.verbs = Registration(
+            stores.connections,
+            settings.registration,
+            homes=own.homes,
+            agenda=own.agenda,
+            numbers=own.numbers,
+            codes=own.codes,
+            conferences=own.conferences,
+            held=stores.held_work,
+            parking=stores.parking,
+            put_back=stores.put_back,
+            clock=own.clock,
+        )
         self.desk = OrderDesk(self.verbs, own.orders, own.conferences, own.codes, own.find_fields, clock=own.clock)
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
         self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)
@@ -105,5 +117,6 @@ class RegistrationPart(Closing):
             projector.project(one for body in bodies for one in decode_events(body))
 
     def close(self) -> None:
-        """End the threads that answer customers."""
+        """End the threads that answer customers, and the connections to the bus."""
         self.desk.close()
+        self.verbs.close()

@@ -90,7 +90,7 @@ class Stores(Closing):
         self.send_hint = BusHints(connections)
 
         # Every stage that can park. Register another one here.
-        put_back = QueuesPut(connections.queues, point)
+        self.put_back = put_back = QueuesPut(connections.queues, point)
         parking_stages = Stages(
             accept_stage(self.ledger, put_back),
             *work_stages(self.ledger, put_back, self.send_result),

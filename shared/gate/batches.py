@@ -101,6 +101,8 @@ class Batches:
             return [HeldFate.LEFT] * len(batch)
         try:
             with self._beginning(batch, coming):
+                together = [one.entry for one in batch if self._work.sends(one.entry)]
+                self._work.send(together)
                 # Each in a copy of this context, so that its requests are counted for their cause.
                 running = [pool.submit(copy_context().run, self._try_start, one, until, mark) for one in batch]
                 fates = [one.result() for one in running]
@@ -123,6 +125,9 @@ class Batches:
         # What was held after the opening does not wait for it.
         mark = mark if one.entry.epoch < one.gate.epoch else NO_MARK
         try:
+            if self._work.sends(one.entry):
+                # Sent before, with the others of its batch.
+                return HeldFate.PUT
             if not self._jobs.is_job(one.entry):
                 self._work.put(one.entry)
             elif not self._jobs.carry_out(one.entry, one.gate, until, mark):

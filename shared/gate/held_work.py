@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from azure.storage.queue import QueueServiceClient
 
@@ -30,6 +30,10 @@ from shared.gate.state import GateState, Reading, check_name
 NEVER_EXPIRES: Final = -1
 #: How long an invocation begins further entries, or further chunks of a job. Another invocation does the rest.
 TAKES_FOR: Final = timedelta(seconds=40)
+
+
+#: Sends entries, all of them or not; raises an error of Sluice if it may not have sent all.
+SendHeld: TypeAlias = Callable[[Sequence[HeldEntry]], object]
 
 
 class Holding(Enum):
@@ -64,6 +68,15 @@ class HeldWork:
         """Take the stores. `point` leaves a pointer to a queue, before a message is put there."""
         self._gates, self._table, self._queues, self._clock = gates, table, queues, clock
         self._point = point
+        self._senders: dict[str, SendHeld] = {}
+
+    def register(self, destination: str, send: "SendHeld") -> None:
+        """Have entries for a destination that is no storage queue, such as `bus:starts`, sent by this call."""
+        self._senders[destination] = send
+
+    def sends(self, entry: HeldEntry) -> bool:
+        """Check whether an entry is for such a destination: many of them are sent together."""
+        return entry.queue in self._senders
 
     def hold(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
         """Put the message on its queue if the gate is open, else keep it until the next opening.
@@ -136,8 +149,16 @@ class HeldWork:
         later = self._gates.read(gate).reading
         return [*older, *(Startable(entry, later) for entry in others if must_dispatch(entry.epoch, later))]
 
+    def send(self, entries: Sequence[HeldEntry]) -> None:
+        """Send entries for destinations that are no storage queues."""
+        for destination in dict.fromkeys(entry.queue for entry in entries):
+            self._senders[destination]([entry for entry in entries if entry.queue == destination])
+
     def put(self, entry: HeldEntry) -> None:
         """Put the message of an entry on its queue."""
+        if self.sends(entry):
+            self.send([entry])
+            return
         # A message of others has no job, whose pointer makes the tick look at the queue.
         self._point(entry.queue)
         with expecting_an_answer(f"put held {entry.id!r} of gate {entry.gate!r} on queue {entry.queue!r}"):

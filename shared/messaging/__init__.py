@@ -6,7 +6,7 @@ Reading order: `commands` and `event_messages` (the formats), `parcels` (bundles
 from shared.messaging.commands import MOST_COMMANDS, Command, command_id, decode_commands
 from shared.messaging.event_messages import SHARDS, EventRange, decode_events, shard_of
 from shared.messaging.pace import Lane, Pace
-from shared.messaging.parcels import Lanes, Parcel, command_parcel, event_parcels
+from shared.messaging.parcels import Lanes, Parcel, bundle_parcel, command_parcel, event_parcels, message_of
 from shared.messaging.publisher import Publisher
 
 __all__ = [
@@ -19,10 +19,12 @@ __all__ = [
     "Pace",
     "Parcel",
     "Publisher",
+    "bundle_parcel",
     "command_id",
     "command_parcel",
     "decode_commands",
     "decode_events",
     "event_parcels",
+    "message_of",
     "shard_of",
 ]

@@ -19,10 +19,13 @@ MOST_BYTES: Final = 200_000
 MOST_STREAMS: Final = 100
 #: Events of one stream in one part: some hundred bytes each.
 _MOST_EVENTS: Final = 100
+_COMMANDS: Final = b'{"sluice":{"kind":"commands","v":1,"commands":['
 #: How each form of bundle begins and ends, and its largest number of parts.
 _FORMS: Final = {
     "events": (b'{"sluice":{"kind":"events","v":1,"streams":[', b"]}}", MOST_STREAMS),
-    "commands": (b'{"sluice":{"kind":"commands","v":1,"commands":[', b"]}}", MOST_COMMANDS),
+    "commands": (_COMMANDS, b"]}}", MOST_COMMANDS),
+    # One part is all commands of the message: whoever sent them knows which ones came together.
+    "bundle": (_COMMANDS, b"]}}", 1),
 }
 _encoder: Final = msgspec.json.Encoder()
 
@@ -58,6 +61,12 @@ def command_parcel(queue: Destination, command: Command) -> Parcel:
     """Return the parcel of a command. Its session is its receiver."""
     name = command.id if command.attempt == 1 else f"{command.id}~{command.attempt}"
     return Parcel(to=queue, session=command.to, form="commands", id=name, content=_encoder.encode(command))
+
+
+def bundle_parcel(queue: Destination, commands: Sequence[Command]) -> Parcel:
+    """Return the parcel of commands that are one message, whatever goes along with it, on a queue without sessions."""
+    content = b",".join(map(_encoder.encode, commands))
+    return Parcel(to=queue, session="", form="bundle", id=bundle_id([each.id for each in commands]), content=content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import expecting_an_answer
+from shared.azure import expecting_an_answer, write_group
 from shared.eventsourcing import Fields
 
 #: A shard is one partition of the table. Their number never changes: rows name theirs.
@@ -119,10 +119,10 @@ class Agenda:
         for begin in range(0, len(rows), MOST_ROWS):
             some = rows[begin : begin + MOST_ROWS]
             with expecting_an_answer(f"note {len(some)} rows in shard {shard} of the agenda"):
-                replies = self._table.submit_transaction(
-                    [("upsert", _entity(row), {"mode": UpdateMode.REPLACE}) for row in some]
+                etags = write_group(
+                    self._table, [("upsert", _entity(row), {"mode": UpdateMode.REPLACE}) for row in some]
                 )
-            yield from (replace(row, etag=str(reply["etag"])) for row, reply in zip(some, replies, strict=True))
+            yield from (replace(row, etag=etag) for row, etag in zip(some, etags, strict=True))
 
     def read_due(self, shard: int, now: datetime, most: int = MOST_DUE) -> DueRows:
         """Return the rows of a shard that are due, in one request."""
@@ -163,7 +163,7 @@ class Agenda:
 
     def _is_removed(self, rows: Sequence[Row]) -> bool:
         try:
-            self._table.submit_transaction([_deletion(row) for row in rows])
+            write_group(self._table, [_deletion(row) for row in rows])
         except AzureError:
             return False
         return True

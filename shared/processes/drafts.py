@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from shared.errors import DuplicateError, RefusedError, SluiceError
-from shared.eventsourcing import Commit, Event, Home
+from shared.eventsourcing import Commit, Event, Fields, Home
 from shared.messaging import Command, command_id
 from shared.processes.agenda import shard_of_home
 from shared.processes.cases import Case, Outcome
@@ -24,6 +24,8 @@ class Draft(Generic[State]):
     key: str
     cases: Sequence[Case]
     outcomes: Sequence[Outcome[State]]
+    #: Of the head, now or after the commit.
+    fields: Fields
     #: None: nothing changes. The home may have something unsent nevertheless.
     commit: Commit | None
     #: After the commit.
@@ -41,15 +43,16 @@ class Draft(Generic[State]):
     @property
     def shard(self) -> int:
         """The shard of the home's rows in the agenda."""
-        home = self.outcomes[0].home
-        return shard_of_home(self.key, home.head.fields if home else self.cases[0].fields)
+        return shard_of_home(self.key, self.fields)
 
 
 def failed_draft(cases: Sequence[Case], error: SluiceError) -> Draft[Any]:
     """Return the draft of a home that could not be read or written: every case has the error."""
     key = cases[0].home
     outcomes: list[Outcome[Any]] = [Outcome(case=case, error=error) for case in cases]
-    return Draft(key=key, cases=cases, outcomes=outcomes, commit=None, unsent=Unsent(key, 0, 0, ()), is_sound=False)
+    return Draft(
+        key=key, cases=cases, outcomes=outcomes, commit=None, fields={}, unsent=Unsent(key, 0, 0, ()), is_sound=False
+    )
 
 
 def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came for it
@@ -62,7 +65,7 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
 ) -> Draft[State]:
     """Decide on the messages to one home in turn. `published` is what the sender knows of the home."""
     state, unsent = restore_process(process, home)
-    version = home.head.version if home else 0
+    version, fields = (home.head.version, home.head.fields) if home else (0, cases[0].fields)
     inbox: dict[str, str] = {}
     outcomes: list[Outcome[State]] = []
     taken: list[Decision[State]] = []
@@ -87,13 +90,14 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
         key=cases[0].home,
         cases=cases,
         outcomes=outcomes,
+        fields=fields,
         commit=Commit(
             home=cases[0].home,
             aggregate=aggregate,
             expected=version,
             events=events,
             published=published,
-            fields=None if home else cases[0].fields,
+            fields=None if home else fields,
             process=store_process(process, state, kept),
             inbox=inbox,
         )

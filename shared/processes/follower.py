@@ -56,6 +56,13 @@ class Follower:
         all_tried((partial(self._unless_late, until, step) for step in steps), _tell_failure)
         return due
 
+    def flush(self, keys: Sequence[str]) -> None:
+        """Send what these homes have unsent. Raises NotPublishedError."""
+        heads = {key: self._homes.read_head(key) for key in keys}
+        self._outgoing.send(
+            [unsent for key, head in heads.items() if head is not None and (unsent := self._unsent(key, head))]
+        )
+
     def stuck(self, shard: int) -> Sequence[TimeoutRow]:
         """Return the timeouts of a shard whose processes should have ended. One request."""
         return self._agenda.read_due(shard, self._clock.now() - STUCK_AFTER).timeouts

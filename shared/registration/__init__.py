@@ -37,11 +37,13 @@ from shared.registration.order import (
     fold_order,
     order_home,
 )
+from shared.registration.order_flows import Placed
 from shared.registration.order_messages import EXPIRE, Expire, Outcome, Pay, Place, Start, Update, incoming, read_reply
 from shared.registration.order_process import OrderProcess, believe_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, Stage
 from shared.registration.order_views import OrderViews
-from shared.registration.registration import DeadLetter, Placed, Registration
+from shared.registration.parked_orders import DeadLetter
+from shared.registration.registration import Registration
 from shared.registration.seat_commands import (
     AddSeats,
     RemoveSeats,

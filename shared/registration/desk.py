@@ -30,8 +30,8 @@ from shared.registration.conference_views import ConferenceViews
 from shared.registration.http import HttpAnswer, Wait
 from shared.registration.messages import PlaceOrder, read_change, read_place_order
 from shared.registration.order import OrderState
+from shared.registration.order_flows import Placed
 from shared.registration.order_views import OrderViews
-from shared.registration.registration import Placed
 from shared.registration.wrong_codes import WrongCodes
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ import msgspec
 from shared.errors import RefusedError
 from shared.refusals import BY_CODE, Reason, refuse
 from shared.registration.order import OrderPhase, OrderState
-from shared.registration.registration import Placed
+from shared.registration.order_flows import Placed
 
 #: Longer, and a proxy between would give up.
 LONGEST_WAIT: Final = 30.0

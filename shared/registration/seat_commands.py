@@ -13,7 +13,8 @@ from msgspec import Struct
 from shared.messaging import Command
 from shared.registration.bodies import SeatNumbers
 
-_HOME: Final = "seats-"
+#: Before the id of a conference, in the key of its home.
+SEATS_HOMES: Final = "seats-"
 
 
 class OrderCommand(Struct, frozen=True, kw_only=True):
@@ -86,7 +87,7 @@ _BY_KIND: Final = {kind: command for command, kind in _KINDS.items()}
 
 def seats_home(conference: str) -> str:
     """Return the key of a conference's home."""
-    return _HOME + conference
+    return SEATS_HOMES + conference
 
 
 def send_to(conference: str, command: SeatCommand) -> Command:

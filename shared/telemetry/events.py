@@ -321,6 +321,12 @@ HOMES_LATE: Final = LogEvent(
     remedy="once is a process that ended; if it returns: check whether Service Bus answers (`sluice doctor`)",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 180"),
 )
+HINT_UNSCHEDULED: Final = LogEvent(
+    name="sluice.hint.unscheduled",
+    level=WARNING,
+    fields=("error",),
+    meaning="no hint could be scheduled for a timeout; the tick finds the timeout within a minute of its due time",
+)
 PROCESS_STUCK: Final = LogEvent(
     name="sluice.process.stuck",
     level=ERROR,

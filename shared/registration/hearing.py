@@ -1,0 +1,41 @@
+"""The answers of seats on their way to the processes of their orders."""
+
+from collections.abc import Iterator, Sequence
+
+from shared.errors import DecisionFailedError, RefusedError
+from shared.messaging import EventRange, decode_events
+from shared.processes import Case, Outcome, ReplyClass, Runtime
+from shared.registration.order_messages import read_reply
+from shared.registration.order_turn import OrderProcessState
+from shared.registration.parked_orders import ParkedOrders
+
+
+def hear(runtime: Runtime[OrderProcessState], parked: ParkedOrders, bodies: Sequence[bytes]) -> None:
+    """Give the answers in these messages to their processes. Raises the first error that another try may end."""
+    answers = list(_answers(bodies))
+    handled = runtime.handle([case for _, case in answers])
+    for (alone, _), outcome in zip(answers, handled.outcomes, strict=True):
+        if (error := _why_parked(outcome)) is not None:
+            parked.park_event(alone, error)
+        elif outcome.error is not None:
+            raise outcome.error
+    if handled.not_sent is not None:
+        raise handled.not_sent
+
+
+def _answers(bodies: Sequence[bytes]) -> Iterator[tuple[EventRange, Case]]:
+    """Yield each answer with the one event that it is."""
+    for one in (one for body in bodies for one in decode_events(body)):
+        for event in one.events:
+            if (reply := read_reply(event)) is not None:
+                alone = EventRange(one.home, event.version, event.version, (event,))
+                yield alone, Case(home=reply[0], message=reply[1])
+
+
+def _why_parked(outcome: Outcome[OrderProcessState]) -> Exception | None:
+    """Return why no further try helps: nobody sent such a command, or the process fails at the answer."""
+    if outcome.reply is ReplyClass.UNEXPECTED:
+        generation = outcome.case.message.generation
+        found = f"home {outcome.case.home!r} never sent a command of generation {generation}"
+        return RefusedError("unexpected_reply", found, "find out who sent it: the process keeps its state")
+    return outcome.error if isinstance(outcome.error, DecisionFailedError | RefusedError) else None

@@ -1,0 +1,171 @@
+"""What customers and gates cause in an order: placed, held, started, changed, paid."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, Protocol
+from uuid import UUID, uuid5
+
+import msgspec
+
+from shared.clock import Clock
+from shared.eventsourcing import Home, Homes
+from shared.gate import HeldWork
+from shared.messaging import Command
+from shared.processes import Case, Outcome, Runtime, restore_process
+from shared.refusals import Reason, refuse
+from shared.registration.access_codes import AccessCodes
+from shared.registration.bodies import OrderTotalsCalculated
+from shared.registration.messages import Payment, PlaceOrder, content_hash
+from shared.registration.order import NOTHING, NUMBER, OrderPhase, order_home
+from shared.registration.order_messages import Pay, Place, Start, Update, incoming
+from shared.registration.order_process import OrderProcess
+from shared.registration.order_turn import OrderProcessState
+from shared.registration.prices import PriceList
+from shared.registration.routes import STARTS_QUEUE
+from shared.registration.stored_events import body_of
+
+#: Fields of an order's head, beside its number.
+CONTENT, GATE = "content_hash", "gate"
+#: The version of a held order that was never changed: placed, and its totals.
+_VERSION_OF_HELD: Final = 2
+_IDS: Final = UUID("0d9c5a34-6a0b-58a9-a6a5-40e4a1c7c0de")
+#: The kind of the event that follows each placing and each change.
+TOTALS: Final = "order_totals_calculated"
+_encoder: Final = msgspec.json.Encoder()
+
+
+class Numbers(Protocol):
+    """Draws the numbers of orders."""
+
+    def next_id(self) -> int:
+        """Return a number that no other order has."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The answer to an order that is stored. The same order gets it again."""
+
+    order: str
+    number: int
+    #: Not in its text: errors and logs may show this object.
+    access_code: str = field(repr=False)
+    total: Decimal
+
+
+class OrderFlows:
+    """The flows that begin with an order."""
+
+    def __init__(  # noqa: PLR0913 - the process, and what an order needs beside it
+        self,
+        runtime: Runtime[OrderProcessState],
+        process: OrderProcess,
+        homes: Homes,
+        *,
+        numbers: Numbers,
+        codes: AccessCodes,
+        prices: PriceList,
+        held: HeldWork,
+        clock: Clock,
+    ) -> None:
+        self._runtime, self._process, self._homes = runtime, process, homes
+        self._numbers, self._codes, self._prices = numbers, codes, prices
+        self._held, self._clock = held, clock
+
+    def place(self, order: PlaceOrder) -> Placed:
+        """Store an order, or find it, and send what follows. Raises RefusedError.
+
+        The answer stands when the order is stored: what could not be sent then is sent by the tick.
+        """
+        content, home = content_hash(order), order_home(order.order)
+        is_held = order.gate is not None and not self._held.reading(order.gate).is_open
+        number, code = self._numbers.next_id(), self._codes.make(order.order, content, order.access_code)
+        prices = self._prices.find(order.conference)
+        body = Place(
+            order=order.order,
+            number=number,
+            conference=order.conference,
+            seats=order.seats,
+            prices=dict(prices),
+            is_held=is_held,
+        )
+        fields = {**code.fields, NUMBER: number, CONTENT: content, **({GATE: order.gate} if order.gate else {})}
+        message = incoming(body, self._clock.now())
+        handled = self._runtime.handle([Case(home=home, message=message, believed=None, fields=fields, number=number)])
+        (outcome,) = handled.outcomes
+        if outcome.error is not None:
+            raise outcome.error
+        placed = Placed(order.order, number, code.code, _first_total(outcome))
+        if outcome.home is not None:
+            placed = self._repeat(order, content, outcome.home, placed)
+        if order.gate is not None:
+            self._hold_if_held(order.gate, outcome.state, is_sent=handled.not_sent is None)
+        return placed
+
+    def _repeat(self, order: PlaceOrder, content: str, home: Home, placed: Placed) -> Placed:
+        """Return the answer of the order that is stored, or refuse another one of the same id."""
+        fields = home.head.fields
+        code = self._codes.repeat(order.order, content, order.access_code, fields)
+        if fields[CONTENT] != content or code is None:
+            raise refuse(Reason.ORDER_DIFFERS, f"order {order.order!r} was placed with other content")
+        return Placed(order.order, int(fields[NUMBER]), code, placed.total)
+
+    def resume(self, order: str) -> None:
+        """Hold an order again that waits for a gate, if its writer ended before it held it."""
+        home = self._homes.load(order_home(order))
+        if home is None or GATE not in home.head.fields:
+            return
+        state, _ = restore_process(self._process, home)
+        self._hold_if_held(str(home.head.fields[GATE]), state, is_sent=False)
+
+    def change(self, order: str, version: int, seats: Mapping[str, int], id_: str = "") -> int:
+        """Want other seats in place of those of this version. Return the version of the change, also of one made before."""
+        home = self._homes.load(order_home(order))
+        if home is None:
+            raise refuse(Reason.UNKNOWN_ORDER, f"the order is called {order!r}")
+        state, _ = restore_process(self._process, home)
+        if state.order is None:
+            raise refuse(Reason.UNKNOWN_ORDER, f"the order is called {order!r}")
+        id_ = id_ or str(uuid5(_IDS, f"{order} {version} {_encoder.encode(dict(sorted(seats.items()))).decode()}"))
+        body = Update(version=version, seats=dict(seats), prices=dict(self._prices.find(state.order.conference)))
+        case = Case(home=home.key, message=incoming(body, self._clock.now(), id_), believed=home)
+        # What could not be sent, the tick sends: the change is stored, and this is its answer.
+        (outcome,) = self._runtime.handle([case]).outcomes
+        if outcome.error is not None:
+            raise outcome.error
+        return _version_of(outcome, id_)
+
+    def pay(self, payment: Payment) -> None:
+        """Take a payment, each id once."""
+        body = Pay(outcome=payment.outcome, amount=payment.amount)
+        message = incoming(body, self._clock.now(), payment.id)
+        handled = self._runtime.handle([Case(home=order_home(payment.order), message=message)])
+        handled.check()
+
+    def _hold_if_held(self, gate: str, state: OrderProcessState | None, *, is_sent: bool) -> None:
+        """Have the gate start an order that is held. Its row waits until then, and names all that the start needs."""
+        order = state.order if state else None
+        if order is None or order.phase is not OrderPhase.HELD:
+            return
+        start = Start(order=order.order, number=order.number, conference=order.conference, seats=dict(order.requested))
+        # Only then may the start be written without reading the order: what is unsent would never be sent.
+        is_published = is_sent and order.stream_version == _VERSION_OF_HELD
+        body = {"start": msgspec.to_builtins(start), "is_published": is_published}
+        command = Command(kind="start", to=order_home(order.order), body=body, id=order.order)
+        self._held.hold(gate, order.order, str(STARTS_QUEUE), _encoder.encode(command).decode())
+
+
+def _first_total(outcome: Outcome[OrderProcessState]) -> Decimal:
+    """Return the total of the order as it was placed. Changes have totals of their own."""
+    if outcome.home is None:
+        return outcome.state.order.total if outcome.state and outcome.state.order else NOTHING
+    totals = (body_of(event) for event in outcome.home.events if event.kind == TOTALS)
+    return next((body.total for body in totals if isinstance(body, OrderTotalsCalculated)), NOTHING)
+
+
+def _version_of(outcome: Outcome[OrderProcessState], id_: str) -> int:
+    """Return the version after the change with this id: its event, and the totals that follow it."""
+    if outcome.is_written or outcome.home is None:
+        return outcome.state.order.version if outcome.state and outcome.state.order else 0
+    return 1 + max(event.version for event in outcome.home.events if event.command == id_ and event.kind != TOTALS)

@@ -1,0 +1,127 @@
+"""What of registration is parked: messages of the queue `orders`, and messages of the bus that failed for good.
+
+One that is put back goes where it failed. A second time changes nothing: ids, generations and ranges tell.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from shared.azure import Destination
+from shared.errors import NotParkedError, RefusedError
+from shared.messages import Delivery
+from shared.messaging import (
+    Command,
+    EventRange,
+    Parcel,
+    Publisher,
+    bundle_parcel,
+    command_parcel,
+    decode_commands,
+    decode_events,
+    event_parcels,
+    message_of,
+)
+from shared.parked import INSTEAD, Claim, Entry, Parking, PutOnQueue, Stage, content_key
+from shared.parts import ORDER_EVENTS, ORDERS, SEATS_EVENTS
+from shared.registration.routes import STARTS_QUEUE, OrderRoutes
+
+#: The stages, by their permanent names.
+ORDERS_STAGE: Final = "orders"
+BUS_STAGE: Final = "registration"
+_TOPICS: Final = frozenset({ORDER_EVENTS, SEATS_EVENTS})
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message of the queue `dead`: the entity that gave it up, and why."""
+
+    entity: str
+    message_id: str
+    body: bytes
+    reason: str
+
+
+class ParkedOrders:
+    """Parks messages of registration, and puts them back."""
+
+    def __init__(self, parking: Parking, put: PutOnQueue, publisher: Publisher, routes: OrderRoutes) -> None:
+        """Register the stages. `put` puts a message back on a storage queue."""
+        self._parking, self._publisher, self._routes = parking, publisher, routes
+        for name, reads, put_back in (
+            (ORDERS_STAGE, lambda queue: queue == ORDERS, put),
+            (BUS_STAGE, _is_on_bus, self._put_back),
+        ):
+            parking.stages.register(
+                Stage(
+                    name=name,
+                    reads=reads,
+                    identify=lambda delivery, name=name: Claim(key=content_key(name, delivery.body)),  # type: ignore[misc]
+                    put_back=put_back,
+                    # Its effect is in a home that the entry does not name. It stays listed until a person closes it.
+                    has_landed=lambda _entry: False,
+                )
+            )
+
+    def park_order(self, delivery: Delivery, error: RefusedError) -> None:
+        """Park a message of the queue `orders` that is refused."""
+        self._parking.park(ORDERS_STAGE, delivery, error)
+
+    def park_command(self, command: Command, error: Exception) -> None:
+        """Park a command that failed in all its attempts."""
+        queue = self._routes.queue_of(command)
+        self._park(queue, command.id, bundle_parcel(queue, [command]), command.attempt, error)
+
+    def park_event(self, event: EventRange, error: Exception) -> None:
+        """Park an event that no process takes. The process keeps its state."""
+        topic, session = self._routes.topic_of(event.home)
+        for parcel in event_parcels(topic, session, event):
+            self._park(topic, parcel.id, parcel, 1, error)
+
+    def park_letter(self, letter: DeadLetter) -> None:
+        """Park a dead letter of the bus."""
+        name = letter.entity.partition("/")[0]
+        queue = Destination("topic" if name in _TOPICS else "bus", name or "dead")
+        delivery = Delivery(queue=str(queue), message_id=letter.message_id, body=letter.body, count=1)
+        found = f"the bus moved it from {letter.entity!r} to its dead letters: {letter.reason[:500]}"
+        self._parking.park(BUS_STAGE, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]))
+
+    def _park(self, queue: Destination, id_: str, parcel: Parcel, count: int, error: Exception) -> None:
+        body = b"".join(message_of([parcel]).body)
+        self._parking.park(BUS_STAGE, Delivery(queue=str(queue), message_id=id_, body=body, count=count), error)
+
+    def _put_back(self, entry: Entry, message: bytes) -> None:
+        queue = Destination.parse(entry.queue)
+        with suppress(msgspec.DecodeError):
+            commands = decode_commands(message)
+            is_start = queue == STARTS_QUEUE
+            self._publisher.send(
+                [bundle_parcel(queue, commands)] if is_start else [command_parcel(queue, one) for one in commands]
+            )
+            return
+        try:
+            ranges = decode_events(message)
+        except msgspec.DecodeError as error:
+            raise NotParkedError(
+                f"could not put parked {entry.key!r} back on {entry.queue}: it is no message of Sluice; discard it"
+            ) from error
+        self._publisher.send(
+            [part for one in ranges for part in event_parcels(queue, self._routes.topic_of(one.home)[1], one)]
+        )
+
+
+def homes_in(body: bytes) -> Sequence[str]:
+    """Return the homes that a message of the bus names: receivers of commands, or streams of events."""
+    with suppress(msgspec.DecodeError):
+        return sorted({command.to for command in decode_commands(body)})
+    with suppress(msgspec.DecodeError):
+        return sorted({one.home for one in decode_events(body)})
+    return ()
+
+
+def _is_on_bus(queue: str) -> bool:
+    # The other stages read storage queues and the queue `results`.
+    return queue.startswith(("bus:", "topic:"))

@@ -1,0 +1,32 @@
+"""Where events and commands of registration travel. One table says which commands go by the bus."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from shared.azure import Destination
+from shared.messaging import Command, Lanes, shard_of
+from shared.parts import ORDER_EVENTS, SEATS_EVENTS, STARTS, TIMEOUTS
+from shared.registration.seat_commands import SEATS_HOMES
+
+#: The queue of orders that a gate released, as a held row names it.
+STARTS_QUEUE: Final = Destination("bus", STARTS)
+TIMEOUTS_QUEUE: Final = Destination("bus", TIMEOUTS)
+_ORDER_EVENTS: Final = Destination("topic", ORDER_EVENTS)
+_SEATS_EVENTS: Final = Destination("topic", SEATS_EVENTS)
+
+
+class OrderRoutes:
+    """The routes. Commands of orders to seats go by lanes; those of publishers are called in this process."""
+
+    def __init__(self, lanes: Sequence[str]) -> None:
+        self._lanes = Lanes(lanes)
+
+    def topic_of(self, home: str) -> tuple[Destination, str]:
+        """Return the topic of a home's events, and their session: the conference, or the shard of an order."""
+        if home.startswith(SEATS_HOMES):
+            return _SEATS_EVENTS, home.removeprefix(SEATS_HOMES)
+        return _ORDER_EVENTS, str(shard_of(home))
+
+    def queue_of(self, command: Command) -> Destination:
+        """Return the lane of a command's conference."""
+        return self._lanes.of(command.to)

@@ -1,0 +1,102 @@
+"""What reaches the seats of conferences: the commands of orders by a lane, those of publishers by a call."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from shared.azure import FAILURES, BusSender
+from shared.clock import Clock
+from shared.errors import BudgetSpentError, DuplicateError, NotPublishedError, RefusedError
+from shared.eventsourcing import Verdict
+from shared.messaging import MOST_COMMANDS, Command, command_parcel, decode_commands, message_of
+from shared.processes import Receiver
+from shared.refusals import Reason, refuse
+from shared.registration.parked_orders import ParkedOrders
+from shared.registration.routes import OrderRoutes
+from shared.registration.seat_commands import AddSeats, RemoveSeats, SetConference, read_seat_command, send_to
+from shared.registration.seats import SeatsState
+from shared.registration.selling import decide
+
+#: Nobody tells this process when the lock of a session ends. What is not begun by then comes again.
+BUDGET: Final = timedelta(seconds=10)
+#: Commands that are saved between two looks at the clock: some transactions.
+_AT_ONCE: Final = 4 * MOST_COMMANDS
+#: A command that fails is sent again so often, each time later, and then parked.
+MOST_ATTEMPTS: Final = 5
+_FIRST_PAUSE: Final = timedelta(seconds=5)
+
+
+class SeatFlows:
+    """The flows that end with a conference's seats."""
+
+    def __init__(
+        self,
+        receiver: Receiver[SeatsState, Command],
+        routes: OrderRoutes,
+        sender: BusSender,
+        parked: ParkedOrders,
+        clock: Clock,
+    ) -> None:
+        self._receiver, self._routes, self._sender = receiver, routes, sender
+        self._parked, self._clock = parked, clock
+
+    def sell(self, bodies: Sequence[bytes]) -> None:
+        """Obey the commands of one session, in their order. Raises an error if they must come again."""
+        commands = [command for body in bodies for command in decode_commands(body)]
+        until = self._clock.monotonic() + BUDGET.total_seconds()
+        for home, some in _by_receiver(commands):
+            if self._clock.monotonic() >= until:
+                raise BudgetSpentError(
+                    f"could not begin {len(some)} commands to home {home!r} within {BUDGET.total_seconds():.0f} s of "
+                    f"{len(commands)}: they come again, and what was done changes nothing"
+                )
+            saved = self._receiver.receive(home, some)
+            for command, outcome in zip(some, saved.outcomes, strict=True):
+                if outcome.error is not None:
+                    self._put_off(command, outcome.error)
+
+    def manage(self, message: SetConference | AddSeats | RemoveSeats) -> None:
+        """Obey a command of a publisher at once. Raises RefusedError for one that its conference does not allow."""
+        command = send_to(message.conference, message)
+        (outcome,) = self._receiver.receive(command.to, [command]).outcomes
+        error = outcome.error
+        if isinstance(error, DuplicateError):
+            if error.is_same:
+                return
+            raise refuse(Reason.ID_DIFFERS, f"{error.id!r} came to conference {message.conference!r} before")
+        if error is not None:
+            raise error
+
+    def _put_off(self, command: Command, error: Exception) -> None:
+        """Send a copy of a command that failed, for later, or park it. Those behind it do not wait."""
+        if command.attempt < MOST_ATTEMPTS and not isinstance(error, RefusedError):
+            later = _FIRST_PAUSE * 2 ** (command.attempt - 1)
+            self._send(replace(command, attempt=command.attempt + 1), later)
+            return
+        self._parked.park_command(command, error)
+
+    def _send(self, command: Command, later: timedelta) -> None:
+        queue = self._routes.queue_of(command)
+        message = message_of([command_parcel(queue, command)])
+        try:
+            self._sender.send(queue, [message], at=self._clock.now() + later)
+        except FAILURES as error:
+            raise NotPublishedError(
+                f"could not send command {command.id!r} to {queue} ({type(error).__name__}): its message comes again"
+            ) from error
+
+
+def decide_command(state: SeatsState, command: Command, clock: Clock) -> Verdict:
+    """Decide a command as it came by the bus."""
+    return decide(state, read_seat_command(command), clock.now())
+
+
+def _by_receiver(commands: Sequence[Command]) -> Iterator[tuple[str, list[Command]]]:
+    """Yield the commands by their receiver, some at a time. A session has one receiver."""
+    groups: dict[str, list[Command]] = {}
+    for command in commands:
+        groups.setdefault(command.to, []).append(command)
+    for home, some in groups.items():
+        for begin in range(0, len(some), _AT_ONCE):
+            yield home, some[begin : begin + _AT_ONCE]

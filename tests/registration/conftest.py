@@ -1,0 +1,31 @@
+"""Registration over the run's Azurite and a broker with its entities: an account of its own for each test."""
+
+import itertools
+
+import pytest
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from local.stack import bus_entities, settings_for
+from servicebus_local.launcher import Broker
+from shared.settings import Settings
+from shared.topology import topology
+from tests.registration.world import World
+
+_numbers = itertools.count(1)
+CHOICE = {"SLUICE_REGISTRATION": "on", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}
+
+
+@pytest.fixture
+def world():
+    """An installation that nobody has used."""
+    with Azurite.start() as azurite:
+        settings = settings_for(
+            azurite.connection_string, "Endpoint=sb://nowhere/;SharedAccessKeyName=a;SharedAccessKey=b"
+        )
+        parsed = Settings.parse(settings | CHOICE)
+        provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
+        with Broker.start(bus_entities(parsed)) as broker:
+            settings = settings_for(azurite.connection_string, broker.connection_string) | CHOICE
+            with World(Settings.parse(settings), settings) as made:
+                yield made

@@ -1,0 +1,118 @@
+"""Registration in one process without a host: what the bus holds is given to the verbs until it holds nothing."""
+
+import json
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
+from shared.app import RegistrationPart
+from shared.app.registration import RegistrationStores
+from shared.app.stores import Stores
+from shared.azure import Connections
+from shared.eventsourcing import Mementos
+from shared.messages import Delivery
+from shared.parts import (
+    CONFERENCES_VIEW,
+    DEAD,
+    ORDER_EVENTS,
+    ORDERS,
+    ORDERS_VIEW,
+    PROCESSES,
+    SEATS_EVENTS,
+    STARTS,
+    seat_lane_names,
+)
+from shared.registration import Seats, seats_home
+
+(LANE,) = seat_lane_names(1)
+
+
+class HandClock:
+    """A clock that the test moves."""
+
+    def __init__(self):
+        self.moment = datetime.now(UTC)
+
+    def now(self):
+        """Return the moment."""
+        return self.moment
+
+    def monotonic(self):
+        """Return the same in seconds."""
+        return self.moment.timestamp()
+
+    def of_reply(self, named):
+        """Return the moment."""
+        return self.moment
+
+
+class World(ExitStack):
+    """One process of the app."""
+
+    def __init__(self, settings, environ):
+        super().__init__()
+        self.settings, self.clock, self._numbers = settings, HandClock(), iter(range(1000))
+        self.connections = self.enter_context(Connections.parse(environ))
+        self.stores = self.enter_context(Stores(self.connections, clock=self.clock))
+        self.own = RegistrationStores(self.stores)
+        self.restart()
+        client = self.enter_context(self.connections.bus_client())
+        self._receivers = [
+            (self.enter_context(made), verb)
+            for made, verb in (
+                (client.get_queue_receiver(STARTS), "start"),
+                (client.get_subscription_receiver(SEATS_EVENTS, PROCESSES), "hear"),
+                (client.get_subscription_receiver(ORDER_EVENTS, ORDERS_VIEW), "project_orders"),
+                (client.get_subscription_receiver(SEATS_EVENTS, CONFERENCES_VIEW), "project_conferences"),
+            )
+        ]
+        self._dead = self.enter_context(client.get_queue_receiver(DEAD))
+        self._client = client
+
+    def restart(self):
+        """Begin a process that remembers nothing."""
+        self.part = self.enter_context(RegistrationPart(self.stores, self.settings))
+        self.verbs = self.part.verbs
+
+    def take(self, kind, **fields):
+        """Have a message of the queue `orders` taken."""
+        body = json.dumps({"sluice": {"v": 1, "kind": kind, **fields}}).encode()
+        self.verbs.take(Delivery(queue=ORDERS, message_id=f"m{next(self._numbers)}", body=body, count=1))
+
+    def pump(self):
+        """Give the verbs what the bus holds, until it holds nothing. Return how many messages these were."""
+        total = 0
+        while number := sum(self._receive(receiver, verb) for receiver, verb in self._receivers) + self._sell():
+            total += number
+        return total
+
+    def _receive(self, receiver, verb):
+        messages = receiver.receive_messages(50, max_wait_time=0.1)
+        if messages:
+            getattr(self.part, verb)([b"".join(message.body) for message in messages])
+        for message in messages:
+            receiver.complete_message(message)
+        return len(messages)
+
+    def _sell(self):
+        # Of the one conference of these tests: the next session that has a message would be waited for.
+        with self._client.get_queue_receiver(LANE, session_id=seats_home("c1")) as receiver:
+            return self._receive(receiver, "sell")
+
+    def tick(self, **later):
+        """Let time pass, and follow the agenda."""
+        self.clock.moment += timedelta(**later)
+        self.part.follow(float("inf"))
+
+    def order(self, order):
+        """Return an order as its customer sees it."""
+        return self.own.orders.find(order).order
+
+    def seats(self, conference):
+        """Return the types of a conference by its home."""
+        return Mementos(self.own.homes, Seats(), 500).read(seats_home(conference)).state
+
+    def rows(self):
+        """Return the keys of all rows of the agenda that lead to work, now or later."""
+        self.verbs.close()
+        rows = self.connections.tables.get_table_client("agenda").list_entities(select=["RowKey"])
+        return [row["RowKey"] for row in rows if not row["RowKey"].startswith("~")]
