@@ -5,7 +5,7 @@ Parts start in the order in which they are needed and stop in the reverse order,
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,8 @@ class StackOptions:
     counts_requests: bool = False
     #: Settings beside the connections, as an operator would set them.
     settings: Mapping[str, str] | None = None
+    #: Further words of the local host's command line, such as `--auth`.
+    words: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,12 @@ def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHos
     if options.host == "local":
         with _in_one_line():
             return Host.start(
-                options.app, settings=settings, instances=options.instances, flex=options.flex, port=options.port
+                options.app,
+                settings=settings,
+                instances=options.instances,
+                flex=options.flex,
+                port=options.port,
+                options=options.words,
             )
     if options.host == "func":
         return FuncHost.start(settings, options.port)

@@ -15,7 +15,7 @@ from local.errors import StackError
 from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
-from shared.settings import Dequeue
+from shared.settings import Dequeue, Switch
 from shared.telemetry import TelemetryChoice
 
 #: Where the `sluice` command finds the settings of the stack that runs.
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         "--trigger", action="store_true", help="the host polls for work, no signal wakes the app for it"
     )
     parser.add_argument("--rooms", default="", metavar="ROOMS", help="rooms of publishers, separated by commas")
+    parser.add_argument("--registration", action="store_true", help="take orders for the seats of conferences")
     parser.add_argument("--spans", action="store_true", help="show what each piece of work took, as a trace of its job")
     parser.add_argument(
         "--external",
@@ -62,6 +63,8 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
     changed = {"SLUICE_TELEMETRY": TelemetryChoice.PRINT.value} if options.spans else {}
     if options.trigger:
         changed["SLUICE_DEQUEUE"] = Dequeue.TRIGGER.value
+    if options.registration:
+        changed["SLUICE_REGISTRATION"] = Switch.ON.value
     if options.rooms:
         changed["SLUICE_ROOMS"] = options.rooms
     return StackOptions(
