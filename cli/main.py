@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli import cost, gate, ids, jobs, migrate, parked, tune
+from cli import cost, gate, ids, jobs, migrate, orders, parked, tune
 from cli import doctor as examination
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from cli.screen import clean
@@ -35,6 +35,9 @@ app.add_typer(ids.app, name="ids")
 app.add_typer(cost.app, name="cost")
 app.add_typer(tune.app, name="tune")
 app.add_typer(migrate.app, name="migrate")
+app.add_typer(orders.orders, name="orders")
+app.add_typer(orders.processes, name="processes")
+app.add_typer(orders.seats, name="seats")
 app.command()(submit)
 app.command()(worker)
 

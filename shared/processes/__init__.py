@@ -8,7 +8,7 @@ Reading order: `process` (the types), `rows` (the state as a row, and its format
 from shared.processes.agenda import SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow, notes_of
 from shared.processes.cases import Belief, Case, Handled, Outcome
 from shared.processes.due_hints import DueHints, due_shards
-from shared.processes.follower import Follower
+from shared.processes.follower import STUCK_AFTER, Follower
 from shared.processes.hot_notes import HotNotes
 from shared.processes.outgoing import Outgoing, Routes
 from shared.processes.process import Decision, Incoming, Process, ReplyClass, Timeout
@@ -19,6 +19,7 @@ from shared.processes.runtime import Runtime
 
 __all__ = [
     "SHARDS",
+    "STUCK_AFTER",
     "Agenda",
     "Alias",
     "Belief",

@@ -16,6 +16,7 @@ from shared.registration.access_codes import ACCESS_CODE, KEYS, AccessCode, Acce
 from shared.registration.bodies import ReservationRefused, SeatsReserved
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
+from shared.registration.http import describe_order
 from shared.registration.messages import (
     OrderMessage,
     Payment,
@@ -56,7 +57,8 @@ from shared.registration.seat_commands import (
 from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
 from shared.registration.stored_events import BODIES, PUBLIC
-from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL
+from shared.registration.story import tell_process, tell_seats
+from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
 
 __all__ = [
     "ACCESS_CODE",
@@ -109,6 +111,7 @@ __all__ = [
     "check_order",
     "content_hash",
     "decide",
+    "describe_order",
     "fold_order",
     "incoming",
     "is_stuck",
@@ -122,4 +125,7 @@ __all__ = [
     "seats_home",
     "send_to",
     "skip_reason",
+    "state_of",
+    "tell_process",
+    "tell_seats",
 ]

@@ -129,7 +129,29 @@ def answer_order(order: OrderState, if_none_match: str | None) -> HttpAnswer:
     headers = {"ETag": _etag(order.version), "Cache-Control": "private, no-cache"}
     if is_unchanged(if_none_match, order.version):
         return HttpAnswer(304, b"", headers)
-    return _answer(200, _order(order), headers)
+    return _answer(200, describe_order(order), headers)
+
+
+def describe_order(order: OrderState) -> dict[str, Any]:
+    """Return an order as JSON has it, for customers and for operators."""
+    unsettled = [
+        {"id": one.id, "amount": _amount(one.amount), "reason": one.reason, "at": msgspec.to_builtins(one.at)}
+        for one in order.unsettled
+    ]
+    return {
+        "order": order.order,
+        "number": order.number,
+        "conference": order.conference,
+        "state": order.phase.value,
+        "requested": dict(order.requested),
+        "reserved": dict(order.reserved),
+        "total": _amount(order.total),
+        "paid": None if order.paid is None else _amount(order.paid.amount),
+        "unsettled": unsettled,
+        "reason": order.reason or None,
+        "expires_at": msgspec.to_builtins(order.expires_at),
+        "version": order.version,
+    }
 
 
 def answer_conference(
@@ -191,26 +213,6 @@ def _problem(status: int, reason: Reason, detail: str, more: Mapping[str, Any] |
 
 def _answer(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> HttpAnswer:
     return HttpAnswer(status, msgspec.json.encode(body), {"Content-Type": "application/json", **headers})
-
-
-def _order(order: OrderState) -> dict[str, Any]:
-    unsettled = [
-        {"id": one.id, "amount": _amount(one.amount), "reason": one.reason, "at": one.at} for one in order.unsettled
-    ]
-    return {
-        "order": order.order,
-        "number": order.number,
-        "conference": order.conference,
-        "state": order.phase,
-        "requested": order.requested,
-        "reserved": order.reserved,
-        "total": _amount(order.total),
-        "paid": None if order.paid is None else _amount(order.paid.amount),
-        "unsettled": unsettled,
-        "reason": order.reason or None,
-        "expires_at": order.expires_at,
-        "version": order.version,
-    }
 
 
 def _link(order: str) -> str:

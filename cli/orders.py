@@ -1,0 +1,190 @@
+"""`sluice orders`, `sluice processes` and `sluice seats`: what an operator reads of registration. They change nothing."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, connected
+from cli.screen import clean
+from cli.settings_file import load
+from shared.app import RegistrationStores, Stores
+from shared.processes import SHARDS, STUCK_AFTER, TimeoutRow, restore_process
+from shared.registration import (
+    ORDER_MODEL,
+    OrderPhase,
+    OrderProcess,
+    OrderState,
+    describe_order,
+    order_home,
+    seats_home,
+    state_of,
+    tell_process,
+    tell_seats,
+)
+from shared.settings import Settings
+
+orders = typer.Typer(help="Orders for the seats of conferences.", no_args_is_help=True)
+processes = typer.Typer(help="What orders wait for, and why they are where they are.", no_args_is_help=True)
+seats = typer.Typer(help="The seats of conferences.", no_args_is_help=True)
+
+OrderArgument = Annotated[str, typer.Argument(help="The id of the order, or its number.", metavar="ORDER")]
+MostOption = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
+#: Every row of a timeout is due before this.
+_NEVER = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+@orders.command("show")
+def show_order(order: OrderArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show an order as its customer reads it, with the payments that a person has to settle."""
+    with _opened(settings) as (stores, _):
+        view = stores.orders.find_numbered(int(order)) if order.isdigit() else stores.orders.find(order)
+    if view is None:
+        _end(f"there is no order {order!r}")
+    else:
+        _print(describe_order(view.order), as_json=as_json)
+
+
+@orders.command("list")
+def list_orders(
+    state: Annotated[OrderPhase | None, typer.Option(help="Only orders in this state.")] = None,
+    most: MostOption = 100,
+    settings: SettingsOption = None,
+    *,
+    unsettled: Annotated[bool, typer.Option("--unsettled", help="Only orders with unsettled payments.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List orders from the current view, in no order of time."""
+    found = []
+    with _opened(settings) as (stores, _):
+        for one in _views(stores):
+            if (state is None or one.phase is state) and (one.unsettled or not unsettled):
+                found.append(describe_order(one))
+            if len(found) == most:
+                break
+    shown = ("order", "number", "conference", "state", "total", "paid", "expires_at")
+    _print_rows("orders", found, shown, as_json=as_json)
+
+
+@processes.command("list")
+def list_processes(
+    most: MostOption = 100,
+    settings: SettingsOption = None,
+    *,
+    stuck: Annotated[bool, typer.Option("--stuck", help="Only those that should have ended two ticks ago.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the orders that run, the one that expires first at the top. An order that is held does not run."""
+    with _opened(settings) as (stores, _):
+        now = stores.clock.now()
+        until = now - STUCK_AFTER if stuck else _NEVER
+        rows = [row for shard in range(SHARDS) for row in stores.agenda.read_due(shard, until).timeouts]
+    found = [_timeout(row, now) for row in sorted(rows, key=lambda row: row.due)[:most]]
+    _print_rows("processes", found, ("order", "expires", "late_seconds"), as_json=as_json)
+    if stuck and found:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@processes.command("show")
+def show_process(order: OrderArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show the causal story of an order: events, skipped replies with their class, and the commands of its last write."""
+    with _opened(settings) as (stores, parsed):
+        key = (stores.agenda.find(int(order)) or "") if order.isdigit() else order_home(order)
+        home = stores.homes.load(key) if key else None
+        now = stores.clock.now()
+    if home is None:
+        _end(f"there is no order {order!r}")
+        return
+    choice = parsed.registration
+    process = OrderProcess(window=choice.reservation, buffer=choice.buffer, most_seats=choice.seats_per_order)
+    state, commands = restore_process(process, home)
+    found = tell_process(home, state, commands, now)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    events = found.pop("events")
+    _print(found, as_json=False)
+    _print_rows("events", events, ("version", "at", "kind", "generation", "command", "body"), as_json=False)
+
+
+@seats.command("show")
+def show_seats(
+    conference: Annotated[str, typer.Argument(help="The conference.", metavar="CONFERENCE")],
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota."""
+    with _opened(settings) as (stores, _):
+        home = stores.homes.load(seats_home(conference))
+        now = stores.clock.now()
+    if home is None:
+        _end(f"there is no conference {conference!r}")
+        return
+    found = tell_seats(home, now)
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        rows = [{"type": name, **numbers} for name, numbers in found["types"].items()]
+        _print_rows("seats", rows, ("type", "price", "quota", "available", "reserved", "confirmed"), as_json=False)
+        _print({"version": found["version"], "uneven": found["uneven"], "overdue": found["overdue"]}, as_json=False)
+    if found["uneven"]:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@contextmanager
+def _opened(settings: Path | None) -> Iterator[tuple[RegistrationStores, Settings]]:
+    parsed = Settings.parse(load(settings))
+    if not parsed.registration.is_on:
+        typer.echo("sluice: SLUICE_REGISTRATION is off: this installation has no orders", err=True)
+        raise typer.Exit(WRONG_CALL)
+    with connected(settings) as connections:
+        yield RegistrationStores(Stores(connections)), parsed
+
+
+def _views(stores: RegistrationStores) -> Iterator[OrderState]:
+    pointer = stores.views.pointers.read(ORDER_MODEL)
+    for page in stores.views.slots[pointer.slot].scan(ORDER_MODEL.name, pointer.current):
+        yield from (state_of(one.view) for one in page if one.view)
+
+
+def _timeout(row: TimeoutRow, now: datetime) -> dict[str, Any]:
+    late = max(timedelta(), now - row.due).total_seconds()
+    return {"order": row.home.removeprefix(order_home("")), "expires": row.due.isoformat(), "late_seconds": int(late)}
+
+
+def _end(said: str) -> None:
+    typer.echo(f"sluice: {said}", err=True)
+    raise typer.Exit(PROBLEM_FOUND)
+
+
+def _print(document: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(document))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in document.items():
+        table.add_row(name, clean(_text(value)))
+    Console().print(table)
+
+
+def _print_rows(name: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({name: rows}))
+        return
+    table = Table(*shown)
+    for row in rows:
+        table.add_row(*(clean(_text(row[column])) for column in shown))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
