@@ -129,7 +129,7 @@ class OrderUpdated(Struct, frozen=True):
     """The customer wants other seats."""
 
     seats: SeatNumbers
-    #: Of the types that are new in it.
+    #: Of the types that it wants now.
     prices: Prices
 
 

@@ -33,9 +33,14 @@ class Entry:
     ending: Ending | None = None
 
     @property
+    def held(self) -> Mapping[str, int]:
+        """The seats that are reserved now, and neither free nor sold."""
+        return self.granted if self.ending is None else {}
+
+    @property
     def holds_seats(self) -> bool:
         """True while it must still end."""
-        return self.ending is None and bool(self.granted)
+        return bool(self.held)
 
     def may_go(self, now: datetime) -> bool:
         """Check whether no message can come any more that its generation keeps out."""

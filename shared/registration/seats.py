@@ -147,7 +147,7 @@ def check_balance(state: SeatsState) -> list[str]:
 
 def _held(state: SeatsState, order: str) -> Mapping[str, int]:
     entry = state.reservations.get(order)
-    return entry.granted if entry and entry.ending is None else {}
+    return entry.held if entry else {}
 
 
 def _offer(state: SeatsState, name: str, offer: Offer) -> Balance:

@@ -75,7 +75,7 @@ def _known(state: SeatsState, command: OrderCommand, now: datetime) -> Entry | N
 
 
 def _answer(state: SeatsState, command: OrderCommand, entry: Entry | None) -> Body:
-    held = entry.granted if entry and entry.ending is None else {}
+    held = entry.held if entry else {}
     if isinstance(command, Reserve):
         return _reserve(state, command, held)
     if entry is None:

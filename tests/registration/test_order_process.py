@@ -350,6 +350,10 @@ def test_prices_stay_those_of_the_placing():
     body = {"version": first.order.version, "seats": {"full": 1, "vip": 1}, "prices": {"full": "9.00", "vip": "1.50"}}
     changed = decide(first, Incoming(kind="update", body=body, at=NOON, id="u1")).state
     assert changed.order.total == Decimal("501.50")
+    for number, seats in enumerate(({"vip": 1}, {"full": 1}), 2):
+        body = {"version": changed.order.version, "seats": seats, "prices": {"full": "9.00", "vip": "9.00"}}
+        changed = decide(changed, Incoming(kind="update", body=body, at=NOON, id=f"u{number}")).state
+    assert changed.order.total == Decimal("500.00")
 
 
 def test_expiry_comes_at_its_stored_time_only():
@@ -362,6 +366,7 @@ def test_expiry_comes_at_its_stored_time_only():
     patient = replace(PROCESS, buffer=timedelta(hours=1))
     expired = patient.decide(state, expire(), DUE)
     assert (expired.state.order.phase, expired.dropped) == (OrderPhase.EXPIRED, (Timeout("expire", DUE),))
+    assert expired.state.order.reserved == {}
     (command,) = expired.commands
     assert (command.kind, command.generation, command.not_after) == ("cancel_seats", 2, None)
 

@@ -135,6 +135,14 @@ def test_an_end_that_comes_first_keeps_its_generation():
         assert numbers(state) == (3, 0, 0)
 
 
+def test_an_end_that_comes_first_counts_for_ten_minutes_after_the_window():
+    """As long as its reserve could still come."""
+    state = conference(full=3)
+    assert [event.kind for event in decide(state, cancel("a"), END + KEPT_FOR).events] == ["generation_kept"]
+    late = END + KEPT_FOR + timedelta(seconds=1)
+    assert (decide(state, cancel("a"), late).events, skip_reason(state, cancel("a"), late)) == ((), Skip.FORGOTTEN)
+
+
 def test_a_tombstone_lasts_until_ten_minutes_after_the_window():
     """Then a reserve is late anyway, and an end of an unknown reservation changes nothing."""
     state, _ = follow(conference(full=3), reserve("a"), cancel("a"))
@@ -161,6 +169,7 @@ def test_sold_seats_stay_sold():
     assert (event.body["confirmed"], event.body["remaining"]) == ({"full": 2}, {"full": 1})
     assert follow(state, cancel("a", 3), reserve("a", 4, full=1))[1] == []
     assert numbers(state) == (1, 0, 2)
+    assert state.reservations.get("a").held == {}
 
 
 def test_an_unknown_type_is_refused_and_the_held_seats_stay():
