@@ -54,15 +54,13 @@ class _Batch(Generic[State, Asked]):
     commands: Sequence[Asked]
     warm: Warm[State]
     outcomes: dict[int, SavedCommand] = field(default_factory=dict)
-    #: Ids that this call has saved, with the hash of their content.
-    saved: dict[str, str] = field(default_factory=dict)
     #: Decided since the last commit: what it will save, and what it will prove.
     group: list[_Decided] = field(default_factory=list)
     unproven: dict[int, SavedCommand] = field(default_factory=dict)
 
     def ids(self) -> dict[str, str]:
-        """Return the ids that this call has saved or will save next."""
-        return self.saved | {id_: content for one in self.group for id_, content in one.inbox.items()}
+        """Return the ids that the next commit will save. The store knows those of earlier commits."""
+        return {id_: content for one in self.group for id_, content in one.inbox.items()}
 
     def start_again(self, warm: Warm[State]) -> None:
         """Go on with a state that was read again. All that was not saved is forgotten."""
@@ -165,7 +163,6 @@ class Writer(Generic[State, Asked]):
             return
         warm.head = replace(head, fields=warm.head.fields)
         warm.stored = warm.stored if memento is None else memento.version
-        batch.saved |= commit.inbox
         batch.outcomes |= {one.number: SavedCommand(one.events) for one in group}
 
     def _prove(self, warm: Warm[State]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from shared.azure import tally_requests
 from shared.errors import CommitTooLargeError, ConflictError, DuplicateError, StorageUnavailableError
-from shared.eventsourcing import Memento, Mementos, Writer
+from shared.eventsourcing import Memento, Mementos, Verdict, Writer
 from tests.eventsourcing.builders import commit
 from tests.eventsourcing.counter import Add, Counter, RefusedError, decider
 
@@ -165,6 +165,17 @@ def test_a_refusal_from_an_old_state_is_decided_again(homes):
     # The old state says that "c2" is new; the stored one knows it.
     assert mine.save(Add("c2"), Add("d", 9)) == [0, 0]
     assert mine.saved.head.version == 2
+
+
+def test_a_refusal_that_has_become_wrong_is_not_told(homes):
+    """Seats came back while the old state said that there were none: the command gets them."""
+    mine, other = House(homes), House(homes)
+    decide = decider()
+    mine.writer._decide = lambda state, one: decide(state, one) if "key" in state["by"] else Verdict()
+    mine.save(Add("a"))
+    other.save(Add("key"))
+    assert mine.save(Add("b"), Add("c", 2)) == [1, 2]
+    assert mine.stored() == ["key", "b", "c", "c"]
 
 
 def test_a_failed_decision_is_its_command_s_own(house):
