@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from azure.core.exceptions import HttpResponseError
-from azure.data.tables import UpdateMode
+from azure.data.tables import TableTransactionError, UpdateMode
 
-from shared.azure import Connections, tally_requests
+from shared.azure import Connections, tally_requests, write_group
 from shared.errors import (
     CommitTooLargeError,
     ConflictError,
@@ -134,6 +134,19 @@ def test_a_request_that_hung_and_comes_late_changes_nothing(through, table_homes
     assert through(plan).commit(commit(inbox={"pay:1": "h"})).version == 1
     plan.catch_up()
     assert [one.version for one in table_homes.read_tail("order-7", 0)] == [1]
+
+
+def test_an_id_of_one_s_own_commit_is_no_duplicate(table_homes, monkeypatch):
+    """The library sends a transaction again whose reply was an error; storage may name any row that it finds."""
+
+    def write_twice(table, operations):
+        write_group(table, operations)
+        error = TableTransactionError(message="1:planned")
+        error.error_code = "EntityAlreadyExists"
+        raise error
+
+    monkeypatch.setattr("shared.eventsourcing.table_homes.write_group", write_twice)
+    assert table_homes.commit(commit(inbox={"pay:1": "h"})).version == 1
 
 
 def test_an_outage_is_told(through):
