@@ -1,4 +1,4 @@
-"""What a capability beside the base brings: the entities and the choices of registration. Off, it brings nothing."""
+"""The additions of a capability beside the base: the entities and the choices of registration. Off, it brings nothing."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -115,7 +115,7 @@ def _hints() -> DeliveryRules:
 
 
 def _events() -> DeliveryRules:
-    # An event that nobody took for two weeks is parked and not lost: views and processes may still need it.
+    # An event that no consumer took for two weeks is parked and not lost: views and processes may still need it.
     return DeliveryRules(
         lock=_MINUTE,
         max_delivery_count=_MANY,

@@ -26,7 +26,7 @@ BILLING = "shared.workloads.billing:Billing"
 
 
 class Switch(StrEnum):
-    """Whether a capability is there."""
+    """The presence of a capability."""
 
     OFF = "off"
     ON = "on"
@@ -158,7 +158,7 @@ class Settings:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What this installation has beside the base of the topology."""
+        """The parts that this installation has beside the base of the topology."""
         return (rooms(self.rooms), *self.registration.parts)
 
     @property

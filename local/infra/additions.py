@@ -1,4 +1,4 @@
-"""What a capability adds to an installation: resources, and requests of a day without work."""
+"""The additions of a capability to an installation: resources, and requests of a day without work."""
 
 from collections import Counter
 from collections.abc import Mapping

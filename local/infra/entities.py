@@ -65,7 +65,7 @@ def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTI
 
 
 def _registration() -> dict[str, Any]:
-    """Return what stands behind the base where registration is on. Places count from the base's first."""
+    """Return the entities behind the base where registration is on. Places count from the base's first."""
     base, whole = topology(), topology(parts=[registration(MOST_SEAT_LANES)])
     bus, added = _bus(base), _bus(whole)
     lanes = set(seat_lane_names(MOST_SEAT_LANES))

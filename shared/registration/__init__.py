@@ -12,7 +12,7 @@ Reading order:
 - `registration`: the flows, one verb for each kind of message
 """
 
-from shared.registration.access_codes import ACCESS_CODE, KEYS, AccessCode, AccessCodes, CodeKeys
+from shared.registration.access_codes import KEYS, AccessCodes, CodeKeys
 from shared.registration.bodies import ReservationRefused, SeatsReserved
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
@@ -61,7 +61,6 @@ from shared.registration.story import tell_process, tell_seats
 from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
 
 __all__ = [
-    "ACCESS_CODE",
     "ACCESS_CODE_HEADER",
     "AGGREGATE",
     "BODIES",
@@ -71,7 +70,6 @@ __all__ = [
     "NUMBER",
     "ORDER_MODEL",
     "PUBLIC",
-    "AccessCode",
     "AccessCodes",
     "AddSeats",
     "CodeKeys",

@@ -1,7 +1,7 @@
 """Access codes of orders: the sender's own, or made here. Only salted hashes of them are stored.
 
 A made code is derived from the order's id, its content and a key. So the same request gets the same code again, although
-nobody stored it. Keys are numbered and kept as long as the orders whose codes were derived from them.
+it is stored nowhere. Keys are numbered and kept as long as the orders whose codes were derived from them.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Answers customers: reads the request, checks the access code, calls the verb, and waits where they ask for it.
+"""Answers customers: reads the request, checks the access code, calls the verb, and waits where they request it.
 
 Waiting takes no thread. What asks storage runs on threads of its own. The Functions worker has only a few, and requests
 that held them would hold up all functions of the instance.
@@ -43,7 +43,7 @@ ACCESS_CODE_HEADER: Final = "X-Access-Code"
 THREADS: Final = 8
 #: Requests of one instance that wait. A further one is answered at once.
 MOST_WAITING: Final = 64
-#: A wrong code is answered no sooner, whatever was looked up. It also slows down who tries many.
+#: A wrong code is answered no sooner, for every order alike. It also slows down a caller that tries many.
 REFUSED_AFTER: Final = timedelta(milliseconds=250)
 #: A conference is shown from memory for as long as the ladder allows.
 _ANY_AGE: Final = timedelta.max
@@ -52,7 +52,7 @@ _MOST_DIGITS: Final = 12
 
 
 class Verbs(Protocol):
-    """What customers may cause."""
+    """The verbs that customers may cause."""
 
     def place(self, order: PlaceOrder) -> Placed:
         """Store an order, or find it. Raises RefusedError."""
@@ -123,12 +123,12 @@ class OrderDesk:
     def _place(self, body: bytes) -> HttpAnswer:
         order = read_place_order(body, self._limits)
         if order.gate is None and (free := self._short_of(order)) and not self._find_fields(order.order):
-            # The same request of an order that is stored gets its answer again, whatever is left now.
+            # The same request of an order that is stored gets its answer again, also when no seat is left now.
             return http.answer_refused(refuse(Reason.SOLD_OUT, _words(order, free)), free)
         return http.answer_placed(self._verbs.place(order))
 
     def _short_of(self, order: PlaceOrder) -> dict[str, int]:
-        """Return what is left of the wanted types, if it is not enough by the view. Else nothing."""
+        """Return the numbers of wanted seats that are left, if the view has too few. Else nothing."""
         view = self._conferences.find(order.conference, _ANY_AGE).value
         if view is None or not order.seats.keys() <= view.seats.keys():
             return {}

@@ -1,4 +1,4 @@
-"""What HTTP requests about orders say, and what is answered: pure decisions. `docs/formats.md` has the interface.
+"""HTTP requests about orders, and their answers: pure decisions. `docs/formats.md` has the interface.
 
 An error is a problem of RFC 9457. Its `reason` is a code of the catalogue of reasons, by which programs decide.
 """
@@ -57,7 +57,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long a request holds its answer back, and for what."""
+    """The time for which a request holds its answer back, and the version that ends it."""
 
     seconds: float = 0.0
     #: A version that is not new enough. None: it waits until the order is answered.
@@ -78,7 +78,7 @@ class Wait:
 
 
 def read_wait(query: Mapping[str, str]) -> Wait:
-    """Return what a request waits for, or refuse a query that says something else."""
+    """Return the wait of a request, or refuse a query that says something else."""
     for name in query:
         if name not in {"wait", "after", "code"}:
             raise refuse(Reason.BAD_QUERY, f"it has the parameter {name[:50]!r}")
@@ -157,7 +157,7 @@ def describe_order(order: OrderState) -> dict[str, Any]:
 def answer_conference(
     conference: str, seats: Mapping[str, Any], version: int, keep: timedelta, if_none_match: str | None
 ) -> HttpAnswer:
-    """Return a conference, or that the client has it already. `keep`: how long anybody may keep the answer."""
+    """Return a conference, or that the client has it already. `keep`: the time for which caches may keep the answer."""
     seconds = int(keep.total_seconds())
     control = f"public, max-age={seconds}" if seconds else "no-cache"
     headers = {"ETag": _etag(version), "Cache-Control": control}
@@ -176,7 +176,7 @@ def answer_unknown_order() -> HttpAnswer:
 
 
 def answer_unknown_conference() -> HttpAnswer:
-    """Return the answer about a conference that nobody made, or whose view does not have it yet."""
+    """Return the answer about a conference that does not exist, or is not in the view yet."""
     return _problem(UNKNOWN, Reason.UNKNOWN_CONFERENCE, "no conference has this id")
 
 

@@ -1,4 +1,4 @@
-"""What an operator is shown of an order's process and of a conference's seats: documents, made from homes."""
+"""Documents for operators, made from homes: the story of an order, and the balance of a conference."""
 
 from collections.abc import Sequence
 from datetime import datetime

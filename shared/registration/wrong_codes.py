@@ -19,7 +19,7 @@ class WrongCodes:
         self._began, self._count = clock.monotonic(), 0
 
     def note(self) -> None:
-        """Count one. The hundredth of a minute is told, once, whatever follows."""
+        """Count one. The hundredth of a minute is logged, once."""
         now = self._clock.monotonic()
         with self._lock:
             if now - self._began >= _WITHIN:

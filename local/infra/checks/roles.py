@@ -145,7 +145,7 @@ def _choices(project: Project) -> Iterator[Finding]:
 
 
 def _registration(project: Project) -> Iterator[Finding]:
-    """Yield entities of registration whose messages nobody may count, and rights too many."""
+    """Yield entities of registration whose messages the scale controller cannot count, and rights too many."""
     deployment = project.deployed(hasRegistration=True, seatLanes=2)
     pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
     wanted = of_app(project.root) | of_registration_of_app(2)
