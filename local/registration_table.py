@@ -7,18 +7,18 @@ from typing import Final
 
 from local.infra.tables import Table
 from shared.errors import RefusedError
-from shared.processes import Decision, Incoming
+from shared.processes import Incoming, ProcessDecision
 from shared.registration import (
     Expire,
+    NewOrder,
     OrderProcess,
     OrderProcessState,
-    Outcome,
+    OrderStage,
     Pay,
-    Place,
+    PaymentOutcome,
     ReservationRefused,
     SeatsReserved,
-    Stage,
-    Start,
+    StartOrder,
     Update,
     incoming,
 )
@@ -29,19 +29,19 @@ DUE: Final = NOON + PROCESS.window + PROCESS.buffer
 SEATS: Final = {"full": 2}
 PRICES: Final = {"full": Decimal("500.00"), "free": Decimal("0.00")}
 TOTAL: Final = Decimal("1000.00")
-_NAMES: Final = {Stage.AWAITING: "awaiting", Stage.RESERVED: "reserved", Stage.PAID: "paid"}
+_NAMES: Final = {OrderStage.AWAITING: "awaiting", OrderStage.RESERVED: "reserved", OrderStage.PAID: "paid"}
 _COMMANDS: Final = {"reserve_seats": "reserve", "confirm_seats": "confirm", "cancel_seats": "cancel"}
 
 
 def place(*, is_held: bool = False, seats: Mapping[str, int] = SEATS) -> Incoming:
     """Return a new order."""
-    body = Place(order="a", number=1, conference="c", seats=dict(seats), prices=PRICES, is_held=is_held)
+    body = NewOrder(order="a", number=1, conference="c", seats=dict(seats), prices=PRICES, is_held=is_held)
     return incoming(body, NOON)
 
 
 def start() -> Incoming:
     """Return the release of a held order."""
-    return incoming(Start(order="a", number=1, conference="c", seats=SEATS), NOON)
+    return incoming(StartOrder(order="a", number=1, conference="c", seats=SEATS), NOON)
 
 
 def update(state: OrderProcessState, id_: str = "u1", seats: Mapping[str, int] = SEATS) -> Incoming:
@@ -62,7 +62,7 @@ def refuse(generation: int) -> Incoming:
     return Incoming(kind=body.kind, body=body.body, at=NOON, id=body.id, generation=generation)
 
 
-def pay(id_: str = "p1", amount: Decimal = TOTAL, outcome: Outcome = Outcome.COMPLETED) -> Incoming:
+def pay(id_: str = "p1", amount: Decimal = TOTAL, outcome: PaymentOutcome = PaymentOutcome.COMPLETED) -> Incoming:
     """Return a payment."""
     return incoming(Pay(outcome=outcome, amount=amount), NOON, id_)
 
@@ -108,7 +108,7 @@ def messages(state: OrderProcessState) -> dict[str, tuple[Incoming, datetime]]:
         "unknown type": (refuse(last), NOON),
         "paid, the total": (pay("p2"), NOON),
         "paid, another amount": (pay("p2", Decimal("1.00")), NOON),
-        "payment rejected": (pay("p2", outcome=Outcome.REJECTED), NOON),
+        "payment rejected": (pay("p2", outcome=PaymentOutcome.REJECTED), NOON),
         "expiry is due": (expire(), DUE),
     }
 
@@ -135,12 +135,12 @@ def table() -> Table:
 
 
 def _state(state: OrderProcessState) -> str:
-    if state.stage is Stage.COMPLETED and state.order is not None:
+    if state.stage is OrderStage.COMPLETED and state.order is not None:
         return state.order.phase.value
     return _NAMES[state.stage]
 
 
-def _nothing(decision: Decision[OrderProcessState]) -> str:
+def _nothing(decision: ProcessDecision[OrderProcessState]) -> str:
     if decision.reply is not None:
         return decision.reply.value
     return "noted" if any(not event.is_public for event in decision.own) else "totals anew"

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from shared.errors import NotPublishedError, SluiceError
 from shared.eventsourcing import Fields, Home
-from shared.processes.process import Incoming, ReplyClass
+from shared.processes.decisions import Incoming, ReplyClass
 
 State = TypeVar("State")
 

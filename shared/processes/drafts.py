@@ -10,8 +10,8 @@ from shared.eventsourcing import Commit, Event, Fields, Home
 from shared.messaging import Command, command_id
 from shared.processes.agenda import shard_of_home
 from shared.processes.cases import Case, Outcome
+from shared.processes.decisions import Process, ProcessDecision, ReplyClass, Timeout
 from shared.processes.outgoing import Unsent
-from shared.processes.process import Decision, Process, ReplyClass, Timeout
 from shared.processes.rows import restore_process, store_process
 
 State = TypeVar("State")
@@ -68,12 +68,12 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
     version, fields = (home.head.version, home.head.fields) if home else (0, cases[0].fields)
     inbox: dict[str, str] = {}
     outcomes: list[Outcome[State]] = []
-    taken: list[Decision[State]] = []
+    taken: list[ProcessDecision[State]] = []
     for case in cases:
         try:
             decision = process.decide(state, case.message, now)
             if _is_known({**(home.inbox if home else {}), **inbox}, decision, case):
-                decision = Decision(state=state, reply=ReplyClass.DUPLICATE)
+                decision = ProcessDecision(state=state, reply=ReplyClass.DUPLICATE)
         except (RefusedError, DuplicateError) as error:
             outcomes.append(Outcome(case=case, state=state, home=home, error=error))
             continue
@@ -109,7 +109,7 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
     )
 
 
-def _is_known(inbox: Mapping[str, str], decision: Decision[State], case: Case) -> bool:
+def _is_known(inbox: Mapping[str, str], decision: ProcessDecision[State], case: Case) -> bool:
     """Check whether an id of the decision came before with the same content. Raises DuplicateError for another content."""
     for id_, content in decision.inbox.items():
         if id_ in inbox:

@@ -13,8 +13,8 @@ from shared.clock import Clock
 from shared.eventsourcing import Head, Homes
 from shared.processes.agenda import MOST_HOMES, NOTE_AFTER, Agenda, Alias, DueRows, Note, TimeoutRow
 from shared.processes.cases import Case, Handled
+from shared.processes.decisions import Incoming
 from shared.processes.outgoing import Outgoing, Unsent
-from shared.processes.process import Incoming
 from shared.processes.rows import stored_commands
 from shared.retry import all_tried
 from shared.telemetry import describe_error, events, tell

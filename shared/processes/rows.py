@@ -8,7 +8,7 @@ import msgspec
 from shared.errors import LaterFormatError
 from shared.eventsourcing import Home
 from shared.messaging import Command
-from shared.processes.process import Process
+from shared.processes.decisions import Process
 
 S = TypeVar("S")
 _COMMANDS: Final = "commands"

@@ -16,9 +16,9 @@ from shared.errors import ConflictError, DecisionFailedError, DuplicateError, No
 from shared.eventsourcing import Home, Homes
 from shared.processes.agenda import Agenda, Alias, Note, Row, TimeoutRow, notes_of
 from shared.processes.cases import Belief, Case, Handled, Outcome
+from shared.processes.decisions import Process, Timeout
 from shared.processes.drafts import Draft, failed_draft, make_draft
 from shared.processes.outgoing import Outgoing
-from shared.processes.process import Process, Timeout
 from shared.telemetry import describe_error, place
 
 State = TypeVar("State")

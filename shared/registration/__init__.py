@@ -3,10 +3,10 @@
 Reading order:
 
 - `bodies`, `stored_events`: every event
-- `seat_commands`, `reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
+- `seat_commands`, `known_reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
 - `order`, `order_messages`, `order_turn`, `order_answers`, `order_process`: an order, and its process manager
 - `access_codes`: the codes that open orders
-- `messages`: the public messages of the queue `orders`
+- `public_messages`: the public messages of the queue `orders`
 - `views`: the read models; `order_views` and `conference_views` read them
 - `http` (pure) and `desk`: what customers ask and are answered
 - `registration`: the flows, one verb for each kind of message
@@ -17,7 +17,32 @@ from shared.registration.bodies import ReservationRefused, SeatsReserved
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
 from shared.registration.http import describe_order
-from shared.registration.messages import (
+from shared.registration.order import (
+    AGGREGATE,
+    NUMBER,
+    OrderPhase,
+    OrderState,
+    UnsettledPayment,
+    fold_order,
+    order_home,
+)
+from shared.registration.order_flows import Placed
+from shared.registration.order_messages import (
+    EXPIRE,
+    Expire,
+    NewOrder,
+    Pay,
+    PaymentOutcome,
+    StartOrder,
+    Update,
+    incoming,
+    read_reply,
+)
+from shared.registration.order_process import OrderProcess, believe_held, is_stuck
+from shared.registration.order_turn import OrderProcessState, OrderStage
+from shared.registration.order_views import OrderViews
+from shared.registration.parked_orders import DeadLetter
+from shared.registration.public_messages import (
     OrderMessage,
     Payment,
     PlaceOrder,
@@ -29,21 +54,6 @@ from shared.registration.messages import (
     read_order_message,
     read_place_order,
 )
-from shared.registration.order import (
-    AGGREGATE,
-    NUMBER,
-    OrderPhase,
-    OrderState,
-    UnsettledPayment,
-    fold_order,
-    order_home,
-)
-from shared.registration.order_flows import Placed
-from shared.registration.order_messages import EXPIRE, Expire, Outcome, Pay, Place, Start, Update, incoming, read_reply
-from shared.registration.order_process import OrderProcess, believe_held, is_stuck
-from shared.registration.order_turn import OrderProcessState, Stage
-from shared.registration.order_views import OrderViews
-from shared.registration.parked_orders import DeadLetter
 from shared.registration.registration import Registration
 from shared.registration.seat_commands import (
     AddSeats,
@@ -76,17 +86,18 @@ __all__ = [
     "ConferenceViews",
     "DeadLetter",
     "Expire",
+    "NewOrder",
     "OrderDesk",
     "OrderMessage",
     "OrderPhase",
     "OrderProcess",
     "OrderProcessState",
+    "OrderStage",
     "OrderState",
     "OrderViews",
-    "Outcome",
     "Pay",
     "Payment",
-    "Place",
+    "PaymentOutcome",
     "PlaceOrder",
     "Placed",
     "Registration",
@@ -98,8 +109,7 @@ __all__ = [
     "SeatsState",
     "SetConference",
     "Skip",
-    "Stage",
-    "Start",
+    "StartOrder",
     "UnsettledPayment",
     "Update",
     "UpdateOrder",

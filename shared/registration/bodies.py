@@ -13,7 +13,7 @@ from msgspec import Struct
 #: Numbers of seats by their type.
 SeatNumbers: TypeAlias = dict[str, int]
 #: Prices of one seat by its type.
-Prices: TypeAlias = dict[str, Decimal]
+SeatPrices: TypeAlias = dict[str, Decimal]
 
 
 class Offer(Struct, frozen=True):
@@ -91,7 +91,7 @@ class GenerationKept(Struct, frozen=True):
     not_after: datetime
 
 
-class Line(Struct, frozen=True):
+class OrderLine(Struct, frozen=True):
     """One seat type of an order."""
 
     seats: int
@@ -107,7 +107,7 @@ class OrderPlaced(Struct, frozen=True):
     conference: str
     seats: SeatNumbers
     #: Of the types it wants. They stay its prices.
-    prices: Prices
+    prices: SeatPrices
     #: The end of the window; None while it is held.
     expires_at: datetime | None = None
 
@@ -115,7 +115,7 @@ class OrderPlaced(Struct, frozen=True):
 class OrderTotalsCalculated(Struct, frozen=True):
     """The total of the seats that it wants, or of those that it has."""
 
-    lines: dict[str, Line]
+    lines: dict[str, OrderLine]
     total: Decimal
 
 
@@ -130,7 +130,7 @@ class OrderUpdated(Struct, frozen=True):
 
     seats: SeatNumbers
     #: Of the types that it wants now.
-    prices: Prices
+    prices: SeatPrices
 
 
 class OrderReserved(Struct, frozen=True):

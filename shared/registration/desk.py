@@ -28,10 +28,10 @@ from shared.registration import http
 from shared.registration.access_codes import AccessCodes
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.http import HttpAnswer, Wait
-from shared.registration.messages import PlaceOrder, read_change, read_place_order
 from shared.registration.order import OrderState
 from shared.registration.order_flows import Placed
 from shared.registration.order_views import OrderViews
+from shared.registration.public_messages import PlaceOrder, read_change, read_place_order
 from shared.registration.wrong_codes import WrongCodes
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from shared.eventsourcing import Event
 from shared.refusals import Reason, refuse
 from shared.registration.bodies import (
     Body,
-    Line,
     OrderConfirmed,
     OrderExpired,
+    OrderLine,
     OrderPartiallyReserved,
     OrderPlaced,
     OrderRejected,
@@ -91,7 +91,7 @@ def fold_order(state: OrderState | None, event: Event) -> OrderState | None:
     """Return the order after the event. Before its first one there is no order."""
     body = body_of(event)
     if isinstance(body, OrderPlaced):
-        state = _placed(body)
+        state = _open(body)
     elif state is not None:
         state = _change(state, body, event)
     if state is None:
@@ -102,7 +102,7 @@ def fold_order(state: OrderState | None, event: Event) -> OrderState | None:
 
 def calculate(seats: Mapping[str, int], prices: Mapping[str, Decimal]) -> OrderTotalsCalculated:
     """Return the lines and the total of these seats, exact, with two digits."""
-    lines = {name: Line(number, prices[name], number * prices[name]) for name, number in sorted(seats.items())}
+    lines = {name: OrderLine(number, prices[name], number * prices[name]) for name, number in sorted(seats.items())}
     return OrderTotalsCalculated(lines, sum((line.amount for line in lines.values()), NOTHING))
 
 
@@ -121,7 +121,7 @@ def price_of(seats: Mapping[str, int], prices: Mapping[str, Decimal], conference
     return {name: prices[name] for name in sorted(seats)}
 
 
-def _placed(body: OrderPlaced) -> OrderState:
+def _open(body: OrderPlaced) -> OrderState:
     phase = OrderPhase.HELD if body.expires_at is None else OrderPhase.PLACED
     return OrderState(
         order=body.order,

@@ -16,12 +16,12 @@ from shared.processes import Case, Outcome, Runtime, restore_process
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import AccessCodes
 from shared.registration.bodies import OrderTotalsCalculated
-from shared.registration.messages import Payment, PlaceOrder, content_hash
 from shared.registration.order import NOTHING, NUMBER, OrderPhase, order_home
-from shared.registration.order_messages import Pay, Place, Start, Update, incoming
+from shared.registration.order_messages import NewOrder, Pay, StartOrder, Update, incoming
 from shared.registration.order_process import OrderProcess
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.prices import PriceList
+from shared.registration.public_messages import Payment, PlaceOrder, content_hash
 from shared.registration.routes import STARTS_QUEUE
 from shared.registration.stored_events import body_of
 
@@ -82,7 +82,7 @@ class OrderFlows:
         is_held = order.gate is not None and not self._held.reading(order.gate).is_open
         number, code = self._numbers.next_id(), self._codes.make(order.order, content, order.access_code)
         prices = self._prices.find(order.conference)
-        body = Place(
+        body = NewOrder(
             order=order.order,
             number=number,
             conference=order.conference,
@@ -148,7 +148,9 @@ class OrderFlows:
         order = state.order if state else None
         if order is None or order.phase is not OrderPhase.HELD:
             return
-        start = Start(order=order.order, number=order.number, conference=order.conference, seats=dict(order.requested))
+        start = StartOrder(
+            order=order.order, number=order.number, conference=order.conference, seats=dict(order.requested)
+        )
         # Only then may the start be written without reading the order: what is unsent would never be sent.
         is_published = is_sent and order.stream_version == _VERSION_OF_HELD
         body = {"start": msgspec.to_builtins(start), "is_published": is_published}

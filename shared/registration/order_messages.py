@@ -12,21 +12,21 @@ from msgspec import Struct
 
 from shared.eventsourcing import Event
 from shared.processes import Incoming
-from shared.registration.bodies import Prices, ReservationRefused, SeatNumbers, SeatsReserved
+from shared.registration.bodies import ReservationRefused, SeatNumbers, SeatPrices, SeatsReserved
 from shared.registration.order import order_home
 
 #: The name of the one timeout of an order.
 EXPIRE: Final = "expire"
 
 
-class Outcome(StrEnum):
+class PaymentOutcome(StrEnum):
     """How a payment ended."""
 
     COMPLETED = "completed"
     REJECTED = "rejected"
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class NewOrder(Struct, frozen=True, kw_only=True):
     """A customer orders seats. Held: the order waits behind a gate."""
 
     order: str
@@ -34,11 +34,11 @@ class Place(Struct, frozen=True, kw_only=True):
     conference: str
     seats: SeatNumbers
     #: Of every type of the conference, as the customer was shown.
-    prices: Prices
+    prices: SeatPrices
     is_held: bool = False
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class StartOrder(Struct, frozen=True, kw_only=True):
     """The gate of a held order was opened. It names the seats, so that an order starts without being read."""
 
     order: str
@@ -52,13 +52,13 @@ class Update(Struct, frozen=True, kw_only=True):
 
     version: int
     seats: SeatNumbers
-    prices: Prices
+    prices: SeatPrices
 
 
 class Pay(Struct, frozen=True, kw_only=True):
     """A payment ended."""
 
-    outcome: Outcome
+    outcome: PaymentOutcome
     amount: Decimal
 
 
@@ -66,10 +66,10 @@ class Expire(Struct, frozen=True):
     """The window and the buffer behind it are over."""
 
 
-Input: TypeAlias = Place | Start | Update | Pay | Expire | SeatsReserved | ReservationRefused
+Input: TypeAlias = NewOrder | StartOrder | Update | Pay | Expire | SeatsReserved | ReservationRefused
 _KINDS: Final[Mapping[str, type[Input]]] = {
-    "place": Place,
-    "start": Start,
+    "place": NewOrder,
+    "start": StartOrder,
     "update": Update,
     "payment": Pay,
     EXPIRE: Expire,

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from shared.eventsourcing import Head, Home
-from shared.processes import Decision, Incoming, ReplyClass
+from shared.processes import STUCK_AFTER, Incoming, ProcessDecision, ReplyClass
 from shared.refusals import Reason, refuse
 from shared.registration.bodies import (
     Body,
@@ -36,18 +36,16 @@ from shared.registration.order import (
 from shared.registration.order_answers import expire, hear, pay
 from shared.registration.order_messages import (
     Expire,
+    NewOrder,
     Pay,
-    Place,
-    Start,
+    StartOrder,
     Update,
     hash_content,
     read_input,
 )
-from shared.registration.order_turn import OrderProcessState, Stage, Turn
+from shared.registration.order_turn import OrderProcessState, OrderStage, OrderTurn
 from shared.registration.stored_events import event_of
 
-#: Ticks after which an order that should have ended is stuck.
-STUCK_AFTER: Final = timedelta(minutes=2)
 #: Why an order that ended cannot be changed.
 _FINAL: Final = {
     OrderPhase.CONFIRMED: Reason.ORDER_PAID,
@@ -57,7 +55,7 @@ _FINAL: Final = {
 
 
 class _Row(msgspec.Struct, frozen=True):
-    stage: Stage
+    stage: OrderStage
     generation: int
     applied: int
     due: datetime | None
@@ -101,13 +99,13 @@ class OrderProcess:
         stored: Mapping[str, Any] = msgspec.to_builtins(_Row(state.stage, state.generation, state.applied, state.due))
         return stored
 
-    def decide(self, state: OrderProcessState, message: Incoming, now: datetime) -> Decision[OrderProcessState]:
+    def decide(self, state: OrderProcessState, message: Incoming, now: datetime) -> ProcessDecision[OrderProcessState]:
         """Return all that follows from the message. Raises RefusedError for one that the order's state does not allow."""
-        turn, body = Turn(state, message, now), read_input(message)
+        turn, body = OrderTurn(state, message, now), read_input(message)
         match body:
-            case Place():
+            case NewOrder():
                 return self._place(turn, body)
-            case Start():
+            case StartOrder():
                 return self._start(turn)
             case Update() | Pay():
                 return self._change(turn, body)
@@ -116,7 +114,7 @@ class OrderProcess:
             case _:
                 return hear(turn, body)
 
-    def _place(self, turn: Turn, body: Place) -> Decision[OrderProcessState]:
+    def _place(self, turn: OrderTurn, body: NewOrder) -> ProcessDecision[OrderProcessState]:
         if turn.state.order is not None:
             return turn.end(ReplyClass.DUPLICATE)
         check_seats(body.seats, self.most_seats)
@@ -128,7 +126,7 @@ class OrderProcess:
             self._begin(turn, expires_at)
         return turn.end()
 
-    def _start(self, turn: Turn) -> Decision[OrderProcessState]:
+    def _start(self, turn: OrderTurn) -> ProcessDecision[OrderProcessState]:
         order = turn.state.order
         if order is None:
             return turn.end(ReplyClass.UNEXPECTED)
@@ -139,13 +137,13 @@ class OrderProcess:
         self._begin(turn, expires_at)
         return turn.end()
 
-    def _begin(self, turn: Turn, expires_at: datetime) -> None:
+    def _begin(self, turn: OrderTurn, expires_at: datetime) -> None:
         if turn.now > expires_at:
             turn.reject("window_over")
         else:
             turn.start(expires_at + self.buffer)
 
-    def _change(self, turn: Turn, body: Update | Pay) -> Decision[OrderProcessState]:
+    def _change(self, turn: OrderTurn, body: Update | Pay) -> ProcessDecision[OrderProcessState]:
         """Take a change or a payment, each id once."""
         if turn.state.order is None:
             raise refuse(Reason.UNKNOWN_ORDER, f"a message {turn.message.kind!r} has the id {turn.message.id!r}")
@@ -162,12 +160,12 @@ class OrderProcess:
         turn.note(key, content)
         return turn.end()
 
-    def _update(self, turn: Turn, body: Update) -> None:
+    def _update(self, turn: OrderTurn, body: Update) -> None:
         order, stage = turn.order, turn.state.stage
         named = f"order {order.order!r}"
         if order.phase in _FINAL:
             raise refuse(_FINAL[order.phase], f"{named} is {order.phase.value}")
-        if stage is Stage.PAID:
+        if stage is OrderStage.PAID:
             raise refuse(Reason.ORDER_PAID, f"{named} has a payment, and waits for its seats")
         if order.expires_at is not None and turn.now > order.expires_at:
             raise refuse(Reason.ORDER_EXPIRED, f"{named} could be changed until {order.expires_at.isoformat()}")
@@ -178,7 +176,7 @@ class OrderProcess:
         prices = price_of(body.seats, {**body.prices, **order.prices}, order.conference)
         turn.add(OrderUpdated(body.seats, prices))
         turn.add(calculate(body.seats, prices))
-        if stage is not Stage.NOT_STARTED:
+        if stage is not OrderStage.NOT_STARTED:
             turn.reserve()
 
     def _end_of_window(self, begin: datetime) -> datetime:
@@ -191,7 +189,7 @@ def _content(body: Update | Pay) -> str:
     return hash_content(msgspec.structs.replace(body, prices={}) if isinstance(body, Update) else body)
 
 
-def believe_held(start: Start, at: datetime) -> Home:
+def believe_held(start: StartOrder, at: datetime) -> Home:
     """Return the home of a held order that was never changed, as its start says it, without reading it.
 
     What is decided on it is written above its version. If the order was changed, that version is taken, and the
@@ -207,4 +205,4 @@ def believe_held(start: Start, at: datetime) -> Home:
 
 def is_stuck(state: OrderProcessState, now: datetime) -> bool:
     """Check whether the process should have ended two ticks ago. A held order waits for a gate, and is never stuck."""
-    return state.due is not None and state.stage is not Stage.COMPLETED and now > state.due + STUCK_AFTER
+    return state.due is not None and state.stage is not OrderStage.COMPLETED and now > state.due + STUCK_AFTER

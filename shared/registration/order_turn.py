@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from shared.eventsourcing import Event
 from shared.messaging import Command
-from shared.processes import Decision, Incoming, ReplyClass, Timeout
+from shared.processes import Incoming, ProcessDecision, ReplyClass, Timeout
 from shared.registration.bodies import (
     Body,
     OrderConfirmed,
@@ -27,7 +27,7 @@ from shared.registration.stored_events import event_of
 MOST_SKIPPED: Final = 20
 
 
-class Stage(StrEnum):
+class OrderStage(StrEnum):
     """Where the process of an order is."""
 
     NOT_STARTED = "not_started"
@@ -43,7 +43,7 @@ class OrderProcessState:
 
     #: None: there is no such order.
     order: OrderState | None = None
-    stage: Stage = Stage.NOT_STARTED
+    stage: OrderStage = OrderStage.NOT_STARTED
     #: The generation of the last command that was sent.
     generation: int = 0
     #: The last generation whose reply was applied.
@@ -55,7 +55,7 @@ class OrderProcessState:
 
 
 @dataclass(slots=True)
-class Turn:
+class OrderTurn:
     """One decision while it is made. Each act is applied to the state at once."""
 
     state: OrderProcessState
@@ -82,7 +82,7 @@ class Turn:
 
     def reserve(self) -> None:
         """Send for the seats that the order wants, and wait for the answer."""
-        self._change(Stage.AWAITING)
+        self._change(OrderStage.AWAITING)
         self._send(Reserve(**self._address(), seats=dict(self.order.requested)))
 
     def start(self, due: datetime) -> None:
@@ -91,31 +91,31 @@ class Turn:
         self.timeouts.append(Timeout(EXPIRE, due))
         self.reserve()
 
-    def apply(self, stage: Stage) -> None:
+    def apply(self, stage: OrderStage) -> None:
         """Take the reply as the answer to the last command."""
         self.state = replace(self.state, stage=stage, applied=self.state.generation)
 
-    def keep(self, stage: Stage) -> None:
+    def keep(self, stage: OrderStage) -> None:
         """Go to a stage without a command."""
         self.state = replace(self.state, stage=stage)
 
     def confirm(self) -> None:
         """Sell the seats: the payment, the confirmation and the command are one write."""
         self.add(OrderConfirmed(dict(self.order.reserved), self.order.total))
-        self._change(Stage.COMPLETED)
+        self._change(OrderStage.COMPLETED)
         self._send(Confirm(**self._address()))
         self._drop_timeout()
 
     def reject(self, reason: str) -> None:
         """End without seats."""
         self.add(OrderRejected(reason))
-        self.keep(Stage.COMPLETED)
+        self.keep(OrderStage.COMPLETED)
         self._drop_timeout()
 
     def expire(self) -> None:
         """End because the window is over."""
         self.add(OrderExpired())
-        self.keep(Stage.COMPLETED)
+        self.keep(OrderStage.COMPLETED)
         self._drop_timeout()
 
     def cancel(self) -> None:
@@ -132,15 +132,15 @@ class Turn:
         self.inbox[key] = content
         self.state = replace(self.state, inbox={**self.state.inbox, key: content})
 
-    def skip(self, reply: ReplyClass) -> Decision[OrderProcessState]:
+    def skip(self, reply: ReplyClass) -> ProcessDecision[OrderProcessState]:
         """Change nothing. The first few times, the causal story says so."""
         if self.order.skipped < MOST_SKIPPED:
             self.add(ReplySkipped(reply.value, self.message.kind))
         return self.end(reply)
 
-    def end(self, reply: ReplyClass | None = None) -> Decision[OrderProcessState]:
+    def end(self, reply: ReplyClass | None = None) -> ProcessDecision[OrderProcessState]:
         """Return the decision."""
-        return Decision(
+        return ProcessDecision(
             state=self.state,
             commands=tuple(self.commands),
             timeouts=tuple(self.timeouts),
@@ -150,7 +150,7 @@ class Turn:
             reply=reply,
         )
 
-    def _change(self, stage: Stage) -> None:
+    def _change(self, stage: OrderStage) -> None:
         self.state = replace(self.state, stage=stage, generation=self.state.generation + 1)
 
     def _send(self, command: Reservation) -> None:

@@ -29,13 +29,13 @@ from shared.processes import (
 )
 from shared.registration.access_codes import AccessCodes
 from shared.registration.hearing import hear
-from shared.registration.messages import Payment, PlaceOrder, UpdateOrder, read_order_message
 from shared.registration.order import AGGREGATE
 from shared.registration.order_flows import Numbers, OrderFlows, Placed
 from shared.registration.order_process import OrderProcess
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import DeadLetter, ParkedOrders, homes_in
 from shared.registration.prices import PriceList, Views
+from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, read_order_message
 from shared.registration.routes import STARTS_QUEUE, TIMEOUTS_QUEUE, OrderRoutes
 from shared.registration.seat_flows import SeatFlows, decide_command
 from shared.registration.seats import Seats, SeatsState

@@ -27,14 +27,14 @@ from shared.registration.bodies import (
     SeatsRemoved,
     SeatsReserved,
 )
-from shared.registration.reservations import Ending, Entry, Reservations
+from shared.registration.known_reservations import KnownReservation, KnownReservations, ReservationEnding
 from shared.registration.stored_events import body_of
 
 FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Balance:
+class SeatBalance:
     """The seats of one type."""
 
     price: Decimal
@@ -54,8 +54,8 @@ class Balance:
 class SeatsState:
     """One conference after its events. It is never changed in place, however many reservations it has."""
 
-    types: Mapping[str, Balance] = field(default_factory=dict)
-    reservations: Reservations = field(default_factory=Reservations)
+    types: Mapping[str, SeatBalance] = field(default_factory=dict)
+    reservations: KnownReservations = field(default_factory=KnownReservations)
 
 
 class Seats:
@@ -79,12 +79,12 @@ class Seats:
     def unpack(self, packed: bytes) -> SeatsState:
         """Return the state of such JSON."""
         read = msgspec.json.decode(packed, type=_Packed)
-        return SeatsState(read.types, Reservations(read.reservations))
+        return SeatsState(read.types, KnownReservations(read.reservations))
 
 
 class _Packed(msgspec.Struct):
-    types: dict[str, Balance]
-    reservations: dict[str, Entry]
+    types: dict[str, SeatBalance]
+    reservations: dict[str, KnownReservation]
 
 
 def fold(state: SeatsState, event: Event) -> SeatsState:
@@ -104,21 +104,21 @@ def fold(state: SeatsState, event: Event) -> SeatsState:
 def _fold_reservation(state: SeatsState, body: Body, event: Event) -> SeatsState:
     match body:
         case SeatsReserved(order, granted, _, not_after):
-            held, now_held = _held(state, order), {name: number for name, number in granted.items() if number}
+            held, now_held = _seats_of(state, order), {name: number for name, number in granted.items() if number}
             moved = {name: now_held.get(name, 0) - held.get(name, 0) for name in {*held, *now_held}}
-            entry = Entry(event.generation, not_after, now_held)
+            entry = KnownReservation(event.generation, not_after, now_held)
             touched = {name: _reserve(state.types[name], number) for name, number in moved.items()}
         case ReservationCancelled(order, _, _, not_after):
-            entry = Entry(event.generation, not_after, ending=Ending.CANCELLED)
-            touched = {name: _reserve(state.types[name], -number) for name, number in _held(state, order).items()}
+            entry = KnownReservation(event.generation, not_after, ending=ReservationEnding.CANCELLED)
+            touched = {name: _reserve(state.types[name], -number) for name, number in _seats_of(state, order).items()}
         case ReservationConfirmed(order, confirmed, _, not_after):
-            entry = Entry(event.generation, not_after, confirmed, Ending.CONFIRMED)
+            entry = KnownReservation(event.generation, not_after, confirmed, ReservationEnding.CONFIRMED)
             touched = {name: _confirm(state.types[name], number) for name, number in confirmed.items()}
         case GenerationKept(order, not_after):
-            entry, touched = Entry(event.generation, not_after, ending=Ending.CANCELLED), {}
+            entry, touched = KnownReservation(event.generation, not_after, ending=ReservationEnding.CANCELLED), {}
         case ReservationRefused(order, _, _, not_after):
             # It keeps the seats that it holds: the order ends it, with the next generation.
-            former = state.reservations.get(order) or Entry(0, not_after)
+            former = state.reservations.get(order) or KnownReservation(0, not_after)
             entry, touched = replace(former, generation=event.generation), {}
         case _:
             raise SeatsBalanceError(f"event {event.version} {event.kind!r} is of no conference: the home is another's")
@@ -145,29 +145,29 @@ def check_balance(state: SeatsState) -> list[str]:
     ]
 
 
-def _held(state: SeatsState, order: str) -> Mapping[str, int]:
+def _seats_of(state: SeatsState, order: str) -> Mapping[str, int]:
     entry = state.reservations.get(order)
     return entry.held if entry else {}
 
 
-def _offer(state: SeatsState, name: str, offer: Offer) -> Balance:
+def _offer(state: SeatsState, name: str, offer: Offer) -> SeatBalance:
     known = state.types.get(name)
-    return replace(known, price=offer.price) if known else Balance(offer.price, offer.quota, offer.quota)
+    return replace(known, price=offer.price) if known else SeatBalance(offer.price, offer.quota, offer.quota)
 
 
-def _quota(one: Balance, number: int) -> Balance:
+def _quota(one: SeatBalance, number: int) -> SeatBalance:
     return replace(one, quota=one.quota + number, available=one.available + number)
 
 
-def _reserve(one: Balance, number: int) -> Balance:
+def _reserve(one: SeatBalance, number: int) -> SeatBalance:
     return replace(one, available=one.available - number, reserved=one.reserved + number)
 
 
-def _confirm(one: Balance, number: int) -> Balance:
+def _confirm(one: SeatBalance, number: int) -> SeatBalance:
     return replace(one, reserved=one.reserved - number, confirmed=one.confirmed + number)
 
 
-def _proven(state: SeatsState, touched: Mapping[str, Balance], event: Event) -> SeatsState:
+def _proven(state: SeatsState, touched: Mapping[str, SeatBalance], event: Event) -> SeatsState:
     for name, one in touched.items():
         if not one.is_even:
             raise SeatsBalanceError(

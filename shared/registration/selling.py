@@ -18,8 +18,8 @@ from shared.registration.bodies import (
     SeatsRemoved,
     SeatsReserved,
 )
+from shared.registration.known_reservations import KEPT_FOR, KnownReservation, ReservationEnding
 from shared.registration.order_messages import hash_content
-from shared.registration.reservations import KEPT_FOR, Ending, Entry
 from shared.registration.seat_commands import (
     AddSeats,
     Confirm,
@@ -51,30 +51,30 @@ def decide(state: SeatsState, command: SeatCommand, now: datetime) -> Verdict:
         return Verdict((event_of(body, now, command=command.id),), {f"seats:{command.id}": hash_content(command)})
     if skip_reason(state, command, now):
         return Verdict()
-    body = _answer(state, command, _known(state, command, now))
+    body = _answer(state, command, _find(state, command, now))
     return Verdict((event_of(body, now, command=command.id, generation=command.generation),))
 
 
 def skip_reason(state: SeatsState, command: OrderCommand, now: datetime) -> Skip | None:
     """Return why the command of an order changes nothing, or None if it does change something."""
-    entry = _known(state, command, now)
+    entry = _find(state, command, now)
     is_late = isinstance(command, Reserve) and now > command.not_after
     if entry is None:
         is_forgotten = not isinstance(command, Reserve) and now > command.not_after + KEPT_FOR
         return Skip.LATE if is_late else Skip.FORGOTTEN if is_forgotten else None
     # A sold seat stays sold, and a command above the confirmation cannot be: that was the order's last one.
-    if entry.generation >= command.generation or entry.ending is Ending.CONFIRMED:
+    if entry.generation >= command.generation or entry.ending is ReservationEnding.CONFIRMED:
         return Skip.KNOWN
     return Skip.LATE if is_late else None
 
 
-def _known(state: SeatsState, command: OrderCommand, now: datetime) -> Entry | None:
+def _find(state: SeatsState, command: OrderCommand, now: datetime) -> KnownReservation | None:
     """Return the entry of the order. One that may go is gone, wherever a state was folded, packed and unpacked."""
     entry = state.reservations.get(command.order)
     return None if entry is None or entry.may_go(now) else entry
 
 
-def _answer(state: SeatsState, command: OrderCommand, entry: Entry | None) -> Body:
+def _answer(state: SeatsState, command: OrderCommand, entry: KnownReservation | None) -> Body:
     held = entry.held if entry else {}
     if isinstance(command, Reserve):
         return _reserve(state, command, held)

@@ -15,7 +15,7 @@ from shared.clock import Clock
 from shared.gate import HeldEntry
 from shared.messaging import Command, Publisher, bundle_parcel, decode_commands
 from shared.processes import Agenda, Case, Note, Removals, Runtime, notes_of
-from shared.registration.order_messages import Start, incoming
+from shared.registration.order_messages import StartOrder, incoming
 from shared.registration.order_process import believe_held
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.routes import STARTS_QUEUE
@@ -62,7 +62,7 @@ class Starts:
         self._removals([_note_of(command) for bundle in bundles for command in bundle[:1]])
 
     def _case(self, command: Command) -> Case:
-        start, now = msgspec.convert(command.body["start"], Start), self._clock.now()
+        start, now = msgspec.convert(command.body["start"], StartOrder), self._clock.now()
         message = incoming(start, now, command.id)
         if not command.body["is_published"]:
             return Case(home=command.to, message=message)

@@ -7,7 +7,7 @@ from shared.azure import Destination
 from shared.errors import RefusedError
 from shared.eventsourcing import Event
 from shared.messaging import Command
-from shared.processes import Case, Decision, Incoming, ReplyClass, Timeout
+from shared.processes import Case, Incoming, ProcessDecision, ReplyClass, Timeout
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 WAITS = timedelta(minutes=5)
@@ -46,9 +46,9 @@ class Errands:
 
     def _ask(self, state, message, now):
         if state.stage != "none":
-            return Decision(state=state, reply=ReplyClass.DUPLICATE)
+            return ProcessDecision(state=state, reply=ReplyClass.DUPLICATE)
         due = now + WAITS
-        return Decision(
+        return ProcessDecision(
             state=ErrandState("asked", 1, 0, due.isoformat()),
             commands=(Command(kind="fetch", to="shop-1", body=message.body, generation=1),),
             timeouts=(Timeout("give_up", due),),
@@ -57,13 +57,13 @@ class Errands:
 
     def _got(self, state, message, now):
         if state.stage == "none" or message.generation > state.generation:
-            return Decision(state=state, reply=ReplyClass.UNEXPECTED)
+            return ProcessDecision(state=state, reply=ReplyClass.UNEXPECTED)
         if message.generation <= state.applied:
-            return Decision(state=state, reply=ReplyClass.DUPLICATE)
+            return ProcessDecision(state=state, reply=ReplyClass.DUPLICATE)
         if message.generation < state.generation or state.stage != "asked":
             skipped = Event("skipped", {}, now, is_public=False)
-            return Decision(state=state, own=(skipped,), reply=ReplyClass.STALE)
-        return Decision(
+            return ProcessDecision(state=state, own=(skipped,), reply=ReplyClass.STALE)
+        return ProcessDecision(
             state=replace(state, stage="done", applied=message.generation),
             commands=(Command(kind="thank", to="shop-1", body={}, generation=state.generation + 1),),
             own=(Event("got", {}, now, generation=message.generation),),
@@ -73,8 +73,8 @@ class Errands:
 
     def _give_up(self, state, message, now):
         if state.stage != "asked" or state.due != message.at.isoformat():
-            return Decision(state=state)
-        return Decision(
+            return ProcessDecision(state=state)
+        return ProcessDecision(
             state=replace(state, stage="given up", generation=state.generation + 1),
             commands=(Command(kind="forget", to="shop-1", body={}, generation=state.generation + 1),),
             own=(Event("gave_up", {}, now),),
@@ -86,7 +86,7 @@ class Errands:
         if message.body.get("text") == "defect":
             raise KeyError("defect")
         inbox = {f"remark:{message.id}": str(message.body)}
-        return Decision(state=state, own=(Event("remarked", message.body, now),), inbox=inbox)
+        return ProcessDecision(state=state, own=(Event("remarked", message.body, now),), inbox=inbox)
 
 
 class ErrandRoutes:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from shared.errors import RefusedError, SeatsBalanceError
-from shared.registration import OrderPhase, OrderProcess, OrderProcessState, Outcome, Stage, seats, selling
+from shared.registration import OrderPhase, OrderProcess, OrderProcessState, OrderStage, PaymentOutcome, seats, selling
 from shared.registration import order_messages as to_order
 from shared.registration import seat_commands as to_seats
-from shared.registration.reservations import Ending, Reservations
+from shared.registration.known_reservations import KnownReservations, ReservationEnding
 from tests.model.search import replaced, walk
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -98,7 +98,7 @@ class World:
 
     def _place(self, index):
         order, wanted = ORDERS[index], self.case.wants[index]
-        body = to_order.Place(order=order, number=index, conference="c", seats=wanted, prices=PRICES)
+        body = to_order.NewOrder(order=order, number=index, conference="c", seats=wanted, prices=PRICES)
         return self.to_order(index, body)
 
     def to_order(self, index, body, at=NOON, id_=""):
@@ -147,7 +147,7 @@ class World:
 
     def _has_ended(self, local, message):
         if isinstance(local, OrderProcessState):
-            return local.stage is Stage.COMPLETED
+            return local.stage is OrderStage.COMPLETED
         entry = local.reservations.get(message.body["order"])
         return entry is not None and not entry.holds_seats
 
@@ -180,7 +180,7 @@ class World:
                 index = ORDERS.index(reply[0].removeprefix("order-"))
                 sent.append(self.number((index, replace(reply[1], at=NOON))))
         # It is of no meaning which of its two mappings has an entry.
-        merged = Reservations(dict(sorted(state.reservations.pairs())))
+        merged = KnownReservations(dict(sorted(state.reservations.pairs())))
         return self.number(replace(state, reservations=merged)), tuple(sent)
 
     def _decide(self, state, message, now):
@@ -200,13 +200,13 @@ class World:
         """Yield what customers may do: change the first order, and pay what they see."""
         for index in (0, 1):
             process = self.things[state.locals[index]]
-            if process.order is None or process.stage is Stage.COMPLETED:
+            if process.order is None or process.stage is OrderStage.COMPLETED:
                 continue
             if index == 0 and state.may_update and not state.phases[0]:
                 body = to_order.Update(version=0, seats=self.case.then, prices=PRICES)
                 yield _sent(state, self.to_order(0, body, id_="u"))._replace(may_update=False)
             if left := state.payments[index]:
-                body = to_order.Pay(outcome=Outcome.COMPLETED, amount=process.order.total)
+                body = to_order.Pay(outcome=PaymentOutcome.COMPLETED, amount=process.order.total)
                 paid = _sent(state, self.to_order(index, body, id_=f"p{left}"))
                 yield paid._replace(payments=replaced(state.payments, index, left - 1))
 
@@ -226,7 +226,7 @@ class World:
 
 def _harm_of(process, sold, *, may_forget):
     order = process.order
-    if order is None or process.stage is not Stage.COMPLETED:
+    if order is None or process.stage is not OrderStage.COMPLETED:
         return ""
     settled = {one.id for one in order.unsettled} | ({order.paid.id} if order.paid else set())
     if {key.removeprefix("payment:") for key in process.inbox if key.startswith("payment:")} - settled:
@@ -238,12 +238,12 @@ def _harm_of(process, sold, *, may_forget):
     entry = sold.reservations.get(order.order)
     if entry is None:
         return "" if may_forget else "a confirmed order has no seats"
-    is_its = entry.granted == order.reserved and entry.ending is not Ending.CANCELLED
+    is_its = entry.granted == order.reserved and entry.ending is not ReservationEnding.CANCELLED
     return "" if is_its else "a confirmed order has not its seats"
 
 
 def _harm_at_rest(processes, sold):
-    if any(process.order and process.stage is not Stage.COMPLETED for process in processes):
+    if any(process.order and process.stage is not OrderStage.COMPLETED for process in processes):
         return "open for good"
     if seats.check_balance(sold) or any(balance.reserved for balance in sold.types.values()):
         return "seats leaked"

@@ -10,15 +10,15 @@ import pytest
 from shared.errors import RefusedError
 from shared.registration import (
     Expire,
+    NewOrder,
     OrderPhase,
     OrderProcess,
     OrderProcessState,
-    Outcome,
+    OrderStage,
     Pay,
-    Place,
+    PaymentOutcome,
     Seats,
     SetConference,
-    Stage,
     Update,
     check_balance,
     decide,
@@ -126,7 +126,7 @@ class Customer:
         self.then = {name: chance.randint(1, 3) for name in chance.sample(TYPES, 1)} if chance.random() < 0.5 else None
         self.pays = chance.choice(("the total", "too little", "late", "never"))
         self.place = incoming(
-            Place(order=self.order, number=number, conference="c", seats=self.wants, prices=PRICES), NOON
+            NewOrder(order=self.order, number=number, conference="c", seats=self.wants, prices=PRICES), NOON
         )
         self.changes, self.is_changing, self.has_paid = 0, False, False
 
@@ -142,7 +142,7 @@ class Customer:
         elif self._pays_now(order):
             self.has_paid = True
             amount = order.total - Decimal("0.01") if self.pays == "too little" else order.total
-            yield incoming(Pay(outcome=Outcome.COMPLETED, amount=amount), NOON, "payment")
+            yield incoming(Pay(outcome=PaymentOutcome.COMPLETED, amount=amount), NOON, "payment")
 
     def _changes_now(self, order):
         is_open = order.phase in (OrderPhase.PLACED, OrderPhase.RESERVED)
@@ -159,7 +159,7 @@ class Customer:
         total = sum(number * PRICES[name] for name, number in wanted.items())
         is_confirmed = self.pays == "the total"
         assert order.phase is (OrderPhase.CONFIRMED if is_confirmed else OrderPhase.EXPIRED)
-        assert self.state.stage is Stage.COMPLETED
+        assert self.state.stage is OrderStage.COMPLETED
         assert (order.requested, order.reserved) == (wanted, wanted if is_confirmed else {})
         assert order.total == total
         unsettled = {"too little": [total - Decimal("0.01")], "late": [total]}.get(self.pays, [])

@@ -11,8 +11,8 @@ from shared.payload import Limits
 from shared.refusals import Reason
 from shared.registration import (
     AddSeats,
-    Outcome,
     Payment,
+    PaymentOutcome,
     PlaceOrder,
     RemoveSeats,
     SetConference,
@@ -22,7 +22,7 @@ from shared.registration import (
     read_order_message,
     read_place_order,
 )
-from shared.registration.messages import MOST_QUOTA, MOST_TYPES
+from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
 from shared.registration.seat_commands import SeatType
 
 LIMITS = Limits()
@@ -56,7 +56,7 @@ READ = [
         PlaceOrder(order="order-1", conference="conf", seats={"full": 2}, access_code=SECRET, gate="sale"),
     ),
     (UPDATE, UpdateOrder(id="u1", order="order-1", version=4, seats={"full": 1})),
-    (PAY, Payment(id="p1", order="order-1", outcome=Outcome.COMPLETED, amount=Decimal("1000.00"))),
+    (PAY, Payment(id="p1", order="order-1", outcome=PaymentOutcome.COMPLETED, amount=Decimal("1000.00"))),
 ]
 
 #: What is refused, and why.

@@ -7,13 +7,13 @@ from shared.registration import (
     OrderPhase,
     OrderProcess,
     OrderProcessState,
-    Stage,
+    OrderStage,
     order_answers,
     order_process,
     selling,
 )
-from shared.registration.order_turn import Turn
-from shared.registration.reservations import Ending, Reservations
+from shared.registration.known_reservations import KnownReservations, ReservationEnding
+from shared.registration.order_turn import OrderTurn
 from tests.registration.order_model import Case, search
 
 WANTS = {1: ({"x": 1}, {"x": 1}), 2: ({"x": 1}, {"x": 1}), 3: ({"x": 1}, {"x": 2})}
@@ -29,7 +29,7 @@ def older_reply_counts(monkeypatch):
     right = order_answers.classify
 
     def wrong(state, generation):
-        is_open = state.stage in (Stage.AWAITING, Stage.PAID)
+        is_open = state.stage in (OrderStage.AWAITING, OrderStage.PAID)
         return ReplyClass.CURRENT if is_open and generation < state.generation else right(state, generation)
 
     monkeypatch.setattr(order_answers, "classify", wrong)
@@ -48,13 +48,13 @@ def seats_ignore_generations(monkeypatch):
 
 def tombstone_goes_at_once(monkeypatch):
     """Mistake 7: an ended reservation is forgotten with its end."""
-    right = selling._known
+    right = selling._find
 
     def wrong(state, command, now):
         entry = right(state, command, now)
         return entry if entry and entry.holds_seats else None
 
-    monkeypatch.setattr(selling, "_known", wrong)
+    monkeypatch.setattr(selling, "_find", wrong)
 
 
 def expiry_cancels_paid_seats(monkeypatch):
@@ -76,7 +76,7 @@ def reserve_counts_after_the_sale(monkeypatch):
 
     def wrong(state, command, now):
         entry = state.reservations.get(command.order)
-        is_sold = entry is not None and entry.ending is Ending.CONFIRMED
+        is_sold = entry is not None and entry.ending is ReservationEnding.CONFIRMED
         return None if is_sold and isinstance(command, selling.Reserve) else right(state, command, now)
 
     monkeypatch.setattr(selling, "skip_reason", wrong)
@@ -84,12 +84,12 @@ def reserve_counts_after_the_sale(monkeypatch):
 
 def nothing_granted_leaves_no_generation(monkeypatch):
     """Mistake 13: a reservation without seats is not noted."""
-    right = Reservations.put
+    right = KnownReservations.put
 
     def wrong(self, order, entry, now):
         return right(self, order, entry, now) if entry.granted or entry.ending else self
 
-    monkeypatch.setattr(Reservations, "put", wrong)
+    monkeypatch.setattr(KnownReservations, "put", wrong)
 
 
 def amount_is_not_compared(monkeypatch):
@@ -102,7 +102,7 @@ def duplicate_makes_a_new_process(monkeypatch):
     right = OrderProcess._place
 
     def wrong(self, turn, body):
-        if turn.state.order is not None and turn.state.stage is Stage.COMPLETED:
+        if turn.state.order is not None and turn.state.stage is OrderStage.COMPLETED:
             turn.state = OrderProcessState()
         return right(self, turn, body)
 
@@ -116,13 +116,13 @@ def refused_change_keeps_its_seats(monkeypatch):
 
 def payment_of_an_expired_order_is_forgotten(monkeypatch):
     """A payment that waited for seats is not left to a person when the order expires."""
-    right = Turn.unsettle
+    right = OrderTurn.unsettle
 
     def wrong(self, payment, reason):
         if reason != "expired":
             right(self, payment, reason)
 
-    monkeypatch.setattr(Turn, "unsettle", wrong)
+    monkeypatch.setattr(OrderTurn, "unsettle", wrong)
 
 
 #: Each with the least number of seats at which the search finds it.

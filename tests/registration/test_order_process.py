@@ -29,12 +29,12 @@ from shared.eventsourcing import Event, Head, Home
 from shared.processes import Incoming, ReplyClass, Timeout, restore_process, store_process
 from shared.refusals import Reason
 from shared.registration import (
+    NewOrder,
     OrderPhase,
     OrderProcessState,
-    Outcome,
-    Place,
-    Stage,
-    Start,
+    OrderStage,
+    PaymentOutcome,
+    StartOrder,
     believe_held,
     fold_order,
     incoming,
@@ -189,7 +189,7 @@ def test_a_new_order_has_its_prices_totals_command_and_timeout():
 
 def test_totals_are_exact():
     """Where binary fractions would be off by a cent."""
-    body = Place(order="a", number=1, conference="c", seats={"x": 20}, prices={"x": Decimal("999999999.99")})
+    body = NewOrder(order="a", number=1, conference="c", seats={"x": 20}, prices={"x": Decimal("999999999.99")})
     assert decide(OrderProcessState(), incoming(body, NOON)).state.order.total == Decimal("19999999999.80")
 
 
@@ -214,15 +214,15 @@ def test_an_order_that_comes_after_its_window_is_rejected_at_once():
     """Nothing is reserved, and nothing is due."""
     late = decide(OrderProcessState(), place(), NOON + PROCESS.window + timedelta(seconds=1))
     assert (kinds(late)[-1], late.state.order.reason) == ("order_rejected", "window_over")
-    assert (late.commands, late.timeouts, late.state.stage) == ((), (), Stage.COMPLETED)
+    assert (late.commands, late.timeouts, late.state.stage) == ((), (), OrderStage.COMPLETED)
     assert decide(late.state, reserve(1, SEATS)).reply is ReplyClass.UNEXPECTED
 
 
 def test_a_held_order_starts_without_being_read():
     """The decision on the believed home is the decision on the real one, at the same version."""
     held = follow(place(is_held=True))
-    assert (held.order.phase, held.stage, held.due) == (OrderPhase.HELD, Stage.NOT_STARTED, None)
-    home = believe_held(Start(order="a", number=1, conference="c", seats=SEATS), NOON)
+    assert (held.order.phase, held.stage, held.due) == (OrderPhase.HELD, OrderStage.NOT_STARTED, None)
+    home = believe_held(StartOrder(order="a", number=1, conference="c", seats=SEATS), NOON)
     believed, _ = restore_process(PROCESS, home)
     real, blind = decide(held, start()), decide(believed, start())
     assert (blind.own, blind.commands, blind.timeouts) == (real.own, real.commands, real.timeouts)
@@ -244,7 +244,7 @@ def test_an_answer_counts_only_for_the_last_command():
     """After a change, the answer to the first reserve is stale, and one that was never sent for is unexpected."""
     changed = follow(place(), update(follow(place()), seats={"full": 1}))
     old = decide(changed, reserve(1, SEATS))
-    assert (old.reply, kinds(old), old.state.stage) == (ReplyClass.STALE, ["reply_skipped"], Stage.AWAITING)
+    assert (old.reply, kinds(old), old.state.stage) == (ReplyClass.STALE, ["reply_skipped"], OrderStage.AWAITING)
     assert old.own[0].body == {"reply": "stale", "message": "seats_reserved"}
     assert not old.own[0].is_public
     new = decide(changed, reserve(3, SEATS))
@@ -283,9 +283,9 @@ def test_some_seats_have_their_own_total_and_are_paid_by_it():
 def test_a_changed_order_without_seats_stays_and_cannot_be_paid():
     """A total of nothing is not paid by nothing. The customer may change it again, or it expires."""
     changed = follow(place(), update(follow(place())), reserve(2, {"full": 0}))
-    assert (changed.stage, changed.order.phase) == (Stage.RESERVED, OrderPhase.PARTIALLY_RESERVED)
+    assert (changed.stage, changed.order.phase) == (OrderStage.RESERVED, OrderPhase.PARTIALLY_RESERVED)
     assert changed.order.total == 0
-    assert decide(changed, pay(amount=Decimal("0.00"))).state.stage is Stage.RESERVED
+    assert decide(changed, pay(amount=Decimal("0.00"))).state.stage is OrderStage.RESERVED
     assert decide(changed, update(changed, "u2")).commands[0].generation == 3
 
 
@@ -312,7 +312,7 @@ def test_a_payment_counts_once_by_its_id():
     for state in (states()["paid"], states()["confirmed"], follow(place(), pay(), expire())):
         assert decide(state, pay()).reply is ReplyClass.DUPLICATE
         assert refused(state, pay(amount=Decimal("1.00"))) == Reason.ID_DIFFERS
-        assert refused(state, pay(outcome=Outcome.REJECTED)) == Reason.ID_DIFFERS
+        assert refused(state, pay(outcome=PaymentOutcome.REJECTED)) == Reason.ID_DIFFERS
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from shared.registration import (
     send_to,
     skip_reason,
 )
-from shared.registration.reservations import KEPT_FOR, Ending, Entry, Reservations
+from shared.registration.known_reservations import KEPT_FOR, KnownReservation, KnownReservations, ReservationEnding
 from shared.registration.seat_commands import Cancel, Confirm, Reserve, SeatType
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -261,10 +261,13 @@ def test_the_balance_is_proven_from_the_reservations():
         conference(full=9, half=4), reserve("a"), reserve("b"), confirm("b"), reserve("c", half=1), cancel("c")
     )
     assert check_balance(state) == []
-    lost = replace(state, reservations=Reservations({"b": state.reservations.get("b")}))
+    lost = replace(state, reservations=KnownReservations({"b": state.reservations.get("b")}))
     assert check_balance(lost) == ["full"]
     doubled = replace(
-        state, reservations=state.reservations.put("d", Entry(1, END, {"half": 1}, Ending.CONFIRMED), NOON)
+        state,
+        reservations=state.reservations.put(
+            "d", KnownReservation(1, END, {"half": 1}, ReservationEnding.CONFIRMED), NOON
+        ),
     )
     assert check_balance(doubled) == ["half"]
 
@@ -299,9 +302,9 @@ def test_a_state_never_changes_in_place():
 
 def test_a_decision_reads_one_reservation_and_an_event_copies_few():
     """However many there are: an addition copies about a hundredth of them at most, and a merge is rare."""
-    many = Reservations({f"o{n}": Entry(1, END, {"full": 1}) for n in range(20_000)})
+    many = KnownReservations({f"o{n}": KnownReservation(1, END, {"full": 1}) for n in range(20_000)})
 
-    class OneByOne(Reservations):
+    class OneByOne(KnownReservations):
         def pairs(self):
             raise AssertionError("a decision must not go through all reservations")
 
@@ -309,7 +312,7 @@ def test_a_decision_reads_one_reservation_and_an_event_copies_few():
     assert decide(state, reserve("new"), NOON).events
     merges = largest = 0
     for number in range(2_000):
-        after = many.put(f"n{number}", Entry(1, END, {"full": 1}), NOON)
+        after = many.put(f"n{number}", KnownReservation(1, END, {"full": 1}), NOON)
         merges, largest = merges + (after.large is not many.large), max(largest, len(after.small))
         many = after
     assert largest <= 22_000 // 64
@@ -318,11 +321,13 @@ def test_a_decision_reads_one_reservation_and_an_event_copies_few():
 
 def test_ended_reservations_are_forgotten_in_time_and_open_ones_never():
     """So the state of a conference is as large as what is open, and what ended lately."""
-    ended = {f"o{n}": Entry(2, END, ending=Ending.CANCELLED) for n in range(500)}
-    many = Reservations({**ended, "open": Entry(1, END, {"full": 1})})
+    ended = {f"o{n}": KnownReservation(2, END, ending=ReservationEnding.CANCELLED) for n in range(500)}
+    many = KnownReservations({**ended, "open": KnownReservation(1, END, {"full": 1})})
     for number in range(200):
         many = many.put(
-            f"n{number}", Entry(1, END + timedelta(hours=1), {"full": 1}), END + KEPT_FOR + timedelta(seconds=1)
+            f"n{number}",
+            KnownReservation(1, END + timedelta(hours=1), {"full": 1}),
+            END + KEPT_FOR + timedelta(seconds=1),
         )
     left = dict(many.pairs())
     assert len(left) == 201

@@ -27,10 +27,10 @@ from shared.pipeline import fronts, merge, orphans
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
-from shared.registration.messages import MOST_QUOTA, MOST_TYPES
-from shared.registration.order_process import STUCK_AFTER
+from shared.processes import STUCK_AFTER
+from shared.registration.known_reservations import KEPT_FOR
 from shared.registration.order_turn import MOST_SKIPPED
-from shared.registration.reservations import KEPT_FOR
+from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
 from shared.settings import SETTINGS
 from shared.usage.prices import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY

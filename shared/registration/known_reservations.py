@@ -15,7 +15,7 @@ KEPT_FOR: Final = timedelta(minutes=10)
 _SMALL: Final = 64
 
 
-class Ending(StrEnum):
+class ReservationEnding(StrEnum):
     """How a reservation ended."""
 
     CANCELLED = "cancelled"
@@ -23,14 +23,14 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KnownReservation:
     """One order's reservation, as its conference knows it."""
 
     generation: int
     not_after: datetime
     #: SeatNumbers held, by type, without zeros. After a confirmation: seats sold.
     granted: Mapping[str, int] = field(default_factory=dict)
-    ending: Ending | None = None
+    ending: ReservationEnding | None = None
 
     @property
     def held(self) -> Mapping[str, int]:
@@ -52,27 +52,27 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservations:
+class KnownReservations:
     """Entries by order."""
 
-    large: Mapping[str, Entry] = field(default_factory=dict)
-    small: Mapping[str, Entry] = field(default_factory=dict)
+    large: Mapping[str, KnownReservation] = field(default_factory=dict)
+    small: Mapping[str, KnownReservation] = field(default_factory=dict)
 
-    def get(self, order: str) -> Entry | None:
+    def get(self, order: str) -> KnownReservation | None:
         """Return the entry of an order."""
         found = self.small.get(order)
         return self.large.get(order) if found is None else found
 
-    def put(self, order: str, entry: Entry, now: datetime) -> "Reservations":
+    def put(self, order: str, entry: KnownReservation, now: datetime) -> "KnownReservations":
         """Return the reservations with this entry. `now` is the time of the event, by which ended ones are forgotten."""
         small = {**self.small, order: entry}
         # So each addition copies about 1/128 of all, and lays over about as many.
         if len(small) < max(_SMALL, len(self.large) // _SMALL):
-            return Reservations(self.large, small)
+            return KnownReservations(self.large, small)
         merged = {**self.large, **small}
-        return Reservations({order: one for order, one in merged.items() if not one.may_go(now)})
+        return KnownReservations({order: one for order, one in merged.items() if not one.may_go(now)})
 
-    def pairs(self) -> Iterator[tuple[str, Entry]]:
+    def pairs(self) -> Iterator[tuple[str, KnownReservation]]:
         """Yield every order with its entry."""
         for order, entry in self.large.items():
             if order not in self.small:

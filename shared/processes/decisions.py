@@ -53,7 +53,7 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision(Generic[S]):
+class ProcessDecision(Generic[S]):
     """All that follows from one message. Without events of its own, nothing is written."""
 
     state: S
@@ -90,6 +90,6 @@ class Process(Protocol[State]):
         """Return the row of the state: what the events do not say."""
         ...
 
-    def decide(self, state: State, message: Incoming, now: datetime) -> Decision[State]:
+    def decide(self, state: State, message: Incoming, now: datetime) -> ProcessDecision[State]:
         """Decide. Raises RefusedError for a message of the outside that this state does not allow."""
         ...

@@ -17,7 +17,7 @@ from shared.payload import Envelope, Limits, MessageHeader, open_envelope, read_
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import ACCESS_CODE
 from shared.registration.bodies import SeatNumbers
-from shared.registration.order_messages import Outcome, hash_content
+from shared.registration.order_messages import PaymentOutcome, hash_content
 from shared.registration.seat_commands import AddSeats, RemoveSeats, SeatType, SetConference
 
 #: Seat types in one message. Every event of seats has the numbers of the types that it touches.
@@ -54,7 +54,7 @@ class Payment(Struct, frozen=True, kw_only=True):
 
     id: str
     order: str
-    outcome: Outcome
+    outcome: PaymentOutcome
     amount: Decimal
 
 
@@ -203,7 +203,7 @@ def _read_payment(envelope: Envelope) -> Payment:
     return Payment(
         id=check_name("id", fields.id),
         order=check_order(fields.order),
-        outcome=Outcome(fields.outcome),
+        outcome=PaymentOutcome(fields.outcome),
         amount=_read_price("the amount", fields.amount),
     )
 
@@ -238,7 +238,7 @@ def _read_price(called: str, text: str) -> Decimal:
     return Decimal(text)
 
 
-_OUTCOMES: Final = {outcome.value for outcome in Outcome}
+_OUTCOMES: Final = {outcome.value for outcome in PaymentOutcome}
 _READERS: Final[Mapping[str, Callable[[Envelope], OrderMessage]]] = {
     "conference": _read_conference,
     "add_seats": partial(_read_resize, AddSeats),
