@@ -18,17 +18,13 @@ from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
 from shared.registration.http import describe_order
 from shared.registration.order import (
-    AGGREGATE,
-    NUMBER,
     OrderPhase,
     OrderState,
-    UnsettledPayment,
     fold_order,
     order_home,
 )
 from shared.registration.order_flows import Placed
 from shared.registration.order_messages import (
-    EXPIRE,
     Expire,
     NewOrder,
     Pay,
@@ -43,12 +39,9 @@ from shared.registration.order_turn import OrderProcessState, OrderStage
 from shared.registration.order_views import OrderViews
 from shared.registration.parked_orders import DeadLetter
 from shared.registration.public_messages import (
-    OrderMessage,
     Payment,
     PlaceOrder,
     UpdateOrder,
-    check_access_code,
-    check_order,
     content_hash,
     read_change,
     read_order_message,
@@ -58,13 +51,12 @@ from shared.registration.registration import Registration
 from shared.registration.seat_commands import (
     AddSeats,
     RemoveSeats,
-    SeatCommand,
     SetConference,
     read_seat_command,
     seats_home,
     send_to,
 )
-from shared.registration.seats import Seats, SeatsState, check_balance, overdue
+from shared.registration.seats import Seats, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
 from shared.registration.stored_events import BODIES, PUBLIC
 from shared.registration.story import tell_process, tell_seats
@@ -72,12 +64,9 @@ from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
 
 __all__ = [
     "ACCESS_CODE_HEADER",
-    "AGGREGATE",
     "BODIES",
     "CONFERENCE_MODEL",
-    "EXPIRE",
     "KEYS",
-    "NUMBER",
     "ORDER_MODEL",
     "PUBLIC",
     "AccessCodes",
@@ -88,7 +77,6 @@ __all__ = [
     "Expire",
     "NewOrder",
     "OrderDesk",
-    "OrderMessage",
     "OrderPhase",
     "OrderProcess",
     "OrderProcessState",
@@ -103,20 +91,15 @@ __all__ = [
     "Registration",
     "RemoveSeats",
     "ReservationRefused",
-    "SeatCommand",
     "Seats",
     "SeatsReserved",
-    "SeatsState",
     "SetConference",
     "Skip",
     "StartOrder",
-    "UnsettledPayment",
     "Update",
     "UpdateOrder",
     "believe_held",
-    "check_access_code",
     "check_balance",
-    "check_order",
     "content_hash",
     "decide",
     "describe_order",
