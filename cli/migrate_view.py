@@ -1,4 +1,4 @@
-"""What `sluice migrate` prints."""
+"""The tables and documents that `sluice migrate` prints."""
 
 import json
 from datetime import UTC, datetime

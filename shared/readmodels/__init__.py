@@ -9,11 +9,11 @@ Reading order:
 - `migration`, with `lone_migrator`, `rehearsal`, `log_pages` and `verification`.
 """
 
-from shared.readmodels.ladder import SEATS_LADDER, Answer, KeptAnswers, Ladder, Step
+from shared.readmodels.ladder import SEATS_LADDER, Answer, KeptAnswers
 from shared.readmodels.migration import Migration, Report
 from shared.readmodels.pointer import PROJECTORS_KEEP, READERS_KEEP, ModelPointer, Phase, Slot
 from shared.readmodels.pointers import KeptPointer, Pointers
-from shared.readmodels.projection import Model, Projection, View, ViewKey
+from shared.readmodels.projection import Model, View, ViewKey
 from shared.readmodels.projector import Projector
 from shared.readmodels.reader import ViewReader
 from shared.readmodels.rehearsal import Rehearsal
@@ -29,19 +29,16 @@ __all__ = [
     "Answer",
     "KeptAnswers",
     "KeptPointer",
-    "Ladder",
     "Migration",
     "Model",
     "ModelPointer",
     "Phase",
     "Pointers",
-    "Projection",
     "Projector",
     "Rehearsal",
     "Report",
     "Slot",
     "SlotTable",
-    "Step",
     "Verification",
     "View",
     "ViewKey",

@@ -21,7 +21,7 @@ NOTHING = Folded(0, None)
 
 
 def fold(projection: Projection, before: Folded, ranges: Iterable[EventRange]) -> Folded:
-    """Fold the ranges into a view, in the order of their versions, whatever their order is.
+    """Fold the ranges into a view, in the order of their versions, not in the given order.
 
     A range may overlap the one before, since a sender that is not sure sends again and groups otherwise. So the end of
     a range decides whether it is dropped, and of the rest the version of each event.

@@ -13,8 +13,8 @@ from shared.clock import Clock
 MOST_ANSWERS: Final = 1000
 
 
-class Step(NamedTuple):
-    """A step of a ladder: with at least so much left, an answer is kept for so long."""
+class Rung(NamedTuple):
+    """A rung of a ladder: with at least so much left, an answer is kept for so long."""
 
     at_least: int
     keep: timedelta
@@ -22,9 +22,9 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The steps, from the highest down, and the time for an answer that says that nothing is left."""
+    """The rungs, from the highest down, and the time for an answer that says that nothing is left."""
 
-    steps: tuple[Step, ...]
+    rungs: tuple[Rung, ...]
     #: An answer "sold out" is wrong as soon as something is given back. Most customers come just then. So it is kept,
     #: but no longer than customers may be turned away wrongly.
     sold_out: timedelta
@@ -34,12 +34,12 @@ class Ladder:
         left = [count for count in remaining if count > 0]
         if not left:
             return self.sold_out
-        return next((step.keep for step in self.steps if min(left) >= step.at_least), timedelta())
+        return next((rung.keep for rung in self.rungs if min(left) >= rung.at_least), timedelta())
 
 
 #: Over 200 left: 5 minutes; 100 to 200: one minute; 30 to 99: 20 seconds; fewer: not at all.
 SEATS_LADDER: Final = Ladder(
-    (Step(201, timedelta(minutes=5)), Step(100, timedelta(minutes=1)), Step(30, timedelta(seconds=20))),
+    (Rung(201, timedelta(minutes=5)), Rung(100, timedelta(minutes=1)), Rung(30, timedelta(seconds=20))),
     sold_out=timedelta(seconds=20),
 )
 
@@ -61,7 +61,7 @@ class Answer(NamedTuple, Generic[_Value]):
 
     value: _Value | None
     is_kept: bool
-    #: How much longer anybody may keep it: the asker counts from now, not anew.
+    #: How much longer a receiver may keep it: that counts from now, not anew.
     left: timedelta = timedelta()
 
 

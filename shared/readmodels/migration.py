@@ -151,7 +151,7 @@ class Migration:
         LOST_RACES.until_done(attempt, f"empty the slot {pointer.slot.other} of {self._model.name!r}")
 
     def _settle(self) -> None:
-        """Wait until every projector and every reader has read the pointer as it is now."""
+        """Wait until every projector and every reader has read the current pointer."""
         self._report("wait until all processes know it", 0)
         self._pause(SETTLING.total_seconds())
 

@@ -12,7 +12,7 @@ View: TypeAlias = Mapping[str, Any]
 
 
 class ViewKey(NamedTuple):
-    """Where a version keeps a home's row: readers make it from what they know, projectors from the events."""
+    """The place of a home's row in a version. Readers make it from an id or a number, projectors from the events."""
 
     #: One of 16 partitions. Where it is the shard of the home, a message of events is written in one transaction.
     shard: int
@@ -29,7 +29,7 @@ class Projection(Protocol):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether events have to be folded in their order, none left out.
+        """True if events have to be folded in their order, without a gap.
 
         False: the view is the same in any order, and an event that comes twice changes nothing.
         """

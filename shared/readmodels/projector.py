@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from shared.messaging import EventRange
 from shared.readmodels.pointers import KeptPointer
-from shared.readmodels.view_writer import ViewWriter, Written
+from shared.readmodels.view_writer import ViewCounts, ViewWriter
 
 
 class Projector:
@@ -13,7 +13,7 @@ class Projector:
     def __init__(self, pointer: KeptPointer, writer: ViewWriter) -> None:
         self._pointer, self._writer = pointer, writer
 
-    def project(self, ranges: Iterable[EventRange]) -> list[Written]:
+    def project(self, ranges: Iterable[EventRange]) -> list[ViewCounts]:
         """Bring the rows of these homes up to the ranges, in each version. Afterwards their message may be completed.
 
         A migration begins with a pointer that names a second version, and scans the log 10 seconds later. An event must

@@ -15,7 +15,7 @@ class ViewReader:
         self._pointer, self._slots = pointer, slots
 
     def find(self, key_of: Callable[[int], ViewKey | None]) -> StoredView | None:
-        """Return the row, or None. `key_of` makes its key of the current version's number; None: there can be no row.
+        """Return the row, or None. `key_of` makes its key for the number of the current version, or says that there is no row.
 
         One request, and one for the pointer every two seconds. A missing row is believed only under a pointer that is
         still young after the read: a reader that stood still may have read a slot that was emptied meanwhile.

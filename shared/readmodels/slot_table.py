@@ -73,7 +73,7 @@ class SlotTable:
                 row = self._table.get_entity(place.partition, place.key)
             except ResourceNotFoundError:
                 return None
-        return _stored(row)
+        return _view_of(row)
 
     def try_write(self, views: Sequence[StoredView]) -> list[StoredView] | None:
         """Write rows of one partition, all or none, each in place of the row that it was made from.
@@ -94,14 +94,14 @@ class SlotTable:
     def scan(self, model: str, version: int) -> Iterator[list[StoredView]]:
         """Yield all rows of a version, a page at a time."""
         for page in self._pages(f"{model}.{version}|", f"{model}.{version}}}"):
-            yield [_stored(row) for row in page]
+            yield [_view_of(row) for row in page]
 
     def old_rows(self, model: str) -> Iterator[list[Any]]:
         """Yield the keys and ETags of all rows of a model, of every version, a page at a time."""
         yield from self._pages(f"{model}.", f"{model}/", select=["PartitionKey", "RowKey"])
 
     def remove(self, page: Sequence[Any]) -> None:
-        """Remove rows of a page of `old_rows` that nobody has changed since, a transaction for up to 100 of them."""
+        """Remove rows of a page of `old_rows` that are unchanged since, up to 100 in a transaction."""
         for partition, found in groupby(page, key=lambda row: str(row["PartitionKey"])):
             rows = list(found)
             for begin in range(0, len(rows), MOST_GROUP_ROWS):
@@ -167,7 +167,7 @@ def _entity(view: StoredView) -> dict[str, Any]:
     }
 
 
-def _stored(row: Any) -> StoredView:
+def _view_of(row: Any) -> StoredView:
     place = ViewPlace(row["PartitionKey"], row["RowKey"])
     try:
         return StoredView(

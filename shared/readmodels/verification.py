@@ -2,7 +2,7 @@
 
 1. All rows of the version are read, and a digest of each is kept.
 2. Each home's events are folded up to the version that its row has seen. The digests must be equal.
-3. A row that was missing, or had not seen all, is read again for some time: its events may be on their way.
+3. If a row was missing, or had not seen all, it is read again for some time: its events may be on their way.
 
 A row that no home claims, or a second row of a home, is a difference as well. The sums of all digests are the two
 checksums, one of the rows and one of the log.
@@ -33,7 +33,7 @@ class _Outcome(NamedTuple):
 
     fault: str = ""
     digest: int | None = None
-    #: Whether time changes nothing.
+    #: True if time changes nothing.
     is_final: bool = False
 
 
@@ -57,7 +57,7 @@ class Verification:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not self.number_of_differences and self.of_rows == self.of_log
 
     @property
@@ -78,7 +78,7 @@ class Verification:
             self.differences.append(found)
 
     def add(self, row: int, log: int) -> None:
-        """Add the digests of a row, once as it is stored and once as the log makes it."""
+        """Add the digests of a row, once of the stored row and once of the row that the log makes."""
         self.rows += 1
         self.of_rows = (self.of_rows + row) % _MODULUS
         self.of_log = (self.of_log + log) % _MODULUS

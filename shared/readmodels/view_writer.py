@@ -26,7 +26,7 @@ class EventLog(Protocol):
 
 
 @dataclass(slots=True)
-class Written:
+class ViewCounts:
     """The effect of one call, for counters."""
 
     #: Rows that were written.
@@ -46,7 +46,7 @@ class _Work:
     home: str
     ranges: list[EventRange]
     place: ViewPlace
-    #: The row as it was read, kept or supposed: a home's first events suppose that there is none. None: not known yet.
+    #: The row that was read, kept or supposed: before a home's first events, an empty one. None: it has to be read.
     before: StoredView | None = None
     #: Whether it was read by this call. A row that was kept or supposed may be wrong, and a refused write says so.
     is_read: bool = False
@@ -59,7 +59,7 @@ class _Work:
 
     @property
     def begins(self) -> bool:
-        """Whether the ranges begin with the home's first event."""
+        """True if the ranges begin with the home's first event."""
         return min(one.first for one in self.ranges) == 1
 
 
@@ -72,9 +72,9 @@ class ViewWriter:
         self._model, self._slots, self._log, self._races = model, slots, log, races
         self._kept = KeptViews()
 
-    def write(self, version: int, slot: Slot, ranges: Iterable[EventRange]) -> Written:
+    def write(self, version: int, slot: Slot, ranges: Iterable[EventRange]) -> ViewCounts:
         """Bring the rows of these homes up to the ranges. Rows that have seen as much stay unchanged."""
-        projection, written = self._model.projection(version), Written()
+        projection, written = self._model.projection(version), ViewCounts()
         left = list(self._works(projection, slot, ranges))
 
         def attempt(_number: int) -> bool:
@@ -177,7 +177,7 @@ def _row(work: _Work) -> StoredView:
 
 
 def _doubt(refused: Sequence[_Work]) -> None:
-    """Forget the rows that made a write fail: those not read by this call, or if there are none, all of them."""
+    """Forget the rows that made a write fail: those not read by this call, or if all were read, all of them."""
     doubtful = [work for work in refused if not work.is_read] or refused
     for work in doubtful:
         work.before = None

@@ -52,7 +52,7 @@ class OrderViews:
         return _view(found.view) if found and found.view else self._read_home(order_home(order))
 
     def find_numbered(self, number: int) -> OrderView | None:
-        """Return the order with this number, or None. One request in version 2; before it, the alias is read first.
+        """Return the order with this number, or None. One request in version 2, and before it one more for the alias.
 
         A number that was drawn in vain has an alias all the same, which leads to no order or to one with another number.
         """

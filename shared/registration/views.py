@@ -74,14 +74,14 @@ class Conferences:
     def fold(self, view: View | None, event: Event) -> View | None:
         """Return the conference after the event."""
         seats = {} if view is None else dict(view["seats"])
-        for name, values in _said(event).items():
+        for name, values in _values_of(event).items():
             known = seats.get(name, {})
             newer = {field: value for field, value in values.items() if event.version > known.get(f"{field}_at", 0)}
             seats[name] = {**known, **newer, **{f"{field}_at": event.version for field in newer}}
         return {"seats": seats, "version": max(event.version, view["version"] if view else 0)}
 
 
-def _said(event: Event) -> Mapping[str, Mapping[str, Any]]:
+def _values_of(event: Event) -> Mapping[str, Mapping[str, Any]]:
     """Return the values that an event says, by seat type."""
     body = body_of(event)
     if isinstance(body, ConferenceSet):
