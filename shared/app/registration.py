@@ -47,7 +47,9 @@ class RegistrationStores:
         self.numbers = RangeGenerator(stores.sequence(NUMBERS), prefetch=False)
         self.codes = AccessCodes(CodeKeys(BlobStore(stores.container("settings"), KEYS), urandom), self.clock, urandom)
         self.orders = OrderViews(self.views.reader(ORDER_MODEL), self.homes, self.agenda)
-        self.conferences = ConferenceViews(self.views.reader(CONFERENCE_MODEL), KeptAnswers(self.clock))
+        self.conferences = ConferenceViews(
+            self.views.reader(CONFERENCE_MODEL), KeptAnswers(self.clock), stores.connections.telemetry
+        )
 
     def find_fields(self, order: str) -> Fields | None:
         """Return the fields of the head of an order's home, in one request. None: there is no such order."""

@@ -26,7 +26,7 @@ from shared.payload import Limits
 from shared.refusals import Reason, refuse
 from shared.registration import http
 from shared.registration.access_codes import AccessCodes
-from shared.registration.conference_views import ConferenceViews
+from shared.registration.conference_views import ConferenceView, ConferenceViews
 from shared.registration.http import HttpAnswer, Wait
 from shared.registration.order import OrderState
 from shared.registration.order_flows import Placed
@@ -129,11 +129,14 @@ class OrderDesk:
 
     def _short_of(self, order: PlaceOrder) -> dict[str, int]:
         """Return the numbers of wanted seats that are left, if the view has too few. Else nothing."""
-        view = self._conferences.find(order.conference, _ANY_AGE).value
-        if view is None or not order.seats.keys() <= view.seats.keys():
-            return {}
-        left = {name: view.seats[name].remaining for name in order.seats}
-        return left if any(left[name] < number for name, number in order.seats.items()) else {}
+
+        def judge(view: ConferenceView | None) -> dict[str, int]:
+            if view is None or not order.seats.keys() <= view.seats.keys():
+                return {}
+            left = {name: view.seats[name].remaining for name in order.seats}
+            return left if any(left[name] < number for name, number in order.seats.items()) else {}
+
+        return self._conferences.decide(order.conference, judge)
 
     def _change(self, order: str, code: str, if_match: str | None, body: bytes) -> HttpAnswer:
         version, seats = http.read_if_match(if_match), read_change(body, self._limits)

@@ -78,7 +78,7 @@ class Conferences:
             known = seats.get(name, {})
             newer = {field: value for field, value in values.items() if event.version > known.get(f"{field}_at", 0)}
             seats[name] = {**known, **newer, **{f"{field}_at": event.version for field in newer}}
-        return {"seats": seats, "version": max(event.version, view["version"] if view else 0)}
+        return {"seats": seats}
 
 
 def _values_of(event: Event) -> Mapping[str, Mapping[str, Any]]:

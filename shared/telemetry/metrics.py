@@ -126,4 +126,12 @@ FIRST_CHUNK_DELAY: Final = Metric(
     meaning="from the opening of a gate until the first chunk behind it began",
     remedy="much longer than sluice.release.lag: chunks wait on their queues; `sluice tune show` names the term that binds",
 )
+KEPT_ANSWERS: Final = Metric(
+    name="sluice.seats.kept_answers",
+    kind=Instrument.COUNTER,
+    unit="{decision}",
+    attributes=("outcome",),
+    meaning="decisions by a kept answer about free seats that were checked with a fresh one (one of 20), by outcome: same, stale",
+    remedy="many stale: seats go faster than the ladder of shared/readmodels/ladder.py assumes; shorten its times",
+)
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))

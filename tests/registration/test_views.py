@@ -201,7 +201,47 @@ def test_events_of_a_conference_in_any_order_make_the_same_view(conferences, see
     for one in bag:
         process.projector.project([one])
     found = ConferenceViews(process.reader, KeptAnswers(conferences.clock)).find("conf1", timedelta())
-    assert (found.value.seats, found.value.version) == (expected, 8)
+    assert (found.value.seats, found.value.version) == (expected, 29)
+
+
+def test_the_version_of_a_conference_grows_with_every_change_of_what_is_shown(conferences):
+    """It is the ETag: also an older event that comes late changes it."""
+    events, _ = conference_events()
+    first, early, late = (happen(conferences, seats_home("conf1"), event) for event in events[:3])
+    process, shown = conferences.process(), []
+    for one in (first, late, early, late):
+        process.projector.project([one])
+        found = ConferenceViews(process.reader, KeptAnswers(conferences.clock)).find("conf1", timedelta()).value
+        shown.append((found.version, found.seats))
+    assert shown[0][0] < shown[1][0] == shown[2][0] == shown[3][0]
+    assert shown[1] == shown[2] == shown[3]
+
+
+@pytest.mark.parametrize(("drawn", "refuses", "outcomes"), [(0.04, False, ["stale"]), (0.06, True, [])])
+def test_one_of_twenty_decisions_by_a_kept_answer_is_checked(conferences, drawn, refuses, outcomes):
+    """A kept answer says sold out, and seats came back: the fresh one decides where it is drawn, and is counted."""
+    counted = []
+
+    class Counting:
+        """Counts what is added."""
+
+        def add(self, metric, _number=1, **attributes):
+            """Keep the outcome."""
+            counted.append(attributes["outcome"])
+
+    process = conferences.process()
+    home = seats_home("conf1")
+    process.projector.project(
+        [happen(conferences, home, bodies.ConferenceSet({"a": bodies.Offer(PRICES["a"], 300, 0)}))]
+    )
+    reading = ConferenceViews(process.reader, KeptAnswers(conferences.clock), Counting(), lambda: drawn)
+
+    def is_sold_out(view):
+        return not view.seats["a"].remaining
+
+    assert reading.decide("conf1", is_sold_out)
+    process.projector.project([happen(conferences, home, bodies.SeatsAdded({"a": 9}, {"a": 309}, {"a": 9}))])
+    assert (reading.decide("conf1", is_sold_out), counted) == (refuses, outcomes)
 
 
 def test_a_conference_is_kept_by_the_ladder(conferences):
