@@ -47,6 +47,12 @@ class Phase(StrEnum):
     DONE = "done"
 
 
+#: Phases that a command ends by itself. In the others, a migration waits for its operator.
+AT_WORK: Final = (Phase.DOUBLING, Phase.BUILDING, Phase.FINISHING)
+#: A build notes each page of heads: some minutes at most.
+STANDS_AFTER: Final = timedelta(minutes=30)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPointer:
     """The row of a model in the table `models`."""
@@ -81,6 +87,12 @@ class ModelPointer:
         """
         beside = () if self.doubled is None else ((self.doubled, self.slot.other),)
         return (*beside, (self.current, self.slot))
+
+    def stands(self, now: datetime) -> timedelta | None:
+        """Return for how long a migration at work has made no progress, if that is too long. Else None."""
+        if self.phase not in AT_WORK or self.changed_at is None or now - self.changed_at < STANDS_AFTER:
+            return None
+        return now - self.changed_at
 
     def slot_of(self, version: int) -> Slot:
         """Return the slot of one of the versions that are written."""

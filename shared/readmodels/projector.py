@@ -2,16 +2,21 @@
 
 from collections.abc import Iterable
 
+from shared.clock import Clock
 from shared.messaging import EventRange
+from shared.readmodels.pointer import STANDS_AFTER, ModelPointer
 from shared.readmodels.pointers import KeptPointer
 from shared.readmodels.view_writer import ViewCounts, ViewWriter
+from shared.telemetry import events, tell
 
 
 class Projector:
     """Projects the events of one model's homes, into every version that the model's pointer names."""
 
-    def __init__(self, pointer: KeptPointer, writer: ViewWriter) -> None:
-        self._pointer, self._writer = pointer, writer
+    def __init__(self, pointer: KeptPointer, writer: ViewWriter, clock: Clock) -> None:
+        self._pointer, self._writer, self._clock = pointer, writer, clock
+        #: From when on a migration that stands still may be logged again.
+        self._log_from = clock.now()
 
     def project(self, ranges: Iterable[EventRange]) -> list[ViewCounts]:
         """Bring the rows of these homes up to the ranges, in each version. Afterwards their message may be completed.
@@ -26,9 +31,24 @@ class Projector:
         done = set()
         while True:
             pointer = self._pointer.get()
+            self._log_standing(pointer)
             for place in pointer.places:
                 if place not in done:
                     written.append(self._writer.write(*place, ranges))
                     done.add(place)
             if self._pointer.is_young():
                 return written
+
+    def _log_standing(self, pointer: ModelPointer) -> None:
+        """Log a migration that stands still, once in half an hour. Its killed command cannot."""
+        now = self._clock.now()
+        silent = pointer.stands(now)
+        if silent is not None and now >= self._log_from:
+            self._log_from = now + STANDS_AFTER
+            tell(
+                events.MIGRATION_STANDS,
+                model=pointer.model,
+                phase=str(pointer.phase),
+                target=pointer.target,
+                silent_seconds=round(silent.total_seconds()),
+            )

@@ -45,7 +45,7 @@ class ViewStores:
     def projector(self, model: Model) -> Projector:
         """Return the projector of a model. One per process, because it keeps rows that it wrote."""
         pointer = KeptPointer(self.pointers, model, PROJECTORS_KEEP, self.clock)
-        return Projector(pointer, ViewWriter(model, self.slots, self.homes))
+        return Projector(pointer, ViewWriter(model, self.slots, self.homes), self.clock)
 
     def reader(self, model: Model) -> ViewReader:
         """Return the reader of a model. One per process, because it keeps the pointer for two seconds."""

@@ -480,6 +480,15 @@ CODES_TRIED: Final = LogEvent(
     remedy="find the caller by the function keys in the requests of show_order and change_order, and renew that key",
     alert=Alert(severity=Severity.WARNING),
 )
+MIGRATION_STANDS: Final = LogEvent(
+    name="sluice.migration.stands",
+    level=WARNING,
+    fields=("model", "phase", "target", "silent_seconds"),
+    meaning="a read model's migration made no progress for half an hour; meanwhile every event may be written twice",
+    remedy="`sluice migrate status MODEL` names the command that goes on with it; type it again",
+    alert=Alert(severity=Severity.WARNING),
+)
+
 # --- usage ---
 
 USAGE_UNNOTED: Final = LogEvent(

@@ -11,6 +11,7 @@ from shared.azure.meter import tally_requests
 from shared.errors import MigrationRefusedError, StorageUnavailableError, ViewCorruptError
 from shared.messaging import EventRange
 from shared.readmodels import Phase, Projector, Slot, projector, view_writer
+from shared.telemetry import events
 from tests.faults.plan import Plan
 from tests.readmodels.conftest import House
 from tests.readmodels.counters import NEWEST
@@ -165,11 +166,28 @@ def test_a_version_that_this_program_does_not_have_is_refused(house):
         process.projector.project([house.append("counter-a", 1)])
 
 
+def test_a_migration_that_stands_still_is_logged_once_in_half_an_hour(house, told):
+    """The command that was killed cannot log it. A migration that waits for its operator does not stand still."""
+    process = house.process()
+    pointer = process.pointers.read(house.model)
+    pointer = process.pointers.try_write(replace(pointer, phase=Phase.BUILDING, doubled=2, target=2))
+    for minutes in (29, 2, 20):
+        house.clock.advance(minutes=minutes)
+        process.projector.project([house.append("counter-a", 1)])
+    (line,) = told(events.MIGRATION_STANDS)
+    assert line == {"model": "counters", "phase": "building", "target": 2, "silent_seconds": 31 * 60}
+    process.pointers.try_write(replace(pointer, phase=Phase.BUILT))
+    house.clock.advance(hours=2)
+    process.projector.project([house.append("counter-a", 1)])
+    assert len(told(events.MIGRATION_STANDS)) == 1
+
+
 def test_a_projector_cannot_send():
     """Nothing that it is given, and nothing that its modules import, can send a message or write a home."""
     hints = typing.get_type_hints(Projector.__init__) | typing.get_type_hints(view_writer.ViewWriter.__init__)
     assert {one.__name__ for one in hints.values() if inspect.isclass(one)} == {
         "KeptPointer",
+        "Clock",
         "ViewWriter",
         "Model",
         "EventLog",
