@@ -7,11 +7,11 @@ Reading order:
 - `stores`: the tables, containers, queues and topics of an installation.
 - `tasks`: the tasks of this process and of the fleet.
 - `tick`: the timer.
-- `registration`: a part that an installation may have.
+- `orders`: registration, a part that an installation may have.
 """
 
 from shared.app.app import App
-from shared.app.registration import RegistrationPart, RegistrationStores
+from shared.app.orders import RegistrationPart, RegistrationStores
 from shared.app.stores import Stores
 
 __all__ = ["App", "RegistrationPart", "RegistrationStores", "Stores"]

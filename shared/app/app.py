@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from threading import Event
 
-from shared.app.registration import RegistrationPart
+from shared.app.orders import RegistrationPart
 from shared.app.stages import AppStages
 from shared.app.stores import Stores
 from shared.app.tick import build_tick

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, TypeAlias
 
-from shared.app.registration import RegistrationPart
+from shared.app.orders import RegistrationPart
 from shared.app.stages import AppStages
 from shared.azure import Cause, because
 from shared.clock import Clock

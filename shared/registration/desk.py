@@ -97,7 +97,7 @@ class OrderDesk:
     async def change(self, order: str, code: str, if_match: str | None, body: bytes) -> HttpAnswer:
         """Answer a change of an order's seats."""
         began = self._clock.monotonic()
-        return await self._held(began, await self._answer(lambda: self._change(order, code, if_match, body)))
+        return await self._hold_back(began, await self._answer(lambda: self._change(order, code, if_match, body)))
 
     async def show(self, order: str, code: str, if_none_match: str | None, query: Mapping[str, str]) -> HttpAnswer:
         """Answer what an order is, by its id or its number."""
@@ -113,7 +113,7 @@ class OrderDesk:
             found = self._open(order, code)
             return http.answer_order(found, if_none_match) if found else http.answer_unknown_order()
 
-        answer = await self._held(began, await self._answer(look))
+        answer = await self._hold_back(began, await self._answer(look))
         return await self._wait(found, wait, if_none_match) if found and not wait.is_over(found) else answer
 
     async def show_conference(self, conference: str, if_none_match: str | None) -> HttpAnswer:
@@ -194,7 +194,7 @@ class OrderDesk:
         view = answer.value
         return http.answer_conference(conference, view.seats, view.version, answer.left, if_none_match)
 
-    async def _held(self, began: float, answer: HttpAnswer) -> HttpAnswer:
+    async def _hold_back(self, began: float, answer: HttpAnswer) -> HttpAnswer:
         """Hold the answer to a wrong code back until its time has come."""
         if answer.status == http.UNKNOWN:
             await self._sleep(max(0.0, began + REFUSED_AFTER.total_seconds() - self._clock.monotonic()))

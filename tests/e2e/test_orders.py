@@ -1,11 +1,15 @@
 """Orders on the running stack, by messages and by HTTP: the way of an order, keys, codes, and what no log and no row has."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -18,6 +22,7 @@ from tests.waiting import until
 #: No other word of the run has these.
 CODE, PLACED_CODE = "canary-code-5c0ffee", "canary-code-by-message-5c0ffee"
 NUMBERS = count(1)
+SLUICE = Path(sys.executable).parent / "sluice"
 
 
 @dataclass
@@ -320,6 +325,47 @@ def test_a_strange_request_is_refused(customer, line, body, headers, status):
     safe = quote(path, safe="/%?=&") if not path.isascii() else path
     assert customer.ask(method, safe, body, X_Access_Code="wrong-code", **headers).status == status
     assert customer.ask("GET", "/api/conferences/pycon").status == 200
+
+
+def sluice(stack, *words):
+    """Type a command of an operator, and return its status and its document."""
+    done = subprocess.run(
+        [str(SLUICE), *words, "--json"],
+        env={**os.environ, **stack[0].settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+
+def test_an_operator_sees_orders_processes_and_seats(stack, customer, drop):
+    """The order as its customer reads it, why it is where it is, and that no seat is missing."""
+    order = fresh()
+    number = customer.place(order, {"whole": 2}, access_code=CODE).body["number"]
+    reserved = customer.show(order, CODE, wait=30)
+    assert sluice(stack, "orders", "show", order) == sluice(stack, "orders", "show", str(number)) == (0, reserved.body)
+    # The list reads the view, which follows a moment later.
+    until(
+        lambda: order in {one["order"] for one in sluice(stack, "orders", "list", "--state", "reserved")[1]["orders"]}
+    )
+    running_now = sluice(stack, "processes", "list")[1]["processes"]
+    assert order in {one["order"] for one in running_now}
+    assert sluice(stack, "processes", "list", "--stuck") == (0, {"processes": []})
+    status, story = sluice(stack, "processes", "show", order)
+    assert (status, story["stage"], story["generation"], story["stuck"]) == (0, "reservation_confirmed", 1, False)
+    assert [one["kind"] for one in story["events"]][:3] == ["order_placed", "order_totals_calculated", "order_reserved"]
+    drop("payment", id=f"late-{order}", order=order, outcome="completed", amount="1.00")
+    unsettled = customer.show(order, CODE, wait=30, after=reserved.body["version"]).body["unsettled"]
+    assert [one["reason"] for one in unsettled] == ["amount_differs"]
+    until(lambda: order in {one["order"] for one in sluice(stack, "orders", "list", "--unsettled")[1]["orders"]})
+    status, balance = sluice(stack, "seats", "show", "pycon")
+    assert (status, balance["uneven"], balance["overdue"]) == (0, [], [])
+    for one in balance["types"].values():
+        assert one["available"] + one["reserved"] + one["confirmed"] == one["quota"]
+    assert balance["types"]["whole"]["reserved"] >= 2
+    assert sluice(stack, "orders", "show", "unknown")[0] == 1
+    assert sluice(stack, "seats", "show", "unknown")[0] == 1
 
 
 def test_no_access_code_is_stored_or_logged(stack, connections, customer):

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
 from shared.app import RegistrationPart
-from shared.app.registration import RegistrationStores
+from shared.app.orders import RegistrationStores
 from shared.app.stores import Stores
 from shared.azure import Connections
 from shared.eventsourcing import Mementos
