@@ -15,6 +15,7 @@ from shared.concurrency.fleet_table import FleetChange, FleetTable
 from shared.concurrency.rules import Observation
 from shared.concurrency.rules_blob import RulesBlob
 from shared.concurrency.rules_text import parse as parse_rules
+from shared.eventsourcing import Commit, Event, Memento, MementoStore, TableHomes
 from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening

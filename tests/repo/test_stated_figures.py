@@ -13,6 +13,7 @@ from shared.azure import connections, pushback
 from shared.concurrency import decide, rules
 from shared.concurrency.fleet import LOOK_EVERY
 from shared.dequeue import drain, pace, permits, turns
+from shared.eventsourcing import MOST_EVENTS, memento_store, table_homes
 from shared.gate.held_work import TAKES_FOR
 from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import LARGEST_SKEW, WRITES
@@ -128,6 +129,10 @@ STATED = [
     ("ids.md", f"(`wait`, {seconds(default(RangeGenerator, 'wait'))} s)"),
     ("ids.md", f"`max_attempts` ({WRITES.attempts})"),
     ("ids.md", f"more than {seconds(LARGEST_SKEW) // 60} minutes"),
+    ("homes.md", f"one transaction of up to {MOST_EVENTS} events"),
+    ("homes.md", f"larger than {memento_store._MOST_IN_A_ROW // KIB} KiB"),
+    ("homes.md", f"up to {word(table_homes._WRITES)} times in all"),
+    ("homes.md", f"for each {table_homes._PAGE:,} rows"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
     ("ledger.md", f"first {turn.FRONT} messages of each work queue"),
     ("ledger.md", f"`put_until` is {seconds(turn.MARGIN)} s below"),

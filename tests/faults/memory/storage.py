@@ -13,6 +13,7 @@ from azure.core.rest._requests_basic import RestRequestsTransportResponse
 from requests.structures import CaseInsensitiveDict
 
 from shared.azure.connections import Connections
+from shared.parts import registration
 from shared.topology import topology
 from tests.faults.memory.blobs import Blobs
 from tests.faults.memory.queues import Queues
@@ -48,7 +49,7 @@ class MemoryStorage:
     def __init__(self):
         self._now, self._lock = datetime(2026, 11, 20, 12, tzinfo=UTC), threading.Lock()
         self._versions = itertools.count(1)
-        whole = topology()
+        whole = topology(parts=[registration()])
         self._services = {
             "blob": Blobs(self, whole.containers),
             "queue": Queues(self, whole.queues),
