@@ -165,6 +165,8 @@ def test_a_row_of_an_earlier_format_is_upgraded_and_a_later_one_is_left_alone():
     assert store_process(Renamed(), state, ()) == {"format": 2, "state": state, "commands": []}
     with pytest.raises(LaterFormatError, match="format 3"):
         restore_process(Renamed(), Home(key="order-a", head=Head(), process={**row, "format": 3}))
+    with pytest.raises(LaterFormatError, match=r"order_expired.*format 2"):
+        fold_order(None, Event(kind="order_expired", body={}, at=NOON, format=2))
     with pytest.raises(LaterFormatError, match="order_moved"):
         fold_order(None, Event(kind="order_moved", body={}, at=NOON))
 
@@ -384,6 +386,15 @@ def test_an_order_is_stuck_two_ticks_after_its_due_time():
     found = {name for name, state in states().items() if is_stuck(state, late + timedelta(seconds=1))}
     assert found == {"awaiting", "reserved", "paid"}
     assert not is_stuck(states()["awaiting"], late)
+
+
+def test_events_name_the_message_that_caused_them():
+    """For the causal story: the sender's id, or the command that an answer answers, with its generation."""
+    state = follow(place())
+    answered = decide(state, reserve(1, SEATS))
+    assert {(event.command, event.generation) for event in answered.own} == {("command", 1)}
+    assert {event.command for event in decide(answered.state, pay("p7")).own} == {"p7"}
+    assert {event.command for event in decide(state, update(state, "u7")).own} == {"u7"}
 
 
 def test_a_reply_leads_to_its_order():
