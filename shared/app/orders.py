@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from os import urandom
 from typing import Final
 
+from shared.app.order_stages import OrderSources, build_verbs
 from shared.app.stores import Stores
 from shared.azure import BlobStore
 from shared.closing import Closing
 from shared.eventsourcing import Fields, MementoStore, TableHomes
 from shared.ids import RangeGenerator
-from shared.messaging import Lane, Pace, decode_events
+from shared.messaging import Pace, PaceLane, decode_events
 from shared.parts import AGENDA, HOMES, MEMENTOS
 from shared.processes import Agenda
 from shared.readmodels import KeptAnswers, Projector, ViewStores
@@ -23,7 +24,6 @@ from shared.registration import (
     ConferenceViews,
     OrderDesk,
     OrderViews,
-    Registration,
     order_home,
 )
 from shared.retry import all_tried
@@ -64,41 +64,30 @@ class RegistrationPart(Closing):
         """Build it. Makes no request."""
         own = RegistrationStores(stores)
         self.seat_lanes = settings.registration.seat_lanes
-        self.verbs = Registration(
-            stores.connections,
-            settings.registration,
-            homes=own.homes,
-            agenda=own.agenda,
-            numbers=own.numbers,
-            codes=own.codes,
-            conferences=own.conferences,
-            held=stores.held_work,
-            parking=stores.parking,
-            put_back=stores.put_back,
-            clock=own.clock,
-        )
+        sources = OrderSources(own.homes, own.agenda, own.numbers, own.codes, own.conferences)
+        self.verbs = build_verbs(stores, settings.registration, sources)
         self.desk = OrderDesk(self.verbs, own.orders, own.conferences, own.codes, own.find_fields, clock=own.clock)
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
         self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)
 
     def start(self, bodies: Sequence[bytes]) -> None:
         """Start the held orders that a gate released."""
-        with self._pace(Lane.ORDERS, _LOCK):
+        with self._pace(PaceLane.ORDERS, _LOCK):
             self.verbs.start(bodies)
 
     def sell(self, bodies: Sequence[bytes]) -> None:
         """Obey the commands to the seats of one conference."""
-        with self._pace(Lane.FIRST, _LOCK_OF_LANE):
+        with self._pace(PaceLane.FIRST, _LOCK_OF_LANE):
             self.verbs.sell(bodies)
 
     def hear(self, bodies: Sequence[bytes]) -> None:
         """Give the answers of seats to the processes of their orders."""
-        with self._pace(Lane.ORDERS, _LOCK):
+        with self._pace(PaceLane.ORDERS, _LOCK):
             self.verbs.hear(bodies)
 
     def expire(self, bodies: Sequence[bytes]) -> None:
         """End the orders whose window is over."""
-        with self._pace(Lane.FIRST, _LOCK):
+        with self._pace(PaceLane.FIRST, _LOCK):
             self.verbs.expire(bodies)
 
     def project_orders(self, bodies: Sequence[bytes]) -> None:
@@ -115,7 +104,7 @@ class RegistrationPart(Closing):
         all_tried(self.verbs.follow(until), lambda _error: None)
 
     def _project(self, projector: Projector, bodies: Sequence[bytes]) -> None:
-        with self._pace(Lane.READ_MODELS, _LOCK):
+        with self._pace(PaceLane.READ_MODELS, _LOCK):
             projector.project(one for body in bodies for one in decode_events(body))
 
     def close(self) -> None:

@@ -1,24 +1,24 @@
 """Messages between streams: commands and events on the bus, in bundles, in order inside a stream.
 
-Reading order: `commands` and `event_messages` (the formats), `parcels` (bundles), `publisher`, `pace` (who is slowed).
+Reading order: `commands` and `event_messages` (the formats), `parcels` (bundles), `publisher`, `rests` (who is slowed).
 """
 
 from shared.messaging.commands import MOST_COMMANDS, Command, command_id, decode_commands
 from shared.messaging.event_messages import SHARDS, EventRange, decode_events, shard_of
-from shared.messaging.pace import Lane, Pace
-from shared.messaging.parcels import Lanes, Parcel, bundle_parcel, command_parcel, event_parcels, message_of
-from shared.messaging.publisher import Publisher
+from shared.messaging.parcels import Parcel, ReceiverLanes, bundle_parcel, command_parcel, event_parcels, message_of
+from shared.messaging.publisher import BusPublisher
+from shared.messaging.rests import Pace, PaceLane
 
 __all__ = [
     "MOST_COMMANDS",
     "SHARDS",
+    "BusPublisher",
     "Command",
     "EventRange",
-    "Lane",
-    "Lanes",
     "Pace",
+    "PaceLane",
     "Parcel",
-    "Publisher",
+    "ReceiverLanes",
     "bundle_parcel",
     "command_id",
     "command_parcel",

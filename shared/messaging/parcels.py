@@ -70,7 +70,7 @@ def bundle_parcel(queue: Destination, commands: Sequence[Command]) -> Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class ReceiverLanes:
     """The queues with sessions of one kind of receiver: each receiver has its lane, by its name."""
 
     queues: Sequence[str]

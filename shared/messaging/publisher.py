@@ -56,7 +56,7 @@ class _Load:
     items: list[_Item]
 
 
-class Publisher:
+class BusPublisher:
     """Sends by the senders of one process. Several threads may use it."""
 
     def __init__(self, sender: Sender, pushback: Pushback, most: int = MOST_TRANSFERS) -> None:

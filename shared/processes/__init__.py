@@ -6,7 +6,7 @@ Reading order: `decisions` (the types), `rows` (the state as a row, and its form
 """
 
 from shared.processes.agenda import SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow, notes_of
-from shared.processes.cases import Belief, Case, Handled, Outcome
+from shared.processes.cases import Belief, Case, CaseOutcome, Handled
 from shared.processes.decisions import Incoming, Process, ProcessDecision, ReplyClass, Timeout
 from shared.processes.due_hints import DueHints, due_shards
 from shared.processes.follower import STUCK_AFTER, Follower
@@ -24,6 +24,7 @@ __all__ = [
     "Alias",
     "Belief",
     "Case",
+    "CaseOutcome",
     "DueHints",
     "DueRows",
     "Follower",
@@ -31,7 +32,6 @@ __all__ = [
     "HotNotes",
     "Incoming",
     "Note",
-    "Outcome",
     "Outgoing",
     "Process",
     "ProcessDecision",

@@ -92,7 +92,7 @@ class Alias:
         return f"{_ALIAS}{self.number}"
 
 
-Row: TypeAlias = Note | TimeoutRow | Alias
+AgendaRow: TypeAlias = Note | TimeoutRow | Alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,11 @@ class Agenda:
     def __init__(self, table: TableClient) -> None:
         self._table = table
 
-    def write(self, rows: Sequence[Row]) -> list[Row]:
+    def write(self, rows: Sequence[AgendaRow]) -> list[AgendaRow]:
         """Write rows, one transaction a shard, and return them with their ETags. Rows of one key are written over."""
         return [row for shard, some in _by_shard(rows) for row in self._write(shard, some)]
 
-    def _write(self, shard: int, rows: Sequence[Row]) -> Iterator[Row]:
+    def _write(self, shard: int, rows: Sequence[AgendaRow]) -> Iterator[AgendaRow]:
         for begin in range(0, len(rows), MOST_ROWS):
             some = rows[begin : begin + MOST_ROWS]
             with expecting_an_answer(f"note {len(some)} rows in shard {shard} of the agenda"):
@@ -146,14 +146,14 @@ class Agenda:
             except ResourceNotFoundError:
                 return None
 
-    def remove(self, rows: Sequence[Row]) -> None:
+    def remove(self, rows: Sequence[AgendaRow]) -> None:
         """Remove rows, a hundred a transaction. One that is gone, or was written again after its ETag, is passed over."""
         for shard, some in _by_shard(rows):
             with expecting_an_answer(f"remove {len(some)} rows of shard {shard} of the agenda"):
                 for begin in range(0, len(some), MOST_ROWS):
                     self._remove(some[begin : begin + MOST_ROWS])
 
-    def _remove(self, rows: Sequence[Row]) -> None:
+    def _remove(self, rows: Sequence[AgendaRow]) -> None:
         # One that is gone or was written again refuses all. Or the reply was lost, and all are gone.
         if len(rows) > 1 and self._is_removed(rows):
             return
@@ -161,7 +161,7 @@ class Agenda:
             with suppress(ResourceModifiedError, ResourceNotFoundError):
                 self._table.delete_entity(_partition(row.shard), row.row_key, **_condition(row))
 
-    def _is_removed(self, rows: Sequence[Row]) -> bool:
+    def _is_removed(self, rows: Sequence[AgendaRow]) -> bool:
         try:
             write_group(self._table, [_deletion(row) for row in rows])
         except AzureError:
@@ -182,15 +182,15 @@ def shard_of_home(home: str, fields: Fields) -> int:
     return (number if isinstance(number, int) else crc32(home.encode())) % SHARDS
 
 
-def _by_shard(rows: Sequence[Row]) -> list[tuple[int, list[Row]]]:
+def _by_shard(rows: Sequence[AgendaRow]) -> list[tuple[int, list[AgendaRow]]]:
     # A transaction takes each key once; of two equal rows the last one counts.
-    keyed: dict[int, dict[str, Row]] = {}
+    keyed: dict[int, dict[str, AgendaRow]] = {}
     for row in rows:
         keyed.setdefault(row.shard, {})[row.row_key] = row
     return [(shard, list(some.values())) for shard, some in keyed.items()]
 
 
-def _entity(row: Row) -> dict[str, Any]:
+def _entity(row: AgendaRow) -> dict[str, Any]:
     entity: dict[str, Any] = {"PartitionKey": _partition(row.shard), "RowKey": row.row_key}
     if isinstance(row, Note):
         number = {} if row.number is None else {"number": str(row.number)}
@@ -208,12 +208,12 @@ def _row(shard: int, entity: Any) -> Note | TimeoutRow:
     return TimeoutRow(shard, at, name, str(entity["name"]), etag)
 
 
-def _deletion(row: Row) -> tuple[str, dict[str, str], dict[str, Any]]:
+def _deletion(row: AgendaRow) -> tuple[str, dict[str, str], dict[str, Any]]:
     key = {"PartitionKey": _partition(row.shard), "RowKey": row.row_key}
     return "delete", key, _condition(row)
 
 
-def _condition(row: Row) -> dict[str, Any]:
+def _condition(row: AgendaRow) -> dict[str, Any]:
     # One without an ETag is removed however it is now: its writer knows that its home needs it no more.
     return {"etag": row.etag, "match_condition": MatchConditions.IfNotModified} if row.etag else {}
 

@@ -34,7 +34,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[State]):
+class CaseOutcome(Generic[State]):
     """What became of one case."""
 
     case: Case
@@ -53,7 +53,7 @@ class Outcome(Generic[State]):
 class Handled(Generic[State]):
     """What became of several cases, in their order."""
 
-    outcomes: Sequence[Outcome[State]]
+    outcomes: Sequence[CaseOutcome[State]]
     #: All is stored, but the bus may not have it. The tick sends it.
     not_sent: NotPublishedError | None = None
 

@@ -9,7 +9,7 @@ from shared.errors import DuplicateError, RefusedError, SluiceError
 from shared.eventsourcing import Commit, Event, Fields, Home
 from shared.messaging import Command, command_id
 from shared.processes.agenda import shard_of_home
-from shared.processes.cases import Case, Outcome
+from shared.processes.cases import Case, CaseOutcome
 from shared.processes.decisions import Process, ProcessDecision, ReplyClass, Timeout
 from shared.processes.outgoing import Unsent
 from shared.processes.rows import restore_process, store_process
@@ -23,7 +23,7 @@ class Draft(Generic[State]):
 
     key: str
     cases: Sequence[Case]
-    outcomes: Sequence[Outcome[State]]
+    outcomes: Sequence[CaseOutcome[State]]
     #: Of the head, now or after the commit.
     fields: Fields
     #: None: nothing changes. The home may have something unsent nevertheless.
@@ -46,10 +46,10 @@ class Draft(Generic[State]):
         return shard_of_home(self.key, self.fields)
 
 
-def failed_draft(cases: Sequence[Case], error: SluiceError) -> Draft[Any]:
+def draft_of_failure(cases: Sequence[Case], error: SluiceError) -> Draft[Any]:
     """Return the draft of a home that could not be read or written: every case has the error."""
     key = cases[0].home
-    outcomes: list[Outcome[Any]] = [Outcome(case=case, error=error) for case in cases]
+    outcomes: list[CaseOutcome[Any]] = [CaseOutcome(case=case, error=error) for case in cases]
     return Draft(
         key=key, cases=cases, outcomes=outcomes, commit=None, fields={}, unsent=Unsent(key, 0, 0, ()), is_sound=False
     )
@@ -67,7 +67,7 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
     state, unsent = restore_process(process, home)
     version, fields = (home.head.version, home.head.fields) if home else (0, cases[0].fields)
     inbox: dict[str, str] = {}
-    outcomes: list[Outcome[State]] = []
+    outcomes: list[CaseOutcome[State]] = []
     taken: list[ProcessDecision[State]] = []
     for case in cases:
         try:
@@ -75,15 +75,17 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
             if _is_known({**(home.inbox if home else {}), **inbox}, decision, case):
                 decision = ProcessDecision(state=state, reply=ReplyClass.DUPLICATE)
         except (RefusedError, DuplicateError) as error:
-            outcomes.append(Outcome(case=case, state=state, home=home, error=error))
+            outcomes.append(CaseOutcome(case=case, state=state, home=home, error=error))
             continue
         state = decision.state
         inbox |= decision.inbox
         taken.append(decision)
-        outcomes.append(Outcome(case=case, state=state, home=home, reply=decision.reply, is_written=bool(decision.own)))
+        outcomes.append(
+            CaseOutcome(case=case, state=state, home=home, reply=decision.reply, is_written=bool(decision.own))
+        )
     events = tuple(event for decision in taken for event in decision.own)
     after = version + len(events)
-    commands = _numbered(cases[0].home, after, [command for decision in taken for command in decision.commands])
+    commands = _number(cases[0].home, after, [command for decision in taken for command in decision.commands])
     kept = (*(command for command in unsent if command.version > published), *commands)
     new = tuple(replace(event, version=version + number) for number, event in enumerate(events, 1))
     return Draft(
@@ -120,7 +122,7 @@ def _is_known(inbox: Mapping[str, str], decision: ProcessDecision[State], case: 
     return False
 
 
-def _numbered(home: str, version: int, commands: Sequence[Command]) -> list[Command]:
+def _number(home: str, version: int, commands: Sequence[Command]) -> list[Command]:
     return [
         replace(command, version=version, id=command_id(home, version, position))
         for position, command in enumerate(commands)

@@ -15,7 +15,7 @@ from shared.processes.agenda import MOST_HOMES, NOTE_AFTER, Agenda, Alias, DueRo
 from shared.processes.cases import Case, Handled
 from shared.processes.decisions import Incoming
 from shared.processes.outgoing import Outgoing, Unsent
-from shared.processes.rows import stored_commands
+from shared.processes.rows import commands_in
 from shared.retry import all_tried
 from shared.telemetry import describe_error, events, tell
 
@@ -104,9 +104,9 @@ class Follower:
         self._agenda.remove([note])
 
     def _unsent(self, key: str, head: Head) -> Unsent | None:
-        published = self._outgoing.published(key, head.published)
+        published = self._outgoing.find_published(key, head.published)
         home = self._homes.load(key, published) if published < head.version else None
-        return None if home is None else Unsent(key, home.head.version, published, home.events, stored_commands(home))
+        return None if home is None else Unsent(key, home.head.version, published, home.events, commands_in(home))
 
 
 def _has_number(head: Head | None, number: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.closing import Closing
-from shared.processes.agenda import Agenda, Note, Row, notes_of, shard_of_home
+from shared.processes.agenda import Agenda, AgendaRow, Note, notes_of, shard_of_home
 from shared.processes.removals import run_later
 
 #: Between the write of a note and its due time, and the part of it in which further writes rely on the note.
@@ -39,7 +39,7 @@ class HotNotes(Closing):
         self,
         agenda: Agenda,
         clock: Clock,
-        remove: Callable[[Sequence[Row]], object],
+        remove: Callable[[Sequence[AgendaRow]], object],
         later: Callable[[float, Callable[[], object]], object] = run_later,
     ) -> None:
         self._agenda, self._clock, self._remove, self._later = agenda, clock, remove, later

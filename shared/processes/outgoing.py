@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from shared.azure import Destination
 from shared.eventsourcing import Event
-from shared.messaging import Command, EventRange, Parcel, Publisher, command_parcel, event_parcels
+from shared.messaging import BusPublisher, Command, EventRange, Parcel, command_parcel, event_parcels
 
 #: Homes of which this process knows what it sent.
 _REMEMBERED: Final = 20_000
@@ -53,12 +53,12 @@ class Unsent:
 class Outgoing:
     """Sends what homes have unsent. Several threads may use it."""
 
-    def __init__(self, publisher: Publisher, routes: Routes, most: int = _REMEMBERED) -> None:
+    def __init__(self, publisher: BusPublisher, routes: Routes, most: int = _REMEMBERED) -> None:
         self._publisher, self._routes, self._most = publisher, routes, most
         self._sent: OrderedDict[str, int] = OrderedDict()
         self._lock = Lock()
 
-    def published(self, home: str, stored: int) -> int:
+    def find_published(self, home: str, stored: int) -> int:
         """Return the version up to which the bus has everything of a home, by its row or by what was sent here."""
         with self._lock:
             return max(stored, self._sent.get(home, 0))

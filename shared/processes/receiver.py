@@ -39,11 +39,11 @@ class Receiver(Generic[State, Asked]):
             events = [event for outcome in saved.outcomes for event in outcome.events]
             self._outgoing.send([self._unsent(home, saved.head, events)])
             # The next commit writes it, so that another process need not send it again.
-            self._mementos.note_published(home, self._outgoing.published(home, saved.head.published))
+            self._mementos.note_published(home, self._outgoing.find_published(home, saved.head.published))
         return saved
 
     def _unsent(self, home: str, head: Head, new: Sequence[Event]) -> Unsent:
-        published = self._outgoing.published(home, head.published)
+        published = self._outgoing.find_published(home, head.published)
         events = new
         if len(new) != head.version - published:
             # Earlier ones were not sent, or another writer's are between ours.

@@ -8,7 +8,7 @@ from threading import Lock, Timer
 from typing import Final
 
 from shared.closing import Closing
-from shared.processes.agenda import MOST_ROWS, Agenda, Row
+from shared.processes.agenda import MOST_ROWS, Agenda, AgendaRow
 from shared.telemetry import describe_error, events, tell
 
 #: Seconds between the first row and the request.
@@ -27,10 +27,10 @@ class Removals(Closing):
 
     def __init__(self, agenda: Agenda, later: Callable[[float, Callable[[], object]], object] = run_later) -> None:
         self._agenda, self._later = agenda, later
-        self._rows: list[Row] = []
+        self._rows: list[AgendaRow] = []
         self._lock = Lock()
 
-    def __call__(self, rows: Sequence[Row]) -> None:
+    def __call__(self, rows: Sequence[AgendaRow]) -> None:
         """Remove the rows soon, or now if they fill a request."""
         with self._lock:
             is_first, self._rows = not self._rows and bool(rows), [*self._rows, *rows]

@@ -26,10 +26,10 @@ def restore_process(process: Process[S], home: Home | None) -> tuple[S, tuple[Co
             f"{process.format}; update the app. The row is unchanged"
         )
     state = stored["state"] if format_ == process.format else process.upgrade(stored["state"], format_)
-    return process.restore(state, home), stored_commands(home)
+    return process.restore(state, home), commands_in(home)
 
 
-def stored_commands(home: Home) -> tuple[Command, ...]:
+def commands_in(home: Home) -> tuple[Command, ...]:
     """Return the commands in the row of a home's process, if it has one. They may be sent already."""
     return () if home.process is None else msgspec.convert(home.process[_COMMANDS], tuple[Command, ...])
 

@@ -14,10 +14,10 @@ from typing import Final, Generic, TypeVar
 from shared.clock import Clock
 from shared.errors import ConflictError, DecisionFailedError, DuplicateError, NotPublishedError, SluiceError
 from shared.eventsourcing import Home, Homes
-from shared.processes.agenda import Agenda, Alias, Note, Row, TimeoutRow, notes_of
-from shared.processes.cases import Belief, Case, Handled, Outcome
+from shared.processes.agenda import Agenda, AgendaRow, Alias, Note, TimeoutRow, notes_of
+from shared.processes.cases import Belief, Case, CaseOutcome, Handled
 from shared.processes.decisions import Process, Timeout
-from shared.processes.drafts import Draft, failed_draft, make_draft
+from shared.processes.drafts import Draft, draft_of_failure, make_draft
 from shared.processes.outgoing import Outgoing
 from shared.telemetry import describe_error, place
 
@@ -42,7 +42,7 @@ class Runtime(Generic[State]):
         outgoing: Outgoing,
         *,
         clock: Clock,
-        remove: Callable[[Sequence[Row]], object],
+        remove: Callable[[Sequence[AgendaRow]], object],
         hint: Callable[[int, datetime], object] = lambda _shard, _due: None,
     ) -> None:
         """Take the process, and the name of the aggregate in the heads of its homes.
@@ -53,20 +53,31 @@ class Runtime(Generic[State]):
         self._agenda, self._outgoing, self._clock = agenda, outgoing, clock
         self._remove, self._hint = remove, hint
 
-    def handle(self, cases: Sequence[Case]) -> Handled[State]:
+    def handle(
+        self, cases: Sequence[Case], then: Callable[[Handled[State]], object] = lambda _handled: None
+    ) -> Handled[State]:
         """Handle the cases, those of one home in their order, and homes side by side.
 
-        What fails for one home is the error of its outcomes, and stops no other home.
+        What fails for one home is the error of its outcomes, and stops no other home. `then` does what belongs to the
+        homes, before their notes go: if it fails, the tick resumes them.
         """
-        outcomes: dict[int, Outcome[State]] = {}
+        outcomes: dict[int, CaseOutcome[State]] = {}
+        done: list[AgendaRow] = []
         not_sent: NotPublishedError | None = None
         for some in _rounds(cases):
-            drafts, failed = self._handle(some)
+            drafts, rows, failed = self._handle(some)
             outcomes |= {id(outcome.case): outcome for draft in drafts for outcome in draft.outcomes}
+            done += rows
             not_sent = not_sent or failed
-        return Handled([outcomes[id(case)] for case in cases], not_sent)
+        handled = Handled([outcomes[id(case)] for case in cases], not_sent)
+        then(handled)
+        self._remove(done)
+        return handled
 
-    def _handle(self, groups: Sequence[Sequence[Case]]) -> tuple[list[Draft[State]], NotPublishedError | None]:
+    def _handle(
+        self, groups: Sequence[Sequence[Case]]
+    ) -> tuple[list[Draft[State]], list[AgendaRow], NotPublishedError | None]:
+        """Return what became of each home, the rows of the agenda that are done, and why not all was sent."""
         drafts = _in_parallel(self._draft, groups)
         notes = self._note([draft for draft in drafts if draft.commit])
         drafts = _in_parallel(partial(self._store, notes), drafts)
@@ -74,14 +85,13 @@ class Runtime(Generic[State]):
         try:
             self._outgoing.send([draft.unsent for draft in sound])
         except NotPublishedError as error:
-            return drafts, error
+            return drafts, [], error
         unsure = {draft.key for draft in drafts if not draft.is_sound}
         for draft in sound:
             for timeout in draft.timeouts:
                 self._hint(draft.shard, timeout.due)
-        done: list[Row] = [note for note in notes if not unsure & note.homes.keys()]
-        self._remove([*done, *(row for draft in sound for row in _rows(draft, draft.dropped))])
-        return drafts, None
+        done: list[AgendaRow] = [note for note in notes if not unsure & note.homes.keys()]
+        return drafts, [*done, *(row for draft in sound for row in _rows(draft, draft.dropped))], None
 
     def _draft(self, cases: Sequence[Case]) -> Draft[State]:
         """Decide on the believed home, or on the stored one."""
@@ -97,12 +107,12 @@ class Runtime(Generic[State]):
         key = cases[0].home
         try:
             home = find()
-            published = self._outgoing.published(key, home.head.published if home else 0)
+            published = self._outgoing.find_published(key, home.head.published if home else 0)
             return make_draft(self._process, self._aggregate, cases, home, published, self._clock.now())
         except SluiceError as error:
-            return failed_draft(cases, error)
+            return draft_of_failure(cases, error)
         except Exception as error:  # noqa: BLE001 - one message that nobody can decide on must not stop the others
-            return failed_draft(cases, DecisionFailedError(_tell(cases, error)))
+            return draft_of_failure(cases, DecisionFailedError(_tell(cases, error)))
 
     def _store(self, notes: list[Note], draft: Draft[State]) -> Draft[State]:
         """Commit the draft. After a conflict, decide once more on what is stored now."""
@@ -111,13 +121,13 @@ class Runtime(Generic[State]):
         except (ConflictError, DuplicateError):
             draft = self._decide(draft.cases, lambda: self._homes.load(draft.key))
         except SluiceError as error:
-            return failed_draft(draft.cases, error)
+            return draft_of_failure(draft.cases, error)
         try:
             # The first note may be removed before this commit comes: the version that it names is there already.
             notes += self._note([draft] if draft.commit else [])
             return self._commit(draft)
         except SluiceError as error:
-            return failed_draft(draft.cases, error)
+            return draft_of_failure(draft.cases, error)
 
     def _commit(self, draft: Draft[State]) -> Draft[State]:
         if draft.commit:
@@ -127,7 +137,7 @@ class Runtime(Generic[State]):
     def _note(self, drafts: Sequence[Draft[State]]) -> list[Note]:
         """Write the notes of these homes, their timeouts and aliases: one transaction a shard."""
         now = self._clock.now()
-        rows: list[Row] = [row for draft in drafts for row in _rows(draft, draft.timeouts)]
+        rows: list[AgendaRow] = [row for draft in drafts for row in _rows(draft, draft.timeouts)]
         rows += [Alias(draft.new_number, draft.key) for draft in drafts if draft.new_number is not None]
         # Where there are other rows, each note goes into the transaction of its home's. Else one shard serves all.
         targets: dict[int, dict[str, int]] = {}

@@ -9,7 +9,7 @@ Reading order:
 - `public_messages`: the public messages of the queue `orders`
 - `views`: the read models; `order_views` and `conference_views` read them
 - `http` (pure) and `desk`: what customers ask and are answered
-- `registration`: the flows, one verb for each kind of message
+- `routes`, `order_flows`, `starts`, `seat_flows`, `hearing`, `parked_orders`, `verbs`: the flows
 """
 
 from shared.registration.access_codes import KEYS, AccessCodes, CodeKeys
@@ -18,12 +18,13 @@ from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
 from shared.registration.http import describe_order
 from shared.registration.order import (
+    AGGREGATE,
     OrderPhase,
     OrderState,
     fold_order,
     order_home,
 )
-from shared.registration.order_flows import Placed
+from shared.registration.order_flows import Numbers, OrderFlows, Placed
 from shared.registration.order_messages import (
     Expire,
     NewOrder,
@@ -37,7 +38,8 @@ from shared.registration.order_messages import (
 from shared.registration.order_process import OrderProcess, believe_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, OrderStage
 from shared.registration.order_views import OrderViews
-from shared.registration.parked_orders import DeadLetter
+from shared.registration.parked_orders import DeadLetter, ParkedOrders
+from shared.registration.price_list import PriceList
 from shared.registration.public_messages import (
     Payment,
     PlaceOrder,
@@ -47,7 +49,7 @@ from shared.registration.public_messages import (
     read_order_message,
     read_place_order,
 )
-from shared.registration.registration import Registration
+from shared.registration.routes import STARTS_QUEUE, TIMEOUTS_QUEUE, OrderRoutes
 from shared.registration.seat_commands import (
     AddSeats,
     RemoveSeats,
@@ -56,19 +58,25 @@ from shared.registration.seat_commands import (
     seats_home,
     send_to,
 )
-from shared.registration.seats import Seats, check_balance, overdue
+from shared.registration.seat_flows import SeatFlows, decide_command
+from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
+from shared.registration.starts import Starts
 from shared.registration.stored_events import BODIES, PUBLIC
 from shared.registration.story import tell_process, tell_seats
+from shared.registration.verbs import Registration
 from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
 
 __all__ = [
     "ACCESS_CODE_HEADER",
+    "AGGREGATE",
     "BODIES",
     "CONFERENCE_MODEL",
     "KEYS",
     "ORDER_MODEL",
     "PUBLIC",
+    "STARTS_QUEUE",
+    "TIMEOUTS_QUEUE",
     "AccessCodes",
     "AddSeats",
     "CodeKeys",
@@ -76,32 +84,41 @@ __all__ = [
     "DeadLetter",
     "Expire",
     "NewOrder",
+    "Numbers",
     "OrderDesk",
+    "OrderFlows",
     "OrderPhase",
     "OrderProcess",
     "OrderProcessState",
+    "OrderRoutes",
     "OrderStage",
     "OrderState",
     "OrderViews",
+    "ParkedOrders",
     "Pay",
     "Payment",
     "PaymentOutcome",
     "PlaceOrder",
     "Placed",
+    "PriceList",
     "Registration",
     "RemoveSeats",
     "ReservationRefused",
+    "SeatFlows",
     "Seats",
     "SeatsReserved",
+    "SeatsState",
     "SetConference",
     "Skip",
     "StartOrder",
+    "Starts",
     "Update",
     "UpdateOrder",
     "believe_held",
     "check_balance",
     "content_hash",
     "decide",
+    "decide_command",
     "describe_order",
     "fold_order",
     "incoming",

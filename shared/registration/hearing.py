@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from shared.errors import DecisionFailedError, RefusedError
 from shared.messaging import EventRange, decode_events
-from shared.processes import Case, Outcome, ReplyClass, Runtime
+from shared.processes import Case, CaseOutcome, ReplyClass, Runtime
 from shared.registration.order_messages import read_reply
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import ParkedOrders
@@ -32,7 +32,7 @@ def _answers(bodies: Sequence[bytes]) -> Iterator[tuple[EventRange, Case]]:
                 yield alone, Case(home=reply[0], message=reply[1])
 
 
-def _why_parked(outcome: Outcome[OrderProcessState]) -> Exception | None:
+def _why_parked(outcome: CaseOutcome[OrderProcessState]) -> Exception | None:
     """Return why no further try helps: nobody sent such a command, or the process fails at the answer."""
     if outcome.reply is ReplyClass.UNEXPECTED:
         generation = outcome.case.message.generation

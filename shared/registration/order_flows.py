@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import Final, Protocol
 from uuid import UUID, uuid5
 
 import msgspec
 
 from shared.clock import Clock
-from shared.eventsourcing import Home, Homes
+from shared.eventsourcing import Head, Home, Homes
 from shared.gate import HeldWork
 from shared.messaging import Command
-from shared.processes import Case, Outcome, Runtime, restore_process
+from shared.processes import Case, CaseOutcome, Handled, Runtime, restore_process
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import AccessCodes
 from shared.registration.bodies import OrderTotalsCalculated
@@ -20,7 +21,7 @@ from shared.registration.order import NOTHING, NUMBER, OrderPhase, order_home
 from shared.registration.order_messages import NewOrder, Pay, StartOrder, Update, incoming
 from shared.registration.order_process import OrderProcess
 from shared.registration.order_turn import OrderProcessState
-from shared.registration.prices import PriceList
+from shared.registration.price_list import PriceList
 from shared.registration.public_messages import Payment, PlaceOrder, content_hash
 from shared.registration.routes import STARTS_QUEUE
 from shared.registration.stored_events import body_of
@@ -92,16 +93,17 @@ class OrderFlows:
         )
         fields = {**code.fields, NUMBER: number, CONTENT: content, **({GATE: order.gate} if order.gate else {})}
         message = incoming(body, self._clock.now())
-        handled = self._runtime.handle([Case(home=home, message=message, believed=None, fields=fields, number=number)])
-        (outcome,) = handled.outcomes
+        case = Case(home=home, message=message, believed=None, fields=fields, number=number)
+        # Held before its note goes: if this fails, the tick holds it.
+        (outcome,) = self._runtime.handle([case], partial(self._hold_new, order.gate)).outcomes
         if outcome.error is not None:
             raise outcome.error
         placed = Placed(order.order, number, code.code, _first_total(outcome))
-        if outcome.home is not None:
-            placed = self._repeat(order, content, outcome.home, placed)
-        if order.gate is not None:
-            self._hold_if_held(order.gate, outcome.state, is_sent=handled.not_sent is None)
-        return placed
+        return placed if outcome.home is None else self._repeat(order, content, outcome.home, placed)
+
+    def _hold_new(self, gate: str | None, handled: Handled[OrderProcessState]) -> None:
+        if gate is not None:
+            self._hold_if_held(gate, handled.outcomes[0].state, is_sent=handled.not_sent is None)
 
     def _repeat(self, order: PlaceOrder, content: str, home: Home, placed: Placed) -> Placed:
         """Return the answer of the order that is stored, or refuse another one of the same id."""
@@ -111,10 +113,10 @@ class OrderFlows:
             raise refuse(Reason.ORDER_DIFFERS, f"order {order.order!r} was placed with other content")
         return Placed(order.order, int(fields[NUMBER]), code, placed.total)
 
-    def resume(self, order: str) -> None:
-        """Hold an order again that waits for a gate, if its writer ended before it held it."""
-        home = self._homes.load(order_home(order))
-        if home is None or GATE not in home.head.fields:
+    def resume(self, key: str, head: Head) -> None:
+        """Hold an order again that waits for a gate: its writer may have ended before it held it."""
+        home = self._homes.load(key) if GATE in head.fields else None
+        if home is None:
             return
         state, _ = restore_process(self._process, home)
         self._hold_if_held(str(home.head.fields[GATE]), state, is_sent=False)
@@ -158,7 +160,7 @@ class OrderFlows:
         self._held.hold(gate, order.order, str(STARTS_QUEUE), _encoder.encode(command).decode())
 
 
-def _first_total(outcome: Outcome[OrderProcessState]) -> Decimal:
+def _first_total(outcome: CaseOutcome[OrderProcessState]) -> Decimal:
     """Return the total of the order as it was placed. Changes have totals of their own."""
     if outcome.home is None:
         return outcome.state.order.total if outcome.state and outcome.state.order else NOTHING
@@ -166,7 +168,7 @@ def _first_total(outcome: Outcome[OrderProcessState]) -> Decimal:
     return next((body.total for body in totals if isinstance(body, OrderTotalsCalculated)), NOTHING)
 
 
-def _version_of(outcome: Outcome[OrderProcessState], id_: str) -> int:
+def _version_of(outcome: CaseOutcome[OrderProcessState], id_: str) -> int:
     """Return the version after the change with this id: its event, and the totals that follow it."""
     if outcome.is_written or outcome.home is None:
         return outcome.state.order.version if outcome.state and outcome.state.order else 0

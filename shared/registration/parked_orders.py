@@ -14,10 +14,10 @@ from shared.azure import Destination
 from shared.errors import NotParkedError, RefusedError
 from shared.messages import Delivery
 from shared.messaging import (
+    BusPublisher,
     Command,
     EventRange,
     Parcel,
-    Publisher,
     bundle_parcel,
     command_parcel,
     decode_commands,
@@ -48,7 +48,7 @@ class DeadLetter:
 class ParkedOrders:
     """Parks messages of registration, and puts them back."""
 
-    def __init__(self, parking: Parking, put: PutOnQueue, publisher: Publisher, routes: OrderRoutes) -> None:
+    def __init__(self, parking: Parking, put: PutOnQueue, publisher: BusPublisher, routes: OrderRoutes) -> None:
         """Register the stages. `put` puts a message back on a storage queue."""
         self._parking, self._publisher, self._routes = parking, publisher, routes
         for name, reads, put_back in (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shared.azure import Destination
-from shared.messaging import Command, Lanes, shard_of
+from shared.messaging import Command, ReceiverLanes, shard_of
 from shared.parts import ORDER_EVENTS, SEATS_EVENTS, STARTS, TIMEOUTS
 from shared.registration.seat_commands import SEATS_HOMES
 
@@ -19,7 +19,7 @@ class OrderRoutes:
     """The routes. Commands of orders to seats go by lanes; those of publishers are called in this process."""
 
     def __init__(self, lanes: Sequence[str]) -> None:
-        self._lanes = Lanes(lanes)
+        self._lanes = ReceiverLanes(lanes)
 
     def topic_of(self, home: str) -> tuple[Destination, str]:
         """Return the topic of a home's events, and their session: the conference, or the shard of an order."""

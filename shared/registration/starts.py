@@ -13,7 +13,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.gate import HeldEntry
-from shared.messaging import Command, Publisher, bundle_parcel, decode_commands
+from shared.messaging import BusPublisher, Command, bundle_parcel, decode_commands
 from shared.processes import Agenda, Case, Note, Removals, Runtime, notes_of
 from shared.registration.order_messages import StartOrder, incoming
 from shared.registration.order_process import believe_held
@@ -32,7 +32,7 @@ class Starts:
         self,
         runtime: Runtime[OrderProcessState],
         agenda: Agenda,
-        publisher: Publisher,
+        publisher: BusPublisher,
         removals: Removals,
         clock: Clock,
     ) -> None:
@@ -49,7 +49,7 @@ class Starts:
         self._agenda.write(notes)
         self._publisher.send(
             [
-                bundle_parcel(STARTS_QUEUE, [_noted(command, note) for command in part])
+                bundle_parcel(STARTS_QUEUE, [_add_note(command, note) for command in part])
                 for part, note in zip(parts, notes, strict=True)
             ]
         )
@@ -70,7 +70,7 @@ class Starts:
         return Case(home=command.to, message=message, believed=believe_held(start, now))
 
 
-def _noted(command: Command, note: Note) -> Command:
+def _add_note(command: Command, note: Note) -> Command:
     return replace(command, body={**command.body, "note": note.id, "due": note.due.isoformat()})
 
 

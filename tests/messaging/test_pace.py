@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.azure import Pushback
-from shared.messaging import Lane, Pace
-from shared.messaging.pace import rest_after, share
+from shared.messaging import Pace, PaceLane
+from shared.messaging.rests import rest_after, share
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-FLOORS = {Lane.FIRST: 0.5, Lane.ORDERS: 0.25, Lane.READ_MODELS: 0.1}
+FLOORS = {PaceLane.FIRST: 0.5, PaceLane.ORDERS: 0.25, PaceLane.READ_MODELS: 0.1}
 #: Operations that one batch of a lane makes in a second of work, and all lanes at full rate.
 RATE = 100
 FULL = RATE * len(FLOORS)
@@ -43,7 +43,7 @@ class HandClock:
 @pytest.mark.parametrize("bearable", [n / 32 for n in range(1, 33)])
 def test_no_lane_falls_below_its_floor_nor_behind_one_that_is_less_urgent(bearable):
     """At every share that a namespace may have."""
-    shares = [share(lane, bearable) for lane in Lane]
+    shares = [share(lane, bearable) for lane in PaceLane]
     assert shares == sorted(shares, reverse=True)
     assert all(share(lane, bearable) >= floor for lane, floor in FLOORS.items())
     assert max(shares) <= 1.0
@@ -53,7 +53,7 @@ def test_at_full_rate_nobody_rests():
     """And no clock is asked to wait."""
     clock = HandClock()
     pace = Pace(Pushback(clock), clock, clock.sleep)
-    for lane in Lane:
+    for lane in PaceLane:
         with pace(lane, lock=30):
             clock.seconds += 1
     assert clock.seconds == 3
@@ -71,7 +71,7 @@ def test_a_batch_that_failed_comes_again_without_a_rest():
     clock = HandClock()
     pushback = Pushback(clock)
     pushback.slow("bus")
-    with pytest.raises(KeyError), Pace(pushback, clock, clock.sleep)(Lane.ORDERS, lock=30):
+    with pytest.raises(KeyError), Pace(pushback, clock, clock.sleep)(PaceLane.ORDERS, lock=30):
         raise KeyError
     assert clock.seconds == 0
 
@@ -112,7 +112,7 @@ def test_the_floors_hold_against_a_broker_that_refuses(limit):
     for lane, floor in FLOORS.items():
         # A lane begins at whole steps.
         assert worked[lane] >= floor * (1 - STEP), (lane, worked)
-    assert worked[Lane.FIRST] >= worked[Lane.ORDERS] >= worked[Lane.READ_MODELS]
+    assert worked[PaceLane.FIRST] >= worked[PaceLane.ORDERS] >= worked[PaceLane.READ_MODELS]
 
 
 def test_a_broker_that_bears_everything_slows_nobody():

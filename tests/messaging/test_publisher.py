@@ -9,7 +9,7 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.azure import BusSender, Connections, Destination, Pushback
 from shared.clock import SystemClock
 from shared.errors import NotPublishedError
-from shared.messaging import Command, Publisher, command_parcel, decode_commands, decode_events
+from shared.messaging import BusPublisher, Command, command_parcel, decode_commands, decode_events
 from tests.messaging.builders import NOON, QUEUE, TOPIC, KeptTransfers, body_of, command, events, ranges
 from tests.waiting import until
 
@@ -31,7 +31,7 @@ def pushback():
 @pytest.fixture
 def publisher(sender, pushback):
     """A publisher of 4 senders."""
-    return Publisher(sender, pushback, most=4)
+    return BusPublisher(sender, pushback, most=4)
 
 
 def all_ranges(sender):
@@ -44,7 +44,7 @@ def all_ranges(sender):
 def id_of(*parcels):
     """Return the id of the message of these parcels."""
     sender = KeptTransfers()
-    Publisher(sender, Pushback(SystemClock())).send(parcels)
+    BusPublisher(sender, Pushback(SystemClock())).send(parcels)
     ((_, (message,)),) = sender.transfers
     return message.message_id
 
@@ -183,7 +183,7 @@ def test_bundles_and_sessions_over_the_real_broker(broker, fresh):
     """They arrive as they were sent, by the real client, where a filter by a mark passes them."""
     topic = Destination("topic", fresh("topic"))
     with Connections(STORAGE, broker.connection_string) as connections, BusSender(connections, most=2) as sender:
-        publisher = Publisher(sender, connections.pushback, most=2)
+        publisher = BusPublisher(sender, connections.pushback, most=2)
         publisher.send(
             [
                 part

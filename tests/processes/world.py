@@ -7,7 +7,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from shared.azure import Pushback
 from shared.errors import StorageUnavailableError
-from shared.messaging import Publisher
+from shared.messaging import BusPublisher
 from shared.processes import Follower, Outgoing, Runtime
 from tests.messaging.builders import body_of
 from tests.processes.errands import NOON, ErrandRoutes, Errands
@@ -107,7 +107,7 @@ class World:
 
     def restart(self):
         """Begin a new process, which remembers nothing."""
-        publisher = Publisher(Stepping(self.bus, self.steps, "send"), Pushback(self.clock))
+        publisher = BusPublisher(Stepping(self.bus, self.steps, "send"), Pushback(self.clock))
         self.outgoing = Outgoing(publisher, ErrandRoutes())
         self.runtime = Runtime(
             Errands(),

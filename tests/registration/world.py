@@ -9,6 +9,7 @@ from shared.app.orders import RegistrationStores
 from shared.app.stores import Stores
 from shared.azure import Connections
 from shared.eventsourcing import Mementos
+from shared.gate import Batches, Opening, Outflow, open_gate
 from shared.messages import Delivery
 from shared.parts import (
     CONFERENCES_VIEW,
@@ -22,6 +23,8 @@ from shared.parts import (
     seat_lane_names,
 )
 from shared.registration import Seats, seats_home
+from shared.signals import Hint
+from tests.gate.conftest import NoJobs
 
 (LANE,) = seat_lane_names(1)
 
@@ -52,8 +55,6 @@ class World(ExitStack):
         super().__init__()
         self.settings, self.clock, self._numbers = settings, HandClock(), iter(range(1000))
         self.connections = self.enter_context(Connections.parse(environ))
-        self.stores = self.enter_context(Stores(self.connections, clock=self.clock))
-        self.own = RegistrationStores(self.stores)
         self.restart()
         client = self.enter_context(self.connections.bus_client())
         self._receivers = [
@@ -70,6 +71,8 @@ class World(ExitStack):
 
     def restart(self):
         """Begin a process that remembers nothing."""
+        self.stores = self.enter_context(Stores(self.connections, clock=self.clock))
+        self.own = RegistrationStores(self.stores)
         self.part = self.enter_context(RegistrationPart(self.stores, self.settings))
         self.verbs = self.part.verbs
 
@@ -110,6 +113,22 @@ class World(ExitStack):
     def seats(self, conference):
         """Return the types of a conference by its home."""
         return Mementos(self.own.homes, Seats(), 500).read(seats_home(conference)).state
+
+    def release(self, gate):
+        """Open a gate, and release what it holds."""
+        now = self.clock.now()
+        opening = Opening(at=now, by="test", why="noon")
+        opened = self.stores.gates.change(gate, lambda state: open_gate(state, opening, now)).after
+        batches = Batches(self.stores.held_work, NoJobs(), self.clock)
+        outflow = Outflow(self.stores.held_work, batches, self.stores.slices, self.clock)
+        done = outflow.run(opened, Hint(gate), float("inf"), lambda _hints: None)
+        assert done.is_whole
+        return done.put
+
+    def parked(self):
+        """Return the reasons of all that is parked."""
+        rows = self.connections.tables.get_table_client("parked").list_entities()
+        return [row["reason"] for row in rows if "reason" in row]
 
     def rows(self):
         """Return the keys of all rows of the agenda that lead to work, now or later."""

@@ -19,7 +19,7 @@ _NAMESPACE: Final = "bus"
 _MOST_OF_LOCK: Final = 1 / 3
 
 
-class Lane(Enum):
+class PaceLane(Enum):
     """The receivers by how soon their work is needed. Each never falls below a floor."""
 
     #: Payments, expiry, operators' commands, seats.
@@ -28,11 +28,11 @@ class Lane(Enum):
     READ_MODELS = "read_models"
 
 
-def share(lane: Lane, bearable: float) -> float:
+def share(lane: PaceLane, bearable: float) -> float:
     """Return the part of the time in which a lane works, when the namespace bears this share of the full rate."""
-    if lane is Lane.FIRST:
+    if lane is PaceLane.FIRST:
         return max(0.5, sqrt(bearable))
-    return max(0.25, bearable) if lane is Lane.ORDERS else max(0.1, bearable**2)
+    return max(0.25, bearable) if lane is PaceLane.ORDERS else max(0.1, bearable**2)
 
 
 def rest_after(work: float, share: float, lock: float) -> float:
@@ -48,13 +48,13 @@ class Pace:
     clock: Clock
     sleep: Callable[[float], object]
 
-    def share(self, lane: Lane) -> float:
+    def share(self, lane: PaceLane) -> float:
         """Return the share of a lane now."""
         governor = self.pushback.governors().get(_NAMESPACE)
         return share(lane, governor.share if governor else 1.0)
 
     @contextmanager
-    def __call__(self, lane: Lane, lock: float) -> Iterator[None]:
+    def __call__(self, lane: PaceLane, lock: float) -> Iterator[None]:
         """Enter around the work of a batch whose lock lasts so many seconds."""
         began_at = self.clock.monotonic()
         yield
