@@ -2,17 +2,15 @@
 
 Reading order:
 
-- `projection` (what a model is), `folding` (ranges of events into a view) and `migration_steps` are pure.
-- `ladder`: how long an answer may be kept.
-- `pointer` and `pointers`: the one row of a model, which leads readers, projectors and the migration.
-- `slot_table`: the rows of views, with `reader`; `view_writer` and `projector` write them. `view_stores` has all.
+- `projection` (a model, and how ranges of events make a view), `migration_steps` and `ladder` decide. They make no request.
+- `pointers`: the one row of a model, which leads readers, projectors and the migration.
+- `slot_table`: the rows of views, with `reader`. `view_writer` and `projector` write them. `view_stores` has all.
 - `migration`, with `lone_migrator`, `rehearsal`, `log_pages` and `verification`.
 """
 
 from shared.readmodels.ladder import SEATS_LADDER, Answer, KeptAnswers
 from shared.readmodels.migration import Migration, Report
-from shared.readmodels.pointer import PROJECTORS_KEEP, READERS_KEEP, ModelPointer, Phase, Slot
-from shared.readmodels.pointers import KeptPointer, Pointers
+from shared.readmodels.pointers import PROJECTORS_KEEP, READERS_KEEP, KeptPointer, ModelPointer, Phase, Pointers, Slot
 from shared.readmodels.projection import Model, View, ViewKey
 from shared.readmodels.projector import Projector
 from shared.readmodels.reader import ViewReader

@@ -18,11 +18,10 @@ from contextlib import AbstractContextManager
 
 from shared.errors import ContentionError
 from shared.readmodels import migration_steps as steps
-from shared.readmodels.folding import tail
 from shared.readmodels.log_pages import read_homes
 from shared.readmodels.lone_migrator import be_alone
-from shared.readmodels.pointer import SETTLING, ModelPointer, Phase
-from shared.readmodels.projection import Model
+from shared.readmodels.pointers import SETTLING, ModelPointer, Phase
+from shared.readmodels.projection import Model, tail
 from shared.readmodels.rehearsal import Rehearsal, rehearse, sample
 from shared.readmodels.verification import Verification, Verifier
 from shared.readmodels.view_stores import ViewStores

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from shared.errors import MigrationRefusedError
-from shared.readmodels.pointer import ModelPointer, Phase
+from shared.readmodels.pointers import ModelPointer, Phase
 
 #: Phases in which no migration is at work.
 _FREE = (Phase.NONE, Phase.DONE)

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from shared.clock import Clock
 from shared.messaging import EventRange
-from shared.readmodels.pointer import STANDS_AFTER, ModelPointer
-from shared.readmodels.pointers import KeptPointer
+from shared.readmodels.pointers import STANDS_AFTER, KeptPointer, ModelPointer
 from shared.readmodels.view_writer import ViewCounts, ViewWriter
 from shared.telemetry import events, tell
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from shared.readmodels.pointer import Slot
-from shared.readmodels.pointers import KeptPointer
+from shared.readmodels.pointers import KeptPointer, Slot
 from shared.readmodels.projection import ViewKey
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace
 

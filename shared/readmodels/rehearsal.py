@@ -8,9 +8,8 @@ from typing import Final
 from shared.azure import MOST_GROUP_ROWS
 from shared.clock import Clock
 from shared.eventsourcing import Homes
-from shared.readmodels.folding import fold_all
-from shared.readmodels.parallel import call_each
-from shared.readmodels.projection import Model, Projection, View, ViewKey
+from shared.readmodels.log_pages import call_each
+from shared.readmodels.projection import Model, Projection, View, ViewKey, fold_all
 
 #: Homes that are folded.
 SAMPLE: Final = 50

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from shared.eventsourcing import Event, Homes
-from shared.readmodels.folding import fold_all
-from shared.readmodels.log_pages import read_homes
-from shared.readmodels.parallel import call_each
-from shared.readmodels.projection import Model, Projection, View
+from shared.readmodels.log_pages import call_each, read_homes
+from shared.readmodels.projection import Model, Projection, View, fold_all
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace, canonical
 
 #: How long a row may be behind its home, and the time between two reads of it. Bundles of events take seconds.

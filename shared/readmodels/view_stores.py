@@ -10,8 +10,7 @@ from shared.azure import Connections
 from shared.clock import Clock
 from shared.eventsourcing import Homes
 from shared.parts import MODELS
-from shared.readmodels.pointer import PROJECTORS_KEEP, READERS_KEEP, Slot
-from shared.readmodels.pointers import KeptPointer, Pointers
+from shared.readmodels.pointers import PROJECTORS_KEEP, READERS_KEEP, KeptPointer, Pointers, Slot
 from shared.readmodels.projection import Model
 from shared.readmodels.projector import Projector
 from shared.readmodels.reader import ViewReader

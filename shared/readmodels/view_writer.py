@@ -1,20 +1,48 @@
 """Brings rows of views up to ranges of events: read where needed, fold, write on condition, and again after a race."""
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from threading import Lock
+from typing import Final, Protocol
 
 from shared.errors import ViewCorruptError
 from shared.eventsourcing import Event
 from shared.messaging import EventRange
-from shared.readmodels.folding import Folded, fold, tail
-from shared.readmodels.kept_views import KeptViews
-from shared.readmodels.parallel import call_each
-from shared.readmodels.pointer import Slot
-from shared.readmodels.projection import Model, Projection, ViewKey
+from shared.readmodels.log_pages import call_each
+from shared.readmodels.pointers import Slot
+from shared.readmodels.projection import Folded, Model, Projection, ViewKey, fold, tail
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace, split
 from shared.retry import LOST_RACES, Retry
+
+#: Rows of one model that a process keeps: some hundred bytes each.
+MOST_KEPT: Final = 5000
+
+
+class KeptViews:
+    """Rows that this process wrote or read last, by version and home. Several threads may use it.
+
+    A write begins with one of them instead of a read. Its ETag proves it: if another process has written the row since,
+    the write is refused, and the row is read.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[object, str], StoredView] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, version: object, home: str) -> StoredView | None:
+        """Return the row of a home in a version, or None."""
+        with self._lock:
+            return self._kept.get((version, home))
+
+    def keep(self, version: object, views: Iterable[StoredView]) -> None:
+        """Keep rows of a version."""
+        with self._lock:
+            for one in views:
+                self._kept[version, one.home] = one
+                self._kept.move_to_end((version, one.home))
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
 
 
 class EventLog(Protocol):
