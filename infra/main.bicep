@@ -290,6 +290,7 @@ module alerts 'modules/alerts.bicep' = if (hasAlerts) {
     tags: tags
     workspaceId: monitoring.outputs.workspaceId
     email: alertEmail
+    hasRegistration: hasRegistration
     minutes: alertMinutes
   }
 }

@@ -16,6 +16,9 @@ param email string
 @allowed([5, 15])
 param minutes int
 
+@description('Whether the rules of registration are made.')
+param hasRegistration bool
+
 var alerts = loadJsonContent('../alerts.json').alerts
 
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)) {
@@ -36,7 +39,7 @@ resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)
 }
 
 resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
-  for alert in alerts: {
+  for alert in alerts: if (alert.isOfBase || hasRegistration) {
     name: 'sluice-${alert.name}'
     location: location
     tags: tags

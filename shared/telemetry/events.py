@@ -319,7 +319,7 @@ HOMES_LATE: Final = LogEvent(
     fields=("homes", "late_seconds"),
     meaning="the tick found homes whose events and commands may not have been sent, and sends them; their writer ended",
     remedy="once is a process that ended; if it returns: check whether Service Bus answers (`sluice doctor`)",
-    alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 180"),
+    alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 180", of_registration=True),
 )
 HINT_UNSCHEDULED: Final = LogEvent(
     name="sluice.hint.unscheduled",
@@ -333,7 +333,7 @@ PROCESS_STUCK: Final = LogEvent(
     fields=("home", "late_seconds", "error"),
     meaning="a process has not ended two ticks after its deadline, because its timeout fails",
     remedy="the error says why. After it is mended, the next tick ends the process; nothing is lost meanwhile",
-    alert=Alert(severity=Severity.ERROR),
+    alert=Alert(severity=Severity.ERROR, of_registration=True),
 )
 AGENDA_UNSERVED: Final = LogEvent(
     name="sluice.agenda.unserved",
@@ -478,7 +478,7 @@ CODES_TRIED: Final = LogEvent(
     fields=("wrong", "seconds"),
     meaning="so many requests of a minute had a wrong access code, at one instance: a caller may be guessing codes",
     remedy="find the caller by the function keys in the requests of show_order and change_order, and renew that key",
-    alert=Alert(severity=Severity.WARNING),
+    alert=Alert(severity=Severity.WARNING, of_registration=True),
 )
 MIGRATION_STANDS: Final = LogEvent(
     name="sluice.migration.stands",
@@ -486,7 +486,7 @@ MIGRATION_STANDS: Final = LogEvent(
     fields=("model", "phase", "target", "silent_seconds"),
     meaning="a read model's migration made no progress for half an hour; meanwhile every event may be written twice",
     remedy="`sluice migrate status MODEL` names the command that goes on with it; type it again",
-    alert=Alert(severity=Severity.WARNING),
+    alert=Alert(severity=Severity.WARNING, of_registration=True),
 )
 
 # --- usage ---

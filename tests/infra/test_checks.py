@@ -519,6 +519,14 @@ SEEDS = {
             replacing(APP, "  SLUICE_WARM_IDENTITY: warmIdentityClientId\n", ""),
             "with hasWarming True, the app has SLUICE_WARM_IDENTITY ''",
         ),
+        "an app that does not know that registration is on": (
+            replacing(APP, "hasRegistration ? 'on' : 'off'", "'off'"),
+            "with hasRegistration True and seatLanes 3, the app has ('off', '3')",
+        ),
+        "a command that does not know the lanes": (
+            replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = string(seatLanes)", ""),
+            "with hasRegistration False and seatLanes 3, the command has ('off', None)",
+        ),
         "warmed instances that nobody asked for": (
             replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),
             "with hasWarming False, the app has SLUICE_WARM_SITE",
@@ -605,6 +613,10 @@ SEEDS = {
         ),
     },
     "alerts": {
+        "rules of registration that cost although it is off": (
+            replacing("infra/modules/alerts.bicep", "alert.isOfBase || hasRegistration", "true"),
+            "a rule listens to sluice.codes.tried, which no event of this installation is called",
+        ),
         "an event in the catalogue only": (
             event_in_the_catalogue(Alert(severity=Severity.ERROR)),
             "no rule listens to sluice.new.event",

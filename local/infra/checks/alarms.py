@@ -5,7 +5,7 @@ Also the queries that an operator needs next, each saved where an operator reads
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from local.infra import alerts, queries
@@ -43,12 +43,8 @@ def check(project: Project) -> Iterator[Finding]:
     if alerts.document(project.events) != project.json("infra", "alerts.json"):
         yield Finding("infra/alerts.json", "is not what the catalogue of events makes: run `make docs`")
     wanted = {event.name: event for event in project.events if event.alert is not None}
-    rules = {str(one.properties.get("displayName")): one for one in project.deployed().of_type(_RULES)}
-    missing, extra = both_ways([*wanted, alerts.SILENT], rules)
-    for name in missing:
-        yield Finding("alerts.bicep", f"no rule listens to {name}, which calls an operator")
-    for name in extra:
-        yield Finding("alerts.bicep", f"a rule listens to {name}, which no event is called")
+    rules = _rules(project, hasRegistration=True)
+    yield from _listening(project, wanted, rules)
     for name in wanted.keys() & rules.keys():
         yield from _speaks(wanted[name], rules[name])
         (criterion,) = rules[name].properties["criteria"]["allOf"]
@@ -62,6 +58,21 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _timed(project)
     yield from _sampled(project)
     yield from _saved(project)
+
+
+def _listening(project: Project, wanted: Mapping[str, LogEvent], rules: Mapping[str, Resource]) -> Iterator[Finding]:
+    """Yield events that no rule listens to, and rules of nothing: with registration, and without."""
+    without = [event.name for event in wanted.values() if event.alert and not event.alert.of_registration]
+    for expected, found in (([*wanted], rules), (without, _rules(project))):
+        missing, extra = both_ways([*expected, alerts.SILENT], found)
+        for name in missing:
+            yield Finding("alerts.bicep", f"no rule listens to {name}, which calls an operator")
+        for name in extra:
+            yield Finding("alerts.bicep", f"a rule listens to {name}, which no event of this installation is called")
+
+
+def _rules(project: Project, **parameters: bool) -> dict[str, Resource]:
+    return {str(one.properties.get("displayName")): one for one in project.deployed(**parameters).of_type(_RULES)}
 
 
 def _saved(project: Project) -> Iterator[Finding]:
