@@ -5,8 +5,8 @@ Reading order: `decisions` (the types), `rows` (the state as a row, and its form
 `receiver` (commands to aggregates), `due_hints`, `removals`.
 """
 
-from shared.processes.agenda import SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow, notes_of
-from shared.processes.cases import Belief, Case, CaseOutcome, Handled
+from shared.processes.agenda import SHARDS, Agenda, Alias, Note, TimeoutRow, notes_of
+from shared.processes.cases import Case, CaseOutcome, Handled
 from shared.processes.decisions import Incoming, Process, ProcessDecision, ReplyClass, Timeout
 from shared.processes.due_hints import DueHints, due_shards
 from shared.processes.follower import STUCK_AFTER, Follower
@@ -22,11 +22,9 @@ __all__ = [
     "STUCK_AFTER",
     "Agenda",
     "Alias",
-    "Belief",
     "Case",
     "CaseOutcome",
     "DueHints",
-    "DueRows",
     "Follower",
     "Handled",
     "HotNotes",

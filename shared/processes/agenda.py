@@ -101,8 +101,6 @@ class DueRows:
 
     notes: tuple[Note, ...] = ()
     timeouts: tuple[TimeoutRow, ...] = ()
-    #: Whether more are due than were read.
-    is_more: bool = False
 
 
 class Agenda:
@@ -134,7 +132,6 @@ class Agenda:
         return DueRows(
             tuple(row for row in rows if isinstance(row, Note)),
             tuple(row for row in rows if isinstance(row, TimeoutRow)),
-            len(found) == most,
         )
 
     def find(self, number: int) -> str | None:

@@ -63,10 +63,6 @@ class Follower:
             [unsent for key, head in heads.items() if head is not None and (unsent := self._unsent(key, head))]
         )
 
-    def stuck(self, shard: int) -> Sequence[TimeoutRow]:
-        """Return the timeouts of a shard whose processes should have ended. One request."""
-        return self._agenda.read_due(shard, self._clock.now() - STUCK_AFTER).timeouts
-
     def _unless_late(self, until: float, step: Callable[[], object]) -> None:
         if self._clock.monotonic() < until:
             step()

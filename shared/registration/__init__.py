@@ -24,7 +24,7 @@ from shared.registration.order import (
     fold_order,
     order_home,
 )
-from shared.registration.order_flows import Numbers, OrderFlows, Placed
+from shared.registration.order_flows import Numbers, OrderFlows
 from shared.registration.order_messages import (
     Expire,
     NewOrder,
@@ -99,7 +99,6 @@ __all__ = [
     "Payment",
     "PaymentOutcome",
     "PlaceOrder",
-    "Placed",
     "PriceList",
     "Registration",
     "RemoveSeats",

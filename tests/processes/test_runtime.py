@@ -286,7 +286,6 @@ def test_a_timeout_that_fails_is_due_again_and_told_as_stuck(world, told):
     with pytest.raises(StorageUnavailableError):
         world.tick(minutes=2)
     assert [line["home"] for line in told(events.PROCESS_STUCK)] == ["errand-1"]
-    assert [row.home for row in world.follower.stuck(3)] == ["errand-1"]
     assert world.bus.commands().count("forget") == 1
     world.plain_homes.load = load
     world.tick()
