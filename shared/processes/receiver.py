@@ -45,7 +45,7 @@ class Receiver(Generic[State, Asked]):
     def _unsent(self, home: str, head: Head, new: Sequence[Event]) -> Unsent:
         published = self._outgoing.find_published(home, head.published)
         events = new
-        if len(new) != head.version - published:
-            # Earlier ones were not sent, or another writer's are between ours.
+        if [event.version for event in new] != list(range(published + 1, head.version + 1)):
+            # Earlier ones were not sent, or another writer's are between ours. Their number alone may be the same.
             events = self._homes.read_tail(home, published)
         return Unsent(home, head.version, published, tuple(events))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from shared.errors import NotPublishedError
-from shared.eventsourcing import Event, Mementos, Verdict, Writer
+from shared.eventsourcing import Commit, Event, Head, Mementos, Saved, SavedCommand, Verdict, Writer
 from shared.processes import HotNotes, Receiver, Removals, TimeoutRow
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.errands import NOON
@@ -132,6 +132,27 @@ def test_events_of_another_writer_in_between_are_in_the_range(counter):
     streams = [one for _, body in counter.world.bus.messages for one in body["streams"]]
     last = streams[-1]
     assert [event["version"] for event in last["events"]] == list(range(last["first"], last["last"] + 1))
+
+
+class Interrupted:
+    """A writer between whose two events another one wrote, which also sent the first of them."""
+
+    def __init__(self, homes):
+        homes.commit(Commit(home="count-1", aggregate="count", expected=0, events=(Event("counted", {}, NOON),) * 3))
+        self.events = homes.read_tail("count-1", 0)
+
+    def save(self, _home, _commands):
+        """Return what it saved."""
+        first, _, last = self.events
+        return Saved(Head(version=3, published=1), (SavedCommand((first,)), SavedCommand((last,))))
+
+
+def test_as_many_events_as_are_unsent_may_be_others(counter):
+    """Two are unsent and two are new, but the second one is another writer's."""
+    counter.receiver._writer = Interrupted(counter.world.homes)
+    counter.receive("count", "count")
+    streams = [one for _, body in counter.world.bus.messages for one in body["streams"]]
+    assert [event["version"] for one in streams for event in one["events"]] == [2, 3]
 
 
 def test_private_events_are_sent_with_no_range_and_leave_no_gap(counter):
