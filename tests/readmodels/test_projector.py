@@ -182,6 +182,55 @@ def test_a_migration_that_stands_still_is_logged_once_in_half_an_hour(house, tol
     assert len(told(events.MIGRATION_STANDS)) == 1
 
 
+def delayed(process, act):
+    """Have `act` called with the slot after each write of a row, as if the process stood still there."""
+
+    def wrap(slot, table):
+        write = table.try_write
+
+        def try_write(views):
+            done = write(views)
+            act(slot)
+            return done
+
+        table.try_write = try_write
+
+    for slot, table in process.slots.items():
+        wrap(slot, table)
+
+
+def test_a_projector_that_stood_still_writes_a_version_that_was_added_meanwhile(house):
+    """Its pointer was young before the writes, and old after them: it reads it again before the message is completed."""
+    process, written = house.process(), []
+    pointer = process.pointers.read(house.model)
+
+    def double(slot):
+        written.append(slot)
+        if len(written) == 1:
+            assert house.own.pointers.try_write(replace(pointer, phase=Phase.DOUBLING, doubled=2, target=2))
+            house.clock.advance(seconds=6)
+
+    delayed(process, double)
+    process.projector.project([house.append("counter-a", 1)])
+    assert written == [Slot.A, Slot.B]
+    assert house.rows(Slot.B, 2) == house.expected(2)
+
+
+def test_the_version_that_readers_use_is_written_last(house):
+    """So after a switch or a rollback no reader sees an older row than before."""
+    process, written = house.process(), []
+    pointer = process.pointers.read(house.model)
+    pointer = process.pointers.try_write(replace(pointer, phase=Phase.BUILT, doubled=2, target=2))
+    delayed(process, written.append)
+    process.projector.project([house.append("counter-a", 1)])
+    assert written == [Slot.B, Slot.A]
+    switched = replace(pointer, phase=Phase.SWITCHED, current=2, doubled=1, slot=Slot.B)
+    assert process.pointers.try_write(switched)
+    house.clock.advance(seconds=6)
+    process.projector.project([house.append("counter-a", 2)])
+    assert written == [Slot.B, Slot.A, Slot.A, Slot.B]
+
+
 def test_a_projector_cannot_send():
     """Nothing that it is given, and nothing that its modules import, can send a message or write a home."""
     hints = typing.get_type_hints(Projector.__init__) | typing.get_type_hints(view_writer.ViewWriter.__init__)
