@@ -1,0 +1,49 @@
+"""Hints over the real broker: one for all timeouts of a slot, held back until its end; losing one loses no timeout."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.azure import BusSender, Connections, Destination
+from shared.processes import DueHints, due_shards
+from shared.telemetry import events
+from tests.messaging.builders import body_of
+from tests.messaging.conftest import broker, fresh, used
+
+__all__ = ["broker", "fresh", "used"]
+
+
+@pytest.fixture
+def connections(broker):
+    """Connections to the broker of this test."""
+    with Connections("UseDevelopmentStorage=true", broker.connection_string) as made:
+        yield made
+
+
+def test_one_hint_serves_a_slot_of_a_shard(connections, fresh):
+    """With a minute of lateness, slots are five seconds. The bus hands a hint out when its slot ends."""
+    queue = Destination("bus", fresh("plain"))
+    begin = datetime.fromtimestamp(int(datetime.now(UTC).timestamp()) // 5 * 5, UTC)
+    with BusSender(connections) as sender:
+        hint = DueHints(sender, queue, timedelta(minutes=1))
+        for shard, seconds in ((0, -4), (0, -1), (0, 0), (1, -1), (0, 3600)):
+            hint(shard, begin + timedelta(seconds=seconds))
+        with connections.bus_client() as client, client.get_queue_receiver(queue.name) as receiver:
+            received = receiver.receive_messages(10, max_wait_time=3)
+    assert sorted(message.message_id for message in received) == sorted({message.message_id for message in received})
+    assert due_shards([body_of(message) for message in received]) == [0, 1]
+    assert len(received) == 2
+
+
+def test_a_hint_that_cannot_be_sent_is_told(told):
+    """The tick finds the timeout."""
+    nowhere = "Endpoint=sb://127.0.0.1:1/;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true"
+    with Connections("UseDevelopmentStorage=true", nowhere) as connections, BusSender(connections) as sender:
+        DueHints(sender, Destination("bus", "timeouts"), timedelta(minutes=1))(0, datetime.now(UTC))
+    assert len(told(events.HINT_UNSCHEDULED)) == 1
+
+
+def test_what_is_no_hint_names_no_shard():
+    """Neither does a shard that is none."""
+    bodies = [b"", b"\xff", b"[]", b'{"sluice":{"kind":"due","shard":9}}', b'{"sluice":{"kind":"due","shard":-1}}']
+    assert due_shards(bodies) == []
