@@ -34,7 +34,7 @@ class ConferenceView:
 
     conference: str
     seats: Mapping[str, SeatTypeView]
-    #: A number that grows with every change of what it shows: its ETag.
+    #: A number that grows with every change of the values that it shows: its ETag.
     version: int
 
     @property
