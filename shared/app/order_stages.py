@@ -35,7 +35,7 @@ _MOST_SENDERS: Final = 16
 
 
 class OrderSources(NamedTuple):
-    """What the flows read and write beside the stores that every installation has."""
+    """The stores that the flows use beside those that every installation has."""
 
     homes: Homes
     agenda: Agenda
