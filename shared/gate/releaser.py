@@ -41,6 +41,10 @@ class GoingOn(Protocol):
         """Continue the job of a hint if its row and its gate allow it."""
         ...
 
+    def leave_to_tick(self, job: str, /) -> None:
+        """Have the next tick continue the job."""
+        ...
+
 
 class Releaser:
     """Starts the work held behind a gate, and records which node did it."""
@@ -69,7 +73,7 @@ class Releaser:
         until = self._clock.monotonic() + TAKES_FOR.total_seconds()
         try:
             if hint.job:
-                self._jobs.go_on(hint.job, until)
+                self._go_on(hint.job, until)
                 return Dispatched()
             return self.release(hint, SeenBy.PUSH, "release_gate", until, patience=EARLY)
         except SluiceError as error:
@@ -95,6 +99,14 @@ class Releaser:
         if done.put:
             self._leave_receipt(gate, state, how, role, done.put)
         return done
+
+    def _go_on(self, job: str, until: float) -> None:
+        try:
+            self._jobs.go_on(job, until)
+        except SluiceError:
+            # The signal is used up, and the job's own pointer is due only when its chunks count as silent.
+            self._jobs.leave_to_tick(job)
+            raise
 
     def _announce(self, hints: Sequence[Hint], state: GateState) -> None:
         # If no signal can be sent, the next tick goes on.

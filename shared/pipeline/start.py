@@ -201,7 +201,11 @@ class Starter:
         try:
             self.hints.send_job(job_id)
         except SignalNotSentError:
-            self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job_id))
+            self.leave_to_tick(job_id)
+
+    def leave_to_tick(self, job_id: str) -> None:
+        """Have the next tick continue this dispatch."""
+        self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job_id))
 
 
 def _count_chunks(entries: Sequence[HeldEntry]) -> int:

@@ -9,7 +9,9 @@ from shared.app import App, Stores
 from shared.azure import BUS
 from shared.azure.connections import Connections
 from shared.azure.meter import tally_requests
+from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
+from shared.pipeline.dispatch import Dispatcher
 from shared.settings import Settings
 from shared.signals import Hint
 from shared.workloads.registry import Workloads
@@ -46,6 +48,28 @@ def released(app, gate, jobs):
         if one.kind.service != BUS:
             found[f"{one.kind.operation} {one.kind.entity}"] += number
     return found
+
+
+def refuse(*_args, **_options):
+    """Storage does not answer."""
+    raise StorageUnavailableError("not now")
+
+
+def test_a_dispatch_whose_signal_met_an_outage_goes_on_at_the_next_tick(app, monkeypatch):
+    """The signal is used up then, and the job's own pointer is due only after minutes."""
+    body = json.dumps(
+        {"sluice": {"job": "long", "items": [{"account": "a", "plan": "basic", "quantity": "1"}]}}
+    ).encode()
+    with monkeypatch.context() as late:
+        late.setattr(Dispatcher, "dispatch", lambda *_args, **_options: False)
+        app.accept(Delivery(queue="submissions", message_id="m", body=body, count=1))
+    assert app.stores.signals.sent == ["long"]
+    with monkeypatch.context() as outage:
+        outage.setattr(Dispatcher, "dispatch", refuse)
+        app.stages.releaser.on_signal(Hint(job="long"))
+    assert app.stores.ledger.read("long").dispatch_cursor == 0
+    app.tick()
+    assert app.stores.ledger.read("long").dispatch_cursor == 1
 
 
 def test_a_release_makes_five_requests_a_job_and_few_for_a_hundred(app, gate):
