@@ -6,7 +6,7 @@ import pytest
 
 from local.paths import ROOT
 from shared.azure import Pushback
-from shared.messaging import Publisher
+from shared.messaging import BusPublisher
 from shared.processes import Case, Follower, Incoming, Outgoing, ReplyClass, Runtime
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.world import Bus, HandClock
@@ -36,7 +36,7 @@ class Office:
 
     def restart(self):
         """Begin a new process, which remembers nothing."""
-        outgoing = Outgoing(Publisher(self.bus, Pushback(self.clock)), self.page["Routes"]())
+        outgoing = Outgoing(BusPublisher(self.bus, Pushback(self.clock)), self.page["Routes"]())
         self.runtime = Runtime(
             self.page["Parcels"](),
             "parcel",
