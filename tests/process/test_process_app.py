@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from local.stack import StackOptions, start_host
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.messages import encode
@@ -11,7 +12,15 @@ from tests.process.world import World
 from tests.waiting import until
 
 
-@pytest.mark.usefixtures("one_instance")
+@pytest.fixture
+def by_trigger(stack_settings):
+    """The app with the host's own triggers on its work queues: by push no signal tells of what is put past the stages."""
+    host = start_host(StackOptions(instances=1), {**stack_settings, "SLUICE_DEQUEUE": "trigger"})
+    yield host
+    host.stop()
+
+
+@pytest.mark.usefixtures("by_trigger")
 def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
     """Billing runs under the host as it is deployed: rates a chunk, stores the result, and survives rubbish."""
     lines = [b'{"account":"a","plan":"basic","quantity":"%d"}' % n for n in range(1, 101)]
