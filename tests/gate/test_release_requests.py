@@ -74,8 +74,13 @@ def test_a_dispatch_whose_signal_met_an_outage_goes_on_at_the_next_tick(app, mon
 
 def test_a_release_makes_five_requests_a_job_and_few_for_a_hundred(app, gate):
     """Pointers, the decision, the wake-up and the deletion of held rows are shared; alone, a job pays for them itself."""
-    few, many = released(app, f"{gate}-few", FIRST), released(app, f"{gate}-many", FIRST + BATCH)
-    more = {kind: many[kind] - few[kind] for kind in {*few, *many}}
+    few = released(app, f"{gate}-few", FIRST)
+    for attempt in range(3):
+        many = released(app, f"{gate}-many-{attempt}", FIRST + BATCH)
+        more = {kind: many[kind] - few[kind] for kind in {*few, *many}}
+        # A busy machine may lose the reply to the group's deletion. Then each row is deleted by itself, which is right.
+        if not more.get("DeleteEntity held"):
+            break
     per_job = sum(more.values()) / BATCH
     # The few may have paid once for what the many found ready, such as a look at the fleet.
     assert PER_JOB - 0.05 <= per_job <= PER_JOB + 0.1, more
