@@ -45,6 +45,7 @@ from shared.azure.row_groups import (
     Entity,
     GroupOperation,
     check_limits,
+    delete_rows,
     entity_size,
     write_group,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "connect",
     "current_cause",
     "date_of",
+    "delete_rows",
     "entity_size",
     "error_code",
     "expecting_an_answer",

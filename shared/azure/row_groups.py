@@ -10,12 +10,19 @@ The limits of rows are here too: Azure refuses rows beyond them, although the lo
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 from uuid import uuid4
 
 from azure.core import MatchConditions
-from azure.core.exceptions import HttpResponseError, ServiceResponseError
+from azure.core.exceptions import (
+    AzureError,
+    HttpResponseError,
+    ResourceModifiedError,
+    ResourceNotFoundError,
+    ServiceResponseError,
+)
 from azure.core.rest import HttpRequest
 from azure.data.tables import RequestTooLargeError, TableClient, TableTransactionError, UpdateMode
 
@@ -37,6 +44,8 @@ MOST_GROUP_BYTES: Final = 3 * 1024 * 1024
 #: `create`, `update`, `upsert` or `delete`, the row, and the options `mode`, `etag` and `match_condition`. All have the
 #: meaning that the library gives them.
 GroupOperation: TypeAlias = tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], Mapping[str, Any]]
+#: Partition and key of a row, and its ETag when it was read. An empty one stands for the row as it is now.
+RowTag: TypeAlias = tuple[str, str, str]
 #: Refusals by our own condition. Any other error leaves open whether the write took effect.
 LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})
 _METHODS: Final = {UpdateMode.REPLACE: "PUT", UpdateMode.MERGE: "PATCH"}
@@ -66,6 +75,30 @@ def write_group(table: TableClient, operations: Sequence[GroupOperation]) -> lis
     if reply.status_code != 202:
         raise _refusal_of_all(reply, table.table_name)
     return _etags(content, len(operations), table.table_name)
+
+
+def delete_rows(table: TableClient, tags: Sequence[RowTag]) -> None:
+    """Delete rows of one partition, a hundred per request. One that is gone, or was written again, is passed over."""
+    for begin in range(0, len(tags), MOST_GROUP_ROWS):
+        some = tags[begin : begin + MOST_GROUP_ROWS]
+        # One that is gone or was written again refuses all. Or the reply was lost, and all are gone.
+        if len(some) > 1 and _is_deleted(table, some):
+            continue
+        for tag in some:
+            with suppress(ResourceModifiedError, ResourceNotFoundError):
+                table.delete_entity(*tag[:2], **_condition(tag))
+
+
+def _is_deleted(table: TableClient, tags: Sequence[RowTag]) -> bool:
+    try:
+        write_group(table, [("delete", {"PartitionKey": tag[0], "RowKey": tag[1]}, _condition(tag)) for tag in tags])
+    except AzureError:
+        return False
+    return True
+
+
+def _condition(tag: RowTag) -> dict[str, Any]:
+    return {"etag": tag[2], "match_condition": MatchConditions.IfNotModified} if tag[2] else {}
 
 
 def _request(address: str, version: str, boundary: str, changes: str) -> HttpRequest:

@@ -3,16 +3,14 @@
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
+from azure.core.exceptions import AzureError
 from azure.data.tables import TableClient
 
-from shared.azure import MOST_GROUP_ROWS, expecting_an_answer, write_group
+from shared.azure import delete_rows, expecting_an_answer
 from shared.errors import HeldConflictError, MessageRefusedError
 from shared.telemetry import events, tell
 
@@ -149,28 +147,9 @@ class HeldTable:
                 yield found
                 after, _ = found
 
-    def delete(self, entry: HeldEntry) -> None:
-        """Delete the row if it is still as it was read. If it is gone or was written again, another process owns it."""
-        with suppress(ResourceModifiedError, ResourceNotFoundError):
-            self._table.delete_entity(
-                entry.gate, entry.id, etag=entry.etag, match_condition=MatchConditions.IfNotModified
-            )
-
     def delete_all(self, entries: Sequence[HeldEntry]) -> None:
-        """Delete rows behind one gate in the same way, a hundred per request."""
-        for begin in range(0, len(entries), MOST_GROUP_ROWS):
-            some = entries[begin : begin + MOST_GROUP_ROWS]
-            # One of them may be gone or written again, which refuses all. Or the reply was lost, and all are gone.
-            if len(some) == 1 or not self._is_deleted(some):
-                for entry in some:
-                    self.delete(entry)
-
-    def _is_deleted(self, entries: Sequence[HeldEntry]) -> bool:
-        try:
-            write_group(self._table, [_deletion(entry) for entry in entries])
-        except AzureError:
-            return False
-        return True
+        """Delete rows behind one gate that are still as they were read. Another process owns one that was written since."""
+        delete_rows(self._table, [(entry.gate, entry.id, entry.etag) for entry in entries])
 
     def _first_after(self, gate: str) -> tuple[str, datetime] | None:
         rows = self._table.query_entities(
@@ -187,11 +166,6 @@ class HeldTable:
 def slice_of(entry_id: str) -> int:
     """Return the slice of an entry, which depends on its id alone."""
     return zlib.crc32(entry_id.encode()) % SLICES
-
-
-def _deletion(entry: HeldEntry) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    key = {"PartitionKey": entry.gate, "RowKey": entry.id}
-    return "delete", key, {"etag": entry.etag, "match_condition": MatchConditions.IfNotModified}
 
 
 def _row(entry: HeldEntry) -> dict[str, Any]:

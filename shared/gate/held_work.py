@@ -110,7 +110,7 @@ class HeldWork:
     def forget(self, entry: HeldEntry) -> None:
         """Delete the row of an entry that was dispatched."""
         with expecting_an_answer(f"delete held {entry.id!r} of gate {entry.gate!r}, which is dispatched"):
-            self._table.delete(entry)
+            self._table.delete_all([entry])
 
     def forget_all(self, entries: Sequence[HeldEntry]) -> None:
         """Delete the rows of entries behind one gate that were dispatched."""

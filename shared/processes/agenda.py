@@ -10,26 +10,23 @@ Three kinds of rows:
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 from zlib import crc32
 
-from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
+from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import expecting_an_answer, write_group
+from shared.azure import MOST_GROUP_ROWS, delete_rows, expecting_an_answer, write_group
 from shared.eventsourcing import Fields
 
 #: A shard is one partition of the table. Their number never changes: rows name theirs.
 SHARDS: Final = 4
 #: Homes of one note.
 MOST_HOMES: Final = 50
-#: Rows that one table transaction takes, and rows of one reading.
-MOST_ROWS: Final = 100
+#: Rows of one reading.
 MOST_DUE: Final = 1000
 #: Between a note and its due time. Its writer needs less, and removes it.
 NOTE_AFTER: Final = timedelta(seconds=60)
@@ -114,8 +111,8 @@ class Agenda:
         return [row for shard, some in _by_shard(rows) for row in self._write(shard, some)]
 
     def _write(self, shard: int, rows: Sequence[AgendaRow]) -> Iterator[AgendaRow]:
-        for begin in range(0, len(rows), MOST_ROWS):
-            some = rows[begin : begin + MOST_ROWS]
+        for begin in range(0, len(rows), MOST_GROUP_ROWS):
+            some = rows[begin : begin + MOST_GROUP_ROWS]
             with expecting_an_answer(f"note {len(some)} rows in shard {shard} of the agenda"):
                 etags = write_group(
                     self._table, [("upsert", _entity(row), {"mode": UpdateMode.REPLACE}) for row in some]
@@ -147,23 +144,8 @@ class Agenda:
         """Remove rows, a hundred a transaction. One that is gone, or was written again after its ETag, is passed over."""
         for shard, some in _by_shard(rows):
             with expecting_an_answer(f"remove {len(some)} rows of shard {shard} of the agenda"):
-                for begin in range(0, len(some), MOST_ROWS):
-                    self._remove(some[begin : begin + MOST_ROWS])
-
-    def _remove(self, rows: Sequence[AgendaRow]) -> None:
-        # One that is gone or was written again refuses all. Or the reply was lost, and all are gone.
-        if len(rows) > 1 and self._is_removed(rows):
-            return
-        for row in rows:
-            with suppress(ResourceModifiedError, ResourceNotFoundError):
-                self._table.delete_entity(_partition(row.shard), row.row_key, **_condition(row))
-
-    def _is_removed(self, rows: Sequence[AgendaRow]) -> bool:
-        try:
-            write_group(self._table, [_deletion(row) for row in rows])
-        except AzureError:
-            return False
-        return True
+                # One without an ETag is removed however it is now: its writer knows that its home needs it no more.
+                delete_rows(self._table, [(_partition(shard), row.row_key, row.etag) for row in some])
 
 
 def notes_of(shard: int, homes: Mapping[str, int], now: datetime, number: int | None = None) -> list[Note]:
@@ -203,16 +185,6 @@ def _row(shard: int, entity: Any) -> Note | TimeoutRow:
         number = int(entity["number"]) if "number" in entity else None
         return Note(shard, at, name, json.loads(entity["homes"]), since, number, etag)
     return TimeoutRow(shard, at, name, str(entity["name"]), etag)
-
-
-def _deletion(row: AgendaRow) -> tuple[str, dict[str, str], dict[str, Any]]:
-    key = {"PartitionKey": _partition(row.shard), "RowKey": row.row_key}
-    return "delete", key, _condition(row)
-
-
-def _condition(row: AgendaRow) -> dict[str, Any]:
-    # One without an ETag is removed however it is now: its writer knows that its home needs it no more.
-    return {"etag": row.etag, "match_condition": MatchConditions.IfNotModified} if row.etag else {}
 
 
 def _partition(shard: int) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from threading import Lock, Timer
 from typing import Final
 
+from shared.azure import MOST_GROUP_ROWS
 from shared.closing import Closing
-from shared.processes.agenda import MOST_ROWS, Agenda, AgendaRow
+from shared.processes.agenda import Agenda, AgendaRow
 from shared.telemetry import describe_error, events, tell
 
 #: Seconds between the first row and the request.
@@ -34,7 +35,7 @@ class Removals(Closing):
         """Remove the rows soon, or now if they fill a request."""
         with self._lock:
             is_first, self._rows = not self._rows and bool(rows), [*self._rows, *rows]
-            is_full = len(self._rows) >= MOST_ROWS
+            is_full = len(self._rows) >= MOST_GROUP_ROWS
         if is_full:
             self.flush()
         elif is_first:

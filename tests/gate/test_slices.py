@@ -202,7 +202,7 @@ def test_jobs_with_a_deadline_come_first_by_their_slack(busy, jobs, gate, fill):
     hour, long, soon, later = timedelta(hours=1), names[30], names[20], names[10]
     for name, deadline, chunks in ((soon, NOON + hour, 1), (later, NOON + 2 * hour, 1), (long, NOON + 3 * hour, 90)):
         (entry,) = [one for page in busy.held.pages(gate) for one in page if one.id == name]
-        busy.held.delete(entry)
+        busy.held.delete_all([entry])
         busy.held_work.keep(replace(entry, deadline=deadline, chunks=chunks))
     busy.outflow._chunk_seconds = lambda: 100.0
     busy.batches._parallel = 1
@@ -259,9 +259,9 @@ def test_rows_are_deleted_a_hundred_at_a_time_and_one_by_one_where_that_is_refus
     """A row that another instance deleted, or wrote again, keeps none of the others."""
     fill(FEW)
     entries = [one for page in busy.held.pages(gate) for one in page]
-    busy.held.delete(entries[1])
+    busy.held.delete_all([entries[1]])
     busy.held_work.keep(entries[1])
-    busy.held.delete(entries[2])
+    busy.held.delete_all([entries[2]])
     counted = Plan()
     house_under(counted, jobs=jobs).held.delete_all(entries)
     assert (left(busy, gate), counted.kinds) == ([entries[1].id], ["POST $batch", *["DELETE held"] * FEW])

@@ -66,7 +66,7 @@ class Night:
 
     def release(self, gate=GATE):
         """Open the gate as planned, and have its job run."""
-        self.stores.held.delete(self.stores.held.insert(self._entry(gate)))
+        self.stores.held.delete_all([self.stores.held.insert(self._entry(gate))])
         self.gate_tick([one for one in self.stores.pending.due(self.clock.now()) if one.kind == GATE_POINTER])
         assert self.stores.gates.read(gate).is_open
         self._to(gate, JobState.RUNNING)
