@@ -5,13 +5,15 @@ The wrapper exists because the Functions host copies top-level JSON properties i
 
 import base64
 import binascii
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
+T_co = TypeVar("T_co", covariant=True)
 VERSION = 1
 #: The version of a chunk that takes a part of its frames. Workers of before would take the whole frames: they refuse it.
 PARTS_VERSION: Final = 2
@@ -162,6 +164,14 @@ class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag=PERMIT):
 Internal: TypeAlias = DispatchMessage | ChunkMessage | Result | Finish | Completed
 
 
+class Wrapping(Protocol[T_co]):
+    """A message on the wire: all of it stands under one key."""
+
+    @property
+    def sluice(self) -> T_co:
+        """The content of the key."""
+
+
 class _Wrapper(Struct, frozen=True):
     sluice: Internal
 
@@ -197,8 +207,13 @@ def encode(message: Internal) -> bytes:
 
 def decode(body: bytes | str) -> Internal:
     """Return the message. Raises only msgspec.DecodeError, which names the place of the fault."""
+    return read_inside(_decoder.decode, body)
+
+
+def read_inside(read: Callable[[bytes | str], Wrapping[T_co]], body: bytes | str) -> T_co:
+    """Return the content of the key. Raises only msgspec.DecodeError, which names the place of the fault."""
     try:
-        return _decoder.decode(body).sluice
+        return read(body).sluice
     except (UnicodeError, RecursionError) as error:
         # msgspec also lets these two through: for bytes that are not UTF-8, and for deep nesting.
         raise msgspec.DecodeError(str(error)) from error

@@ -44,7 +44,7 @@ MOST_GROUP_BYTES: Final = 3 * 1024 * 1024
 #: `create`, `update`, `upsert` or `delete`, the row, and the options `mode`, `etag` and `match_condition`. All have the
 #: meaning that the library gives them.
 GroupOperation: TypeAlias = tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], Mapping[str, Any]]
-#: Partition and key of a row, and its ETag when it was read. An empty one stands for the row as it is now.
+#: Partition and key of a row, and its ETag when it was read. An empty one means any version.
 RowTag: TypeAlias = tuple[str, str, str]
 #: Refusals by our own condition. Any other error leaves open whether the write took effect.
 LOST_RACE: Final = frozenset({"EntityAlreadyExists", "UpdateConditionNotSatisfied", "ConditionNotMet"})

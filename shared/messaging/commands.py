@@ -12,6 +12,8 @@ from uuid import UUID, uuid5
 import msgspec
 from msgspec import Struct
 
+from shared.messages import read_inside
+
 #: Commands in one bundle. Their receiver saves what they change in one transaction of a table, of 98 events at most.
 MOST_COMMANDS: Final = 98
 _IDS: Final = UUID("5b0f2c8e-0a5e-5b43-9d51-1f2f6a0f4c11")
@@ -58,7 +60,4 @@ _decoder: Final = msgspec.json.Decoder(_Wrapper)
 
 def decode_commands(body: bytes) -> list[Command]:
     """Return the commands of a bundle. Raises only msgspec.DecodeError."""
-    try:
-        return _decoder.decode(body).sluice.commands
-    except (UnicodeError, RecursionError) as error:
-        raise msgspec.DecodeError(str(error)) from error
+    return read_inside(_decoder.decode, body).commands

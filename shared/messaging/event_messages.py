@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.eventsourcing import Event
+from shared.messages import read_inside
 
 #: The sessions of a topic of many small streams. A view of these streams has as many partitions.
 SHARDS: Final = 16
@@ -46,10 +47,7 @@ _decoder: Final = msgspec.json.Decoder(_Wrapper)
 
 def decode_events(body: bytes) -> list[EventRange]:
     """Return the ranges of a message in their order. Raises only msgspec.DecodeError."""
-    try:
-        return _decoder.decode(body).sluice.streams
-    except (UnicodeError, RecursionError) as error:
-        raise msgspec.DecodeError(str(error)) from error
+    return read_inside(_decoder.decode, body).streams
 
 
 def split_range(whole: EventRange, most: int) -> Iterator[EventRange]:
