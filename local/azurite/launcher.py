@@ -168,7 +168,8 @@ def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = Fals
         data.mkdir(parents=True, exist_ok=True)
     where = ["--location", str(data)] if data else ["--inMemoryPersistence"]
     secured = ["--oauth", "basic", "--cert", str(tls.certificate), "--key", str(tls.key)] if tls else []
-    return [str(_node()), str(AZURITE_SCRIPT), *listen, *flags, *where, *secured]
+    quick = ["--require", str(Path(__file__).with_name("quick_rows.js"))]
+    return [str(_node()), *quick, str(AZURITE_SCRIPT), *listen, *flags, *where, *secured]
 
 
 def _spawn(account: Account, words: list[str], log: Path) -> subprocess.Popen[bytes]:

@@ -4,6 +4,7 @@ import signal
 import socket
 
 import pytest
+from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
@@ -27,6 +28,22 @@ def test_all_three_services_answer_the_current_sdks():
             queues.create_queue("que").send_message("1")
         with TableServiceClient.from_connection_string(azurite.connection_string) as tables:
             assert tables.create_table("tab").upsert_entity({"PartitionKey": "p", "RowKey": "r"})
+
+
+def test_a_row_is_found_by_both_keys_whichever_index_leads_to_it():
+    """Keys that are equal as numbers are different texts; a removed row is gone from both indexes."""
+    keys = [(partition, row) for partition in ("p", "q", "1", "01") for row in ("r", "1", "01", "1.0")]
+    with Azurite.start() as azurite, TableServiceClient.from_connection_string(azurite.connection_string) as tables:
+        table = tables.create_table("tab")
+        for number, (partition, row) in enumerate(keys):
+            table.create_entity({"PartitionKey": partition, "RowKey": row, "number": number})
+        table.update_entity({"PartitionKey": "q", "RowKey": "1", "number": 100})
+        table.delete_entity("q", "01")
+        left = {key: number for number, key in enumerate(keys) if key != ("q", "01")} | {("q", "1"): 100}
+        assert {key: table.get_entity(*key)["number"] for key in left} == left
+        for missing in (("q", "01"), ("q", "2"), ("2", "1"), ("", "")):
+            with pytest.raises(ResourceNotFoundError):
+                table.get_entity(*missing)
 
 
 def test_two_run_side_by_side_with_accounts_of_their_own():
@@ -69,10 +86,17 @@ def test_a_missing_installation_names_the_command_that_installs_it(monkeypatch, 
         Azurite.start()
 
 
+def write_script(folder, text):
+    """Write what runs in place of Azurite, with its packages beside it."""
+    (folder / "node_modules").symlink_to(launcher.AZURITE_SCRIPT.parents[3])
+    script = folder / "azurite.js"
+    script.write_text(text)
+    return script
+
+
 def test_a_start_that_hangs_is_given_up(monkeypatch, tmp_path):
     """A process that never listens is stopped at the deadline, and its log is kept and named."""
-    silent = tmp_path / "azurite.js"
-    silent.write_text("setInterval(() => {}, 1000); console.log('thinking');")
+    silent = write_script(tmp_path, "setInterval(() => {}, 1000); console.log('thinking');")
     monkeypatch.setattr(launcher, "AZURITE_SCRIPT", silent)
     with pytest.raises(StartError, match=r"did not start in time: .*make clean setup.*thinking"):
         Azurite.start(deadline=1.0)
@@ -80,8 +104,7 @@ def test_a_start_that_hangs_is_given_up(monkeypatch, tmp_path):
 
 def test_an_early_end_shows_what_it_said(monkeypatch, tmp_path):
     """A process that ends at once is reported with its exit status and its last words."""
-    broken = tmp_path / "azurite.js"
-    broken.write_text("console.error('no such flag'); process.exit(3);")
+    broken = write_script(tmp_path, "console.error('no such flag'); process.exit(3);")
     monkeypatch.setattr(launcher, "AZURITE_SCRIPT", broken)
     with pytest.raises(StartError, match=r"exit status 3.*no such flag"):
         Azurite.start()
