@@ -168,7 +168,7 @@ def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = Fals
         data.mkdir(parents=True, exist_ok=True)
     where = ["--location", str(data)] if data else ["--inMemoryPersistence"]
     secured = ["--oauth", "basic", "--cert", str(tls.certificate), "--key", str(tls.key)] if tls else []
-    quick = ["--require", str(Path(__file__).with_name("quick_rows.js"))]
+    quick = ["--require", str(Path(__file__).with_name("quick_find.js"))]
     return [str(_node()), *quick, str(AZURITE_SCRIPT), *listen, *flags, *where, *secured]
 
 

@@ -46,6 +46,19 @@ def test_a_row_is_found_by_both_keys_whichever_index_leads_to_it():
                 table.get_entity(*missing)
 
 
+def test_a_blob_is_found_by_its_container_and_its_name():
+    """One name in two containers, and two names in one."""
+    with Azurite.start() as azurite, BlobServiceClient.from_connection_string(azurite.connection_string) as blobs:
+        containers = {name: blobs.create_container(name) for name in ("one", "two")}
+        for container, name in (("one", "a"), ("one", "b"), ("two", "a")):
+            containers[container].upload_blob(name, f"{container} {name}".encode())
+        containers["one"].delete_blob("a")
+        assert containers["one"].download_blob("b").readall() == b"one b"
+        assert containers["two"].download_blob("a").readall() == b"two a"
+        assert not containers["one"].get_blob_client("a").exists()
+        assert not containers["two"].get_blob_client("b").exists()
+
+
 def test_two_run_side_by_side_with_accounts_of_their_own():
     """Ports and accounts are never shared, so that two stacks on one machine do not meet."""
     with Azurite.start() as one, Azurite.start() as other:
