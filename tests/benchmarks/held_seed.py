@@ -7,14 +7,19 @@ plan and job row by a request each, held rows and pointers a hundred per request
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from azure.core.exceptions import AzureError
+
+from shared.azure import write_group
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
+from shared.errors import SluiceError
 from shared.gate.held import HeldEntry, _row, slice_of
 from shared.gate.state import Reading
 from shared.ledger.entities import job_entity
@@ -25,8 +30,10 @@ from shared.pipeline.plan import PlanStore
 from shared.pipeline.start import Starter
 from tests.ledger.memory_ledger import MemoryLedger
 
+T = TypeVar("T")
 GATE = "held"
 AT_ONCE = 100
+TRIES = 5
 #: One job in so many has a deadline, which is far away.
 DEADLINE_EVERY = 20
 
@@ -86,12 +93,21 @@ def hold(share: Share) -> None:
 def _hold_some(connections: Connections, pool: ThreadPoolExecutor, numbers: range, epoch: int) -> None:
     memory, ledger = InMemory(epoch), MemoryLedger()
     acceptance = _acceptance(connections, memory, ledger)
-    names = list(pool.map(lambda number: _accept(acceptance, number), numbers))
+    names = list(pool.map(lambda number: _insist(lambda: _accept(acceptance, number)), numbers))
     jobs = connections.tables.get_table_client("jobs")
-    list(pool.map(lambda name: jobs.upsert_entity(job_entity(_job(ledger, name))), names))
-    rows: list[Any] = [("create", _row(entry)) for entry in memory.held]
-    connections.tables.get_table_client("held").submit_transaction(rows)
-    PendingTable(connections.tables.get_table_client("pending")).add_all(list(memory.pointers.values()))
+    list(pool.map(lambda name: _insist(lambda: jobs.upsert_entity(job_entity(_job(ledger, name)))), names))
+    rows: list[Any] = [("upsert", _row(entry)) for entry in memory.held]
+    _insist(lambda: write_group(connections.tables.get_table_client("held"), rows))
+    pending = PendingTable(connections.tables.get_table_client("pending"))
+    _insist(lambda: pending.add_all(list(memory.pointers.values())))
+
+
+def _insist(write: Callable[[], T]) -> T:
+    """Make a write that may be repeated. The local storage resets a connection once in tens of thousands of requests."""
+    for _ in range(TRIES - 1):
+        with suppress(AzureError, SluiceError):
+            return write()
+    return write()
 
 
 def _job(ledger: MemoryLedger, name: str) -> Any:
