@@ -29,6 +29,7 @@ BENCHMARKS = (
     "events",
     "against",
     "pipeline",
+    "registration",
     "held",
     "idle_day",
 )

@@ -1,0 +1,154 @@
+"""Sluice as a contender: the verbs that its functions call, and the desk that answers its customers."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from azure.servicebus import ServiceBusReceivedMessage
+
+from local.provision import provision
+from local.stack import bus_entities, sample_values
+from servicebus_local.entities import Namespace
+from shared.app import App, RegistrationPart
+from shared.azure import Cause, because
+from shared.messages import Delivery
+from shared.messaging import decode_events
+from shared.parts import (
+    CONFERENCES_VIEW,
+    ORDER_EVENTS,
+    ORDERS,
+    ORDERS_VIEW,
+    PROCESSES,
+    SEATS_EVENTS,
+    STARTS,
+    TIMEOUTS,
+    seat_lane_names,
+)
+from shared.settings import Settings
+from shared.signals import Hint
+from shared.topology import topology
+from shared.workloads import Workloads
+from tests.benchmarks.registration_contender import (
+    CODE,
+    CONFERENCE,
+    PRICE,
+    QUOTA,
+    SEAT_TYPE,
+    Answered,
+    Contender,
+    Function,
+    Seen,
+    content_of,
+)
+
+_ANSWERS: Final = frozenset({"order_reserved", "order_partially_reserved", "order_rejected"})
+_OPEN: Final = frozenset({"held", "placed"})
+#: Signals that an instance handles at the same time, as host.json says.
+_SIGNALS: Final = 4
+
+
+class Sluice(Contender):
+    """Registration as it is."""
+
+    who = "Sluice"
+    settings: ClassVar[Mapping[str, str]] = {"SLUICE_REGISTRATION": "on"}
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        parsed = Settings.parse(settings)
+        workloads = Workloads.load(parsed.workloads, settings)
+        self.app = self.opened.enter_context(App(self.connections, parsed, workloads))
+
+    @property
+    def part(self) -> RegistrationPart:
+        """Registration in this process."""
+        assert self.app.registration is not None, "the settings turn it on"
+        return self.app.registration
+
+    @staticmethod
+    def entities() -> Namespace:
+        """Return the entities of an installation with registration."""
+        return bus_entities(_parsed())
+
+    @staticmethod
+    def prepare(storage: str) -> None:
+        """Make the tables, queues and containers of the topology."""
+        parsed = _parsed()
+        provision(storage, topology(parsed.work_queues, parsed.parts))
+
+    def open_conference(self) -> None:
+        """Take the message of a publisher."""
+        seats = {SEAT_TYPE: {"price": PRICE, "quota": QUOTA}}
+        said = {"v": 1, "kind": "conference", "id": "c-1", "conference": CONFERENCE, "seats": seats}
+        body = json.dumps({"sluice": said}).encode()
+        self.part.verbs.take(Delivery(queue=ORDERS, message_id="m-1", body=body, count=1))
+
+    def functions(self, answered: Answered) -> Sequence[Function]:
+        """Return the functions that messages of the bus start, each as host.json runs it."""
+        part = self.part
+
+        def project_orders(messages: Sequence[ServiceBusReceivedMessage]) -> None:
+            bodies = _bodies(messages)
+            part.project_orders(bodies)
+            answered(_answers(bodies))
+
+        return [
+            *(
+                Function(queue=lane, has_sessions=True, handle=lambda messages: part.sell(_bodies(messages)))
+                for lane in seat_lane_names(part.seat_lanes)
+            ),
+            Function(queue=STARTS, handle=lambda messages: part.start(_bodies(messages))),
+            Function(queue=TIMEOUTS, handle=lambda messages: part.expire(_bodies(messages))),
+            Function(topic=SEATS_EVENTS, subscription=PROCESSES, handle=lambda found: part.hear(_bodies(found))),
+            Function(topic=ORDER_EVENTS, subscription=ORDERS_VIEW, handle=project_orders),
+            Function(
+                topic=SEATS_EVENTS,
+                subscription=CONFERENCES_VIEW,
+                handle=lambda messages: part.project_conferences(_bodies(messages)),
+            ),
+            Function(topic="signals", subscription="release", handle=self._release, most=1, at_once=_SIGNALS),
+        ]
+
+    def _release(self, messages: Sequence[ServiceBusReceivedMessage]) -> None:
+        for message in messages:
+            self.app.release(Hint.of(message.subject, _properties(message)))
+
+    async def place(self, order: str, gate: str | None = None) -> None:
+        """Ask the desk, as POST does."""
+        said = {"order": order, "conference": CONFERENCE, "seats": {SEAT_TYPE: 2}, "access_code": CODE}
+        answer = await self.part.desk.place(json.dumps(said | ({"gate": gate} if gate else {})).encode())
+        if answer.status != 202:
+            raise AssertionError(f"order {order} was answered {answer.status}: {answer.body!r}")
+
+    async def look(self, order: str) -> Seen:
+        """Ask the desk, as GET does."""
+        with because(Cause.IDLE):
+            answer = await self.part.desk.show(order, CODE, None, {})
+        if answer.status != 200:
+            return Seen(is_priced=False, is_answered=False)
+        found = json.loads(answer.body)
+        return Seen(is_priced=found["total"] == "1000.00", is_answered=found["state"] not in _OPEN)
+
+    def open_gate(self, gate: str, *, is_open: bool) -> None:
+        """Open or close a gate, as an operator does."""
+        operator = self.app.stores.gate_operator
+        (operator.open if is_open else operator.close)(gate, by="benchmark")
+
+
+def _parsed() -> Settings:
+    return Settings.parse(sample_values() | Sluice.settings)
+
+
+def _bodies(messages: Sequence[ServiceBusReceivedMessage]) -> list[bytes]:
+    return [content_of(message) for message in messages]
+
+
+def _answers(bodies: Sequence[bytes]) -> Iterator[str]:
+    for one in (one for body in bodies for one in decode_events(body)):
+        if any(event.kind in _ANSWERS for event in one.events):
+            yield one.home.removeprefix("order-")
+
+
+def _properties(message: ServiceBusReceivedMessage) -> dict[str, Any]:
+    said: Mapping[Any, Any] = message.application_properties or {}
+    return {key.decode(): value.decode() if isinstance(value, bytes) else value for key, value in said.items()}
