@@ -7,7 +7,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableTransactionError, UpdateMode
 
-from shared.azure import Connections, tally_requests, write_group
+from shared.azure import LOST_RACE, Connections, error_code, tally_requests, write_group
 from shared.errors import (
     CommitTooLargeError,
     ConflictError,
@@ -86,6 +86,20 @@ def test_a_fault_at_a_commit_leaves_all_of_it_or_nothing(through, table_homes, m
     assert outcome == "yes" or "kill" in mode
     assert plan.fired or at == 2
     table_homes.commit(commit(expected=found.head.version))
+
+
+def test_a_409_of_one_s_own_commit_would_be_a_conflict(through, monkeypatch):
+    """Without the nonce, a writer that is refused by its own first sending takes itself for another one."""
+
+    def believe_the_409(_self, _commit, _rows, error):
+        if error_code(error) in LOST_RACE:
+            raise ConflictError("another writer was first")
+        return False
+
+    assert through(Plan([Fault(1, "reset_after")])).commit(commit()).version == 1
+    monkeypatch.setattr(TableHomes, "_is_written", believe_the_409)
+    with pytest.raises(ConflictError):
+        through(Plan([Fault(1, "reset_after")])).commit(commit("order-8"))
 
 
 @pytest.mark.parametrize("first", sorted(WITH_EFFECT - {"kill_after"}))

@@ -3,11 +3,14 @@
 import argparse
 import sys
 import time
+from dataclasses import dataclass
 
 from tests.faults import campaign, mutants, pairs, report
 from tests.faults.azurite_storage import AzuriteAccounts, start
+from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import MODES, Fault
-from tests.faults.sightings import OF_TWO, STATES
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.sightings import OF_TWO, ORDER_STATES, STATES
 
 #: Histories tried for each that is wanted: in some the second fault comes after the end.
 SPARE = 1.5
@@ -22,7 +25,7 @@ def main(arguments=None):
     for part in options.parts or PARTS:
         tables, found = PARTS[part](options)
         if not options.dry:
-            report.write(**tables)
+            report.write(tables)
         problems += found
     for problem in problems:
         print(problem)  # noqa: T201 - a command prints
@@ -40,30 +43,51 @@ def _parser():
     return parser
 
 
-def _crash_points(options):
-    with start() as azurite:
-        sites = campaign.recorded(list(campaign.BY_NAME), campaign.Shared(azurite.ports))
-    found = campaign.on_azurite(campaign.points(sites, MODES), options.seconds)
-    return _single("crash_points", sites, found)
+@dataclass(frozen=True)
+class Family:
+    """Scenarios whose runs make tables of their own."""
 
+    #: The beginning of the names of its parts.
+    prefix: str
+    scenarios: tuple
+    #: The states that its runs are meant to reach.
+    states: dict
 
-def _single_faults(options):
-    sites = campaign.recorded(list(campaign.BY_NAME))
-    found = campaign.outcomes(campaign.points(sites, MODES), None, options.seconds)
-    return _single("single_faults", sites, found)
+    @property
+    def parts(self):
+        """Its campaigns, by the names of their parts."""
+        campaigns = (self.crash_points, self.single_faults, self.two_faults)
+        return {f"{self.prefix}{one.__name__.replace('_', '-')}": one for one in campaigns}
 
+    @property
+    def _names(self):
+        return [scenario.name for scenario in self.scenarios]
 
-def _single(name, sites, found):
-    tallies, took = _ran(sites, found, name)
-    return {name: report.single_faults(tallies, took)}, _problems(tallies, STATES)
+    def crash_points(self, options):
+        """Break the requests on Azurite."""
+        with start() as azurite:
+            sites = campaign.recorded(self._names, campaign.Shared(azurite.ports))
+        return self._single("crash_points", sites, campaign.on_azurite(campaign.points(sites, MODES), options.seconds))
 
+    def single_faults(self, options):
+        """Break the requests in memory."""
+        sites = campaign.recorded(self._names)
+        found = campaign.outcomes(campaign.points(sites, MODES), None, options.seconds)
+        return self._single("single_faults", sites, found)
 
-def _two_faults(options):
-    sites = campaign.recorded(list(campaign.BY_NAME))
-    tasks = pairs.histories(sites, round(options.histories * SPARE))
-    found = _until(campaign.outcomes(tasks, None, options.seconds), options.histories)
-    tallies, took = _ran(sites, found, "two_faults")
-    return {"two_faults": report.two_faults(tallies, took)}, _problems(tallies, {**STATES, **OF_TWO})
+    def two_faults(self, options):
+        """Break two requests of a history."""
+        sites = campaign.recorded(self._names)
+        tasks = pairs.histories(sites, round(options.histories * SPARE))
+        found = _until(campaign.outcomes(tasks, None, options.seconds), options.histories)
+        tallies, took = _ran(sites, found, f"{self.prefix}two-faults")
+        tables = {f"{self.prefix}two-faults": report.two_faults(tallies, took)}
+        return tables, _problems(tallies, {**self.states, **OF_TWO})
+
+    def _single(self, name, sites, found):
+        name = f"{self.prefix}{name.replace('_', '-')}"
+        tallies, took = _ran(sites, found, name)
+        return {name: report.single_faults(tallies, took, self.states)}, _problems(tallies, self.states)
 
 
 def _until(found, number):
@@ -123,9 +147,8 @@ def _told(outcome):
 
 
 PARTS = {
-    "crash-points": _crash_points,
-    "single-faults": _single_faults,
-    "two-faults": _two_faults,
+    **Family("", SCENARIOS, STATES).parts,
+    **Family("orders-", ORDER_SCENARIOS, ORDER_STATES).parts,
     "mutants": _mutants,
 }
 

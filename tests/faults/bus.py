@@ -1,10 +1,15 @@
 """A stand-in of the bus at the seam of its client: queues and topics that deliver at least once and survive processes."""
 
+import json
 import uuid
 from collections import Counter
 from dataclasses import dataclass
 
 from shared.azure.connections import Connections
+from shared.parts import registration
+
+#: The topics whose messages are copied to subscriptions; of the others nobody here has one.
+_SUBSCRIPTIONS = {topic.name: topic.subscriptions for topic in registration().bus.topics}
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,9 @@ class Letter:
     kind: str
     body: str
     subject: str
+    session: str
+    #: Nobody gets it before this second of the clock.
+    due: float
     deliveries: int
 
 
@@ -25,20 +33,23 @@ class Bus:
     def __init__(self, journal):
         self._journal = journal
 
-    def send(self, entity, kind, body, subject):
+    def send(self, entity, kind, body, subject="", *, session="", due=0.0):
         """Take a message."""
-        self._journal.note("sent", uuid.uuid4().hex, entity, kind, body, subject)
+        self._journal.note("sent", uuid.uuid4().hex, entity, kind, body, subject, session, due)
 
-    def waiting(self, entity):
-        """Return what was not completed, the oldest first."""
+    def waiting(self, entity, now=float("inf")):
+        """Return what was not completed and is due, the oldest first."""
         done = {name for (name,) in self._journal.entries("completed")}
         counts = Counter(name for (name,) in self._journal.entries("delivered"))
-        sent = self._journal.entries("sent")
         return [
-            Letter(name, where, kind, body, subject, counts[name] + 1)
-            for name, where, kind, body, subject in sent
-            if where == entity and name not in done
+            Letter(*sent, counts[sent[0]] + 1)
+            for sent in self._journal.entries("sent")
+            if sent[1] == entity and sent[0] not in done and sent[-1] <= now
         ]
+
+    def sent(self, entity):
+        """Return everything that was ever sent there, the oldest first."""
+        return [Letter(*sent, 1) for sent in self._journal.entries("sent") if sent[1] == entity]
 
     def deliver(self, letters):
         """Note that these are being delivered."""
@@ -52,12 +63,12 @@ class Bus:
 
     def told(self, kind):
         """Return the bodies of every message of a kind that was ever sent."""
-        return [body for _, _, found, body, _ in self._journal.entries("sent") if found == kind]
+        return [body for _, _, found, body, *_ in self._journal.entries("sent") if found == kind]
 
     def repeat(self):
         """Send everything again that was ever sent, as a bus may."""
-        for _, entity, kind, body, subject in self._journal.entries("sent"):
-            self.send(entity, kind, body, subject)
+        for _, entity, kind, body, subject, session, due in self._journal.entries("sent"):
+            self.send(entity, kind, body, subject, session=session, due=due)
 
     def lose(self):
         """Lose everything that is waiting."""
@@ -108,18 +119,32 @@ class _Sender(_Closing):
     def send_messages(self, message):
         """Send one message of the real library, or several, which arrive together or not at all."""
         letters = [_letter(one) for one in (message if isinstance(message, list) else [message])]
-        kinds = "+".join(sorted({kind for kind, _, _ in letters}))
+        kinds = "+".join(sorted({kind for kind, *_ in letters}))
         self._plan.around(f"SEND {self._entity} {kinds}", lambda: self._take(letters))
 
     def _take(self, letters):
-        for kind, body, subject in letters:
-            self._bus.send(self._entity, kind, body, subject)
+        for kind, body, subject, session, due, marks in letters:
+            for entity in copies(self._entity, marks):
+                self._bus.send(entity, kind, body, subject, session=session, due=due)
 
 
 def _letter(message):
     # As Azure does; the library looks at the message's id alone.
-    for text in (message.message_id, message.subject, message.correlation_id):
+    for text in (message.message_id, message.subject, message.correlation_id, message.session_id):
         if text and len(text) > 128:
             raise ValueError(f"Service Bus takes 128 characters, this has {len(text)}: {text!r}")
-    kind = str((message.application_properties or {}).get("kind", "result"))
-    return kind, b"".join(message.body).decode(), message.subject or ""
+    marks, body = message.application_properties or {}, b"".join(message.body).decode()
+    kind = str(marks.get("kind") or json.loads(body)["sluice"]["kind"])
+    due = message.scheduled_enqueue_time_utc
+    return kind, body, message.subject or "", message.session_id or "", due.timestamp() if due else 0.0, marks
+
+
+def copies(entity, marks):
+    """Return where a message to this entity goes: to the entity itself, or to each subscription that wants it."""
+    if entity not in _SUBSCRIPTIONS:
+        return [entity]
+    return [
+        f"{entity}/{one.name}"
+        for one in _SUBSCRIPTIONS[entity]
+        if not one.filters or any(each.properties.items() <= marks.items() for each in one.filters)
+    ]

@@ -10,13 +10,14 @@ import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from unittest.mock import Mock
 
 import shared.azure.connections
-import shared.parked.poison_queues
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.crash_points import Outcome, run
 from tests.faults.host import HIDDEN
 from tests.faults.memory.storage import MemoryStorages
+from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import Fault, KilledError
 from tests.faults.scenarios import SCENARIOS
 
@@ -24,9 +25,18 @@ from tests.faults.scenarios import SCENARIOS
 REAL_WORKERS, MEMORY_WORKERS = 4, 2
 #: Seconds without any result after which a run stands still; below pytest's limit for a test.
 SILENCE = 120
+#: Waits of which only what follows them matters here; and what would make the order of requests a matter of luck.
+SHORTCUTS = {
+    "shared.azure.connections.PAUSE": 0.001,
+    "shared.parked.poison_queues._HIDDEN": HIDDEN,
+    # What a process does some seconds later, a run has it do when its host is idle.
+    "shared.processes.removals.Timer": lambda *_: Mock(),
+    "shared.processes.runtime.PARALLEL": 1,
+    "shared.readmodels.log_pages.PARALLEL": 1,
+}
 #: Runs on one Azurite: after a thousand it takes four times as long over each.
 ROUND = 200
-BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *ORDER_SCENARIOS)}
 #: Workers fork from a process that has imported everything and has no threads.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.faults.campaign"])
@@ -82,9 +92,10 @@ def begin(where):
 
 
 def quick():
-    """Take out the waits, of which only what follows them matters here."""
-    shared.azure.connections.PAUSE = 0.001
-    shared.parked.poison_queues._HIDDEN = HIDDEN
+    """Take the shortcuts, and log nothing."""
+    for name, value in SHORTCUTS.items():
+        module, _, attribute = name.rpartition(".")
+        setattr(sys.modules[module], attribute, value)
     logging.disable(logging.CRITICAL)
 
 

@@ -6,6 +6,13 @@ from tests.faults import campaign
 from tests.faults.azurite_storage import AzuriteAccounts, start
 
 
+@pytest.fixture
+def shortcuts(monkeypatch):
+    """Take the shortcuts of a campaign for runs in this process."""
+    for name, value in campaign.SHORTCUTS.items():
+        monkeypatch.setattr(name, value)
+
+
 @pytest.fixture(scope="session")
 def crowd():
     """An Azurite with an account for each run, in this process or in workers."""

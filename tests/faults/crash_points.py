@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shared.errors import SluiceError
-from tests.faults.invariants import breaches
 from tests.faults.journal import FileJournal, Journal
 from tests.faults.plan import KilledError, Plan
-from tests.faults.scenarios import come_to_rest
 from tests.faults.sightings import REPEATED, sighted
-from tests.faults.world import World
 
 KILLED = 137
 
@@ -33,9 +30,9 @@ class Outcome:
 
 def run(scenario, storages, faults=()):
     """Run a scenario with these faults in a namespace of its own."""
-    storage = storages.fresh()
+    storage = storages.fresh(scenario.world.settings.parts)
     path = Path(tempfile.mkstemp(prefix="sluice-faults-")[1]) if storage.is_real else None
-    world = World(storage, FileJournal(path) if path else Journal())
+    world = scenario.world(storage, FileJournal(path) if path else Journal())
     try:
         return _run(scenario, world, storages, faults)
     finally:
@@ -85,7 +82,7 @@ def _in_turns(scenario, world, plan):
         plan.revive()
         with suppress(KilledError, SluiceError, AssertionError), world.app(plan) as app:
             scenario.then(world, app)
-            come_to_rest(world, app)
+            scenario.rest(world, app)
 
 
 def _in_child(scenario, world, faults):
@@ -107,14 +104,14 @@ def _recovered(scenario, world):
     try:
         if scenario.forgets:
             world.lose_messages(but_submissions=not scenario.loses_submissions)
-        world.clock.advance(hours=1)
+        world.clock.advance(minutes=scenario.pause)
         with world.app() as app:
             scenario.then(world, app)
-            come_to_rest(world, app)
+            scenario.rest(world, app)
             # A bus may deliver again what was completed long ago.
             world.journal.note(REPEATED)
             world.bus.repeat()
-            come_to_rest(world, app)
+            scenario.rest(world, app)
     except (AssertionError, SluiceError) as error:
         found.append(f"stuck: {type(error).__name__}: {error}")
-    return found + list(breaches(world, scenario))
+    return found + list(scenario.check(world, scenario))

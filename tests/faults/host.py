@@ -26,19 +26,23 @@ class StuckError(AssertionError):
 class Host:
     """Delivers what waits to one process of the app."""
 
+    #: The storage queues of its triggers.
+    queues = tuple(STAGES)
+    most_rounds = MOST_ROUNDS
+
     def __init__(self, app, *, most_deliveries=100, hold_back=()):
         self._app, self._plan, self._world = app, app.plan, app.world
         self._most, self._hold_back = most_deliveries, set(hold_back)
         self._queues = {
-            name: app.connections.queues.get_queue_client(name) for name in STAGES if name not in self._hold_back
+            name: app.connections.queues.get_queue_client(name) for name in self.queues if name not in self._hold_back
         }
 
     def run(self):
         """Deliver until nothing waits that this host does not hold back."""
-        for _ in range(MOST_ROUNDS):
+        for _ in range(self.most_rounds):
             if not self._round() and self._is_idle():
                 return
-        raise StuckError(f"after {MOST_ROUNDS} rounds there is still work: {self._world.depths()}")
+        raise StuckError(f"after {self.most_rounds} rounds there is still work: {self._world.depths()}")
 
     def _round(self):
         worked = [self._deliver(name, queue) for name, queue in self._queues.items()]
@@ -69,9 +73,7 @@ class Host:
 
     def _handle(self, name, queue, message):
         body = message.content.encode()
-        # Of the processor: following the fleet's decision is no part of these runs.
-        handle = self._app.app.accept if name == "submissions" else self._app.app.stages.processor.handle
-        self._plan.stage = STAGES[name] if b'"kind":"finish"' not in body else "finish"
+        self._plan.stage, handle = self._entry(name, body)
         try:
             handle(Delivery(queue=name, message_id=message.id, body=body, count=message.dequeue_count))
         except Exception as error:  # noqa: BLE001 - the host knows no kinds of failure
@@ -81,6 +83,13 @@ class Host:
             self._plan.stage = "host"
             with suppress(AzureError):
                 self._delete(queue, message)
+
+    def _entry(self, name, body):
+        """Return the stage at which a message of a storage queue enters the app, and the function."""
+        if name == "submissions":
+            return "accept", self._app.app.accept
+        # Of the processor: following the fleet's decision is no part of these runs.
+        return "finish" if b'"kind":"finish"' in body else STAGES[name], self._app.app.stages.processor.handle
 
     def _note_failure(self, name, queue, message):
         self._plan.stage = "host"

@@ -25,9 +25,9 @@ def breaches(world, scenario) -> Iterator[str]:
     strangers = {row["PartitionKey"] for row in rows} - world.published.keys()
     yield from (f"counted twice: nobody published a job {name}" for name in sorted(strangers))
     yield from _ids(world, ledger)
-    yield from _parked(connections, scenario)
-    yield from _left_over(world)
-    yield from _trace(world, scenario)
+    yield from parked(connections, scenario)
+    yield from left_over(world)
+    yield from trace(world, scenario)
 
 
 def _job(ledger, name, scenario, world):
@@ -136,7 +136,8 @@ def _ids(world, ledger):
         yield "the sequence would give ids again that jobs have"
 
 
-def _parked(connections, scenario):
+def parked(connections, scenario):
+    """Yield what is parked and should not be, and what should be and is not."""
     table, wanted = Stores(connections).parked_table, Counter(scenario.parked)
     for entry in table.entries(closed=True):
         if hashlib.sha256(table.body(entry)).hexdigest() != entry.sha256:
@@ -151,13 +152,15 @@ def _parked(connections, scenario):
             yield f"lost: nothing is parked in {stage} for {reason}"
 
 
-def _left_over(world):
+def left_over(world):
+    """Yield what nobody looks after any more, or somebody still would."""
     yield from (f"stuck: {what}" for what in world.unfinished())
     yield from (f"the bytes of {name} would stay for ever" for name in world.published.keys() - world.retained())
     yield from (f"{count} messages are left on {name}" for name, count in world.depths().items() if count)
 
 
-def _trace(world, scenario):
+def trace(world, scenario):
+    """Yield what was done wrong on the way."""
     is_open = not scenario.is_gated
     for kind, *entry in world.journal.entries():
         is_open = is_open or kind == "opening"

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import defaultdict
 
 
 class Journal:
@@ -9,6 +10,8 @@ class Journal:
 
     def __init__(self):
         self._entries = []
+        #: The entries by their kind, up to so many of this list: a run reads them again and again.
+        self._sorted, self._read_of, self._known = defaultdict(list), self._entries, 0
 
     def note(self, *entry):
         """Write one entry."""
@@ -16,7 +19,17 @@ class Journal:
 
     def entries(self, kind=None):
         """Return the entries of a kind, without it; or all."""
-        return [entry[1:] for entry in self._entries if entry[0] == kind] if kind else list(self._entries)
+        return list(self._by_kind()[kind]) if kind else list(self._entries)
+
+    def _by_kind(self):
+        if self._read_of is not self._entries:
+            self._sorted, self._read_of, self._known = defaultdict(list), self._entries, 0
+        # Other threads may note more meanwhile.
+        new = self._entries[self._known :]
+        for entry in new:
+            self._sorted[entry[0]].append(entry[1:])
+        self._known += len(new)
+        return self._sorted
 
     def close(self):
         """Nothing to close."""

@@ -12,7 +12,7 @@ from tests.faults.sightings import STATES
 DOCUMENT = ROOT / "docs" / "faults.md"
 
 
-def single_faults(tallies, took):
+def single_faults(tallies, took, reached=STATES):
     """Return the tables of single faults: one row a scenario, and the states that were reached."""
     header = ("scenario", "requests", "reached", "sites", *(f"`{mode}`" for mode in MODES), "runs", "breaches")
     rows = [_row(name, tally) for name, tally in tallies.items()]
@@ -20,7 +20,7 @@ def single_faults(tallies, took):
     met, known = (_united(tally.sites for tally in tallies.values()), _united(t.recorded for t in tallies.values()))
     whole[2] = f"{len(met)} of {len(known)}"
     table = markdown(header, [*rows, ("**all**", *(f"**{number}**" for number in whole))])
-    return "\n\n".join([table, _said(tallies, took), states(tallies, STATES)])
+    return "\n\n".join([table, _said(tallies, took), states(tallies, reached)])
 
 
 def _row(name, tally):
@@ -71,7 +71,7 @@ def mutants(found):
     return markdown(("mistake", "found by", "the check says", "shows only without"), found)
 
 
-def write(**tables):
+def write(tables):
     """Put the tables into their places in docs/faults.md."""
     for name, table in tables.items():
-        document.write(DOCUMENT, name.replace("_", "-"), table, maker="make faults")
+        document.write(DOCUMENT, name, table, maker="make faults")

@@ -15,9 +15,10 @@ from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayPace
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
+from tests.faults.invariants import breaches
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
-from tests.faults.world import GATE, INLINE, MOST_TICKS, sales
+from tests.faults.world import GATE, INLINE, MOST_TICKS, World, sales
 
 A, B, C = "job-a", "job-b", "job-c"
 GOOD = sales("x", "y", "x", "", "y", "x")
@@ -31,6 +32,19 @@ NOT_WORK = ("submissions", "work-00", "results", "signals")
 def only(*stages):
     """Return what a host holds back that runs nothing but these."""
     return [name for name in NOT_WORK if name not in stages]
+
+
+def come_to_rest(world, app):
+    """Deliver and tick until nobody is waiting for anything."""
+    for _ in range(MOST_TICKS):
+        app.host().run()
+        waiting = world.unfinished()
+        if not waiting:
+            return
+        world.clock.advance(minutes=15)
+        with suppress(SluiceError):
+            app.tick()
+    raise StuckError(f"after {MOST_TICKS} ticks there still is {', '.join(waiting)}")
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,12 @@ class Scenario:
     parked: tuple = ()
     #: The revision that each job ends with, where it is not 1.
     revisions: dict = field(default_factory=dict)
+    #: The installation, what brings it to rest after the fault, and what must hold then.
+    world: type = World
+    rest: Callable = come_to_rest
+    check: Callable = breaches
+    #: Minutes that pass before anybody repeats anything.
+    pause: float = 60
 
     def __str__(self):
         return self.name
@@ -394,19 +414,6 @@ def deliver_and_drain(world, app):
     app.host().run()
     drain(world, app)
     app.host().run()
-
-
-def come_to_rest(world, app):
-    """Deliver and tick until nobody is waiting for anything."""
-    for _ in range(MOST_TICKS):
-        app.host().run()
-        waiting = world.unfinished()
-        if not waiting:
-            return
-        world.clock.advance(minutes=15)
-        with suppress(SluiceError):
-            app.tick()
-    raise StuckError(f"after {MOST_TICKS} ticks there still is {', '.join(waiting)}")
 
 
 SCENARIOS = (

@@ -59,12 +59,12 @@ def _repeated_and_refused(told):
 
 
 def _told_twice(told):
-    sent = [(kind, body) for _, _, kind, body, _ in told.notes("sent")]
+    sent = [(kind, body) for _, _, kind, body, *_ in told.notes("sent")]
     return len({body for kind, body in sent if kind == "completed"}) < sum(kind == "completed" for kind, _ in sent)
 
 
 def _next_revision(told):
-    return any(kind == "completed" and '"revision":1' not in body for _, _, kind, body, _ in told.notes("sent"))
+    return any(kind == "completed" and '"revision":1' not in body for _, _, kind, body, *_ in told.notes("sent"))
 
 
 def _second_process(told):
@@ -112,6 +112,37 @@ STATES: dict[str, Callable[[Told], bool]] = {
     ),
     "a replayed chunk made a new revision": _next_revision,
 }
+_SENT = ("SEND order-events", "SEND seats-events", "SEND seat-commands")
+
+
+def _came_twice(told):
+    """A message of the bus was delivered again, because its receiver failed or ended."""
+    delivered = [name for (name,) in told.notes("delivered")]
+    return len(set(delivered)) < len(delivered)
+
+
+#: Of the runs of registration.
+ORDER_STATES: dict[str, Callable[[Told], bool]] = {
+    **{
+        name: STATES[name]
+        for name in (
+            "a process ended before a request",
+            "a process ended after a request took effect",
+            "a request that was repeated was refused by its own first sending",
+            "a table transaction took effect and its reply was lost",
+            "a request took effect after its sender had given up",
+            "a request that came too late was refused",
+            "a table transaction was refused: others were first",
+            "a work or submission message was delivered again",
+        )
+    },
+    "a message of the bus was delivered again": _came_twice,
+    "a home's events were sent by the tick": lambda told: any(told.has("tick", site) for site in _SENT),
+    "a home's events were sent again by a message that came again": lambda told: (
+        any(told.has(stage, site) for stage in ("sell", "hear", "payment") for site in _SENT) and _came_twice(told)
+    ),
+    "a row of a view was written that others had written": lambda told: told.is_refused("project", "POST $batch"),
+}
 #: Only where a second fault may come.
 OF_TWO: dict[str, Callable[[Told], bool]] = {
     "a process that followed one that had ended met a fault": _second_process,
@@ -122,4 +153,4 @@ def sighted(entries):
     """Return the states that a run passed through, from its journal since the first fault could happen."""
     ends = [at for at, entry in enumerate(entries) if entry[0] == REPEATED]
     told = Told(entries[: ends[0]] if ends else entries)
-    return {name for name, is_reached in {**STATES, **OF_TWO}.items() if is_reached(told)}
+    return {name for name, is_reached in {**STATES, **ORDER_STATES, **OF_TWO}.items() if is_reached(told)}

@@ -79,7 +79,8 @@ def expiring(world):
 
 def too_early(world):
     """Dispatch before the opening."""
-    world.journal._entries.insert(0, ["request", "accept", "POST work-00/messages", {"ttl": "-1"}])
+    request = ["request", "accept", "POST work-00/messages", {"ttl": "-1"}]
+    world.journal._entries = [request, *world.journal.entries()]
 
 
 def never_told(world):

@@ -142,6 +142,23 @@ class Actor:
         lease = self._one_of([*self.leases.get(name, []), None])
         return self.blobs.get_blob_client(name).delete_blob(lease=lease)
 
+    def lease_renew(self):
+        """Renew a lease or an older one of a blob."""
+        name = self._one_of(NAMES[:2])
+        if leases := self.leases.get(name):
+            self._one_of(leases).renew()
+        return "renewed"
+
+    def lease_release(self):
+        """Release a lease or an older one of a blob."""
+        name = self._one_of(NAMES[:2])
+        if leases := self.leases.get(name):
+            lease = self._one_of(leases)
+            lease.release()
+            # The library forgets its id.
+            leases.remove(lease)
+        return "released"
+
     def lease_break(self):
         """End the lease of a blob, whoever has it."""
         return BlobLeaseClient(self.blobs.get_blob_client(self._one_of(NAMES[:2]))).break_lease(0)

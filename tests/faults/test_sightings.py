@@ -7,9 +7,8 @@ from tests.faults.plan import Fault
 
 
 @pytest.fixture
-def storages(monkeypatch):
+def storages(shortcuts):
     """Storage in memory, without the waits."""
-    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
     return campaign.MemoryStorages()
 
 
@@ -48,6 +47,19 @@ def seen(storages, name, stage="", begin="", mode=""):
         ),
         (("process", "host", "DELETE work-00", "kill_before"), "a work or submission message was delivered again"),
         (("settle and finish", "finish", "SEND job-events", "reset_before"), "the tick announced a completion"),
+        (("sell seats", "host", "COMPLETE", "kill_before"), "a message of the bus was delivered again"),
+        (
+            ("sell seats", "host", "COMPLETE", "kill_before"),
+            "a home's events were sent again by a message that came again",
+        ),
+        (
+            ("project orders and conferences", "project", "POST $batch", "reset_after"),
+            "a row of a view was written that others had written",
+        ),
+        (
+            ("place orders, and nobody asks again", "post", "SEND order-events", "kill_before"),
+            "a home's events were sent by the tick",
+        ),
     ],
 )
 def test_a_state_is_seen_where_a_fault_leads_to_it(storages, run, state):

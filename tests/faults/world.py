@@ -69,6 +69,9 @@ class ManualClock:
 class World:
     """One installation and its jobs."""
 
+    settings = SETTINGS
+    queues = QUEUES
+
     def __init__(self, storage, journal):
         self.storage, self.journal, self.clock = storage, journal, ManualClock()
         self.bus, self.sales = Bus(journal), Sales()
@@ -80,9 +83,9 @@ class World:
         """Return a process of the app."""
         return Process(self, plan or Plan(note=self.journal.note))
 
-    def depths(self, queues=QUEUES):
+    def depths(self, queues=None):
         """Return how many messages each queue has, hidden ones included."""
-        return {name: self.storage.depth(name, self._observer) for name in queues}
+        return {name: self.storage.depth(name, self._observer) for name in queues or self.queues}
 
     def lose_messages(self, *, but_submissions=True):
         """Lose what is on every queue and the whole bus; publishers' messages stay unless they are to go as well."""
@@ -110,7 +113,7 @@ class World:
         held = [f"held {row['RowKey']}" for row in self._observer.tables.get_table_client("held").list_entities()]
         if held:
             self.end_leases()
-        poison = [name for name, count in self.depths(QUEUES[2:]).items() if count]
+        poison = [name for name, count in self.depths().items() if count and name.endswith("-poison")]
         if poison:
             # Whoever took it may have ended; it comes back when nobody hides it any more.
             self.storage.wait(HIDDEN)
@@ -123,11 +126,12 @@ class World:
 
     def end_leases(self):
         """End the leases on slices, as time does within a minute: what held them may have been killed."""
-        gates = self._observer.blobs.get_container_client("gates")
-        for blob in gates.list_blobs(name_starts_with="_slice"):
-            # Its holder may have removed it, or its lease may never have been given.
-            with suppress(HttpResponseError):
-                BlobLeaseClient(gates.get_blob_client(blob.name)).break_lease(0)
+        for place, begin in (("gates", "_slice"), ("settings", "migrate-")):
+            container = self._observer.blobs.get_container_client(place)
+            for blob in container.list_blobs(name_starts_with=begin):
+                # Its holder may have removed it, or its lease may never have been given.
+                with suppress(HttpResponseError):
+                    BlobLeaseClient(container.get_blob_client(blob.name)).break_lease(0)
 
     def retained(self):
         """Return the jobs whose bytes are kept until their retention is over."""
@@ -175,7 +179,7 @@ class Process:
             storage.connection_string, world.bus, plan, transport=lambda: storage.transport(plan)
         )
         self.stores = Stores(self.connections, clock=world.clock, parallel=1)
-        self.app = App(self.connections, SETTINGS, world.workloads, stores=self.stores)
+        self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
 
     def host(self, **options):
         """Return the host of this process."""

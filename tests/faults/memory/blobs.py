@@ -128,6 +128,8 @@ def _leased(blobs, name, asked):
             return refusal(409, "LeaseNotPresentWithLeaseOperation")
         blobs[name] = replace(found, is_broken=True)
         return Reply(202, headers={**_headers(found), "x-ms-lease-time": "0"})
+    if action in {"renew", "release"}:
+        return _lease_kept(blobs, name, asked)
     if action != "acquire":
         raise NotImplementedError(action)
     mine = asked.headers["x-ms-proposed-lease-id"]
@@ -135,6 +137,19 @@ def _leased(blobs, name, asked):
         return refusal(409, "LeaseAlreadyPresent")
     blobs[name] = replace(found, lease=mine, is_broken=False)
     return Reply(201, headers={**_headers(found), "x-ms-lease-id": mine})
+
+
+def _lease_kept(blobs, name, asked):
+    """Renew or release a lease: its holder's id tells."""
+    found, action = blobs[name], asked.headers["x-ms-lease-action"]
+    if found.lease != asked.headers["x-ms-lease-id"]:
+        return refusal(409, "LeaseIdMismatchWithLeaseOperation")
+    if action == "release":
+        blobs[name] = replace(found, lease="", is_broken=False)
+        return Reply(200, headers=_headers(blobs[name]))
+    if found.is_broken:
+        return refusal(409, "LeaseIsBrokenAndCannotBeRenewed")
+    return Reply(200, headers={**_headers(found), "x-ms-lease-id": found.lease})
 
 
 def _headers(found):

@@ -35,8 +35,8 @@ class MemoryStorages:
         #: What a run began with, by scenario: preparing it again would lead to the same.
         self.prepared = {}
 
-    def fresh(self):
-        """Return a storage that nobody has used."""
+    def fresh(self, _parts=()):
+        """Return a storage that nobody has used. It always has the entities of every part."""
         return MemoryStorage()
 
 
