@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,8 @@ from rich.console import Console
 
 from cli import parked_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
-from shared.app import Stores
+from cli.settings_file import load
+from shared.app import RegistrationPart, Stores
 from shared.messages import Permit
 from shared.operating import (
     ParkedOperator,
@@ -28,6 +29,7 @@ from shared.operating import (
     waves,
 )
 from shared.parked import Entry
+from shared.settings import Settings
 
 app = typer.Typer(
     help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
@@ -45,14 +47,24 @@ ReasonOption = Annotated[str | None, typer.Option(help="Parked for this reason o
 KeyOption = Annotated[str | None, typer.Option(help="With this key only.", metavar="KEY")]
 #: Of the dots that a person sees when there are more waves.
 WAVES_SHOWN = 8
+#: The fates after which nothing is left to do.
+WELL = frozenset({ReplayFate.DONE, ReplayFate.DONE_BEFORE, ReplayFate.SKIPPED})
 
 
 @contextmanager
 def _operator(settings: Path | None) -> Iterator[ParkedOperator]:
-    with connected(settings) as connections, Stores(connections) as stores:
+    with connected(settings) as connections, Stores(connections) as stores, _further_stages(stores, settings):
         # An app with triggers needs no waking; then no function receives this signal.
         wake = partial(stores.send_permits, [Permit(slot=0, depth=1, tasks=1)])
         yield stores.build_parked_operator(time.sleep, wake=wake)
+
+
+def _further_stages(stores: Stores, settings: Path | None) -> AbstractContextManager[object]:
+    """Register the stages of registration where it is on. Nothing of it is requested before a replay."""
+    environ = load(settings)
+    # A program that only replays jobs may have no more settings than its connections.
+    parsed = Settings.parse(environ) if environ.get("SLUICE_REGISTRATION", "").strip() else None
+    return RegistrationPart(stores, parsed) if parsed and parsed.registration.is_on else nullcontext()
 
 
 @app.command("list")
@@ -150,9 +162,7 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
         typer.echo(json.dumps({"waves": [view.wave_document(wave) for wave in done], "result": describe_fault(done)}))
     else:
         typer.echo(describe_fault(done))
-    if any(
-        wave.count(fate) for wave in done for fate in ReplayFate if fate not in {ReplayFate.DONE, ReplayFate.SKIPPED}
-    ):
+    if any(wave.count(fate) for wave in done for fate in ReplayFate if fate not in WELL):
         raise typer.Exit(PROBLEM_FOUND)
 
 

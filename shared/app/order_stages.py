@@ -15,6 +15,7 @@ from shared.registration import (
     TIMEOUTS_QUEUE,
     AccessCodes,
     ConferenceViews,
+    Landed,
     Numbers,
     OrderFlows,
     OrderProcess,
@@ -23,9 +24,12 @@ from shared.registration import (
     ParkedOrders,
     PriceList,
     Registration,
+    SeatCheck,
     SeatFlows,
     Seats,
     SeatsState,
+    ShownModel,
+    SkippedCommands,
     Starts,
     decide_command,
 )
@@ -42,6 +46,8 @@ class OrderSources(NamedTuple):
     numbers: Numbers
     codes: AccessCodes
     conferences: ConferenceViews
+    #: The read models, which tell what a parked event has caused.
+    models: tuple[ShownModel, ...]
 
 
 def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSources) -> Registration:
@@ -62,11 +68,15 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         remove=removals,
         hint=DueHints(sender, TIMEOUTS_QUEUE, choice.buffer),
     )
-    parked = ParkedOrders(stores.parking, stores.put_back, publisher, routes)
+    telemetry, skipped = stores.connections.telemetry, SkippedCommands(stores.connections.telemetry)
     mementos: Mementos[SeatsState] = Mementos(homes, Seats(), choice.snapshot_events)
-    writer: Writer[SeatsState, Command] = Writer(homes, Seats(), mementos, partial(decide_command, clock=clock))
+    landed = Landed(homes, mementos, process, sources.codes, sources.models, clock)
+    parked = ParkedOrders(stores.parking, stores.put_back, publisher, routes, landed)
+    writer: Writer[SeatsState, Command] = Writer(
+        homes, Seats(), mementos, partial(decide_command, clock=clock, skipped=skipped)
+    )
     notes = HotNotes(agenda, clock, removals)
-    seats = SeatFlows(Receiver(homes, mementos, writer, notes, outgoing), routes, sender, parked, clock)
+    seats = SeatFlows(Receiver(homes, mementos, writer, notes, outgoing), routes, sender, parked, skipped, clock)
     orders = OrderFlows(
         runtime,
         process,
@@ -87,6 +97,8 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         runtime=runtime,
         follower=follower,
         parked=parked,
+        check=SeatCheck(homes, mementos, clock),
+        telemetry=telemetry,
         clock=clock,
         parts=(notes, removals, sender),
     )

@@ -24,7 +24,9 @@ from shared.registration import (
     ConferenceViews,
     OrderDesk,
     OrderViews,
+    ShownModel,
     order_home,
+    tell_unsettled,
 )
 from shared.retry import all_tried
 from shared.settings import Settings
@@ -45,11 +47,12 @@ class RegistrationStores:
         self.agenda = Agenda(table(AGENDA))
         self.views = ViewStores.connect(stores.connections, self.homes, self.clock)
         self.numbers = RangeGenerator(stores.sequence(NUMBERS), prefetch=False)
-        self.codes = AccessCodes(CodeKeys(BlobStore(stores.container("settings"), KEYS), urandom), self.clock, urandom)
-        self.orders = OrderViews(self.views.reader(ORDER_MODEL), self.homes, self.agenda)
-        self.conferences = ConferenceViews(
-            self.views.reader(CONFERENCE_MODEL), KeptAnswers(self.clock), stores.connections.telemetry
-        )
+        self.code_keys = CodeKeys(BlobStore(stores.container("settings"), KEYS), urandom, self.clock)
+        self.codes = AccessCodes(self.code_keys, self.clock)
+        self.models = tuple(ShownModel(one, self.views.reader(one)) for one in (ORDER_MODEL, CONFERENCE_MODEL))
+        orders, conferences = (one.reader for one in self.models)
+        self.orders = OrderViews(orders, self.homes, self.agenda)
+        self.conferences = ConferenceViews(conferences, KeptAnswers(self.clock), stores.connections.telemetry)
 
     def find_fields(self, order: str) -> Fields | None:
         """Return the fields of the head of an order's home, in one request. None: there is no such order."""
@@ -64,9 +67,17 @@ class RegistrationPart(Closing):
         """Build it. Makes no request."""
         own = RegistrationStores(stores)
         self.seat_lanes = settings.registration.seat_lanes
-        sources = OrderSources(own.homes, own.agenda, own.numbers, own.codes, own.conferences)
+        sources = OrderSources(own.homes, own.agenda, own.numbers, own.codes, own.conferences, own.models)
         self.verbs = build_verbs(stores, settings.registration, sources)
-        self.desk = OrderDesk(self.verbs, own.orders, own.conferences, own.codes, own.find_fields, clock=own.clock)
+        self.desk = OrderDesk(
+            self.verbs,
+            own.orders,
+            own.conferences,
+            own.codes,
+            own.find_fields,
+            clock=own.clock,
+            telemetry=stores.connections.telemetry,
+        )
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
         self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)
 
@@ -93,6 +104,8 @@ class RegistrationPart(Closing):
     def project_orders(self, bodies: Sequence[bytes]) -> None:
         """Bring the view of orders up to these events."""
         self._project(self._orders, bodies)
+        # Every event of every order comes here, one by one or many in a message.
+        tell_unsettled(bodies)
 
     def project_conferences(self, bodies: Sequence[bytes]) -> None:
         """Bring the view of conferences up to these events."""
@@ -102,6 +115,10 @@ class RegistrationPart(Closing):
         """Do what is due, and what a crash left. Begin nothing after `until`, in the clock's monotonic seconds."""
         # One shard that fails stops no other. The first error is raised at the end, and the tick logs it.
         all_tried(self.verbs.follow(until), lambda _error: None)
+
+    def check_seats(self, until: float) -> None:
+        """Tell of seats that an operator must look at. Begin nothing after `until`."""
+        self.verbs.check_seats(until)
 
     def _project(self, projector: Projector, bodies: Sequence[bytes]) -> None:
         with self._pace(PaceLane.READ_MODELS, _LOCK):

@@ -33,6 +33,8 @@ from shared.topology import POISON_SUFFIX, topology
 GATES_TAKE: Final = timedelta(seconds=20)
 #: How long a tick begins further rows of the agenda of registration.
 ORDERS_TAKE: Final = timedelta(minutes=3)
+#: The minute of each hour in which the seats of conferences are checked, beside the other work of a whole hour.
+SEATS_CHECKED_AT: Final = 7
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
 POISON_EVERY: Final = 15
 #: Takes the due pointers, and the start of the tick's work in the clock's monotonic seconds.
@@ -67,9 +69,7 @@ class Tick:
 
 def build_tick(stages: AppStages, registration: RegistrationPart | None = None) -> Tick:
     """Build the tick of a process: its followers of due pointers, and the steps before and after them."""
-    more: list[Step] = (
-        [lambda _due, began: registration.follow(began + ORDERS_TAKE.total_seconds())] if registration else []
-    )
+    more = [] if registration is None else _steps_of(registration, stages.clock)
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
     gates = GateTick(stores.gates, stores.held_work, stages.releaser, stores.pending, stages.clock)
     followers = Followers([(Range(PENDING, stages.settings.chunk_overdue), stores.pending)], stages.clock)
@@ -97,6 +97,14 @@ def build_tick(stages: AppStages, registration: RegistrationPart | None = None) 
         ],
         clock=stages.clock,
     )
+
+
+def _steps_of(registration: RegistrationPart, clock: Clock) -> list[Step]:
+    def check_seats(_due: Due, began: float) -> None:
+        if clock.now().minute == SEATS_CHECKED_AT:
+            registration.check_seats(began + ORDERS_TAKE.total_seconds())
+
+    return [lambda _due, began: registration.follow(began + ORDERS_TAKE.total_seconds()), check_seats]
 
 
 def drain_poison_queues(stages: AppStages) -> int:

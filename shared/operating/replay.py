@@ -13,7 +13,7 @@ from typing import Final
 from shared.clock import Clock
 from shared.errors import NotParkedError, ParkedTamperedError
 from shared.operating.grouping import replayable, waves
-from shared.parked import ACCEPT, DOOR, NO_JOB, Entry, EntryState, ParkedTable, Stages, door_key, is_nameless
+from shared.parked import ACCEPT, DOOR, NO_JOB, Entry, EntryState, ParkedTable, Stage, Stages, door_key, is_nameless
 
 #: Seconds between two reads of the state of a wave.
 LOOK: Final = 1.0
@@ -28,6 +28,8 @@ class ReplayFate(StrEnum):
 
     #: It has had its effect.
     DONE = "done"
+    #: Its effect was there before this replay, so nothing was sent. The entry is closed.
+    DONE_BEFORE = "done before"
     #: It failed again: for the cause that it was parked for, or for another one.
     SAME_AGAIN = "same again"
     OTHER_CAUSE = "other cause"
@@ -35,6 +37,8 @@ class ReplayFate(StrEnum):
     NO_ANSWER = "no answer"
     #: Its bytes are gone, or its queue cannot take them.
     REFUSED = "cannot be sent"
+    #: This program, by these settings, has no such stage: another version does, or a part that is off.
+    UNKNOWN = "of an unknown stage"
     #: It has no job id, and the id of its message is unknown: a person must give one with `--as`.
     UNNAMED = "needs a job id"
     #: Another process replayed, discarded or parked it at the same moment.
@@ -112,23 +116,30 @@ class Replayer:
         return sent
 
     def _send(self, entry: Entry) -> Entry | ReplayFate:
-        """Put one entry back and return the changed entry, or the reason why that was impossible."""
+        """Put one entry back and return the changed entry, or the reason why that was impossible or useless."""
         try:
+            stage = self._stages.find(entry.stage)
             body = self._table.body(entry)
+        except NotParkedError:
+            return ReplayFate.UNKNOWN
         except ParkedTamperedError:
             return ReplayFate.REFUSED
-        if entry.stage == ACCEPT:
-            if entry.about == NO_JOB and is_nameless(body):
-                return ReplayFate.UNNAMED
-            refiled = find_refiled(self._table, entry, body)
-            if refiled is None:
-                return ReplayFate.SKIPPED
-            entry = refiled
+        if stage.is_read_first and stage.has_landed(entry):
+            closed = self._table.change(entry, replace(entry, state=EntryState.DONE))
+            return ReplayFate.SKIPPED if closed is None else ReplayFate.DONE_BEFORE
+        refiled = self._refile(entry, body) if entry.stage == ACCEPT else entry
+        return refiled if isinstance(refiled, ReplayFate) else self._put_back(stage, refiled, body)
+
+    def _refile(self, entry: Entry, body: bytes) -> Entry | ReplayFate:
+        if entry.about == NO_JOB and is_nameless(body):
+            return ReplayFate.UNNAMED
+        return find_refiled(self._table, entry, body) or ReplayFate.SKIPPED
+
+    def _put_back(self, stage: Stage, entry: Entry, body: bytes) -> Entry | ReplayFate:
         marked = self._table.change(entry, replace(entry, state=EntryState.REPLAYING, replays=entry.replays + 1))
         if marked is None:
             return ReplayFate.SKIPPED
         try:
-            stage = self._stages.find(marked.stage)
             stage.put_back(marked, body)
         except NotParkedError:
             return ReplayFate.REFUSED

@@ -9,7 +9,7 @@ crash in between parks the same entry once more.
 
 import base64
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol
 
@@ -58,6 +58,10 @@ class Stage:
     on_parked: Callable[[Entry, Claim, bytes], object] | None = None
     #: Whether a worker must be woken for an entry that was put back.
     wakes: bool = False
+    #: Whether a replay closes an entry whose effect is there already, and does not send it.
+    is_read_first: bool = False
+    #: Returns what may be stored of a message. Its own results stay as they are.
+    keep: Callable[[bytes], bytes] = bytes
 
 
 class Stages:
@@ -102,6 +106,7 @@ class Parking:
     def park(self, name: str, delivery: Delivery, error: BaseException, claim: Claim | None = None) -> Entry:
         """Store a message that failed in this stage, then send the stage's message about it. No claim: identify it first."""
         stage = self.stages.find(name)
+        delivery = replace(delivery, body=stage.keep(delivery.body))
         claim = claim or stage.identify(delivery) or Claim(key=content_key(name, delivery.body))
         parked = self.keep(name, delivery, cause_of(error, name, stage.remedy), claim)
         tell(

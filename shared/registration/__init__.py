@@ -5,18 +5,21 @@ Reading order:
 - `bodies`, `stored_events`: every event
 - `seat_commands`, `known_reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
 - `order`, `order_messages`, `order_turn`, `order_answers`, `order_process`: an order, and its process manager
-- `access_codes`: the codes that open orders
-- `public_messages`: the public messages of the queue `orders`
-- `views`: the read models; `order_views` and `conference_views` read them
+- `code_keys`, `access_codes`: the codes that open orders
+- `public_fields`, `public_messages`: the public messages of the queue `orders`
+- `views`: the read models; `order_views` and `conference_views` read them; `unsettled` tells of payments
 - `http` (pure) and `desk`: what customers ask and are answered
-- `routes`, `order_flows`, `starts`, `seat_flows`, `hearing`, `parked_orders`, `verbs`: the flows
+- `without_codes`, `landed`, `parked_orders`: what fails for good
+- `routes`, `order_flows`, `starts`, `skipped_commands`, `seat_flows`, `hearing`, `seat_check`, `verbs`: the flows
 """
 
-from shared.registration.access_codes import KEYS, AccessCodes, CodeKeys
+from shared.registration.access_codes import AccessCodes
 from shared.registration.bodies import ReservationRefused, SeatsReserved
+from shared.registration.code_keys import KEYS, KEYS_KEPT, CodeKeys
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
 from shared.registration.http import describe_order
+from shared.registration.landed import Landed, ShownModel
 from shared.registration.order import (
     AGGREGATE,
     OrderPhase,
@@ -50,6 +53,7 @@ from shared.registration.public_messages import (
     read_place_order,
 )
 from shared.registration.routes import STARTS_QUEUE, TIMEOUTS_QUEUE, OrderRoutes
+from shared.registration.seat_check import SeatCheck
 from shared.registration.seat_commands import (
     AddSeats,
     RemoveSeats,
@@ -61,9 +65,11 @@ from shared.registration.seat_commands import (
 from shared.registration.seat_flows import SeatFlows, decide_command
 from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
+from shared.registration.skipped_commands import SkippedCommands
 from shared.registration.starts import Starts
 from shared.registration.stored_events import BODIES, PUBLIC
 from shared.registration.story import tell_process, tell_seats
+from shared.registration.unsettled import tell_unsettled
 from shared.registration.verbs import Registration
 from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
 
@@ -73,6 +79,7 @@ __all__ = [
     "BODIES",
     "CONFERENCE_MODEL",
     "KEYS",
+    "KEYS_KEPT",
     "ORDER_MODEL",
     "PUBLIC",
     "STARTS_QUEUE",
@@ -83,6 +90,7 @@ __all__ = [
     "ConferenceViews",
     "DeadLetter",
     "Expire",
+    "Landed",
     "NewOrder",
     "Numbers",
     "OrderDesk",
@@ -103,12 +111,15 @@ __all__ = [
     "Registration",
     "RemoveSeats",
     "ReservationRefused",
+    "SeatCheck",
     "SeatFlows",
     "Seats",
     "SeatsReserved",
     "SeatsState",
     "SetConference",
+    "ShownModel",
     "Skip",
+    "SkippedCommands",
     "StartOrder",
     "Starts",
     "Update",
@@ -135,4 +146,5 @@ __all__ = [
     "state_of",
     "tell_process",
     "tell_seats",
+    "tell_unsettled",
 ]

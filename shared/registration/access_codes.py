@@ -1,33 +1,31 @@
 """Access codes of orders: the sender's own, or made here. Only salted hashes of them are stored.
 
 A made code is derived from the order's id, its content and a key. So the same request gets the same code again, although
-it is stored nowhere. Keys are numbered and kept as long as the orders whose codes were derived from them.
+it is stored nowhere. The salt follows from the order's id and content. So a hash that was kept in place of a code, in a
+parked message, can be compared with that of the order.
 """
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from threading import Lock
 from typing import Final
 
-from shared.azure import OptimisticStore
 from shared.clock import Clock
-from shared.errors import StorageUnavailableError
 from shared.eventsourcing import Fields
+from shared.registration.code_keys import CodeKeys
 
-#: The blob of the keys, in the container `settings`. No publisher has a role there.
-KEYS: Final = "access-code-keys"
 #: The form of a code: what a header carries unchanged.
 ACCESS_CODE: Final = re.compile(r"[\x21-\x7e]{8,64}")
 LONGEST: Final = 64
+#: The form of a hash that stands for a code.
+CODE_HASH: Final = re.compile(r"[0-9a-f]{64}")
 #: Ten of these are 50 bits. Without I, L, O and U, which people take for others.
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LETTERS: Final = 10
-_KEY_BYTES, _SALT_BYTES, _HASH_BYTES = 32, 16, 32
+_SALT_BYTES, _HASH_BYTES = 16, 32
 #: 2.3 ms of CPU. The default of 2^14 takes 44 ms, more than a request may cost.
 _COST, _BLOCK, _PARALLEL = 2**10, 8, 1
 #: The fields of an order's head.
@@ -43,9 +41,18 @@ _MOST_KEPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class CodeHash:
+    """The hash of a sender's own code, in place of the code itself: what a parked order keeps of it."""
+
+    #: Not in its text either: a short code can be found by trying all.
+    hash: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class AccessCode:
     """A code, and what the order's head keeps of it."""
 
+    #: Empty: only its hash is known.
     code: str
     fields: Fields
 
@@ -54,67 +61,30 @@ class AccessCode:
         return "AccessCode(...)"
 
 
-class CodeKeys:
-    """The keys that codes are derived from. The first process that needs one makes it."""
-
-    def __init__(self, store: OptimisticStore, random: Callable[[int], bytes]) -> None:
-        self._store, self._random = store, random
-        self._keys: dict[int, bytes] = {}
-        self._lock = Lock()
-
-    def newest(self) -> int:
-        """Return the number of the key for new orders. One request in the life of a process, three for the first ever."""
-        with self._lock:
-            if not self._keys:
-                self._keys = self._read() or self._make()
-            return max(self._keys)
-
-    def find(self, number: int) -> bytes:
-        """Return the key with this number. Raises StorageUnavailableError if the blob has lost it."""
-        with self._lock:
-            if number not in self._keys:
-                # An operator may have added it since this process started.
-                self._keys = self._read()
-            if number not in self._keys:
-                raise StorageUnavailableError(
-                    f"could not derive an access code: blob {self._store.name!r} has the keys {sorted(self._keys)}, "
-                    f"the order was placed with key {number}; put the key back, from a copy of the blob"
-                )
-            return self._keys[number]
-
-    def _read(self) -> dict[int, bytes]:
-        found = self._store.read()
-        if found is None:
-            return {}
-        return {int(number): bytes.fromhex(key) for number, key in json.loads(found.value)["keys"].items()}
-
-    def _make(self) -> dict[int, bytes]:
-        content = {"v": 1, "keys": {"1": self._random(_KEY_BYTES).hex()}}
-        self._store.try_write(json.dumps(content).encode(), None)
-        # Another process may have been first, and a reply may be lost. What is stored counts.
-        if keys := self._read():
-            return keys
-        raise StorageUnavailableError(f"could not make the first key in blob {self._store.name!r}: it was gone again")
-
-
 class AccessCodes:
     """Makes the codes of orders and checks those that customers give."""
 
-    def __init__(self, keys: CodeKeys, clock: Clock, random: Callable[[int], bytes]) -> None:
-        self._keys, self._clock, self._random = keys, clock, random
+    def __init__(self, keys: CodeKeys, clock: Clock) -> None:
+        self._keys, self._clock = keys, clock
         #: Of pairs that were right, with the time until which each is believed.
         self._right: dict[bytes, float] = {}
 
-    def make(self, order: str, content: str, own: str | None) -> AccessCode:
+    def make(self, order: str, content: str, own: str | CodeHash | None) -> AccessCode:
         """Return the code of a new order, the sender's own if there is one. `content` is the hash of the order's content."""
+        salt = _salt(order, content)
+        if isinstance(own, CodeHash):
+            return AccessCode("", {_KEY: _OWN, _SALT: salt.hex(), _HASH: own.hash})
         number = _OWN if own is not None else self._keys.newest()
         code = own if own is not None else _derive(self._keys.find(number), order, content)
-        salt = self._random(_SALT_BYTES)
         return AccessCode(code, {_KEY: number, _SALT: salt.hex(), _HASH: _hash(code, salt).hex()})
 
-    def repeat(self, order: str, content: str, own: str | None, fields: Fields) -> str | None:
+    def repeat(self, order: str, content: str, own: str | CodeHash | None, fields: Fields) -> str | None:
         """Return the code of a stored order for the same request. None: the request has another code than the order."""
         number = int(fields[_KEY])
+        if isinstance(own, CodeHash):
+            # With another salt, nothing tells whether the codes are the same.
+            is_same = fields[_SALT] == _salt(order, content).hex() and hmac.compare_digest(own.hash, str(fields[_HASH]))
+            return "" if is_same else None
         if own is None and number == _OWN:
             return None
         code = own if own is not None else _derive(self._keys.find(number), order, content)
@@ -135,6 +105,16 @@ class AccessCodes:
             self._right.clear()
         self._right[pair] = now + KEPT.total_seconds()
         return True
+
+
+def hash_own(order: str, content: str, code: str) -> CodeHash:
+    """Return the hash that stands for a sender's own code. `content` is the hash of the order's content, without the code."""
+    return CodeHash(_hash(code, _salt(order, content)).hex())
+
+
+def _salt(order: str, content: str) -> bytes:
+    """Return the salt of an order's code: another one for each order, so no two hashes of one code are alike."""
+    return hashlib.sha256(f"code of\0{order}\0{content}".encode()).digest()[:_SALT_BYTES]
 
 
 def _derive(key: bytes, order: str, content: str) -> str:

@@ -33,6 +33,7 @@ from shared.registration.order_flows import Placed
 from shared.registration.order_views import OrderViews
 from shared.registration.public_messages import PlaceOrder, read_change, read_place_order
 from shared.registration.wrong_codes import WrongCodes
+from shared.telemetry import SILENT, Telemetry
 
 T = TypeVar("T")
 #: The request may have taken effect, or lost to others. The same one again finds out.
@@ -76,11 +77,12 @@ class OrderDesk:
         *,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         """Take what answers. `find_fields` returns the fields of the head of an order's home, in one request."""
         self._verbs, self._orders, self._conferences = verbs, orders, conferences
         self._codes, self._find_fields, self._clock, self._sleep = codes, find_fields, clock, sleep
-        self._wrong = WrongCodes(clock)
+        self._wrong = WrongCodes(clock, telemetry)
         self._limits = Limits()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="customer")
         #: Changed by the event loop alone.

@@ -8,9 +8,12 @@ from shared.processes import Case, CaseOutcome, ReplyClass, Runtime
 from shared.registration.order_messages import read_reply
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import ParkedOrders
+from shared.telemetry import Telemetry, metrics
 
 
-def hear(runtime: Runtime[OrderProcessState], parked: ParkedOrders, bodies: Sequence[bytes]) -> None:
+def hear(
+    runtime: Runtime[OrderProcessState], parked: ParkedOrders, telemetry: Telemetry, bodies: Sequence[bytes]
+) -> None:
     """Give the answers in these messages to their processes. Raises the first error that another try may end."""
     answers = list(_answers(bodies))
     handled = runtime.handle([case for _, case in answers])
@@ -19,6 +22,8 @@ def hear(runtime: Runtime[OrderProcessState], parked: ParkedOrders, bodies: Sequ
             parked.park_event(alone, error)
         elif outcome.error is not None:
             raise outcome.error
+        if outcome.reply is not None:
+            telemetry.add(metrics.ORDER_ANSWERS, outcome=_name(outcome.state, outcome.reply))
     if handled.not_sent is not None:
         raise handled.not_sent
 
@@ -32,8 +37,13 @@ def _answers(bodies: Sequence[bytes]) -> Iterator[tuple[EventRange, Case]]:
                 yield alone, Case(home=reply[0], message=reply[1])
 
 
+def _name(state: OrderProcessState | None, reply: ReplyClass) -> str:
+    order = state.order if state else None
+    return order.phase.value if order and reply is ReplyClass.CURRENT else reply.value
+
+
 def _why_parked(outcome: CaseOutcome[OrderProcessState]) -> Exception | None:
-    """Return why no further try helps: nobody sent such a command, or the process fails at the answer."""
+    """Return why no further try helps: its order sent no such command, or the process fails at the answer."""
     if outcome.reply is ReplyClass.UNEXPECTED:
         generation = outcome.case.message.generation
         found = f"home {outcome.case.home!r} never sent a command of generation {generation}"

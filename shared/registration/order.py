@@ -28,9 +28,9 @@ from shared.registration.bodies import (
 from shared.registration.stored_events import body_of
 
 NOTHING: Final = Decimal("0.00")
-#: The name of the aggregate in the heads of orders' homes, and the field of the order's number there.
+#: The name of the aggregate in the heads of orders' homes, and the fields of the order's number and content there.
 AGGREGATE: Final = "order"
-NUMBER: Final = "number"
+NUMBER, CONTENT = "number", "content_hash"
 _HOME: Final = "order-"
 
 

@@ -1,4 +1,4 @@
-"""What customers and gates cause in an order: placed, held, started, changed, paid."""
+"""The flows that begin with an order: placed, held, started, changed, paid."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from shared.processes import Case, CaseOutcome, Handled, Runtime, restore_proces
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import AccessCodes
 from shared.registration.bodies import OrderTotalsCalculated
-from shared.registration.order import NOTHING, NUMBER, OrderPhase, order_home
+from shared.registration.order import CONTENT, NOTHING, NUMBER, OrderPhase, order_home
 from shared.registration.order_messages import NewOrder, Pay, StartOrder, Update, incoming
 from shared.registration.order_process import OrderProcess
 from shared.registration.order_turn import OrderProcessState
@@ -26,8 +26,8 @@ from shared.registration.public_messages import Payment, PlaceOrder, content_has
 from shared.registration.routes import STARTS_QUEUE
 from shared.registration.stored_events import body_of
 
-#: Fields of an order's head, beside its number.
-CONTENT, GATE = "content_hash", "gate"
+#: A field of an order's head: the gate that it waits for.
+GATE: Final = "gate"
 #: The version of a held order that was never changed: placed, and its totals.
 _VERSION_OF_HELD: Final = 2
 _IDS: Final = UUID("0d9c5a34-6a0b-58a9-a6a5-40e4a1c7c0de")

@@ -147,7 +147,7 @@ class OrderProcess:
         """Take a change or a payment, each id once."""
         if turn.state.order is None:
             raise refuse(Reason.UNKNOWN_ORDER, f"a message {turn.message.kind!r} has the id {turn.message.id!r}")
-        key, content = f"{turn.message.kind}:{turn.message.id}", _content(body)
+        key, content = make_inbox_entry(turn.message)
         known = turn.state.inbox.get(key)
         if known == content:
             return turn.end(ReplyClass.DUPLICATE)
@@ -184,9 +184,12 @@ class OrderProcess:
         return (begin + self.window + timedelta(microseconds=999_999)).replace(microsecond=0)
 
 
-def _content(body: Update | Pay) -> str:
+def make_inbox_entry(message: Incoming) -> tuple[str, str]:
+    """Return the key of an outside message in the inbox of its order, and the hash of its content."""
+    body = read_input(message)
     # The prices are the conference's of this moment, and no part of the message.
-    return hash_content(msgspec.structs.replace(body, prices={}) if isinstance(body, Update) else body)
+    content = msgspec.structs.replace(body, prices={}) if isinstance(body, Update) else body
+    return f"{message.kind}:{message.id}", hash_content(content)
 
 
 def believe_held(start: StartOrder, at: datetime) -> Home:

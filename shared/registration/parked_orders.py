@@ -1,6 +1,7 @@
-"""What of registration is parked: messages of the queue `orders`, and messages of the bus that failed for good.
+"""The stages of registration that park: messages of the queue `orders`, and messages of the bus that failed for good.
 
-One that is put back goes where it failed. A second time changes nothing: ids, generations and ranges tell.
+One that is put back goes where it failed. A second time changes nothing: ids, generations and ranges tell. One whose
+effect is there already is not put back at all.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,9 @@ from shared.messaging import (
 )
 from shared.parked import INSTEAD, Claim, Entry, Parking, PutOnQueue, Stage, content_key
 from shared.parts import ORDER_EVENTS, ORDERS, SEATS_EVENTS
+from shared.registration.landed import Landed
 from shared.registration.routes import STARTS_QUEUE, OrderRoutes
+from shared.registration.without_codes import remove_codes
 
 #: The stages, by their permanent names.
 ORDERS_STAGE: Final = "orders"
@@ -48,23 +51,33 @@ class DeadLetter:
 class ParkedOrders:
     """Parks messages of registration, and puts them back."""
 
-    def __init__(self, parking: Parking, put: PutOnQueue, publisher: BusPublisher, routes: OrderRoutes) -> None:
+    def __init__(
+        self, parking: Parking, put: PutOnQueue, publisher: BusPublisher, routes: OrderRoutes, landed: Landed
+    ) -> None:
         """Register the stages. `put` puts a message back on a storage queue."""
         self._parking, self._publisher, self._routes = parking, publisher, routes
-        for name, reads, put_back in (
-            (ORDERS_STAGE, lambda queue: queue == ORDERS, put),
-            (BUS_STAGE, _is_on_bus, self._put_back),
-        ):
-            parking.stages.register(
-                Stage(
-                    name=name,
-                    reads=reads,
-                    identify=lambda delivery, name=name: Claim(key=content_key(name, delivery.body)),  # type: ignore[misc]
-                    put_back=put_back,
-                    # Its effect is in a home that the entry does not name. It stays listed until a person closes it.
-                    has_landed=lambda _entry: False,
-                )
+        body_of = parking.table.body
+        parking.stages.register(
+            Stage(
+                name=ORDERS_STAGE,
+                reads=lambda queue: queue == ORDERS,
+                identify=lambda delivery: Claim(key=content_key(ORDERS_STAGE, remove_codes(delivery.body))),
+                put_back=put,
+                has_landed=lambda entry: landed.has_taken(body_of(entry)),
+                is_read_first=True,
+                keep=remove_codes,
             )
+        )
+        parking.stages.register(
+            Stage(
+                name=BUS_STAGE,
+                reads=_is_on_bus,
+                identify=lambda delivery: Claim(key=content_key(BUS_STAGE, delivery.body)),
+                put_back=self._put_back,
+                has_landed=lambda entry: landed.has_obeyed(body_of(entry)),
+                is_read_first=True,
+            )
+        )
 
     def park_order(self, delivery: Delivery, error: RefusedError) -> None:
         """Park a message of the queue `orders` that is refused."""

@@ -13,11 +13,20 @@ import msgspec
 from msgspec import Struct
 
 from shared.grammar import NAME, check_name
-from shared.payload import Envelope, Limits, MessageHeader, open_envelope, read_bare
+from shared.payload import Envelope, Limits, open_envelope, read_bare
 from shared.refusals import Reason, refuse
-from shared.registration.access_codes import ACCESS_CODE
+from shared.registration.access_codes import ACCESS_CODE, CODE_HASH, CodeHash
 from shared.registration.bodies import SeatNumbers
 from shared.registration.order_messages import PaymentOutcome, hash_content
+from shared.registration.public_fields import (
+    ChangeRequest,
+    ConferenceFields,
+    OrderRequest,
+    PaymentFields,
+    PlaceFields,
+    ResizeFields,
+    UpdateFields,
+)
 from shared.registration.seat_commands import AddSeats, RemoveSeats, SeatType, SetConference
 
 #: Seat types in one message. Every event of seats has the numbers of the types that it touches.
@@ -36,7 +45,8 @@ class PlaceOrder(Struct, frozen=True, kw_only=True):
     order: str
     conference: str
     seats: SeatNumbers
-    access_code: str | None = None
+    #: Its hash, if the message was parked before: no code is stored.
+    access_code: str | CodeHash | None = None
     gate: str | None = None
 
 
@@ -61,58 +71,6 @@ class Payment(Struct, frozen=True, kw_only=True):
 OrderMessage: TypeAlias = SetConference | AddSeats | RemoveSeats | PlaceOrder | UpdateOrder | Payment
 
 
-class _SeatTypeFields(Struct, frozen=True, forbid_unknown_fields=True):
-    price: str
-    quota: int
-
-
-class _ConferenceFields(MessageHeader, frozen=True):
-    id: str
-    conference: str
-    seats: dict[str, _SeatTypeFields]
-
-
-class _ResizeFields(MessageHeader, frozen=True):
-    id: str
-    conference: str
-    seats: dict[str, int]
-
-
-# A request has the same fields without those of the header. Two bases of msgspec do not mix.
-class _Order(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    order: str
-    conference: str
-    seats: dict[str, int]
-    access_code: str | None = None
-    gate: str | None = None
-
-
-class _PlaceFields(MessageHeader, frozen=True):
-    order: str
-    conference: str
-    seats: dict[str, int]
-    access_code: str | None = None
-    gate: str | None = None
-
-
-class _Change(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    seats: dict[str, int]
-
-
-class _UpdateFields(MessageHeader, frozen=True):
-    id: str
-    order: str
-    version: int
-    seats: dict[str, int]
-
-
-class _PaymentFields(MessageHeader, frozen=True):
-    id: str
-    order: str
-    outcome: str
-    amount: str
-
-
 def read_order_message(body: bytes | str, limits: Limits) -> OrderMessage:
     """Return the message, or raise RefusedError with the reason."""
     envelope = open_envelope(body, limits)
@@ -125,12 +83,12 @@ def read_order_message(body: bytes | str, limits: Limits) -> OrderMessage:
 
 def read_place_order(body: bytes, limits: Limits) -> PlaceOrder:
     """Return the order of a request: the fields of `place_order`, without the envelope."""
-    return _read_order(read_bare(body, _Order, limits))
+    return _read_order(read_bare(body, OrderRequest, limits))
 
 
 def read_change(body: bytes, limits: Limits) -> SeatNumbers:
     """Return the seats of a request that changes an order: its only field is `seats`."""
-    return _read_seats(read_bare(body, _Change, limits).seats)
+    return _read_seats(read_bare(body, ChangeRequest, limits).seats)
 
 
 def check_order(order: str) -> str:
@@ -157,7 +115,7 @@ def content_hash(message: OrderMessage) -> str:
 
 
 def _read_conference(envelope: Envelope) -> SetConference:
-    fields = envelope.read(_ConferenceFields)
+    fields = envelope.read(ConferenceFields)
     _check_types(fields.seats)
     seats = {
         name: SeatType(_read_price(f"the price of {name!r}", one.price), _check_number("the quota", name, one.quota, 0))
@@ -167,12 +125,12 @@ def _read_conference(envelope: Envelope) -> SetConference:
 
 
 def _read_resize(made: type[R], envelope: Envelope) -> R:
-    fields = envelope.read(_ResizeFields)
+    fields = envelope.read(ResizeFields)
     conference = _check_conference(fields.conference)
     return made(id=check_name("id", fields.id), conference=conference, seats=_read_seats(fields.seats))
 
 
-def _read_order(fields: _Order | _PlaceFields) -> PlaceOrder:
+def _read_order(fields: OrderRequest | PlaceFields) -> PlaceOrder:
     if fields.access_code is not None:
         check_access_code(fields.access_code)
     return PlaceOrder(
@@ -184,8 +142,18 @@ def _read_order(fields: _Order | _PlaceFields) -> PlaceOrder:
     )
 
 
+def _read_place(envelope: Envelope) -> PlaceOrder:
+    fields = envelope.read(PlaceFields)
+    order, hashed = _read_order(fields), fields.access_code_hash
+    if hashed is None:
+        return order
+    if order.access_code is not None or not CODE_HASH.fullmatch(hashed):
+        raise refuse(Reason.BAD_ACCESS_CODE, "it has a code and a hash of one, or a hash that Sluice did not make")
+    return msgspec.structs.replace(order, access_code=CodeHash(hashed))
+
+
 def _read_update(envelope: Envelope) -> UpdateOrder:
-    fields = envelope.read(_UpdateFields)
+    fields = envelope.read(UpdateFields)
     if not 1 <= fields.version <= MOST_VERSION:
         raise refuse(Reason.WRONG_TYPE, f"version is {fields.version}, expected 1 to {MOST_VERSION}")
     return UpdateOrder(
@@ -197,7 +165,7 @@ def _read_update(envelope: Envelope) -> UpdateOrder:
 
 
 def _read_payment(envelope: Envelope) -> Payment:
-    fields = envelope.read(_PaymentFields)
+    fields = envelope.read(PaymentFields)
     if fields.outcome not in _OUTCOMES:
         raise refuse(Reason.BAD_OUTCOME, f"the outcome is {fields.outcome[:50]!r}")
     return Payment(
@@ -243,7 +211,7 @@ _READERS: Final[Mapping[str, Callable[[Envelope], OrderMessage]]] = {
     "conference": _read_conference,
     "add_seats": partial(_read_resize, AddSeats),
     "remove_seats": partial(_read_resize, RemoveSeats),
-    "place_order": lambda envelope: _read_order(envelope.read(_PlaceFields)),
+    "place_order": _read_place,
     "update_order": _read_update,
     "payment": _read_payment,
 }

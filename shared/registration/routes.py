@@ -16,7 +16,7 @@ _SEATS_EVENTS: Final = Destination("topic", SEATS_EVENTS)
 
 
 class OrderRoutes:
-    """The routes. Commands of orders to seats go by lanes; those of publishers are called in this process."""
+    """The routes. Commands of orders to seats go by lanes. Those of publishers are called in this process."""
 
     def __init__(self, lanes: Sequence[str]) -> None:
         self._lanes = ReceiverLanes(lanes)

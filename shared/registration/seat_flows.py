@@ -1,4 +1,4 @@
-"""What reaches the seats of conferences: the commands of orders by a lane, those of publishers by a call."""
+"""The flows to the seats of conferences: the commands of orders come by a lane, those of publishers by a call."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,13 +14,21 @@ from shared.processes import Receiver
 from shared.refusals import Reason, refuse
 from shared.registration.parked_orders import ParkedOrders
 from shared.registration.routes import OrderRoutes
-from shared.registration.seat_commands import AddSeats, RemoveSeats, SetConference, read_seat_command, send_to
+from shared.registration.seat_commands import (
+    AddSeats,
+    OrderCommand,
+    RemoveSeats,
+    SetConference,
+    read_seat_command,
+    send_to,
+)
 from shared.registration.seats import SeatsState
-from shared.registration.selling import decide
+from shared.registration.selling import decide, skip_reason
+from shared.registration.skipped_commands import SkippedCommands
 
-#: Nobody tells this process when the lock of a session ends. What is not begun by then comes again.
+#: The host tells no process when the lock of a session ends. What is not begun by then comes again.
 BUDGET: Final = timedelta(seconds=10)
-#: Commands that are saved between two looks at the clock: some transactions.
+#: Commands that are saved between two reads of the clock: some transactions.
 _AT_ONCE: Final = 4 * MOST_COMMANDS
 #: A command that fails is sent again so often, each time later, and then parked.
 MOST_ATTEMPTS: Final = 5
@@ -30,16 +38,17 @@ _FIRST_PAUSE: Final = timedelta(seconds=5)
 class SeatFlows:
     """The flows that end with a conference's seats."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the receiver, and what becomes of commands that it does not obey
         self,
         receiver: Receiver[SeatsState, Command],
         routes: OrderRoutes,
         sender: BusSender,
         parked: ParkedOrders,
+        skipped: SkippedCommands,
         clock: Clock,
     ) -> None:
         self._receiver, self._routes, self._sender = receiver, routes, sender
-        self._parked, self._clock = parked, clock
+        self._parked, self._skipped, self._clock = parked, skipped, clock
 
     def sell(self, bodies: Sequence[bytes]) -> None:
         """Obey the commands of one session, in their order. Raises an error if they must come again."""
@@ -52,6 +61,7 @@ class SeatFlows:
                     f"{len(commands)}: they come again, and what was done changes nothing"
                 )
             saved = self._receiver.receive(home, some)
+            self._skipped.report()
             for command, outcome in zip(some, saved.outcomes, strict=True):
                 if outcome.error is not None:
                     self._put_off(command, outcome.error)
@@ -87,9 +97,12 @@ class SeatFlows:
             ) from error
 
 
-def decide_command(state: SeatsState, command: Command, clock: Clock) -> Verdict:
-    """Decide a command as it came by the bus."""
-    return decide(state, read_seat_command(command), clock.now())
+def decide_command(state: SeatsState, command: Command, clock: Clock, skipped: SkippedCommands) -> Verdict:
+    """Decide a command as it came by the bus. One that changes nothing is counted."""
+    asked, now = read_seat_command(command), clock.now()
+    if isinstance(asked, OrderCommand) and (why := skip_reason(state, asked, now)):
+        skipped.note(why)
+    return decide(state, asked, now)
 
 
 def _by_receiver(commands: Sequence[Command]) -> Iterator[tuple[str, list[Command]]]:

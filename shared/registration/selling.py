@@ -48,7 +48,7 @@ def decide(state: SeatsState, command: SeatCommand, now: datetime) -> Verdict:
     """Return the event that the command makes. Raises RefusedError for one of a publisher that the state does not allow."""
     if not isinstance(command, OrderCommand):
         body = _set(state, command) if isinstance(command, SetConference) else _resize(state, command)
-        return Verdict((event_of(body, now, command=command.id),), {f"seats:{command.id}": hash_content(command)})
+        return Verdict((event_of(body, now, command=command.id),), dict([make_seats_entry(command)]))
     if skip_reason(state, command, now):
         return Verdict()
     body = _answer(state, command, _find(state, command, now))
@@ -66,6 +66,11 @@ def skip_reason(state: SeatsState, command: OrderCommand, now: datetime) -> Skip
     if entry.generation >= command.generation or entry.ending is ReservationEnding.CONFIRMED:
         return Skip.KNOWN
     return Skip.LATE if is_late else None
+
+
+def make_seats_entry(command: SeatCommand) -> tuple[str, str]:
+    """Return the key of a publisher's command in the inbox of its conference, and the hash of its content."""
+    return f"seats:{command.id}", hash_content(command)
 
 
 def _find(state: SeatsState, command: OrderCommand, now: datetime) -> KnownReservation | None:

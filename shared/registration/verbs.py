@@ -15,8 +15,10 @@ from shared.registration.order_flows import OrderFlows, Placed
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import DeadLetter, ParkedOrders, homes_in
 from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, read_order_message
+from shared.registration.seat_check import SeatCheck
 from shared.registration.seat_flows import SeatFlows
 from shared.registration.starts import Starts
+from shared.telemetry import Telemetry, events, tell
 
 #: Seconds for which an invocation follows what hints named. The lock of its messages is longer.
 _FOLLOWS_FOR: Final = 40.0
@@ -34,12 +36,15 @@ class Registration(Closing):
         runtime: Runtime[OrderProcessState],
         follower: Follower,
         parked: ParkedOrders,
+        check: SeatCheck,
+        telemetry: Telemetry,
         clock: Clock,
         parts: Sequence[Closing],
     ) -> None:
         """Take the flows, and what is closed with them, in this order."""
         self._orders, self._seats, self._starts, self._runtime = orders, seats, starts, runtime
-        self._follower, self._parked, self._clock, self._parts = follower, parked, clock, parts
+        self._follower, self._parked, self._check, self._telemetry = follower, parked, check, telemetry
+        self._clock, self._parts = clock, parts
         self._limits = Limits()
 
     def place(self, order: PlaceOrder) -> Placed:
@@ -81,7 +86,7 @@ class Registration(Closing):
 
     def hear(self, bodies: Sequence[bytes]) -> None:
         """Give the answers of seats to the processes of their orders, from messages of `seats-events`."""
-        hear(self._runtime, self._parked, bodies)
+        hear(self._runtime, self._parked, self._telemetry, bodies)
 
     def expire(self, bodies: Sequence[bytes]) -> None:
         """Act on the timeouts that are due in the shards of these hints, from messages of the queue `timeouts`."""
@@ -94,10 +99,16 @@ class Registration(Closing):
         for letter in letters:
             self._parked.park_letter(letter)
             self._follower.flush(homes_in(letter.body))
+        if letters:
+            tell(events.LETTERS_PARKED, letters=len(letters), entity=letters[0].entity)
 
     def follow(self, until: float) -> Iterator[Callable[[], object]]:
         """Yield the steps of a tick, one a shard: what is due, and what a crash left. Nothing is begun after `until`."""
         return (partial(self._follower.follow, shard, until) for shard in range(SHARDS))
+
+    def check_seats(self, until: float) -> None:
+        """Tell of reservations that should have ended, and of balances that do not hold. Begin nothing after `until`."""
+        self._check.run(until)
 
     def close(self) -> None:
         """Remove the rows that are done, and close the connections to the bus."""

@@ -4,7 +4,7 @@ from threading import Lock
 from typing import Final
 
 from shared.clock import Clock
-from shared.telemetry import events, tell
+from shared.telemetry import Telemetry, events, metrics, tell
 
 #: Wrong codes in a minute at one instance that are no longer the mistakes of customers.
 MANY: Final = 100
@@ -14,12 +14,13 @@ _WITHIN: Final = 60.0
 class WrongCodes:
     """The wrong codes of one process, minute by minute."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._lock = clock, Lock()
+    def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
+        self._clock, self._telemetry, self._lock = clock, telemetry, Lock()
         self._began, self._count = clock.monotonic(), 0
 
     def note(self) -> None:
         """Count one. The hundredth of a minute is logged, once."""
+        self._telemetry.add(metrics.WRONG_CODES)
         now = self._clock.monotonic()
         with self._lock:
             if now - self._began >= _WITHIN:

@@ -480,6 +480,45 @@ CODES_TRIED: Final = LogEvent(
     remedy="find the caller by the function keys in the requests of show_order and change_order, and renew that key",
     alert=Alert(severity=Severity.WARNING, of_registration=True),
 )
+SEATS_LATE: Final = LogEvent(
+    name="sluice.seats.late",
+    level=WARNING,
+    fields=("late", "forgotten"),
+    meaning="commands of orders came too late to change seats: reserves after their window, ends ten minutes after it",
+    remedy="their orders expired without seats: search for errors of sell_seats, or allow more instances",
+)
+SEATS_OVERDUE: Final = LogEvent(
+    name="sluice.seats.overdue",
+    level=WARNING,
+    fields=("home", "reservations", "first"),
+    meaning="reservations hold seats ten minutes after their window, because no end of them came; checked once an hour",
+    remedy="`sluice processes show ORDER` for the first one: replay its command if that is parked; else find why it was not sent",
+    alert=Alert(severity=Severity.WARNING, of_registration=True),
+)
+SEATS_UNEVEN: Final = LogEvent(
+    name="sluice.seats.uneven",
+    level=ERROR,
+    fields=("home", "types", "error"),
+    meaning="the seats of a conference do not add up to its quota; checked once an hour",
+    remedy="`sluice seats show CONFERENCE`: stop its sale by a gate, and report it; this is a defect of Sluice",
+    alert=Alert(severity=Severity.ERROR, of_registration=True),
+)
+ORDER_UNSETTLED: Final = LogEvent(
+    name="sluice.order.unsettled",
+    level=WARNING,
+    fields=("home", "payment", "reason"),
+    meaning="a payment confirmed nothing and is kept with its order; told again if its event is delivered again",
+    remedy="`sluice orders list --unsettled`: pay it back, or agree with the customer on another order",
+    alert=Alert(severity=Severity.WARNING, of_registration=True),
+)
+LETTERS_PARKED: Final = LogEvent(
+    name="sluice.letters.parked",
+    level=ERROR,
+    fields=("letters", "entity"),
+    meaning="the bus gave up on messages of registration, and they were parked; the entity is that of the first one",
+    remedy="find in the log of that entity's function why its deliveries failed, then `sluice parked replay`",
+    alert=Alert(severity=Severity.ERROR, of_registration=True),
+)
 MIGRATION_STANDS: Final = LogEvent(
     name="sluice.migration.stands",
     level=WARNING,

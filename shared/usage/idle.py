@@ -140,18 +140,19 @@ def _app(one: Installation) -> list[Asker]:
     looks = queues * DAY // (60 * POISON_MINUTES)
     # The urgent lane is one more.
     depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS) if one.is_push else 0
-    agenda = SHARDS * ticks if one.seat_lanes else 0
+    agenda, seats = (SHARDS * ticks, DAY // 3_600) if one.seat_lanes else (0, 0)
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
         *([Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths))] if depths else []),
         *([Asker(Who.APP, "tick: what is due on the agenda of registration", useful(table=agenda))] if agenda else []),
+        *([Asker(Who.APP, "tick: conferences with seats, once an hour", useful(table=seats))] if seats else []),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: rooms without a container, queues without a room, once a day", OF_ROOMS),
         Asker(
             Who.APP,
             "notes of its own request counts",
-            useful(table=(REQUESTS_OF_A_TICK * ticks + agenda + looks + depths) // MOST_UNNOTED),
+            useful(table=(REQUESTS_OF_A_TICK * ticks + agenda + seats + looks + depths) // MOST_UNNOTED),
         ),
     ]
 

@@ -56,6 +56,24 @@ def test_the_next_write_removes_what_was_sent(world):
     assert world.rows(hours=1) == []
 
 
+def test_a_home_that_the_tick_sent_is_looked_at_no_more(world):
+    """The tick stores nothing in it: no later tick reads it, and only its next writer sends the range once more."""
+    world.bus.is_down = True
+    assert world.handle(ask()).not_sent
+    world.bus.is_down = False
+    with tally_requests() as sending:
+        world.tick(seconds=61)
+    with tally_requests() as idle:
+        world.steps.names.clear()
+        world.tick(seconds=1)
+    assert world.bus.ranges() == [("errand-1", 1, 2)]
+    assert {"load", "read_head", "commit", "send"}.isdisjoint(world.steps.names)
+    # The note goes. Nothing else is written for it.
+    assert sending.total() - idle.total() == 1
+    world.handle(got()).check()
+    assert world.bus.ranges()[1:] == [("errand-1", 1, 3)]
+
+
 def test_another_process_sends_the_last_range_once_more(world):
     """It does not know that it was sent; consumers drop it by the range, receivers by the generation."""
     world.handle(ask())

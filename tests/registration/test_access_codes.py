@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.errors import StorageUnavailableError
-from shared.registration.access_codes import ACCESS_CODE, KEPT, AccessCodes, CodeKeys
+from shared.errors import ContentionError, StorageUnavailableError
+from shared.registration.access_codes import ACCESS_CODE, KEPT, AccessCodes, CodeHash, hash_own
+from shared.registration.code_keys import KEYS_KEPT, CodeKeys
 from tests.ids.memory_store import MemoryStore
 
 OWN = "my own code!"
@@ -49,12 +50,18 @@ def clock():
 @pytest.fixture
 def codes(store, clock):
     """The codes of one process."""
-    return AccessCodes(CodeKeys(store, counting()), clock, counting())
+    return AccessCodes(CodeKeys(store, counting(), clock), clock)
 
 
 def other_process(store):
     """Return the codes of a process that started later."""
-    return AccessCodes(CodeKeys(store, counting()), StillClock(), counting())
+    clock = StillClock()
+    return AccessCodes(CodeKeys(store, counting(), clock), clock)
+
+
+def keys_of(store, clock, random=None):
+    """Return the keys of a process."""
+    return CodeKeys(store, random or counting(), clock)
 
 
 def test_a_made_code_has_ten_characters_that_people_do_not_mistake(codes):
@@ -77,19 +84,76 @@ def test_another_order_or_another_content_has_another_code(codes):
     assert len(made) == 4
 
 
-def test_a_new_key_leaves_the_codes_of_earlier_orders(codes, store):
-    """Orders keep the number of their key. New ones take the newest."""
+def test_a_new_key_leaves_the_codes_of_earlier_orders(codes, store, clock):
+    """Orders keep the number of their key: the same request gets the same answer. New ones take the newest key."""
     before = codes.make("o", "content", None)
-    held = store.read()
-    keys = json.loads(held.value)["keys"]
-    store.try_write(json.dumps({"v": 1, "keys": {**keys, "2": "ab" * 32}}).encode(), held.etag)
+    assert keys_of(store, clock, lambda length: b"new" * 10 + bytes(length - 30)).add() == 2
     late = other_process(store)
     after = late.make("o", "content", None)
     assert (before.fields["code_key"], after.fields["code_key"]) == (1, 2)
     assert before.code != after.code
     assert late.repeat("o", "content", None, before.fields) == before.code
-    # The process that started before the new key reads it when an order names it.
+    # The process that read the keys before reads them again when an order names the new one.
     assert codes.repeat("o", "content", None, after.fields) == after.code
+
+
+def test_a_running_process_takes_a_new_key_within_minutes(codes, store, clock):
+    """A rotation because of a leak does not wait for restarts, and costs a request each five minutes."""
+    reads, read = [], store.read
+    store.read = lambda: reads.append(1) or read()
+    codes.make("o", "content", None)
+    del reads[:]
+    keys_of(store, clock, lambda length: b"x" * length).add()
+    del reads[:]
+    clock.ran += KEYS_KEPT.total_seconds() - 0.001
+    assert codes.make("p", "content", None).fields["code_key"] == 1
+    assert reads == []
+    clock.ran += 0.001
+    assert codes.make("q", "content", None).fields["code_key"] == 2
+    assert codes.make("r", "content", None).fields["code_key"] == 2
+    assert reads == [1]
+
+
+def test_a_process_that_cannot_read_the_keys_goes_on_with_those_that_it_knows(codes, store, clock):
+    """An order by an earlier key is as good as any."""
+    codes.make("o", "content", None)
+    store.read = lambda: (_ for _ in ()).throw(StorageUnavailableError("no answer"))
+    clock.ran += KEYS_KEPT.total_seconds()
+    assert codes.make("p", "content", None).fields["code_key"] == 1
+
+
+def test_two_operators_add_two_keys(store, clock):
+    """None is lost: orders may have been placed with it already."""
+    ours, theirs = (
+        keys_of(store, clock, lambda length: b"a" * length),
+        keys_of(store, clock, lambda length: b"b" * length),
+    )
+    write, done = store.try_write, []
+
+    def overtaken(value, etag):
+        if not done:
+            done.append(1)
+            theirs.add()
+        return write(value, etag)
+
+    store.try_write = overtaken
+    assert ours.add() == 2
+    assert sorted(json.loads(store.read().value)["keys"]) == ["1", "2"]
+
+
+def test_an_added_key_whose_reply_was_lost_is_added_once(store, clock):
+    """The library repeats the write, and its own first success refuses the repetition."""
+    write = store.try_write
+    store.try_write = lambda value, etag: write(value, etag) and None
+    assert keys_of(store, clock).add() == 1
+    assert len(json.loads(store.read().value)["keys"]) == 1
+
+
+def test_a_blob_that_others_always_change_takes_no_key(store, clock):
+    """It is said, and nothing is written."""
+    store.try_write = lambda _value, _etag: None
+    with pytest.raises(ContentionError, match="in 4 attempts"):
+        keys_of(store, clock).add()
 
 
 def test_a_key_that_is_gone_is_an_error_that_names_it(codes, store):
@@ -99,11 +163,29 @@ def test_a_key_that_is_gone_is_an_error_that_names_it(codes, store):
         codes.repeat("o", "content", None, {**made.fields, "code_key": 7})
 
 
-def test_of_two_processes_that_make_the_first_key_one_wins(store):
+def test_of_two_processes_that_make_the_first_key_one_wins(store, clock):
     """Both derive with the key that is stored."""
-    first, second = CodeKeys(store, counting()), CodeKeys(store, bytes)
+    first, second = keys_of(store, clock), keys_of(store, clock, bytes)
     assert (first.newest(), second.newest()) == (1, 1)
     assert first.find(1) == second.find(1)
+
+
+def test_a_hash_that_was_kept_in_place_of_a_code_places_the_same_order(codes):
+    """The sender's code opens it, and the sender's own message is the same request."""
+    kept = hash_own("o", "content", OWN)
+    made = codes.make("o", "content", kept)
+    assert made.code == ""
+    assert codes.verify("o", OWN, lambda: made.fields)
+    assert codes.repeat("o", "content", OWN, made.fields) == OWN
+    assert codes.repeat("o", "content", kept, codes.make("o", "content", OWN).fields) == ""
+
+
+@pytest.mark.parametrize("fields", [{"code_hash": "00" * 32}, {"code_salt": "00" * 16}])
+def test_a_hash_of_another_code_is_another_request(codes, fields):
+    """So is one whose salt is another: nothing tells whether its code is the same."""
+    stored = codes.make("o", "content", OWN).fields
+    assert codes.repeat("o", "content", hash_own("o", "content", OWN), {**stored, **fields}) is None
+    assert codes.repeat("o", "content", CodeHash("00" * 32), stored) is None
 
 
 def test_the_senders_own_code_opens_its_order(codes):
@@ -121,9 +203,11 @@ def test_a_repeated_request_with_another_code_is_another_request(codes, first, t
 
 
 def test_what_is_stored_holds_no_code(codes):
-    """Neither as text nor as a hash without salt, and two orders of one code look different."""
-    one, two = (codes.make(order, "content", OWN) for order in ("a", "b"))
-    assert one.fields["code_hash"] != two.fields["code_hash"]
+    """Neither as text nor as a hash without salt, and two orders of one code look different, also of the same content."""
+    one, two, three = (codes.make(*about, OWN) for about in (("a", "x"), ("b", "x"), ("a", "y")))
+    assert len({made.fields["code_hash"] for made in (one, two, three)}) == 3
+    assert OWN not in repr(hash_own("a", "x", OWN))
+    assert hash_own("a", "x", OWN).hash not in repr(hash_own("a", "x", OWN))
     for made in (one, codes.make("c", "content", None)):
         stored = json.dumps(made.fields)
         assert made.code not in stored

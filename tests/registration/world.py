@@ -11,6 +11,7 @@ from shared.azure import Connections
 from shared.eventsourcing import Mementos
 from shared.gate import Batches, Opening, Outflow, open_gate
 from shared.messages import Delivery
+from shared.operating import ReplayPace, Selection
 from shared.parts import (
     CONFERENCES_VIEW,
     DEAD,
@@ -53,7 +54,7 @@ class World(ExitStack):
 
     def __init__(self, settings, environ):
         super().__init__()
-        self.settings, self.clock, self._numbers = settings, HandClock(), iter(range(1000))
+        self.settings, self.environ, self.clock, self._numbers = settings, environ, HandClock(), iter(range(1000))
         self.connections = self.enter_context(Connections.parse(environ))
         self.restart()
         client = self.enter_context(self.connections.bus_client())
@@ -80,6 +81,27 @@ class World(ExitStack):
         """Have a message of the queue `orders` taken."""
         body = json.dumps({"sluice": {"v": 1, "kind": kind, **fields}}).encode()
         self.verbs.take(Delivery(queue=ORDERS, message_id=f"m{next(self._numbers)}", body=body, count=1))
+
+    def take_dropped(self):
+        """Have the messages taken that are on the queue `orders`. Return their number."""
+        queue = self.connections.queues.get_queue_client(ORDERS)
+        messages = list(queue.receive_messages())
+        for message in messages:
+            self.verbs.take(Delivery(queue=ORDERS, message_id=message.id, body=message.content.encode(), count=1))
+            queue.delete_message(message)
+        return len(messages)
+
+    def replay(self, reason):
+        """Have an operator replay what is parked for a reason, while the app works. Return the fates, and what it sent."""
+        sent = []
+
+        def work(seconds):
+            self.clock.moment += timedelta(seconds=seconds)
+            sent.append(self.take_dropped() + self.pump())
+
+        operator = self.stores.build_parked_operator(work)
+        waves = list(operator.replay(Selection(reason=reason), ReplayPace(patience=3), by="ann"))
+        return [fate.value for wave in waves for fate in wave.fates.values()], sum(sent)
 
     def pump(self):
         """Give the verbs what the bus holds, until it holds nothing. Return how many messages these were."""

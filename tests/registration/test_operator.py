@@ -1,0 +1,178 @@
+"""What an operator of registration types and is told: the page's commands, the seats that are checked, what is counted."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from local.paths import ROOT
+from shared.app.tick import SEATS_CHECKED_AT
+from shared.clock import SystemClock
+from shared.eventsourcing import Commit, Mementos
+from shared.messaging import EventRange, event_parcels, message_of
+from shared.registration import SeatCheck, Seats, SkippedCommands, tell_unsettled
+from shared.registration.bodies import PaymentUnsettled
+from shared.registration.known_reservations import KEPT_FOR
+from shared.registration.seat_commands import seats_home, send_to
+from shared.registration.seat_flows import decide_command
+from shared.registration.selling import Skip, decide
+from shared.registration.stored_events import event_of
+from shared.registration.wrong_codes import MANY, WrongCodes
+from shared.telemetry import events
+from tests.eventsourcing.memory_homes import MemoryHomes
+from tests.registration.test_flows import TOPIC, open_conference, place
+from tests.registration.test_seats import END, NOON, cancel, conference, follow, offer, reserve
+
+
+class Counted(Counter):
+    """Telemetry that counts what is added."""
+
+    def add(self, metric, number=1, **attributes):
+        """Count it."""
+        self[metric.name, *attributes.values()] += number
+
+
+class At(SystemClock):
+    """A clock that stands at a time."""
+
+    def __init__(self, moment):
+        self.moment = moment
+
+    def now(self):
+        """Return the time."""
+        return self.moment
+
+
+def typed(world, line):
+    """Type a line of a page, with the ids that a test has."""
+    line = line.partition(" #")[0].replace("ORDER", "order-1").replace("CONFERENCE", "c1")
+    return CliRunner().invoke(app, re.findall(r"[^\s\"]+|\"[^\"]*\"", line)[1:], env=world.environ | {"COLUMNS": "200"})
+
+
+def test_every_command_of_the_page_succeeds_and_a_new_key_changes_no_answer(world):
+    """As the page has them. An order of before is answered as before, also by a process that starts later."""
+    open_conference(world)
+    before = place(world, "order-1")
+    world.pump()
+    page = (ROOT / "docs" / "registration.md").read_text()
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    assert len(lines) > 3
+    for line in lines:
+        done = typed(world, line)
+        assert done.exit_code == 0, (line, done.output, done.exception)
+    assert place(world, "order-1") == before
+    world.restart()
+    assert place(world, "order-1") == before
+    assert place(world, "order-2").access_code != before.access_code
+    keys = [world.own.find_fields(name)["code_key"] for name in ("order-1", "order-2")]
+    assert keys == [1, 2]
+    audit = world.connections.tables.get_table_client("audit").list_entities()
+    assert [row["result"] for row in audit if row["what"] == "orders new-key"] == ["done: key 2"]
+
+
+def test_skipped_commands_are_counted_by_their_reason_and_the_late_ones_are_told(told):
+    """One line for many. A command that came twice is only counted."""
+    counted = Counted()
+    skipped = SkippedCommands(counted)
+    clock = At(NOON)
+    state = conference(a=2)
+    for at, command in (
+        (END + timedelta(seconds=1), reserve("a", a=1)),
+        (END + KEPT_FOR + timedelta(seconds=1), cancel("b")),
+        (END + timedelta(seconds=1), reserve("c", a=1)),
+    ):
+        clock.moment = at
+        assert decide_command(state, replace(send_to("c1", command), id="x"), clock, skipped).events == ()
+    skipped.note(Skip.KNOWN)
+    skipped.report()
+    skipped.report()
+    assert counted == {
+        ("sluice.seats.skipped", "late"): 2,
+        ("sluice.seats.skipped", "forgotten"): 1,
+        ("sluice.seats.skipped", "known"): 1,
+    }
+    assert told(events.SEATS_LATE) == [{"late": 2, "forgotten": 1}]
+
+
+def homes_with(*commands):
+    """Return homes with a conference that obeyed these commands."""
+    homes, (_, made) = MemoryHomes(), follow(Seats().initial(), *commands)
+    stored = tuple(replace(event, version=version) for version, event in enumerate(made, 1))
+    homes.commit(Commit(home=seats_home("c1"), aggregate="seats", expected=0, events=stored))
+    return homes
+
+
+def check(homes, at, until=float("inf")):
+    """Check the seats at a time."""
+    SeatCheck(homes, Mementos(homes, Seats(), 500), At(at)).run(until)
+
+
+def test_a_reservation_that_nothing_ended_is_told_and_kept(told):
+    """From ten minutes after its window on. Nothing frees it by itself."""
+    homes = homes_with(offer(a=2), reserve("o-1", a=1), reserve("o-2", a=1))
+    check(homes, END + KEPT_FOR)
+    assert told(events.SEATS_OVERDUE) == []
+    check(homes, END + KEPT_FOR + timedelta(seconds=1))
+    assert told(events.SEATS_OVERDUE) == [{"home": "seats-c1", "reservations": 2, "first": "o-1"}]
+    assert told(events.SEATS_UNEVEN) == []
+    assert homes.read_head(seats_home("c1")).version == 3
+
+
+def test_seats_that_do_not_add_up_are_told(told):
+    """An event that breaks the balance: nothing more is decided there, and a person hears of it."""
+    homes = homes_with(offer(a=2))
+    broken = replace(decide(conference(a=9), reserve("o-1", a=9), NOON).events[0], version=2)
+    homes.commit(Commit(home=seats_home("c1"), aggregate="seats", expected=1, events=(broken,)))
+    check(homes, NOON)
+    (found,) = told(events.SEATS_UNEVEN)
+    assert found["home"] == "seats-c1"
+    assert "This is a defect of Sluice" in found["error"]
+
+
+def test_a_check_that_is_out_of_time_begins_no_conference(told):
+    """The tick has other work."""
+    check(homes_with(offer(a=2), reserve("o-1", a=1)), END + timedelta(days=1), until=0.0)
+    assert told(events.SEATS_OVERDUE) == []
+
+
+def test_the_tick_checks_the_seats_once_an_hour(world, told):
+    """Over the stores of an installation: the reservation whose end is lost is told."""
+    open_conference(world)
+    place(world, "order-1")
+    world.pump()
+    world.clock.moment += timedelta(hours=2)
+    world.part.check_seats(float("inf"))
+    assert [one["first"] for one in told(events.SEATS_OVERDUE)] == ["order-1"]
+    assert 0 <= SEATS_CHECKED_AT < 60
+
+
+def test_an_unsettled_payment_is_told(told):
+    """By the message that brings it to the view, with its id and without its amount."""
+    body = event_of(PaymentUnsettled("p1", "500.00", "amount_differs"), NOON)
+    parcels = list(event_parcels(TOPIC, "0", EventRange("order-o-1", 3, 3, (replace(body, version=3),))))
+    tell_unsettled([b"".join(message_of(parcels).body)])
+    assert told(events.ORDER_UNSETTLED) == [{"home": "order-o-1", "payment": "p1", "reason": "amount_differs"}]
+
+
+def test_wrong_codes_are_counted_and_many_of_a_minute_are_told_once(told):
+    """The line has no code and no order."""
+    counted = Counted()
+    codes = WrongCodes(At(NOON), counted)
+    for _ in range(MANY + 5):
+        codes.note()
+    assert counted == {("sluice.codes.wrong",): MANY + 5}
+    assert [one["wrong"] for one in told(events.CODES_TRIED)] == [MANY]
+
+
+@pytest.mark.parametrize(("seats", "outcome"), [(1, "reserved"), (3, "partially_reserved")])
+def test_answers_to_orders_are_counted_by_what_became_of_the_order(world, seats, outcome):
+    """An order that was taken by a kept answer, and got fewer seats, is one of them."""
+    world.verbs._telemetry = counted = Counted()
+    open_conference(world)
+    place(world, "order-1", seats=seats)
+    world.pump()
+    assert counted == {("sluice.orders.answers", outcome): 1}
