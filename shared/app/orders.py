@@ -25,6 +25,7 @@ from shared.registration import (
     OrderDesk,
     OrderViews,
     ShownModel,
+    WrongCodes,
     order_home,
     tell_unsettled,
 )
@@ -76,7 +77,7 @@ class RegistrationPart(Closing):
             own.codes,
             own.find_fields,
             clock=own.clock,
-            telemetry=stores.connections.telemetry,
+            note_wrong=WrongCodes(own.clock, stores.connections.telemetry).note,
         )
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
         self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)

@@ -9,7 +9,7 @@ Reading order:
 - `public_fields`, `public_messages`: the public messages of the queue `orders`
 - `views`: the read models; `order_views` and `conference_views` read them; `unsettled` tells of payments
 - `http` (pure) and `desk`: what customers ask and are answered
-- `without_codes`, `landed`, `parked_orders`: what fails for good
+- `without_codes`, `shown`, `landed`, `parked_orders`: what fails for good
 - `routes`, `order_flows`, `starts`, `skipped_commands`, `seat_flows`, `hearing`, `seat_check`, `verbs`: the flows
 """
 
@@ -19,7 +19,7 @@ from shared.registration.code_keys import KEYS, KEYS_KEPT, CodeKeys
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
 from shared.registration.http import describe_order
-from shared.registration.landed import Landed, ShownModel
+from shared.registration.landed import Landed
 from shared.registration.order import (
     AGGREGATE,
     OrderPhase,
@@ -65,6 +65,7 @@ from shared.registration.seat_commands import (
 from shared.registration.seat_flows import SeatFlows, decide_command
 from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, skip_reason
+from shared.registration.shown import ShownModel
 from shared.registration.skipped_commands import SkippedCommands
 from shared.registration.starts import Starts
 from shared.registration.stored_events import BODIES, PUBLIC
@@ -72,6 +73,7 @@ from shared.registration.story import tell_process, tell_seats
 from shared.registration.unsettled import tell_unsettled
 from shared.registration.verbs import Registration
 from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
+from shared.registration.wrong_codes import WrongCodes
 
 __all__ = [
     "ACCESS_CODE_HEADER",
@@ -124,6 +126,7 @@ __all__ = [
     "Starts",
     "Update",
     "UpdateOrder",
+    "WrongCodes",
     "believe_held",
     "check_balance",
     "content_hash",

@@ -32,8 +32,6 @@ from shared.registration.order import OrderState
 from shared.registration.order_flows import Placed
 from shared.registration.order_views import OrderViews
 from shared.registration.public_messages import PlaceOrder, read_change, read_place_order
-from shared.registration.wrong_codes import WrongCodes
-from shared.telemetry import SILENT, Telemetry
 
 T = TypeVar("T")
 #: The request may have taken effect, or lost to others. The same one again finds out.
@@ -76,13 +74,16 @@ class OrderDesk:
         find_fields: Callable[[str], Fields | None],
         *,
         clock: Clock,
+        note_wrong: Callable[[], object],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        telemetry: Telemetry = SILENT,
     ) -> None:
-        """Take what answers. `find_fields` returns the fields of the head of an order's home, in one request."""
+        """Take what answers. `find_fields` returns the fields of the head of an order's home, in one request.
+
+        `note_wrong` counts a wrong access code.
+        """
         self._verbs, self._orders, self._conferences = verbs, orders, conferences
         self._codes, self._find_fields, self._clock, self._sleep = codes, find_fields, clock, sleep
-        self._wrong = WrongCodes(clock, telemetry)
+        self._note_wrong = note_wrong
         self._limits = Limits()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="customer")
         #: Changed by the event loop alone.
@@ -158,7 +159,7 @@ class OrderDesk:
     def _is_opened(self, order: str, code: str) -> bool:
         is_opened = self._codes.verify(order, code, lambda: self._find_fields(order) if NAME.fullmatch(order) else None)
         if not is_opened:
-            self._wrong.note()
+            self._note_wrong()
         return is_opened
 
     def _find(self, order: str) -> OrderState | None:

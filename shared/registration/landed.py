@@ -1,7 +1,7 @@
 """Says whether a parked message of registration has had its effect: then sending it again would change nothing."""
 
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -11,13 +11,11 @@ from shared.eventsourcing import Event, Homes, Mementos
 from shared.messaging import Command, EventRange, decode_commands, decode_events
 from shared.payload import Limits
 from shared.processes import ReplyClass, restore_process
-from shared.readmodels import Model, ViewKey, ViewReader
 from shared.registration.access_codes import AccessCodes
 from shared.registration.order import AGGREGATE, CONTENT, OrderPhase, order_home
 from shared.registration.order_answers import classify
 from shared.registration.order_messages import Pay, Update, incoming, read_reply
 from shared.registration.order_process import OrderProcess, make_inbox_entry
-from shared.registration.order_turn import OrderProcessState
 from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, content_hash, read_order_message
 from shared.registration.seat_commands import (
     SEATS_HOMES,
@@ -28,16 +26,10 @@ from shared.registration.seat_commands import (
 )
 from shared.registration.seats import SeatsState
 from shared.registration.selling import make_seats_entry, skip_reason
+from shared.registration.shown import ShownModel, is_shown
 
 #: An answer of these classes changes nothing any more.
 _HEARD: Final = frozenset({ReplyClass.DUPLICATE, ReplyClass.STALE})
-
-
-class ShownModel(NamedTuple):
-    """A read model with its reader."""
-
-    model: Model
-    reader: ViewReader
 
 
 class Landed:
@@ -77,7 +69,7 @@ class Landed:
         with suppress(msgspec.DecodeError):
             return all(self._has_obeyed(command) for command in decode_commands(body))
         with suppress(msgspec.DecodeError):
-            return all(self._has_heard(one) and self._has_shown(one) for one in decode_events(body))
+            return all(self._has_heard(one) and self._is_shown(one) for one in decode_events(body))
         return False
 
     def _is_placed(self, order: PlaceOrder) -> bool:
@@ -96,7 +88,7 @@ class Landed:
 
     def _has_obeyed(self, command: Command) -> bool:
         if not command.to.startswith(SEATS_HOMES):
-            order = self._order(command.to).order
+            order = restore_process(self._process, self._homes.load(command.to))[0].order
             return order is not None and order.phase is not OrderPhase.HELD
         asked = read_seat_command(command)
         state = self._seats.read(command.to).state
@@ -108,29 +100,11 @@ class Landed:
 
     def _is_heard(self, event: Event) -> bool:
         reply = read_reply(event)
-        return reply is None or classify(self._order(reply[0]), reply[1].generation) in _HEARD
-
-    def _has_shown(self, events: EventRange) -> bool:
-        """Return true if the current view of the home shows these events."""
-        return all(_shows(self._homes, one, events) for one in self._models if events.home.startswith(one.model.homes))
-
-    def _order(self, home: str) -> OrderProcessState:
+        if reply is None:
+            return True
+        home, message = reply
         state, _ = restore_process(self._process, self._homes.load(home))
-        return state
+        return classify(state, message.generation) in _HEARD
 
-
-def _shows(homes: Homes, shown: ShownModel, events: EventRange) -> bool:
-    current = 0
-
-    def key_of(version: int) -> ViewKey | None:
-        nonlocal current
-        current = version
-        projection = shown.model.projection(version)
-        # The key may depend on the first event of a home that is short.
-        return projection.key(events.home, homes.read_tail(events.home, 0) if projection.is_ordered else events.events)
-
-    row = shown.reader.find(key_of)
-    projection = shown.model.projection(current)
-    if row is None or projection.is_ordered:
-        return row is not None and row.seen >= events.last
-    return all(projection.fold(row.view, event) == row.view for event in events.events)
+    def _is_shown(self, events: EventRange) -> bool:
+        return all(is_shown(self._homes, model, events) for model in self._models)

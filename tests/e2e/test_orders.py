@@ -16,11 +16,10 @@ import pytest
 
 from local.stack import StackOptions, running
 from shared.azure.connections import Connections
-from shared.topology import topology
 from tests.waiting import until
 
 #: No other word of the run has these.
-CODE, PLACED_CODE = "canary-code-5c0ffee", "canary-code-by-message-5c0ffee"
+CODE, PLACED_CODE, PARKED_CODE = "canary-code-5c0ffee", "canary-code-by-message-5c0ffee", "canary-parked-5c0ffee"
 NUMBERS = count(1)
 SLUICE = Path(sys.executable).parent / "sluice"
 
@@ -368,10 +367,18 @@ def test_an_operator_sees_orders_processes_and_seats(stack, customer, drop):
     assert sluice(stack, "seats", "show", "unknown")[0] == 1
 
 
-def test_no_access_code_is_stored_or_logged(stack, connections, customer):
-    """Last: both codes went through every path of the tests above. Neither is in a row, a blob, a message or a log."""
+def test_no_access_code_is_stored_or_logged(stack, connections, customer, drop):
+    """Last: the codes went through every path of the tests above. None is in a row, a blob, a message or a log.
+
+    Nor are those of orders that are refused, and parked: one that can be read, and one that cannot.
+    """
     made = customer.place(fresh(), {"whole": 1}).body["access_code"]
-    canaries = [code.encode() for code in (CODE, PLACED_CODE, made)]
+    order = {"order": fresh(), "seats": {"whole": 1}, "access_code": PARKED_CODE}
+    drop("place_order", **order, conference="unknown")
+    drop("place_order", **order, confrence="pycon")
+    parked = connections.tables.get_table_client("parked")
+    until(lambda: {"unknown_conference", "unknown_field"} <= {row.get("reason") for row in parked.list_entities()})
+    canaries = [code.encode() for code in (CODE, PLACED_CODE, PARKED_CODE, made)]
     parts = [*_rows(connections), *_blobs(connections), *_messages(connections), stack[0].host.log.read_bytes()]
     assert len(parts) > 20
     for canary in canaries:
@@ -388,8 +395,8 @@ def _rows(connections):
 
 
 def _blobs(connections):
-    for container in topology().containers:
-        client = connections.blobs.get_container_client(container)
+    for container in connections.blobs.list_containers():
+        client = connections.blobs.get_container_client(container.name)
         for blob in client.list_blobs():
             yield client.download_blob(blob.name).readall()
 
