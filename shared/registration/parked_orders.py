@@ -6,7 +6,7 @@ effect is there already is not put back at all.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -121,9 +121,9 @@ class ParkedOrders:
             raise NotParkedError(
                 f"could not put parked {entry.key!r} back on {entry.queue}: it is no message of Sluice; discard it"
             ) from error
-        self._publisher.send(
-            [part for one in ranges for part in event_parcels(queue, self._routes.topic_of(one.home)[1], one)]
-        )
+        parts = [part for one in ranges for part in event_parcels(queue, self._routes.topic_of(one.home)[1], one)]
+        # A topic drops a message whose id it had within ten minutes. This one must pass.
+        self._publisher.send([replace(part, id=f"{part.id}~{entry.replays}") for part in parts])
 
 
 def homes_in(body: bytes) -> Sequence[str]:
