@@ -60,7 +60,7 @@ class Stage:
     wakes: bool = False
     #: Whether a replay closes an entry whose effect is there already, and does not send it.
     is_read_first: bool = False
-    #: Returns what may be stored of a message. Its own results stay as they are.
+    #: Returns the bytes of a message that may be stored. Its own results stay as they are.
     keep: Callable[[bytes], bytes] = bytes
 
 

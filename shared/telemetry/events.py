@@ -507,7 +507,7 @@ ORDER_UNSETTLED: Final = LogEvent(
     name="sluice.order.unsettled",
     level=WARNING,
     fields=("home", "payment", "reason"),
-    meaning="a payment confirmed nothing and is kept with its order; told again if its event is delivered again",
+    meaning="a payment confirmed nothing and is kept with its order; logged again if its event is delivered again",
     remedy="`sluice orders list --unsettled`: pay it back, or agree with the customer on another order",
     alert=Alert(severity=Severity.WARNING, of_registration=True),
 )
