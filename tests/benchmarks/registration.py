@@ -7,6 +7,7 @@ Prints a table for each part, puts it into docs/performance.md, and fails when a
 """
 
 import argparse
+import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     is_reached = True
     for part in options.part or PARTS:
         found = PARTS[part](options)
-        text = f"Python {platform.python_version()}, two cores.\n\n{found.text()}"
+        text = f"Python {platform.python_version()}, {os.cpu_count()} cores.\n\n{found.text()}"
         say(text)
         document.write(DOCUMENT, f"registration {part}", text)
         is_reached = is_reached and all(goal.is_reached for goal in found.goals)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 from azure.servicebus import ServiceBusReceivedMessage
@@ -45,6 +46,8 @@ _ANSWERS: Final = frozenset({"order_reserved", "order_partially_reserved", "orde
 _OPEN: Final = frozenset({"held", "placed"})
 #: Signals that an instance handles at the same time, as host.json says.
 _SIGNALS: Final = 4
+#: A customer whose order may not have been stored sends it again.
+_TRIES: Final = 5
 
 
 class Sluice(Contender):
@@ -116,15 +119,20 @@ class Sluice(Contender):
     async def place(self, order: str, gate: str | None = None) -> None:
         """Ask the desk, as POST does."""
         said = {"order": order, "conference": CONFERENCE, "seats": {SEAT_TYPE: 2}, "access_code": CODE}
-        answer = await self.part.desk.place(json.dumps(said | ({"gate": gate} if gate else {})).encode())
-        if answer.status != 202:
-            raise AssertionError(f"order {order} was answered {answer.status}: {answer.body!r}")
+        body = json.dumps(said | ({"gate": gate} if gate else {})).encode()
+        for _ in range(_TRIES):
+            answer = await self.part.desk.place(body)
+            if answer.status == HTTPStatus.ACCEPTED:
+                return
+            if answer.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                break
+        raise AssertionError(f"order {order} was answered {answer.status}: {answer.body!r}")
 
     async def look(self, order: str) -> Seen:
         """Ask the desk, as GET does."""
         with because(Cause.IDLE):
             answer = await self.part.desk.show(order, CODE, None, {})
-        if answer.status != 200:
+        if answer.status != HTTPStatus.OK:
             return Seen(is_priced=False, is_answered=False)
         found = json.loads(answer.body)
         return Seen(is_priced=found["total"] == "1000.00", is_answered=found["state"] not in _OPEN)

@@ -4,7 +4,7 @@ import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -148,7 +148,9 @@ def _start(
     process.start()
 
     def end() -> None:
-        mine.send(None)
+        # One that failed is gone.
+        with suppress(OSError):
+            mine.send(None)
         process.join(30)
         if process.is_alive():
             process.kill()
