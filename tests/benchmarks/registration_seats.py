@@ -18,8 +18,9 @@ from shared.clock import SystemClock
 from shared.eventsourcing import Homes, Mementos, MementoStore, TableHomes, Verdict, Writer
 from shared.messaging import Command
 from shared.parts import HOMES, MEMENTOS
-from shared.registration import Seats, SeatsState, decide_command, seats_home
+from shared.registration import Seats, SeatsState, SkippedCommands, decide_command, seats_home
 from shared.registration.seat_commands import Confirm, Reserve, SeatType, SetConference, send_to
+from shared.telemetry import SILENT
 from tests.benchmarks.registration_contender import QUOTA, SEAT_TYPE
 from tests.benchmarks.registration_goals import Finding, Goal, say
 from tests.benchmarks.registration_sluice import Sluice
@@ -105,7 +106,8 @@ class Conference:
 
 def _decide(state: SeatsState, command: Command) -> Verdict:
     """Decide a command at the time of its order."""
-    return decide_command(state, command, FixedClock(int(command.body.get("order", "order-0").removeprefix("order-"))))
+    clock = FixedClock(int(command.body.get("order", "order-0").removeprefix("order-")))
+    return decide_command(state, command, clock, SkippedCommands(SILENT))
 
 
 def measure(most: int) -> Finding:
