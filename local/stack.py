@@ -7,7 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from local.func_host import FuncHost
 from local.paths import ROOT
 from local.provision import provision
 from servicebus_local.command import ENTITIES
-from servicebus_local.entities import Namespace, read
+from servicebus_local.entities import Namespace, Subscription, read
 from servicebus_local.errors import StartError as BrokerStartError
 from servicebus_local.launcher import Broker
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
@@ -63,6 +63,8 @@ class StackOptions:
     settings: Mapping[str, str] | None = None
     #: Further words of the local host's command line, such as `--auth`.
     words: Sequence[str] = ()
+    #: What subscribers add of their own: the topic, and the name of the subscription.
+    subscriptions: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def running(options: StackOptions) -> Iterator[Stack]:
         account = _account(options.data)
         azurite = parts.enter_context(Azurite.start(options.data, account=account, is_logging=options.counts_requests))
         parsed = Settings.parse(sample_values() | dict(options.settings or {}))
-        broker = Broker.start(bus_entities(parsed))
+        broker = Broker.start(bus_entities(parsed, options.subscriptions))
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
         provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
@@ -91,9 +93,16 @@ def running(options: StackOptions) -> Iterator[Stack]:
         yield Stack(azurite, broker, host, settings)
 
 
-def bus_entities(parsed: Settings) -> Namespace:
-    """Return the entities of the bus that an installation with these settings has."""
-    return read(ROOT / ENTITIES, ["registration"] if parsed.registration.is_on else [])
+def bus_entities(parsed: Settings, subscriptions: Sequence[tuple[str, str]] = ()) -> Namespace:
+    """Return the entities of the bus that an installation with these settings has, and the subscriptions of others."""
+    own = read(ROOT / ENTITIES, ["registration"] if parsed.registration.is_on else [])
+    added = {
+        topic.name: tuple(Subscription(name) for to, name in subscriptions if to == topic.name) for topic in own.topics
+    }
+    return replace(
+        own,
+        topics=tuple(replace(one, subscriptions=(*one.subscriptions, *added[one.name])) for one in own.topics),
+    )
 
 
 def sample_values() -> dict[str, str]:

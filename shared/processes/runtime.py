@@ -26,6 +26,9 @@ _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 #: Homes that one call loads and stores at the same time.
 PARALLEL: Final = 8
+#: Homes that are stored and sent before more are begun. The first do not wait for the last of a large batch, and a
+#: process that ends in the midst of one leaves little unsent.
+MOST_HOMES: Final = 200
 #: Messages of one home that go into one commit: their events must fit.
 _MOST_CASES: Final = 10
 
@@ -162,12 +165,13 @@ def _rows(draft: Draft[State], timeouts: Sequence[Timeout]) -> Iterator[TimeoutR
 
 
 def _rounds(cases: Sequence[Case]) -> Iterator[list[list[Case]]]:
-    """Yield the cases by home, a few of each home at a time."""
+    """Yield the cases by home: some homes at a time, and a few cases of each."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.home, []).append(case)
     for begin in range(0, max(map(len, groups.values()), default=0), _MOST_CASES):
-        yield [some for group in groups.values() if (some := group[begin : begin + _MOST_CASES])]
+        some = [part for group in groups.values() if (part := group[begin : begin + _MOST_CASES])]
+        yield from (some[first : first + MOST_HOMES] for first in range(0, len(some), MOST_HOMES))
 
 
 def _in_parallel(act: Callable[[_In], _Out], given: Sequence[_In]) -> list[_Out]:

@@ -31,6 +31,7 @@ BENCHMARKS = (
     "pipeline",
     "registration",
     "held",
+    "onsale",
     "idle_day",
 )
 

@@ -5,16 +5,13 @@ is broken. The half hour is that of a clock that is moved on a minute for each t
 """
 
 import argparse
-import itertools
 import json
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -36,8 +33,9 @@ from shared.pending import JOB_POINTER
 from shared.pipeline import Received
 from shared.topology import topology
 from tests.benchmarks.document import write
+from tests.benchmarks.fleet import Record, fleet
 from tests.benchmarks.held_seed import GATE, shares
-from tests.benchmarks.held_worker import Record, RecordingStores, Role, Shifted, build_app
+from tests.benchmarks.held_worker import RecordingStores, Shifted, build_app
 
 DOCUMENT = ROOT / "docs" / "gate.md"
 ENTRIES, INSTANCES, SEEDERS, QUEUES = 40_000, 3, 3, 4
@@ -156,77 +154,13 @@ def _wait(report: Report, app: App, clock: Shifted) -> None:
     _say(f"ticks while held: {max(report.ticks):.2f} s and {max(report.requests)} requests at most")
 
 
-class Fleet:
-    """The releasing processes and the one that ticks; each has a record of its own."""
-
-    def __init__(self, settings: dict[str, str], folder: Path, ahead: float) -> None:
-        self._settings, self._folder, self._ahead = settings, folder, ahead
-        self._numbers = itertools.count(1)
-        self.running: list[subprocess.Popen[bytes]] = []
-        self.killed_at: dict[str, float] = {}
-        self._records: dict[int, str] = {}
-
-    def start(self, *, ticks: bool = False) -> subprocess.Popen[bytes]:
-        """Start one process."""
-        record = str(self._folder / f"record-{next(self._numbers)}")
-        role = Role(self._settings, record, self._ahead, ticks)
-        process = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.held_worker", role.text()])
-        self.running.append(process)
-        self._records[process.pid] = record
-        return process
-
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill one with SIGKILL."""
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        self.running.remove(process)
-        self.killed_at[self._records[process.pid]] = time.time()
-
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield what all of them recorded; a line that was cut off by a kill is left out."""
-        for record in self._records.values():
-            path = Path(record)
-            for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-                try:
-                    yield {**json.loads(line), "record": record}
-                except ValueError:
-                    continue
-
-    def busy(self) -> list[subprocess.Popen[bytes]]:
-        """Return the instances that are in the midst of an invocation."""
-        begun, ended = defaultdict[str, set[str]](set), set[str]()
-        for line in self.lines():
-            if line["what"] == "begin" and line["invocation"].startswith("signal"):
-                begun[line["record"]].add(line["invocation"])
-            elif line["what"] == "end":
-                ended.add(line["invocation"])
-        return [process for process in self.running if begun[self._records[process.pid]] - ended]
-
-    def wait_until_ready(self, number: int) -> None:
-        """Wait until so many listen."""
-        end = time.monotonic() + PATIENCE
-        while sum(line["what"] == "ready" for line in self.lines()) < number:
-            if time.monotonic() > end:
-                raise RuntimeError("the instances do not start")
-            time.sleep(0.2)
-
-
-@contextmanager
-def _fleet(settings: dict[str, str], folder: Path, ahead: float) -> Iterator[Fleet]:
-    fleet = Fleet(settings, folder, ahead)
-    try:
-        yield fleet
-    finally:
-        for process in list(fleet.running):
-            fleet.kill(process)
-
-
 def _release(report: Report, app: App, settings: dict[str, str], folder: Path, ahead: float) -> list[dict[str, Any]]:
-    with _fleet(settings, folder, ahead) as fleet:
+    role = {"settings": settings, "ahead": ahead}
+    with fleet("tests.benchmarks.held_worker", folder) as instances:
         for _ in range(INSTANCES):
-            fleet.start()
-        fleet.wait_until_ready(INSTANCES)
-        fleet.start(ticks=True)
+            instances.start(**role)
+        instances.wait_until_ready(INSTANCES)
+        instances.start(**role, ticks=True)
         opened, began = time.time(), time.monotonic()
         app.stores.gate_operator.open(GATE, by="benchmark")
         # One that works is killed every so often.
@@ -236,18 +170,18 @@ def _release(report: Report, app: App, settings: dict[str, str], folder: Path, a
             if time.monotonic() - began > PATIENCE:
                 report.broken.append(f"entries are still held after {PATIENCE:.0f} s")
                 break
-            if time.monotonic() >= next_kill and (busy := fleet.busy()):
-                fleet.kill(busy[0])
-                fleet.start()
+            if time.monotonic() >= next_kill and (busy := instances.busy("signal")):
+                instances.kill(busy[0])
+                instances.start(**role)
                 report.kills, next_kill = report.kills + 1, time.monotonic() + every
             time.sleep(1.0)
         report.releasing = time.monotonic() - began
         # What is still running may end, so that its record is whole.
         time.sleep(2.0)
-        for process in list(fleet.running):
-            fleet.kill(process)
-        lines = list(fleet.lines())
-        _measure(report, lines, fleet.killed_at, opened)
+        for process in list(instances.running):
+            instances.kill(process)
+        lines = list(instances.lines())
+        _measure(report, lines, instances.killed_at, opened)
     _say(f"released in {report.releasing:.0f} s with {report.kills} kills")
     return lines
 

@@ -7,9 +7,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,11 @@ from azure.servicebus import AutoLockRenewer, ServiceBusReceiver
 
 from shared.app import App, Stores
 from shared.azure.connections import Connections
-from shared.azure.meter import tally_requests
 from shared.clock import SystemClock
 from shared.settings import Settings
 from shared.signals import Hint
 from shared.workloads.registry import Workloads
+from tests.benchmarks.fleet import Record
 
 #: Signals that an instance handles at the same time, as host.json says.
 AT_ONCE = 4
@@ -46,30 +44,6 @@ class Shifted(SystemClock):
         return super().now() + self.ahead if named is None else named + self.ahead
 
 
-class Record:
-    """Lines of one process, written at once; several threads may write."""
-
-    def __init__(self, path: Path) -> None:
-        self._file, self._lock = path.open("a", encoding="utf-8"), threading.Lock()
-
-    def write(self, what: str, **fields: object) -> None:
-        """Write a line."""
-        with self._lock:
-            self._file.write(json.dumps({"what": what, "at": time.time(), **fields}) + "\n")
-            self._file.flush()
-
-    @contextmanager
-    def invocation(self, name: str) -> Iterator[dict[str, object]]:
-        """Write a line before and after an invocation, with its seconds and requests."""
-        number = f"{name}-{time.monotonic_ns()}"
-        self.write("begin", invocation=number)
-        began, found = time.monotonic(), dict[str, object]()
-        with tally_requests() as tally:
-            yield found
-        seconds = time.monotonic() - began
-        self.write("end", invocation=number, seconds=seconds, requests=tally.total(), **found)
-
-
 class RecordingStores(Stores):
     """Stores that write down each message before it is put."""
 
@@ -90,10 +64,6 @@ class Role:
     #: Seconds by which its clock is ahead.
     ahead: float
     ticks: bool = False
-
-    def text(self) -> str:
-        """Return what the process is told."""
-        return json.dumps(asdict(self))
 
 
 def build_app(connections: Connections, values: dict[str, str], record: Record, clock: Shifted) -> App:

@@ -14,6 +14,7 @@ from shared.errors import (
     StorageUnavailableError,
 )
 from shared.processes import Case, Incoming, ReplyClass
+from shared.processes.runtime import MOST_HOMES
 from shared.telemetry import events
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.errands import NOON, WAITS, ask, got, remark
@@ -260,6 +261,15 @@ def test_one_note_serves_a_batch(world):
         world.handle(*(got(f"errand-{n}") for n in range(50))).check()
     # The removal takes the timeouts along, which are in four shards.
     assert tally.total() == 1 + 4
+
+
+def test_the_first_homes_of_a_large_batch_do_not_wait_for_the_last(world):
+    """What is stored is sent before more is begun. So a process that ends in the midst leaves little unsent."""
+    number = 2 * MOST_HOMES + 1
+    world.handle(*(ask(f"errand-{n}", n, believed=None) for n in range(number))).check()
+    names = world.steps.names
+    assert names.count("commit") == len(world.bus.commands()) == number
+    assert names[: names.index("send")].count("commit") == MOST_HOMES
 
 
 def test_a_failure_of_storage_leaves_the_note(world):

@@ -9,15 +9,19 @@ from types import SimpleNamespace
 import pytest
 
 from local.paths import ROOT
+from shared.azure import Destination
+from shared.messaging import decode_events, event_parcels, message_of
 from shared.payload import Limits
 from shared.registration import PlaceOrder, http, read_change, read_order_message, read_place_order
 from shared.registration.conference_views import SeatTypeView
 from shared.registration.order import OrderPhase, OrderState
+from shared.registration.stored_events import body_of, event_of
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()
 SECTION = PAGE[PAGE.index("## Orders of seats") : PAGE.index("## Signals of work")]
 EXAMPLES = re.findall(r"^```json\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
-MESSAGES = [text for text in EXAMPLES if text.startswith('{"sluice"')]
+EVENTS = [text for text in EXAMPLES if '"kind": "events"' in text]
+MESSAGES = [text for text in EXAMPLES if text.startswith('{"sluice"') and text not in EVENTS]
 PLACED = SimpleNamespace(order="o-1", number=17, access_code="correct-horse", total=Decimal("1500.00"))
 ORDER = OrderState(
     order="o-1",
@@ -63,6 +67,18 @@ def test_the_examples_of_answers_are_what_is_sent():
     assert json.loads(http.answer_order(ORDER, None).body) == order
     seats = {"whole": SeatTypeView(Decimal("500.00"), 20, 17)}
     assert json.loads(http.answer_conference("pycon", seats, 3, timedelta(), None).body) == conference
+
+
+def test_the_example_of_events_is_what_is_sent():
+    """Field by field: a subscriber has nothing but the page."""
+    (text,) = EVENTS
+    (told,) = decode_events(text.encode())
+    (event,) = told.events
+    body = body_of(event)
+    assert event_of(body, event.at, command=event.command, generation=event.generation).body == event.body
+    sent = message_of(list(event_parcels(Destination("topic", "seats-events"), "pycon", told)))
+    assert json.loads(b"".join(sent.body)) == json.loads(text)
+    assert sent.application_properties == {event.kind: True}
 
 
 @pytest.mark.parametrize("phase", list(OrderPhase))

@@ -4,6 +4,8 @@ import json
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
+from azure.servicebus import ServiceBusReceiver
+
 from shared.app import RegistrationPart
 from shared.app.orders import RegistrationStores
 from shared.app.stores import Stores
@@ -106,22 +108,42 @@ class World(ExitStack):
     def pump(self):
         """Give the verbs what the bus holds, until it holds nothing. Return how many messages these were."""
         total = 0
-        while number := sum(self._receive(receiver, verb) for receiver, verb in self._receivers) + self._sell():
+        while number := self.deliver():
             total += number
         return total
 
-    def _receive(self, receiver, verb):
-        messages = receiver.receive_messages(50, max_wait_time=0.1)
-        if messages:
-            getattr(self.part, verb)([b"".join(message.body) for message in messages])
-        for message in messages:
+    def deliver(self, *, is_marked=True):
+        """Give each verb once what the bus holds. Unless it is marked as processed, it comes again."""
+        mark = ServiceBusReceiver.complete_message if is_marked else ServiceBusReceiver.abandon_message
+        return sum(self._receive(receiver, verb, mark) for receiver, verb in self._receivers) + self.sell(mark)
+
+    def lose(self, verb):
+        """Have the bus lose what it holds for a verb. Return how many messages these were."""
+        ((receiver, _),) = [each for each in self._receivers if each[1] == verb]
+        lost = receiver.receive_messages(50, max_wait_time=1.0)
+        for message in lost:
             receiver.complete_message(message)
+        return len(lost)
+
+    def _receive(self, receiver, verb, mark):
+        messages = receiver.receive_messages(50, max_wait_time=0.1)
+        try:
+            if messages:
+                getattr(self.part, verb)([b"".join(message.body) for message in messages])
+        except BaseException:
+            # The lock of a process that ended runs out.
+            mark = ServiceBusReceiver.abandon_message
+            raise
+        finally:
+            for message in messages:
+                mark(receiver, message)
         return len(messages)
 
-    def _sell(self):
+    def sell(self, mark=ServiceBusReceiver.complete_message):
+        """Give the seats the commands that the bus holds."""
         # Of the one conference of these tests: the next session that has a message would be waited for.
         with self._client.get_queue_receiver(LANE, session_id=seats_home("c1")) as receiver:
-            return self._receive(receiver, "sell")
+            return self._receive(receiver, "sell", mark)
 
     def tick(self, **later):
         """Let time pass, and follow the agenda."""
