@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.doctor import Finding, examine
-from local import demo_jobs
+from local import demo_jobs, demo_sale
 from local.demo_gate import held_work_is_released
 from local.errors import StackError
 from local.stack import Stack, StackOptions, running
@@ -23,12 +23,13 @@ def main() -> int:
     """Run the demonstration. A step that fails ends it with one line."""
     began = time.monotonic()
     try:
-        with running(StackOptions(instances=2)) as stack:
+        with running(StackOptions(instances=2, settings=demo_sale.SETTINGS)) as stack:
             console.print(f"[bold]Sluice[/bold] runs at {stack.host.base_url} after {time.monotonic() - began:.1f} s")
             _step("every queue, container, table and bus entity answers", lambda: _everything_answers(stack))
             _step("the app answers over HTTP", lambda: _the_app_answers(stack))
             _step("a gate holds work and releases it at once", lambda: held_work_is_released(stack))
             demo_jobs.run(stack, console)
+            demo_sale.run(stack, console)
         console.print("everything stopped; `make up` leaves it running for you")
     except StackError as error:
         if os.environ.get("SLUICE_TRACEBACK"):

@@ -4,66 +4,21 @@ import json
 import os
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import pytest
 
 from local.stack import StackOptions, running
 from shared.azure.connections import Connections
+from tests.outside.customer import Customer
 from tests.waiting import until
 
 #: No other word of the run has these.
 CODE, PLACED_CODE, PARKED_CODE = "canary-code-5c0ffee", "canary-code-by-message-5c0ffee", "canary-parked-5c0ffee"
 NUMBERS = count(1)
 SLUICE = Path(sys.executable).parent / "sluice"
-
-
-@dataclass
-class Answer:
-    """What came back over HTTP."""
-
-    status: int
-    headers: object
-    body: object
-    seconds: float
-
-
-class Customer:
-    """Asks the app over HTTP."""
-
-    def __init__(self, base, key):
-        self.base, self.key = base, key
-
-    def ask(self, method, path, body=None, *, key=True, **headers):
-        """Send a request and return its answer, also a refusal."""
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        sent = {**({"x-functions-key": self.key} if key is True else {}), **names}
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data=data, headers=sent, method=method)
-        began = time.monotonic()
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return self._answer(answer.status, answer.headers, answer.read(), began)
-        except urllib.error.HTTPError as refused:
-            return self._answer(refused.code, refused.headers, refused.read(), began)
-
-    def _answer(self, status, headers, content, began):
-        is_json = "json" in (headers.get("Content-Type") or "") and content
-        return Answer(status, headers, json.loads(content) if is_json else content, time.monotonic() - began)
-
-    def place(self, order, seats, **more):
-        """Place an order."""
-        return self.ask("POST", "/api/orders", {"order": order, "conference": "pycon", "seats": seats, **more})
-
-    def show(self, order, code, **query):
-        """Read an order."""
-        return self.ask("GET", f"/api/orders/{order}?{urlencode(query)}", X_Access_Code=code)
 
 
 @pytest.fixture(scope="module")
