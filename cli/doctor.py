@@ -16,12 +16,13 @@ from azure.servicebus.exceptions import (
 
 from shared.azure import Connections, is_refused
 from shared.settings import Settings
-from shared.topology import BusEntities, Topology, topology
+from shared.topology import BusEntities, DeliveryRules, Topology, topology
 
 #: A person waits for the answer: one quick retry, no more.
 RETRIES = 1
 #: The client takes half a second to open a receiver and as long to close it.
 BUS_LOOKS_AT_ONCE = 8
+OWN_SESSION = "sluice-doctor"
 NO_ANSWER = "does not answer"
 REFUSED = "refuses your login: run `az login`, and have an owner give you the role (docs/security.md)"
 
@@ -68,11 +69,17 @@ def _bus(connections: Connections, wanted: Topology) -> Iterator[Finding]:
 
 def _peeks(bus: ServiceBusClient, wanted: BusEntities) -> Iterator[tuple[str, str, Callable[[], object]]]:
     for queue in wanted.queues:
-        yield "bus queue", queue.name, partial(_peek, partial(bus.get_queue_receiver, queue.name))
+        receiver = partial(bus.get_queue_receiver, queue.name, **_session(queue.delivery))
+        yield "bus queue", queue.name, partial(_peek, receiver)
     for topic in wanted.topics:
         for one in topic.subscriptions:
-            receiver = partial(bus.get_subscription_receiver, topic.name, one.name)
+            receiver = partial(bus.get_subscription_receiver, topic.name, one.name, **_session(one.delivery))
             yield "subscription", f"{topic.name}/{one.name}", partial(_peek, receiver)
+
+
+def _session(delivery: DeliveryRules) -> dict[str, str]:
+    # Only a receiver of one session may look into an entity with sessions. Nothing is sent to this one.
+    return {"session_id": OWN_SESSION} if delivery.sessions else {}
 
 
 def _peek(receiver: Callable[[], ServiceBusReceiver]) -> None:

@@ -91,7 +91,7 @@ class _Customers:
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, order: str = ""
     ) -> Mapping[str, Any] | None:
-        """Return what the app answers, or None if it refuses."""
+        """Return the answer of the app, or None if it refuses."""
         request = urllib.request.Request(  # noqa: S310 - our own http address
             f"{self._base}/api/{path}",
             data=None if body is None else json.dumps(body).encode(),

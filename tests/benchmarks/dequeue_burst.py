@@ -1,7 +1,7 @@
 """A burst of 5,000 messages on an idle queue: who works on it, how many at a time, and what it takes.
 
 The queue is the one in memory that keeps the contract of the one in storage (tests/dequeue/test_work_queue.py): the
-local storage takes a good part of a second to delete one of 5,000 messages, so that its CPU is all that would be
+local storage takes tens of milliseconds to delete one of 5,000 messages, so that its CPU is all that would be
 measured. Slots and decisions are in the local storage, permits go over the local bus.
 """
 

@@ -293,6 +293,14 @@ def sluice(stack, *words):
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
 
+def test_the_doctor_looks_into_the_lanes_of_seats_too(stack):
+    """They have sessions, and nobody may look into them without one."""
+    status, report = sluice(stack, "doctor")
+    assert (status, [one for one in report["findings"] if one["problem"]]) == (0, [])
+    lanes = {one["name"] for one in report["findings"] if one["name"].startswith("seat-commands-")}
+    assert len(lanes) == 4
+
+
 def test_an_operator_sees_orders_processes_and_seats(stack, customer, drop):
     """The order as its customer reads it, why it is where it is, and that no seat is missing."""
     order = fresh()
