@@ -127,7 +127,7 @@ def test_an_entry_of_a_stage_that_is_not_registered_stays_and_can_be_discarded(i
     entry = installation.parking.park("command", installation.commands.delivery(), BROKEN)
     bare = Replayer(installation.process.parked, stages(), installation._clock, installation._pause)
     (wave,) = bare.replay([entry], ReplayPace())
-    assert wave.fates == {(entry.job, entry.key): ReplayFate.REFUSED}
+    assert wave.fates == {(entry.job, entry.key): ReplayFate.UNKNOWN}
     assert installation.commands.stream == []
     assert len(installation.operator.discard(Selection(key=entry.key), by="ann", why="gone")) == 1
 
