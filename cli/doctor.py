@@ -69,17 +69,17 @@ def _bus(connections: Connections, wanted: Topology) -> Iterator[Finding]:
 
 def _peeks(bus: ServiceBusClient, wanted: BusEntities) -> Iterator[tuple[str, str, Callable[[], object]]]:
     for queue in wanted.queues:
-        receiver = partial(bus.get_queue_receiver, queue.name, **_session(queue.delivery))
+        receiver = partial(bus.get_queue_receiver, queue.name, session_id=_session(queue.delivery))
         yield "bus queue", queue.name, partial(_peek, receiver)
     for topic in wanted.topics:
         for one in topic.subscriptions:
-            receiver = partial(bus.get_subscription_receiver, topic.name, one.name, **_session(one.delivery))
+            receiver = partial(bus.get_subscription_receiver, topic.name, one.name, session_id=_session(one.delivery))
             yield "subscription", f"{topic.name}/{one.name}", partial(_peek, receiver)
 
 
-def _session(delivery: DeliveryRules) -> dict[str, str]:
+def _session(delivery: DeliveryRules) -> str | None:
     # Only a receiver of one session may look into an entity with sessions. Nothing is sent to this one.
-    return {"session_id": OWN_SESSION} if delivery.sessions else {}
+    return OWN_SESSION if delivery.sessions else None
 
 
 def _peek(receiver: Callable[[], ServiceBusReceiver]) -> None:
