@@ -59,17 +59,22 @@ class Fleet:
 
 @pytest.fixture
 def fleet(provisioned):
-    """A fleet that nobody knew before."""
+    """A fleet that nobody knew before; its rules and decisions are taken away after it too."""
     with Connections(provisioned.connection_string) as connections:
-        table = connections.tables.get_table_client("decisions")
-        for row in table.list_entities(select=["PartitionKey", "RowKey"]):
-            table.delete_entity(row)
-        settings = connections.blobs.get_container_client("settings")
-        for name in list(settings.list_blob_names()):
-            settings.delete_blob(name)
+        _empty(connections)
         queue = connections.queues.create_queue(f"depths-{next(_numbers)}")
         yield Fleet(connections, queue)
         queue.delete_queue()
+        _empty(connections)
+
+
+def _empty(connections):
+    table = connections.tables.get_table_client("decisions")
+    for row in table.list_entities(select=["PartitionKey", "RowKey"]):
+        table.delete_entity(row)
+    settings = connections.blobs.get_container_client("settings")
+    for name in list(settings.list_blob_names()):
+        settings.delete_blob(name)
 
 
 @pytest.fixture

@@ -121,20 +121,26 @@ def server():
 
 @pytest.fixture
 def connections(provisioned, monkeypatch):
-    """Storage whose tables of work begin empty, with no gate and no record."""
+    """Storage whose tables of work begin empty, with no gate and no record; the tests that follow find it so too."""
     # The pauses before repetitions are of no interest here, only the repetitions.
     monkeypatch.setattr("shared.azure.connections.PAUSE", 0.004)
     with Connections(provisioned.connection_string) as made:
-        for table in ("held", "pending", "jobs"):
-            client = made.tables.get_table_client(table)
-            for row in client.list_entities():
-                client.delete_entity(row)
-        for container, blobs in (("settings", [WARM_RECORD]), ("gates", None)):
-            client = made.blobs.get_container_client(container)
-            for name in blobs or client.list_blob_names():
-                if client.get_blob_client(name).exists():
-                    client.delete_blob(name)
+        _empty(made)
         yield made
+        _empty(made)
+
+
+def _empty(connections):
+    """A record that is none, left behind, would stop every command of another file of the same process."""
+    for table in ("held", "pending", "jobs"):
+        client = connections.tables.get_table_client(table)
+        for row in client.list_entities():
+            client.delete_entity(row)
+    for container, blobs in (("settings", [WARM_RECORD]), ("gates", None)):
+        client = connections.blobs.get_container_client(container)
+        for name in blobs or client.list_blob_names():
+            if client.get_blob_client(name).exists():
+                client.delete_blob(name)
 
 
 @pytest.fixture
