@@ -57,7 +57,7 @@ SETTINGS = (
         "rooms of publishers that do not trust each other, separated by commas: small letters, digits and single hyphens",
         "",
     ),
-    _optional("SLUICE_CHUNK_ITEMS", "transactions of a chunk, 1 to 100000", "1000"),
+    _optional("SLUICE_CHUNK_ITEMS", "transactions of a chunk: `auto` (1000 to 8000, by job) or 1 to 100000", "auto"),
     _optional("SLUICE_MERGED_MIB", "MiB of JSON that the merged partial of a job may have, 1 to 1024", "16"),
     _optional(
         "SLUICE_CHUNK_OVERDUE_SECONDS",
@@ -135,7 +135,8 @@ class Settings:
     work_queues: int
     #: Without the common room. Each is a queue, a container and a function.
     rooms: tuple[str, ...]
-    chunk_items: int
+    #: None: as many as suit the job.
+    chunk_items: int | None
     #: Bytes.
     merged_most: int
     chunk_overdue: timedelta
@@ -173,7 +174,7 @@ class Settings:
         read = SettingReader(SETTINGS, environ, problems.append)
         work_queues = read.whole_number("SLUICE_WORK_QUEUES", 1, 100)
         rooms = read_rooms("SLUICE_ROOMS", read.text("SLUICE_ROOMS"), problems.append)
-        chunk_items = read.whole_number("SLUICE_CHUNK_ITEMS", 1, 100_000)
+        chunk_items = read.whole_number_or("auto", "SLUICE_CHUNK_ITEMS", 1, 100_000)
         merged = read.whole_number("SLUICE_MERGED_MIB", 1, 1024)
         overdue = read.whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400)
         retention = read.whole_number("SLUICE_RETENTION_DAYS", 8, 3650)

@@ -27,11 +27,20 @@ class SettingReader:
 
     def whole_number(self, name: str, lowest: int, highest: int) -> int:
         """Return a whole number within the bounds."""
+        found = self._number(name, lowest, highest, "a whole number")
+        return lowest if found is None else found
+
+    def whole_number_or(self, word: str, name: str, lowest: int, highest: int) -> int | None:
+        """Return a whole number within the bounds, or None for the word."""
+        is_word = self.text(name).strip().lower() == word
+        return None if is_word else self._number(name, lowest, highest, f"{word} or a whole number")
+
+    def _number(self, name: str, lowest: int, highest: int, expected: str) -> int | None:
         text = self.text(name)
         if text.strip().isascii() and text.strip().isdigit() and lowest <= int(text) <= highest:
             return int(text)
-        self.report(f"{name} is {text!r}, expected a whole number from {lowest} to {highest}")
-        return lowest
+        self.report(f"{name} is {text!r}, expected {expected} from {lowest} to {highest}")
+        return None
 
     def one_of(self, name: str, choices: type[_Choice]) -> _Choice:
         """Return one of the choices."""

@@ -12,6 +12,7 @@ from shared.pipeline import (
     MOST,
     Acceptance,
     Arrivals,
+    ChunkSizes,
     Dispatcher,
     Enclosing,
     FinishCall,
@@ -61,7 +62,7 @@ class AppStages:
             clock=self.clock,
             sums={name: self.workloads.find(name).sums for name in self.workloads},
             limits=self.limits,
-            chunk_items=self.settings.chunk_items,
+            sizes=ChunkSizes(self.settings.chunk_items, stores.speeds, self.workloads),
             overdue=self.settings.chunk_overdue,
             memory=self.memory,
             telemetry=self.telemetry,
@@ -142,6 +143,7 @@ class AppStages:
                 totals=stores.totals,
                 workloads=self.workloads,
                 outbox=stores.outbox,
+                speeds=stores.speeds,
                 clock=self.clock,
                 merged_most=self.settings.merged_most,
                 telemetry=self.telemetry,
@@ -151,11 +153,10 @@ class AppStages:
     @cached_property
     def settler(self) -> Settler:
         """Credits results to jobs."""
-        stores = self.stores
         return Settler(
-            stores.ledger,
+            self.stores.ledger,
             self.finish_call,
-            stores.parking,
+            self.stores.parking,
             self.clock,
             policy=self.settings.poison,
             telemetry=self.telemetry,
@@ -203,9 +204,9 @@ class AppStages:
     def fronts(self) -> QueueFronts:
         """Reads what the work queues have handed out."""
         stores = self.stores
-        names = work_queue_names(self.settings.work_queues)
-        queues = [stores.connections.queues.get_queue_client(name) for name in names]
-        lane = stores.connections.queues.get_queue_client(URGENT) if self.tasks.overtaking else None
+        client = stores.connections.queues.get_queue_client
+        queues = list(map(client, work_queue_names(self.settings.work_queues)))
+        lane = client(URGENT) if self.tasks.overtaking else None
         return QueueFronts(queues, stores.pending, self.clock, lane)
 
     @cached_property
@@ -240,11 +241,10 @@ class AppStages:
     @cached_property
     def rooms(self) -> Rooms:
         """Keeps the containers and queues of rooms in order."""
-        stores = self.stores
         return Rooms(
             rooms=self.settings.rooms,
-            blobs=stores.connections.blobs,
-            queues=stores.connections.queues,
-            pending=stores.pending,
+            blobs=self.stores.connections.blobs,
+            queues=self.stores.connections.queues,
+            pending=self.stores.pending,
             clock=self.clock,
         )

@@ -23,6 +23,7 @@ from shared.pipeline import (
     FinishCall,
     PlanStore,
     ResultStore,
+    Speeds,
     TotalsTable,
     accept_stage,
     is_finishing,
@@ -81,6 +82,7 @@ class Stores(Closing):
         self.traces = Recorder(self.container("settings"))
         self.slots = BlobSlots(self.container(CONTAINER), self.clock)
         self.warm_records = WarmRecords(BlobStore(self.container("settings"), WARM_RECORD), self.pending, self.clock)
+        self.speeds = Speeds(lambda name: BlobStore(self.container("settings"), f"speed/{name}"))
         self.usage = table("usage")
 
         # Each connects to the bus at its first send.

@@ -1,7 +1,7 @@
 """The stages of a job: accept, start, dispatch, process, settle, finish. Each has a module, in that order.
 
 - `arrivals` and `work_parking` handle deliveries and say how failed messages are parked and put back.
-- `plan` cuts a payload into chunks; `results` and `received` carry the results of chunks.
+- `plan` cuts a payload into chunks, as large as `chunk_size` says; `results` and `received` carry the results of chunks.
 - `merge`, `outputs` and `totals` write the end of a job; `finish_request` requests it.
 - `sweep` follows the pointers to jobs at every tick; `fronts` and `put_again` find and repeat what was lost.
 - `stranded` finds messages on the work queues that no instance was woken for.
@@ -11,6 +11,7 @@
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals, accept_stage
 from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
+from shared.pipeline.chunk_size import ChunkSizes, Speeds, choose
 from shared.pipeline.dispatch import MOST, Dispatcher, Enclosing
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
 from shared.pipeline.finish_request import FinishCall
@@ -35,6 +36,7 @@ __all__ = [
     "Acceptance",
     "Arrivals",
     "BusResults",
+    "ChunkSizes",
     "Dispatcher",
     "Enclosing",
     "FinishCall",
@@ -53,6 +55,7 @@ __all__ = [
     "Rooms",
     "Settled",
     "Settler",
+    "Speeds",
     "Starter",
     "Stranded",
     "Sweep",
@@ -60,6 +63,7 @@ __all__ = [
     "TotalsTable",
     "Waking",
     "accept_stage",
+    "choose",
     "is_finishing",
     "point_at",
     "settle_stage",

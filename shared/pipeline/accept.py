@@ -41,6 +41,7 @@ from shared.payload import (
     read_submission,
 )
 from shared.pending import PendingTable, Pointer
+from shared.pipeline.chunk_size import ChunkSizes
 from shared.pipeline.plan import PlanStore, plan_of
 from shared.pipeline.start import leave_to_gate, point_to_start
 from shared.refusals import Reason, refuse
@@ -100,7 +101,7 @@ class Acceptance:
     #: The workloads of this installation, each with the fields that it adds up.
     sums: Mapping[str, Collection[str]]
     limits: Limits
-    chunk_items: int
+    sizes: ChunkSizes
     #: How long a job may be silent before the tick repairs it.
     overdue: timedelta
     telemetry: Telemetry = SILENT
@@ -136,9 +137,9 @@ class Acceptance:
 
         None: the job was past this stage before.
         """
-        with self.memory.hold(of_submission(published.content, self.chunk_items, self.limits)) as held:
-            payload = Intake(room, self.stores, self.limits, self.chunk_items).take(published)
-            held.keep(of_plan(len(payload.index.frames), payload.index.items, self.chunk_items, self.limits))
+        with self.memory.hold(of_submission(published.content, self.sizes.least, self.limits)) as held:
+            payload = Intake(room, self.stores, self.limits, self.sizes.least).take(published)
+            held.keep(of_plan(len(payload.index.frames), payload.index.items, self.sizes.least, self.limits))
             job, is_new, pointer = self._insert(submission, payload)
             is_over = not is_new and job.state not in (_UNFINISHED if again else _UNDECIDED)
             return None if is_over else (*self._record_plan(job, submission, payload), pointer)
@@ -170,7 +171,8 @@ class Acceptance:
     def _record_plan(self, job: Job, submission: Submission, payload: Payload) -> tuple[Job, bool]:
         if job.plan is not None:
             return job, False
-        plan = plan_of(submission.job, submission.workload, payload, self.chunk_items, self.limits)
+        size = self.sizes.of(submission.workload, payload.index.items)
+        plan = plan_of(submission.job, submission.workload, payload, size, self.limits)
         stored = self.plans.put(plan)
         # When two processes accept the same submission, the slower one leaves a gap. The sequence's log explains it.
         first_id = self.ids.next_ids(plan.items).start

@@ -40,6 +40,7 @@ from shared.outbox import JOB_EVENTS, Outbox, OutgoingMessage
 from shared.parked import Nature, nature_of
 from shared.payload import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
 from shared.pending import Pointer
+from shared.pipeline.chunk_size import Speeds
 from shared.pipeline.merge import CHECKPOINT_EVERY, MERGED_MOST, Merged, Merger
 from shared.pipeline.outputs import Outputs, PartWriter, manifest_of
 from shared.pipeline.totals import TotalsTable, TotalsWriter
@@ -66,6 +67,7 @@ class FinishTools:
     totals: TotalsTable
     workloads: Workloads
     outbox: Outbox
+    speeds: Speeds
     clock: Clock
     checkpoint_every: int = CHECKPOINT_EVERY
     merged_most: int = MERGED_MOST
@@ -165,6 +167,7 @@ class Finisher:
         _log_finished(ended)
         self._count(ended)
         self._send_event(job.job, pointer)
+        self._tools.speeds.note(ended)
         return Ending.FINISHED
 
     def _count(self, job: Job) -> None:

@@ -3,7 +3,8 @@
 A chunk is whole frames where that fits, else parts of frames. Only whole frames have a hash, so chunks that share a frame
 each read, verify and expand it, and take their own lines.
 
-A plan depends only on the payload and the settings, so a restart cuts the same way. Each plan is a blob named after the
+A plan depends only on the payload and the chunk size. Of two acceptors that measured differently, the first to record its
+plan wins, and the other plan is an orphan. Each plan is a blob named after the
 hash of its content, in a container that no publisher writes. It is written once and never changed.
 """
 

@@ -4,7 +4,7 @@ A workload needs nothing else of Sluice. docs/workloads.md writes one from scrat
 """
 
 from shared.workloads.registry import Workloads, calling, items_of
-from shared.workloads.run import Rejection, run_lines
+from shared.workloads.run import Rejection, is_waiting, run_lines
 from shared.workloads.workload import AnyWorkload, Line, Rejected, Total, Workload
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Workload",
     "Workloads",
     "calling",
+    "is_waiting",
     "items_of",
     "run_lines",
 ]

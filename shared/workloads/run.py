@@ -87,8 +87,13 @@ def _numbers(first: int, count: int, refused: Sequence[UnreadableTransaction]) -
     return [number for place, number in enumerate(numbers) if place not in gone] if gone else numbers
 
 
+def is_waiting(workload: AnyWorkload) -> bool:
+    """Check whether the workload's `map` is async: it waits for others, and its calls run side by side."""
+    return inspect.iscoroutinefunction(workload.map)
+
+
 def _map(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
-    if inspect.iscoroutinefunction(workload.map):
+    if is_waiting(workload):
         # This runs in a thread of its own, so the worker's event loop is not blocked.
         return asyncio.run(_map_waiting(workload, transactions, numbers))
     map_many = getattr(workload, "map_many", None)

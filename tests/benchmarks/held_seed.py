@@ -26,6 +26,7 @@ from shared.ledger.entities import job_entity
 from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.accept import Acceptance
+from shared.pipeline.chunk_size import ChunkSizes
 from shared.pipeline.plan import PlanStore
 from shared.pipeline.start import Starter
 from tests.ledger.memory_ledger import MemoryLedger
@@ -150,7 +151,7 @@ def _acceptance(connections: Connections, memory: InMemory, ledger: MemoryLedger
         clock=clock,
         sums={"billing": ("quantity",)},
         limits=limits,
-        chunk_items=1000,
+        sizes=ChunkSizes(1000, cast(Any, None), cast(Any, None)),
         overdue=timedelta(minutes=10),
     )
 

@@ -20,6 +20,7 @@ from shared.outbox import Outbox
 from shared.parked.parking import Parking, Stages
 from shared.payload import Limits
 from shared.pending import OUTBOX_POINTER, PendingTable
+from shared.pipeline.chunk_size import Speeds
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.results import ChunkResult, write_result
@@ -203,6 +204,7 @@ class World:
                 totals=TotalsTable(self.table("totals")),
                 workloads=Workloads([self.workload]),
                 outbox=self._outbox(),
+                speeds=Speeds(None),
                 clock=self.clock,
                 **self.options,
             )

@@ -16,6 +16,7 @@ from shared.ids import RangeGenerator
 from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
+from shared.pipeline.chunk_size import ChunkSizes
 from shared.pipeline.dispatch import Dispatcher, Enclosing
 from shared.pipeline.plan import PlanStore
 from shared.pipeline.put_again import PutAgain
@@ -117,7 +118,7 @@ class Process:
             clock=world.clock,
             sums={"billing": ("quantity",)},
             limits=limits,
-            chunk_items=CHUNK_ITEMS,
+            sizes=ChunkSizes(CHUNK_ITEMS, None, None),
             overdue=timedelta(minutes=10),
         )
 

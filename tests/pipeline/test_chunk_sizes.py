@@ -12,6 +12,7 @@ from shared.ledger.records import JobState
 from shared.publish import Publisher, encode_all
 from shared.topology import topology
 from tests.e2e.test_pipeline import lines_of
+from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import WholeApp
 
@@ -63,6 +64,18 @@ def upload(app, job, transactions):
 
 
 FORMS = {"frames": publish, "file": upload}
+LARGE = 100_000
+
+
+class Slow(Sales):
+    """Takes ten milliseconds a sale, by the clock of the run."""
+
+    clock = None
+
+    def map(self, sale, number):
+        """Let the time pass."""
+        self.clock.advance(milliseconds=10)
+        return super().map(sale, number)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -82,3 +95,19 @@ def test_a_chunk_may_be_one_transaction(ran, form):
     """The least that the setting allows."""
     job, _ = ran(form, 1, count=40)
     assert (job.state, job.chunks, job.totals.accepted.items) == (JobState.COMPLETE, 40, 40)
+
+
+def test_large_jobs_have_large_chunks_and_smaller_ones_once_they_were_slow(storage):
+    """`auto`: 2,000 for 100,000 transactions; by the speed of the first job, 15 seconds are 1,500, so the next has 1,000."""
+    slow = Slow()
+    app = WholeApp(storage, settings=replace(SETTINGS, chunk_items=None), workload=slow)
+    slow.clock = app.clock
+    chunks = {}
+    with app.metered, app.others:
+        for form, name in (("frames", "large-1"), ("file", "large-2")):
+            FORMS[form](app, name, [{"shop": "s", "amount": f"{n}.25"} for n in range(LARGE)])
+            app.work_off()
+            job = app.read(name)
+            assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, LARGE)
+            chunks[form] = job.chunks
+    assert chunks == {"frames": 50, "file": 100}

@@ -19,14 +19,14 @@ from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
 class WholeApp:
     """The app on storage of its own; the host's and the publisher's requests are other clients'."""
 
-    def __init__(self, connection_string, telemetry=SILENT, settings=SETTINGS):
+    def __init__(self, connection_string, telemetry=SILENT, settings=SETTINGS, workload=None):
         clock, self.bus = ManualClock(), Bus(Journal())
         self.metered, self.others = (
             BusConnections(connection_string, self.bus, Plan(), transport=None) for _ in range(2)
         )
         self.metered.telemetry = self.others.telemetry = telemetry
         self.clock, self.stores = clock, Stores(self.metered, clock=clock)
-        self.app = App(self.metered, settings, Workloads([Sales()]), stores=self.stores)
+        self.app = App(self.metered, settings, Workloads([workload or Sales()]), stores=self.stores)
         self.handlers = {submission_queue(room): self.app.accept for room in ("", *settings.rooms)}
         # Of the processor: what is counted is the job's requests, without those of following the fleet's decision.
         self.handlers["work-00"] = self.app.stages.processor.handle
