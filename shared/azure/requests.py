@@ -28,6 +28,7 @@ _BLOB: Final[Mapping[tuple[str, int, str], str]] = MappingProxyType(
         ("HEAD", 1, ""): "GetContainerProperties",
         ("PUT", 1, ""): "CreateContainer",
         ("DELETE", 1, ""): "DeleteContainer",
+        ("POST", 1, "batch"): "DeleteBlobs",
         ("GET", 2, ""): "GetBlob",
         ("HEAD", 2, ""): "GetBlobProperties",
         ("PUT", 2, ""): "PutBlob",

@@ -64,8 +64,8 @@ class Ledger(OutboxStore, Protocol):
         """
         ...
 
-    def remove_rows(self, job: str) -> None:
-        """Remove the chunk rows of a buried job. Safe to repeat."""
+    def remove_rows(self, job: str) -> Iterator[None]:
+        """Remove the chunk rows of a buried job, and yield after each group. Safe to repeat, and to stop."""
         ...
 
     def newest(self, limit: int) -> list[Listed]:

@@ -119,8 +119,8 @@ class TableLedger:
             with expecting_an_answer(f"forget event {message.name!r} of job {owner!r}"):
                 self._jobs.delete_entity(owner, EVENT_PREFIX + message.name)
 
-    def remove_rows(self, job: str) -> None:
-        """Remove the chunk rows of a buried job, a transaction's worth at a time."""
+    def remove_rows(self, job: str) -> Iterator[None]:
+        """Remove the chunk rows of a buried job, and yield after each transaction."""
         with expecting_an_answer(f"remove the chunks of job {job!r}"):
             while keys := self._first_keys(job):
                 entities = [{"PartitionKey": job, "RowKey": key} for key in keys]
@@ -130,6 +130,7 @@ class TableLedger:
                     # Two sweeps at once: the other removed some of these. The rest is read again.
                     if error_code(refusal) != "ResourceNotFound":
                         raise
+                yield
 
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""

@@ -124,8 +124,8 @@ class Sweep:
         self.starter.go_on(pointer.id, until)
         self.pending.remove(pointer)
 
-    def _end_retention(self, pointer: Pointer, _until: float) -> None:
-        self.retention.follow(pointer)
+    def _end_retention(self, pointer: Pointer, until: float) -> None:
+        self.retention.follow(pointer, until)
 
     def _look_at(self, pointer: Pointer, until: float) -> None:
         noted = read_turn(pointer.note)

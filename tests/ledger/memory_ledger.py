@@ -67,10 +67,12 @@ class MemoryLedger:
             for message in sent:
                 self._messages.get(owner, {}).pop(message.name, None)
 
-    def remove_rows(self, job: str) -> None:
+    def remove_rows(self, job: str) -> Iterator[None]:
         """Remove the chunk rows of a buried job."""
         with self._lock:
-            self._rows.pop(job, None)
+            found = self._rows.pop(job, None)
+        if found:
+            yield
 
     def newest(self, limit: int) -> list[Listed]:
         """Return the jobs accepted last, the newest first."""

@@ -157,8 +157,8 @@ def test_a_buried_job_keeps_its_id_taken(ledger):
     before = ledger.commit(inserted(ledger, state=JobState.FINISHING), [row(n) for n in range(3)])
     done = ledger.commit(finish(before, 1, Balance(JobState.COMPLETE), NOON))
     ledger.commit(bury(done))
-    ledger.remove_rows("nightly")
-    ledger.remove_rows("nightly")
+    list(ledger.remove_rows("nightly"))
+    list(ledger.remove_rows("nightly"))
     assert list(ledger.rows("nightly")) == []
     stored, is_new = ledger.insert(job())
     assert (stored.state, stored.content_hash, is_new) == (JobState.BURIED, "c0ffee", False)

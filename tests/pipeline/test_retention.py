@@ -2,17 +2,22 @@
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
+from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.pending import RETENTION_POINTER
 from shared.pipeline.accept import Accepted
 from shared.pipeline.retention import Retention
 
 PERIOD = timedelta(days=30)
+#: A look that has all the time it wants.
+LONG = float("inf")
 
 
 @dataclass
@@ -98,7 +103,7 @@ def test_after_its_time_only_the_tombstone_is_left(world, one, retention):
     """Payload, plan and results are gone, the pointer too; id and content are still known."""
     retention.begin(finished(world, one))
     (pointer,) = due(world, one, 31)
-    assert retention.follow(pointer)
+    assert retention.follow(pointer, LONG)
     assert blobs(world, one) == []
     assert due(world, one, 400) == []
     assert world.ledger.read(world.job).state is JobState.BURIED
@@ -107,7 +112,7 @@ def test_after_its_time_only_the_tombstone_is_left(world, one, retention):
 def test_the_same_submission_after_the_burial_still_runs_once(world, one, retention):
     """The tombstone answers a publisher that drops it again years later."""
     retention.begin(finished(world, one))
-    retention.follow(due(world, one, 31)[0])
+    retention.follow(due(world, one, 31)[0], LONG)
     assert one.accept(world.submission(), "m2") is Accepted.DUPLICATE
 
 
@@ -116,7 +121,7 @@ def test_a_job_with_something_parked_is_not_buried(world, one, retention, parked
     retention.begin(finished(world, one, JobState.COMPLETED_WITH_PARKED))
     parked.open.append(Claim("process"))
     (pointer,) = due(world, one, 31)
-    assert not retention.follow(pointer)
+    assert not retention.follow(pointer, LONG)
     assert blobs(world, one)
     assert len(due(world, one, 2)) == 1
 
@@ -125,7 +130,7 @@ def test_a_job_that_a_replay_reopened_is_not_buried(world, one, retention):
     """Another revision is being made from these very bytes."""
     retention.begin(finished(world, one))
     world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.FINISHING, revision=2))
-    assert not retention.follow(due(world, one, 31)[0])
+    assert not retention.follow(due(world, one, 31)[0], LONG)
     assert blobs(world, one)
 
 
@@ -136,10 +141,10 @@ def test_a_crash_between_tombstone_and_bytes_is_completed_by_the_next_look(world
     crash = RuntimeError("the process ended here")
     monkeypatch.setattr(type(world.ledger), "remove_rows", lambda *_: (_ for _ in ()).throw(crash))
     with pytest.raises(RuntimeError):
-        retention.follow(pointer)
+        retention.follow(pointer, LONG)
     monkeypatch.undo()
     assert blobs(world, one)
-    assert retention.follow(pointer)
+    assert retention.follow(pointer, LONG)
     assert blobs(world, one) == []
 
 
@@ -159,7 +164,7 @@ def test_burying_a_job_removes_what_it_owns_and_nothing_else(world, one, retenti
     one.accept(json.dumps({"sluice": {"job": world.job, "payload": payload}}).encode(), "m1")
     job = world.ledger.read(world.job)
     retention.begin(world.ledger.commit(replace(job, state=JobState.COMPLETE, finished_at=world.clock.now())))
-    assert retention.follow(due(world, one, 31)[0])
+    assert retention.follow(due(world, one, 31)[0], LONG)
     assert set(blobs(world, one)) == others
     assert list(one.connections.blobs.get_container_client("plans").list_blobs(name_starts_with=f"{world.job}/")) == []
 
@@ -168,4 +173,37 @@ def test_what_only_claims_a_job_does_not_keep_it(world, one, retention, parked):
     """The version before parked whatever claimed to be of the job among its own: anybody could keep it for ever."""
     retention.begin(finished(world, one))
     parked.open.append(Claim("accept"))
-    assert retention.follow(due(world, one, 31)[0])
+    assert retention.follow(due(world, one, 31)[0], LONG)
+
+
+def test_a_tick_removes_groups_until_its_time_is_over_and_the_next_goes_on(world, one, retention):
+    """601 results go in three requests, not in 601, and each look removes a group at least."""
+    retention.begin(finished(world, one))
+    results = one.connections.blobs.get_container_client("results")
+    for number in range(600):
+        results.upload_blob(f"{world.job}/2/{number} ü", b"partial")
+    (pointer,) = due(world, one, 31)
+    left, before = [len(blobs(world, one))], Counter(one.connections.meter.tally.counts())
+    while not retention.follow(pointer, world.clock.monotonic()):
+        assert due(world, one, 31) == [pointer], "it stays due"
+        left.append(len(blobs(world, one)))
+    made = Counter(one.connections.meter.tally.counts()) - before
+    assert sum(number for counted, number in made.items() if counted.kind.operation == "DeleteBlobs") == 3
+    assert [before - after for before, after in pairwise(left) if before > after][:2] == [256, 256]
+    assert (blobs(world, one), due(world, one, 400)) == ([], [])
+
+
+def test_a_leased_result_stays_and_a_refusal_of_another_kind_keeps_the_pointer(world, one, retention, monkeypatch):
+    """A look that failed is repeated, so its pointer stays due."""
+    retention.begin(finished(world, one))
+    results = one.connections.blobs.get_container_client("results")
+    (pointer,) = due(world, one, 31)
+    lease = results.get_blob_client(f"{world.job}/1/0").acquire_lease()
+    assert retention.follow(pointer, LONG)
+    assert [blob.name for blob in results.list_blobs(name_starts_with=f"{world.job}/")] == [f"{world.job}/1/0"]
+    lease.break_lease(0)
+    monkeypatch.setattr("shared.pipeline.retention._REMOVED", frozenset())
+    retention.pending.add(pointer)
+    with pytest.raises(StorageUnavailableError, match="remove the blobs"):
+        retention.follow(pointer, LONG)
+    assert len(due(world, one, 31)) == 1
