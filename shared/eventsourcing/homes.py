@@ -121,6 +121,10 @@ class Homes(Protocol):
         """Return the stored memento, or None. One request, and another one if the memento is large."""
         ...
 
+    def find_noted(self, key: str, id_: str) -> str | None:
+        """Return the content of an outside id in the home's inbox, or None. One request."""
+        ...
+
     def commit(self, commit: Commit) -> Head:
         """Write everything in one transaction, and return the new head, whose fields are those of the commit.
 

@@ -96,6 +96,12 @@ class TableHomes:
             row = self._get(key, MEMENTO)
             return None if row is None else self._mementos.memento_of(row)
 
+    def find_noted(self, key: str, id_: str) -> str | None:
+        """Return the content of an outside id, or None."""
+        with expecting_an_answer(f"read the id {id_[:120]!r} of home {key!r}"):
+            row = self._get(key, inbox_key(id_))
+        return None if row is None else inbox_of(row)[1]
+
     def commit(self, commit: Commit) -> Head:
         """Write everything in one transaction."""
         head = Head(

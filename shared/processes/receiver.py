@@ -42,6 +42,10 @@ class Receiver(Generic[State, Asked]):
             self._mementos.note_published(home, self._outgoing.find_published(home, saved.head.published))
         return saved
 
+    def find_noted(self, home: str, id_: str) -> str | None:
+        """Return the content that came with an outside id before, or None. No state has these ids."""
+        return self._homes.find_noted(home, id_)
+
     def _unsent(self, home: str, head: Head, new: Sequence[Event]) -> Unsent:
         published = self._outgoing.find_published(home, head.published)
         events = new

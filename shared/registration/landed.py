@@ -83,9 +83,7 @@ class Landed:
         return make_inbox_entry(incoming(body, self._clock.now(), id_))
 
     def _has_noted(self, key: str, entry: tuple[str, str]) -> bool:
-        head = self._homes.read_head(key)
-        home = self._homes.load(key, head.version) if head else None
-        return home is not None and home.inbox.get(entry[0]) == entry[1]
+        return self._homes.find_noted(key, entry[0]) == entry[1]
 
     def _has_obeyed(self, command: Command) -> bool:
         if not command.to.startswith(SEATS_HOMES):

@@ -23,7 +23,7 @@ from shared.registration.seat_commands import (
     send_to,
 )
 from shared.registration.seats import SeatsState
-from shared.registration.selling import decide, skip_reason
+from shared.registration.selling import decide, make_seats_entry, skip_reason
 from shared.registration.skipped_commands import SkippedCommands
 
 #: The host tells no process when the lock of a session ends. What is not begun by then comes again.
@@ -71,12 +71,22 @@ class SeatFlows:
         command = send_to(message.conference, message)
         (outcome,) = self._receiver.receive(command.to, [command]).outcomes
         error = outcome.error
+        if isinstance(error, RefusedError):
+            # It may have been obeyed before: seats that it removed then are not there to be removed again.
+            error = self._find_obeyed(command) or error
         if isinstance(error, DuplicateError):
             if error.is_same:
                 return
             raise refuse(Reason.ID_DIFFERS, f"{error.id!r} came to conference {message.conference!r} before")
         if error is not None:
             raise error
+
+    def _find_obeyed(self, command: Command) -> DuplicateError | None:
+        key, content = make_seats_entry(read_seat_command(command))
+        noted = self._receiver.find_noted(command.to, key)
+        if noted is None:
+            return None
+        return DuplicateError(f"{key!r} is in home {command.to!r}", id=key, is_same=noted == content)
 
     def _put_off(self, command: Command, error: Exception) -> None:
         """Send a copy of a command that failed, for later, or park it. Those behind it do not wait."""

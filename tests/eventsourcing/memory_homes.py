@@ -40,6 +40,11 @@ class MemoryHomes:
         with self._lock:
             return self._mementos.get(key)
 
+    def find_noted(self, key: str, id_: str) -> str | None:
+        """Return the content of an outside id."""
+        home = self.load(key)
+        return home.inbox.get(id_) if home else None
+
     def commit(self, commit: Commit) -> Head:
         """Write everything, if the version is the expected one and the ids are new."""
         head = Head(

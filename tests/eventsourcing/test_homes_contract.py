@@ -96,6 +96,14 @@ def test_an_outside_id_enters_once(homes, content):
     assert homes.load("order-7") == before
 
 
+def test_the_content_of_an_outside_id_is_found(homes):
+    """By one request, without the home; ids have any characters."""
+    assert homes.find_noted("order-7", "pay:1/ü#?") is None
+    homes.commit(commit(inbox={"pay:1/ü#?": "h1"}))
+    assert homes.find_noted("order-7", "pay:1/ü#?") == "h1"
+    assert homes.find_noted("order-7", "pay:2") is None
+
+
 def test_a_conflict_comes_before_a_duplicate(homes):
     """A message that comes again to a writer with an old version: the writer must read before it judges."""
     homes.commit(commit(inbox={"pay:1": "h1"}))

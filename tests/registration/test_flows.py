@@ -122,6 +122,19 @@ def test_what_the_queue_refuses_is_parked(world):
     assert sorted(world.parked()) == ["id_differs", "unknown_conference", "unknown_kind", "unknown_order"]
 
 
+def test_what_was_obeyed_is_not_refused_when_it_comes_again(world):
+    """The seats that it removed are gone, and the quota that it set was changed since: its id says that it was obeyed."""
+    open_conference(world, quota=2)
+    for _ in range(2):
+        world.take("remove_seats", id="k2", conference="c1", seats={"a": 2})
+        world.take("conference", id="k1", conference="c1", seats={"a": {"price": "500.00", "quota": 2}})
+    assert world.parked() == []
+    assert world.seats("c1").types["a"].quota == 0
+    world.take("remove_seats", id="k2", conference="c1", seats={"a": 1})
+    world.take("remove_seats", id="k3", conference="c1", seats={"a": 1})
+    assert sorted(world.parked()) == ["id_differs", "seats_taken"]
+
+
 def test_an_answer_that_nobody_asked_for_is_parked_and_put_back(world):
     """The process keeps its state."""
     open_conference(world)
