@@ -203,6 +203,8 @@ var hosts = {
   AzureWebJobsStorage__clientId: identityClientId
   // Of the C library: else each thread keeps memory of its own that others cannot have, two to three times as much in all.
   MALLOC_ARENA_MAX: '2'
+  // As many as messages of host.json in work at a time: a worker has 5 or 6 by itself, and the others would wait in it.
+  PYTHON_THREADPOOL_THREAD_COUNT: '24'
   APPLICATIONINSIGHTS_CONNECTION_STRING: component.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
 }

@@ -18,6 +18,7 @@ from statistics import median
 import msgspec
 
 from local.paths import ROOT
+from shared.pipeline.chunk_size import LARGEST
 from shared.workloads.billing import Billing, UsageRecord
 from tests.benchmarks import pipeline_celery
 from tests.benchmarks.document import write
@@ -55,8 +56,8 @@ class Found:
     #: What could not be run, and why.
     absent: dict[str, str] = field(default_factory=dict)
     sizes: dict[int, list[SluiceRun]] = field(default_factory=dict)
-    #: Of the runs of the whole job in chunks of 1,000 the middle one.
-    whole: SluiceRun | None = None
+    #: Of the runs of the whole job the middle one, by default and in chunks of 1,000.
+    wholes: list[SluiceRun] = field(default_factory=list)
     loops: dict[str, float] = field(default_factory=dict)
     #: A workload that computes, by the number of worker processes.
     busy: dict[int, Measured] = field(default_factory=dict)
@@ -75,8 +76,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         part(found)
         # It takes many minutes: what was measured is kept when something stops it.
         _save(found)
-    reached = goals(found.contenders, found.loops, found.sizes, found.busy, found.scale.whole)
-    parts = [_about(found.scale), _goal_table(reached), _contender_table(found), _size_table(found), _where(found)]
+    reached = goals(found.contenders, found.loops, found.sizes, found.busy, found.wholes)
+    parts = [_about(found.scale), _goal_table(reached), _contender_table(found), _size_table(found)]
+    parts += [_where(whole) for whole in found.wholes]
     tables = "\n\n".join(parts)
     print(tables)  # noqa: T201 - commands print
     _save(found, reached)
@@ -114,16 +116,14 @@ def _loops(found: Found) -> None:
 
 def _sluice(found: Found) -> None:
     scale = found.scale
-    with sluice(1_000) as running:
-        running.run(10_000)  # the first job pays for imports and connections
-        whole = [running.run(scale.whole) for _ in range(scale.runs)]
-        found.keep(*(one.run for one in whole))
-        found.whole = sorted(whole, key=lambda one: one.run.seconds)[len(whole) // 2]
-        for items in scale.sizes:
-            found.sizes[items] = [running.run(items) for _ in range(scale.runs if items < scale.whole else 1)]
-    with sluice(4_000) as running:
-        running.run(10_000)
-        found.keep(*(running.run(scale.whole).run for _ in range(scale.runs)))
+    for chunk_items in (None, 1_000):
+        with sluice(chunk_items) as running:
+            running.run(10_000)  # the first job pays for imports and connections
+            whole = [running.run(scale.whole) for _ in range(scale.runs)]
+            found.keep(*(one.run for one in whole))
+            found.wholes.append(sorted(whole, key=lambda one: one.run.seconds)[len(whole) // 2])
+            for items in scale.sizes if chunk_items is None else ():
+                found.sizes[items] = [running.run(items) for _ in range(scale.runs if items < scale.whole else 1)]
 
 
 def _busy(found: Found) -> None:
@@ -144,11 +144,11 @@ def _peers(found: Found) -> None:
 
 def _celery(found: Found) -> None:
     scale = found.scale
-    for name, items, chunk in (("Celery, one task each", scale.each, 0), ("Celery, chunks of 1,000", 100_000, 1_000)):
+    for items, chunk in ((scale.each, 0), (scale.whole, 1_000), (scale.whole, LARGEST)):
         try:
             found.keep(*(pipeline_celery.run(items, chunk) for _ in range(scale.runs)))
         except CeleryUnavailableError as error:
-            found.absent[name] = str(error)
+            found.absent[pipeline_celery.name_of(chunk)] = str(error)
 
 
 def _about(scale: Scale) -> str:
@@ -208,15 +208,15 @@ def _size_table(found: Found) -> str:
     return markdown((*heads, "of them counted on the job", "CPU µs each", "most memory of a process"), rows)
 
 
-def _where(found: Found) -> str:
+def _where(whole: SluiceRun) -> str:
     """Return where the time and the CPU of the whole job went."""
-    job, seconds = found.whole.job, found.whole.run.seconds
+    job, seconds = whole.job, whole.run.seconds
     cores = seconds * (os.cpu_count() or 1)
-    idle = cores - sum(found.whole.cpus.values())
-    stretches = [(name, f"{took:.2f} s", f"{took / seconds:.0%}") for name, took in found.whole.stretches.items()]
-    shares = [(f"CPU: {who}", f"{took:.2f} s", f"{took / cores:.0%}") for who, took in found.whole.cpus.items()]
+    idle = cores - sum(whole.cpus.values())
+    stretches = [(name, f"{took:.2f} s", f"{took / seconds:.0%}") for name, took in whole.stretches.items()]
+    shares = [(f"CPU: {who}", f"{took:.2f} s", f"{took / cores:.0%}") for who, took in whole.cpus.items()]
     rest = ("CPU: everything else on this machine, and idle", f"{idle:.2f} s", f"{idle / cores:.0%}")
-    head = (f"{found.scale.whole:,} in {job.chunks} chunks", "took", "of all")
+    head = (f"{job.items:,} in {job.chunks} chunks", "took", "of all")
     return markdown(head, [*stretches, *shares, rest])
 
 

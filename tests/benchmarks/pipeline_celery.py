@@ -69,8 +69,12 @@ def run(items: int, chunk: int) -> Run:
         finally:
             worker.terminate()
             worker.wait(30)
-    name = f"Celery, chunks of {chunk:,}" if chunk else "Celery, one task each"
-    return Run(name, items, seconds, requests, cpu)
+    return Run(name_of(chunk), items, seconds, requests, cpu)
+
+
+def name_of(chunk: int) -> str:
+    """Return the contender's name."""
+    return f"Celery, chunks of {chunk:,}" if chunk else "Celery, one task each"
 
 
 def _measured(

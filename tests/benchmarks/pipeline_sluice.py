@@ -53,22 +53,22 @@ class SluiceRun:
 
 
 @contextmanager
-def sluice(chunk_items: int, *, instances: int = 2) -> Iterator["Sluice"]:
-    """Run the stack with worker processes and chunks of this size."""
+def sluice(chunk_items: int | None, *, instances: int = 2) -> Iterator["Sluice"]:
+    """Run the stack with worker processes and chunks of this size. None: as many as the default gives a job."""
     workloads = {"SLUICE_WORKLOADS": f"{BILLING},tests.benchmarks.busy:Busy"}
-    settings = {**POLLING, "SLUICE_DEQUEUE": "trigger", "SLUICE_CHUNK_ITEMS": str(chunk_items), **workloads}
+    settings = {**POLLING, "SLUICE_DEQUEUE": "trigger", "SLUICE_CHUNK_ITEMS": str(chunk_items or "auto"), **workloads}
     with (
         running(StackOptions(instances=instances, counts_requests=True, settings=settings)) as stack,
         Connections.parse(stack.settings) as connections,
     ):
-        yield Sluice(stack, connections, chunk_items)
+        yield Sluice(stack, connections, f"Sluice, chunks of {chunk_items:,}" if chunk_items else "Sluice, default")
 
 
 class Sluice:
     """A running stack that jobs are given to, one after the other."""
 
-    def __init__(self, stack: Stack, connections: Connections, chunk_items: int) -> None:
-        self._stack, self._ledger, self._chunk_items = stack, Stores(connections).ledger, chunk_items
+    def __init__(self, stack: Stack, connections: Connections, who: str) -> None:
+        self._stack, self._ledger, self._who = stack, Stores(connections).ledger, who
         assert isinstance(stack.host, Host), "only the project's own host counts its requests"
         self._host, self._jobs = stack.host, 0
         self._looks = connections.meter.tally
@@ -95,7 +95,7 @@ class Sluice:
         by_kind["GET jobs"] -= looks
         peaks = {name: peak_of(pid) for name, pid in self._host.instance_pids().items()}
         return SluiceRun(
-            run=Run(f"Sluice, chunks of {self._chunk_items:,}", items, seconds, by_kind.total(), cpu, host_cpu),
+            run=Run(self._who, items, seconds, by_kind.total(), cpu, host_cpu),
             job=job,
             publishing=published["sent"] - published["began"],
             by_kind=by_kind,

@@ -458,6 +458,10 @@ SEEDS = {
             in_json("local.settings.sample.json", lambda file: file["Values"].pop("SLUICE_CHUNK_ITEMS")),
             "setting SLUICE_CHUNK_ITEMS is missing",
         ),
+        "fewer threads than messages": (
+            replacing("host.json", '"batchSize": 16', '"batchSize": 17'),
+            "PYTHON_THREADPOOL_THREAD_COUNT is 24, host.json lets in 25",
+        ),
         "a setting missing in Bicep": (
             replacing(APP, "  SLUICE_TICK_SCHEDULE: tickSchedule\n", ""),
             "setting SLUICE_TICK_SCHEDULE is not given to the app",

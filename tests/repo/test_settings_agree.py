@@ -15,7 +15,7 @@ from shared.usage import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Read by the Functions host, not by the app.
-HOSTS_OWN = {"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage"}
+HOSTS_OWN = {"FUNCTIONS_WORKER_RUNTIME", "PYTHON_THREADPOOL_THREAD_COUNT", "AzureWebJobsStorage"}
 SAMPLE = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]
 
 

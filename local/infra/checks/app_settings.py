@@ -21,10 +21,12 @@ IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     "AzureWebJobsStorage": ("blobServiceUri", "credential", "clientId"),
 }
 #: Read by the host, and by the C library of its workers.
+THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
 HOSTS_OWN: Final = {
     "APPLICATIONINSIGHTS_CONNECTION_STRING",
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
     "MALLOC_ARENA_MAX",
+    THREADS,
 }
 #: Flex Consumption refuses or ignores them: functionAppConfig says it.
 NOT_ON_FLEX: Final = {
@@ -67,6 +69,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _without_role(given, deployment)
     yield from _parsed(given)
     yield from _polls(project)
+    yield from _threads(project, given)
     yield from _outputs(deployment)
     yield from _warming(project)
     yield from _registration(project)
@@ -144,6 +147,20 @@ def _polls(project: Project) -> Iterator[Finding]:
             yield Finding("function-app.bicep", f"with {parameters} the host polls each {found}, expected {wanted}")
 
 
+def _threads(project: Project, given: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a thread pool that is smaller or larger than the messages that host.json lets in at a time."""
+    queues = project.json("host.json")["extensions"]["queues"]
+    wanted = str(queues["batchSize"] + queues["newBatchThreshold"])
+    places = (
+        ("function-app.bicep", given),
+        ("local.settings.sample.json", project.json("local.settings.sample.json")["Values"]),
+    )
+    for place, values in places:
+        if values.get(THREADS) != wanted:
+            found = f"{THREADS} is {values.get(THREADS)}, host.json lets in {wanted} messages at a time"
+            yield Finding(place, found)
+
+
 def _span(seconds: int) -> str:
     return f"00:{seconds // 60:02}:{seconds % 60:02}"
 
@@ -162,7 +179,7 @@ def _outputs(deployment: Deployment) -> Iterator[Finding]:
 def _sample(project: Project) -> Iterator[Finding]:
     values = project.json("local.settings.sample.json")["Values"]
     wanted = {one.name: one.local for one in project.settings}
-    kept = {name: text for name, text in values.items() if not name.startswith(("FUNCTIONS_", "AzureWeb"))}
+    kept = {name: text for name, text in values.items() if not name.startswith(("FUNCTIONS_", "AzureWeb", "PYTHON_"))}
     missing, extra = both_ways(wanted, kept)
     for name in missing:
         yield Finding(
