@@ -143,7 +143,7 @@ class AppStages:
                 totals=stores.totals,
                 workloads=self.workloads,
                 outbox=stores.outbox,
-                speeds=stores.speeds,
+                note_speed=stores.speeds.note,
                 clock=self.clock,
                 merged_most=self.settings.merged_most,
                 telemetry=self.telemetry,

@@ -1,7 +1,7 @@
 """The transactions of a chunk: as the setting says, or as many as suit the job and the speed of its workload.
 
-A large chunk costs less per transaction: its message, result and row are one each, whatever its size. But what one
-exception parks is a chunk, and so is what one process runs again after a crash. So small jobs have small chunks.
+A chunk of any size has one message, one result and one row, so large chunks cost less per transaction. But one exception
+parks a chunk, and one crash has a chunk run again. So small jobs have small chunks.
 
     transactions    100,000      400,000      1,000,000
     a chunk         2,000        8,000        8,000
@@ -26,7 +26,7 @@ SMALLEST: Final = 1_000
 LARGEST: Final = 8_000
 #: The chunks of a job, before either bound.
 WANTED: Final = 50
-#: The upper bound for a workload that waits, as long as nobody measured it.
+#: The upper bound for a workload that waits, before its first measurement.
 UNMEASURED: Final = 2_000
 #: Seconds that a chunk may take. Waiting for the processor counts, so the bound is far above the work of a usual chunk.
 LONGEST: Final = 15.0
@@ -47,7 +47,7 @@ class Speeds:
     store: Callable[[str], OptimisticStore]
 
     def read(self, workload: str) -> Speed | None:
-        """Return the measurement. None: there is none, or none that this version can read."""
+        """Return the measurement. None: there is no measurement, or this version cannot read it."""
         found = self.store(workload).read()
         if found is None:
             return None
@@ -92,7 +92,7 @@ class ChunkSizes:
         return self.fixed or SMALLEST
 
     def of(self, workload: str, items: int) -> int:
-        """Return the chunk size for a new job. Only a large one asks for the speed of its workload."""
+        """Return the chunk size for a new job. Only for a large one the speed of its workload is read."""
         if self.fixed is not None:
             return self.fixed
         if choose(items, None, is_waiting=False) == SMALLEST:

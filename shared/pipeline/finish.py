@@ -14,6 +14,7 @@ Outputs and checkpoints are written once, each under its own name. Totals are wr
 job's ETag. So any number of finishers may run, stop and follow each other.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -40,7 +41,6 @@ from shared.outbox import JOB_EVENTS, Outbox, OutgoingMessage
 from shared.parked import Nature, nature_of
 from shared.payload import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
 from shared.pending import Pointer
-from shared.pipeline.chunk_size import Speeds
 from shared.pipeline.merge import CHECKPOINT_EVERY, MERGED_MOST, Merged, Merger
 from shared.pipeline.outputs import Outputs, PartWriter, manifest_of
 from shared.pipeline.totals import TotalsTable, TotalsWriter
@@ -67,7 +67,8 @@ class FinishTools:
     totals: TotalsTable
     workloads: Workloads
     outbox: Outbox
-    speeds: Speeds
+    #: Notes how long the transactions of a finished job took.
+    note_speed: Callable[[Job], object]
     clock: Clock
     checkpoint_every: int = CHECKPOINT_EVERY
     merged_most: int = MERGED_MOST
@@ -167,7 +168,7 @@ class Finisher:
         _log_finished(ended)
         self._count(ended)
         self._send_event(job.job, pointer)
-        self._tools.speeds.note(ended)
+        self._tools.note_speed(ended)
         return Ending.FINISHED
 
     def _count(self, job: Job) -> None:

@@ -64,7 +64,7 @@ class Retention:
         self.pending.add(Pointer(RETENTION_POINTER, (job.finished_at or self.clock.now()) + self.period, job.job))
 
     def follow(self, pointer: Pointer, until: float) -> bool:
-        """Bury the job of a due pointer. False: it is still needed, or the time was over; it is looked at again."""
+        """Bury the job of a due pointer. False: it is still needed, or the time was over."""
         with counting():
             job = self.ledger.read(pointer.id)
             is_needed = job is not None and not self._bury_job(job)
@@ -75,7 +75,7 @@ class Retention:
             return False
         if job is not None:
             for _ in chain(self.ledger.remove_rows(job.job), self._remove_bytes(job)):
-                # After a group, not before it: each look removes something, however late it is.
+                # After a group, not before it: each call removes something, however late it is.
                 if self.clock.monotonic() >= until:
                     return False
         self.pending.remove(pointer)

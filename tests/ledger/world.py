@@ -204,7 +204,7 @@ class World:
                 totals=TotalsTable(self.table("totals")),
                 workloads=Workloads([self.workload]),
                 outbox=self._outbox(),
-                speeds=Speeds(None),
+                note_speed=Speeds(None).note,
                 clock=self.clock,
                 **self.options,
             )
