@@ -20,9 +20,9 @@ CEILINGS = {
     "participles": 0,
     "lines of the longest module": 250,
     "modules that one module imports": 16,
-    # One more than before: the size of a chunk follows from the job, and `plan` has no room for it.
+    # One more each than before: the size of a chunk follows from the job, and `plan` has no room for it.
     HAPPY_PATH: 70,
-    DELIVERIES: 65,
+    DELIVERIES: 66,
 }
 
 
