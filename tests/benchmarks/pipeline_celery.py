@@ -14,7 +14,7 @@ from local.paths import ROOT
 from tests.benchmarks.pipeline_measure import FOLDER, RequestLog, Run, cpu_of, file_of
 from tests.benchmarks.pipeline_peers import added, lines_of, rate
 
-PACKAGES = ("celery==5.7.0", "kombu[azurestoragequeues]==5.7.0", "msgspec")
+PACKAGES = ("celery==5.7.0", "kombu[azurestoragequeues]==5.7.0")
 PATIENCE = 180.0
 HOME = FOLDER.resolve() / "celery"
 PYTHON = HOME / "bin" / "python"
@@ -30,6 +30,8 @@ def install() -> None:
         return
     commands = (
         ["venv", "--quiet", "--clear", "--python", sys.executable, str(HOME)],
+        # Its tasks import our workload, which imports what the app has.
+        ["pip", "install", "--quiet", "--python", str(PYTHON), "--requirement", str(ROOT / "requirements.txt")],
         ["pip", "install", "--quiet", "--python", str(PYTHON), *PACKAGES],
     )
     for command in commands:
@@ -109,6 +111,8 @@ def _children(pid: int) -> list[int]:
 def _wait(is_so: Callable[[], object], worker: subprocess.Popen[bytes] | None, what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not is_so():
-        if time.monotonic() > end or (worker is not None and worker.poll() is not None):
+        if worker is not None and worker.poll() is not None:
+            raise CeleryUnavailableError(f"{what}: its worker ended, see {HOME / 'worker.log'}")
+        if time.monotonic() > end:
             raise CeleryUnavailableError(f"{what} in {PATIENCE:g} s")
         time.sleep(0.02)
