@@ -1,18 +1,21 @@
 """The fate of a new link: a sender, a receiver, a session that is taken or waited for, a request channel, a no."""
 
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
 from proton import Described, Terminus
 
 from servicebus_local.broker import Broker
-from servicebus_local.management import Replies, Requests, named
+from servicebus_local.management import CBS, Replies, Requests
+from servicebus_local.operations import named
 from servicebus_local.peer import Endpoint, Peer
 from servicebus_local.queue import MessageQueue
 from servicebus_local.receiver import Desk
-from servicebus_local.refusal import NOT_ALLOWED, Refusal, not_implemented
+from servicebus_local.refusal import NOT_ALLOWED, UNAUTHORIZED, Refusal, not_implemented
 from servicebus_local.sender import LARGEST_MESSAGE, Producer
 from servicebus_local.session_link import SESSION_FILTER, Line, lock_lost, opened, refuse_link
+from servicebus_local.tokens import Gatekeeper
 
 
 def node(address: str | None) -> str:
@@ -22,7 +25,7 @@ def node(address: str | None) -> str:
 
 
 def _is_channel(path: str) -> bool:
-    return path == "$cbs" or path.lower().endswith("/$management")
+    return path == CBS or path.lower().endswith("/$management")
 
 
 def _filters(link: Any) -> dict[str, Any]:
@@ -34,9 +37,12 @@ def _filters(link: Any) -> dict[str, Any]:
 class Hall:
     """Where links arrive."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, gatekeeper: Gatekeeper | None = None) -> None:
         self._broker = broker
+        #: None: everybody on the machine may come in.
+        self._gatekeeper = gatekeeper
         self._desks: dict[MessageQueue, Desk] = {outlet.queue: Desk(outlet) for outlet in broker.outlets()}
+        self._throttled = [desk for desk in self._desks.values() if desk.outlet.allowance is not None]
         self._lines = {
             queue: Line(desk, desk.outlet.sessions)
             for queue, desk in self._desks.items()
@@ -64,6 +70,8 @@ class Hall:
             lock_lost(lock)
         for line in self._lines.values():
             line.advance(now)
+        for desk in self._throttled:
+            desk.advance()
 
     def _sending(self, peer: Peer, link: Any) -> Endpoint:
         target = link.remote_target
@@ -71,19 +79,27 @@ class Hall:
             raise not_implemented("transactions")
         path = node(target.address)
         channel = _is_channel(path)
+        self._admit(peer, path)
         intake = None if channel else self._broker.intake(path)
         link.target.address = target.address
         link.source.address = link.remote_source.address
         if intake is None:
-            return Requests(peer, link, path, self._broker)
+            return Requests(peer, link, path, self._broker, self._gatekeeper)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.max_message_size = LARGEST_MESSAGE
         link.open()
         return Producer(link._impl, intake)  # noqa: SLF001 - the C pointer, for the calls that each message makes
 
+    def _admit(self, peer: Peer, path: str) -> None:
+        now = time.time()
+        if self._gatekeeper is None or path == CBS or any(one.covers(path) for one in peer.scopes if one.lasts(now)):
+            return
+        raise Refusal(UNAUTHORIZED, f"Unauthorized access. No valid token was put for {path!r}.", 401)
+
     def _receiving(self, peer: Peer, link: Any) -> Endpoint:
         path = node(link.remote_source.address)
         channel = _is_channel(path)
+        self._admit(peer, path)
         desk = None if channel else self._desks[self._broker.outlet(path).queue]
         filters = _filters(link)
         strange = sorted(set(filters) - {SESSION_FILTER})
@@ -105,4 +121,6 @@ class Hall:
             raise Refusal(NOT_ALLOWED, f"{name} has sessions: accept a session to receive from it")
         asked = filters[SESSION_FILTER]
         session_id: Any = asked.value if isinstance(asked, Described) else asked
+        if session_id is not None and not isinstance(session_id, str):
+            raise Refusal(NOT_ALLOWED, f"{name} was asked for session {session_id!r}: the id of a session is a text")
         return line.ask(peer, link, session_id, named(link.remote_properties))

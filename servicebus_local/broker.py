@@ -1,29 +1,38 @@
 """All entities of the namespace by address. The pure half of the broker ends here."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from math import inf
 
 from servicebus_local.entities import DeliveryRules, Namespace, Queue, Subscription, Topic
-from servicebus_local.filters import Passes, passes_any
 from servicebus_local.intake import Intake
 from servicebus_local.parcel import Label, Parcel, labelled
-from servicebus_local.queue import MessageQueue, Policy
+from servicebus_local.queue import MessageQueue
+from servicebus_local.record import SCHEDULED, Policy
 from servicebus_local.refusal import NOT_ALLOWED, NOT_FOUND, Refusal
+from servicebus_local.rules import Rules
 from servicebus_local.session import SessionLock, Sessions
+from servicebus_local.throttle import Allowance
 
 _DEAD = "/$deadletterqueue"
+#: Where the service puts messages that it could not forward. Nothing is forwarded here, so it stays empty.
+_TRANSFER_DEAD = "/$transfer/$deadletterqueue"
 
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """The receivers' side: a queue, its sessions if it has any, and its entrance where messages may still wait."""
+    """The receivers' side: a queue, and what else belongs to it."""
 
     queue: MessageQueue
     sessions: Sessions | None = None
+    #: The entrance of a queue, where messages may still wait.
     intake: Intake | None = None
+    #: What a subscription lets through.
+    rules: Rules | None = None
+    #: None: as many operations as come.
+    allowance: Allowance | None = None
 
     def peek(self, first: int, limit: int, lane: str | None) -> list[bytes]:
         """Return up to `limit` messages in order, waiting for their time or not, as they would be delivered."""
@@ -33,14 +42,26 @@ class Outlet:
         ]
         for scheduled in self.intake.waiting(first) if self.intake else ():
             if lane is None or scheduled.parcel.session_id == lane:
-                label = Label(scheduled.sequence, scheduled.sequence, 0, state=2)
+                label = Label(scheduled.sequence, scheduled.sequence, 0, state=SCHEDULED)
                 found.append((scheduled.sequence, labelled(scheduled.parcel, label)))
         return [encoded for _, encoded in sorted(found)[:limit]]
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """How many messages an entity has, by what they wait for, and their bytes."""
+
+    active: int = 0
+    dead: int = 0
+    scheduled: int = 0
+    #: Those that could not be forwarded.
+    lost: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Branch:
-    passes: Passes
+    rules: Rules
     queue: MessageQueue
     numbers: Iterator[int]
 
@@ -53,7 +74,7 @@ class _Fan:
 
     def __call__(self, parcel: Parcel, sequence: int, now: float) -> None:
         for branch in self._branches:
-            if branch.passes(parcel):
+            if branch.rules.passes(parcel):
                 branch.queue.put(parcel, next(branch.numbers), sequence, now)
 
 
@@ -64,10 +85,14 @@ def _seconds(span: timedelta | None, none: float) -> float:
 class Broker:
     """Every entity of a namespace, made from its definition."""
 
-    def __init__(self, namespace: Namespace, lock_seconds: float | None = None) -> None:
+    def __init__(
+        self, namespace: Namespace, lock_seconds: float | None = None, operations_per_second: int | None = None
+    ) -> None:
+        self.namespace = namespace
         #: Queues that the dispatcher has to look at.
         self.stirred: set[MessageQueue] = set()
         self._lock_seconds = lock_seconds
+        self._operations_per_second = operations_per_second
         self._intakes: dict[str, Intake] = {}
         self._outlets: dict[str, Outlet] = {}
         for queue in namespace.queues:
@@ -94,6 +119,27 @@ class Broker:
             raise Refusal(NOT_ALLOWED, f"topic {address!r} gives no messages: receive from one of its subscriptions")
         raise _unknown(address)
 
+    def demand(self, address: str, audience: str) -> None:
+        """Refuse a token for an entity that is not there, in the service's words. The namespace is always there."""
+        if address and address.lower() not in self._outlets and address.lower() not in self._intakes:
+            raise Refusal(NOT_FOUND, f"The messaging entity {audience!r} could not be found.", 404)
+
+    def allowance(self, address: str) -> Allowance | None:
+        """Return what an entity still takes in this second. None where there is no limit, or no such entity."""
+        found = self._outlets.get(address.lower()) or self._intakes.get(address.lower())
+        return found.allowance if found else None
+
+    def counts(self, address: str) -> Counts:
+        """Return how many messages a queue, topic or subscription has."""
+        name = address.lower()
+        own, dead, lost = (self._outlets.get(name + suffix) for suffix in ("", _DEAD, _TRANSFER_DEAD))
+        intake = self._intakes.get(name)
+        held = [[record.parcel for record in one.queue.records()] if one else [] for one in (own, dead, lost)]
+        held.append([one.parcel for one in intake.waiting(0)] if intake else [])
+        sizes = (len(parcel.bare) for parcels in held for parcel in parcels)
+        active, dead_ones, lost_ones, scheduled = (len(parcels) for parcels in held)
+        return Counts(active, dead_ones, scheduled, lost_ones, sum(sizes))
+
     def outlets(self) -> list[Outlet]:
         """Return everything that can be received from."""
         return list(self._outlets.values())
@@ -109,7 +155,7 @@ class Broker:
                 ended += outlet.sessions.advance(now)
         return ended
 
-    def _add_outlet(self, name: str, delivery: DeliveryRules) -> MessageQueue:
+    def _add_outlet(self, name: str, delivery: DeliveryRules) -> Outlet:
         policy = Policy(
             lock=self._lock_seconds or delivery.lock.total_seconds(),
             max_delivery_count=delivery.max_delivery_count,
@@ -120,9 +166,14 @@ class Broker:
         dead = MessageQueue(f"{name}/$DeadLetterQueue", Policy(policy.lock, 0), self.stirred, None)
         queue = MessageQueue(name, policy, self.stirred, dead)
         self._forward(queue, delivery.forward_dead_letters)
-        self._outlets[name.lower() + _DEAD] = Outlet(dead)
-        self._outlets[name.lower()] = Outlet(queue, Sessions(queue) if delivery.sessions else None)
-        return queue
+        lost = MessageQueue(f"{name}/$Transfer/$DeadLetterQueue", Policy(policy.lock, 0), self.stirred, None)
+        allowance = self._allowance(name)
+        self._outlets[name.lower() + _DEAD] = Outlet(dead, allowance=allowance)
+        self._outlets[name.lower() + _TRANSFER_DEAD] = Outlet(lost, allowance=allowance)
+        return Outlet(queue, Sessions(queue) if delivery.sessions else None, allowance=allowance)
+
+    def _allowance(self, name: str) -> Allowance | None:
+        return None if self._operations_per_second is None else Allowance(name, self._operations_per_second)
 
     def _forward(self, queue: MessageQueue, target: str | None) -> None:
         if target is None:
@@ -150,24 +201,30 @@ class Broker:
                 raise ValueError(f"{name} forwards its dead letters to {target!r}: the broker has no sessions for them")
 
     def _add_queue(self, queue: Queue) -> None:
-        held = self._add_outlet(queue.name, queue.delivery)
+        outlet = self._add_outlet(queue.name, queue.delivery)
 
         def deliver(parcel: Parcel, sequence: int, now: float) -> None:
-            held.put(parcel, sequence, sequence, now)
+            outlet.queue.put(parcel, sequence, sequence, now)
 
         window = None if queue.duplicate_window is None else queue.duplicate_window.total_seconds()
-        intake = Intake(queue.name, deliver, window=window, sessions=queue.delivery.sessions)
+        sessions, allowance = queue.delivery.sessions, outlet.allowance
+        intake = Intake(queue.name, deliver, window=window, sessions=sessions, allowance=allowance)
         self._intakes[queue.name.lower()] = intake
-        self._outlets[queue.name.lower()] = Outlet(held, self._outlets[queue.name.lower()].sessions, intake)
+        self._outlets[queue.name.lower()] = replace(outlet, intake=intake)
 
     def _add_topic(self, topic: Topic) -> None:
         fan = _Fan([self._branch(topic.name, subscription) for subscription in topic.subscriptions])
         window = None if topic.duplicate_window is None else topic.duplicate_window.total_seconds()
-        self._intakes[topic.name.lower()] = Intake(topic.name, fan, window=window)
+        self._intakes[topic.name.lower()] = Intake(
+            topic.name, fan, window=window, allowance=self._allowance(topic.name)
+        )
 
     def _branch(self, topic: str, subscription: Subscription) -> _Branch:
-        queue = self._add_outlet(f"{topic}/Subscriptions/{subscription.name}", subscription.delivery)
-        return _Branch(passes_any(subscription.filters), queue, count(1))
+        name = f"{topic}/Subscriptions/{subscription.name}"
+        rules = Rules(name, subscription.rules())
+        outlet = replace(self._add_outlet(name, subscription.delivery), rules=rules)
+        self._outlets[name.lower()] = outlet
+        return _Branch(rules, outlet.queue, count(1))
 
 
 def _unknown(address: str) -> Refusal:

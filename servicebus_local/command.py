@@ -11,20 +11,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from servicebus_local.broker import Broker
+from servicebus_local.certificates import tls_context
 from servicebus_local.emulator import config
 from servicebus_local.entities import read
 from servicebus_local.server import Server
+from servicebus_local.tokens import POLICY, Gatekeeper
 
 #: Where this repository has it; another project names its own.
 ENTITIES = Path("infra/entities.json")
 
 
-def connection_string(port: int) -> str:
+def connection_string(port: int, key: str = "SAS_KEY_VALUE", *, tls: bool = False) -> str:
     """Return the address of this broker for clients. The key is a placeholder that the emulator's clients use too."""
-    return (
-        f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=RootManageSharedAccessKey;"
-        "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
-    )
+    shown = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName={POLICY};SharedAccessKey={key};"
+    # What clients call the emulator is a broker without TLS.
+    return shown if tls else f"{shown}UseDevelopmentEmulator=true;"
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -40,12 +41,26 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--lock-seconds", type=float, help="every lock's length, shorter than the service allows: tests"
     )
+    parser.add_argument(
+        "--operations-per-second",
+        type=int,
+        metavar="N",
+        help="refuse what is over N sends and requests a second for an entity, and hand out N messages at most",
+    )
+    parser.add_argument(
+        "--tls", type=Path, metavar="FOLDER", help="take TLS only; the folder gets the certificates: trust its ca.pem"
+    )
+    parser.add_argument(
+        "--sas-key", metavar="KEY", help=f"take only tokens of the policy {POLICY} with this key; without it any"
+    )
     parser.add_argument("--emulator-config", action="store_true", help="print the official emulator's Config.json")
     return parser.parse_args(arguments)
 
 
 async def _serve(options: argparse.Namespace, broker: Broker) -> None:
-    server = Server(broker)
+    tls = None if options.tls is None else tls_context(options.tls)
+    gatekeeper = None if options.sas_key is None else Gatekeeper(options.sas_key)
+    server = Server(broker, tls=tls, gatekeeper=gatekeeper)
     port = await server.start(options.port)
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -55,10 +70,9 @@ async def _serve(options: argparse.Namespace, broker: Broker) -> None:
         draft = options.port_file.with_suffix(".draft")
         draft.write_text(str(port))
         draft.replace(options.port_file)
-    print(
-        f"local Service Bus stand-in for development, in memory, not for production: {connection_string(port)}",
-        flush=True,
-    )
+    # A key that somebody chose is not printed.
+    shown = connection_string(port, "SAS_KEY_VALUE" if gatekeeper is None else "(yours)", tls=tls is not None)
+    print(f"local Service Bus stand-in for development, in memory, not for production: {shown}", flush=True)
     await stopped.wait()
     await server.stop()
 
@@ -78,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.emulator_config:
             print(json.dumps(config(namespace), indent=2))
             return 0
-        asyncio.run(_serve(options, Broker(namespace, options.lock_seconds)))
+        asyncio.run(_serve(options, Broker(namespace, options.lock_seconds, options.operations_per_second)))
     except OSError as error:
         print(_explained(error, options.port), file=sys.stderr)
         return 1

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from servicebus_local.entities import CorrelationFilter, DeliveryRules, Filter, Namespace, Queue, Subscription, Topic
-from servicebus_local.entities_file import iso8601
+from servicebus_local.entities_file import iso8601, system_of
 
 #: The one namespace that the emulator has.
 _NAMESPACE = "sbemulatorns"
@@ -50,8 +50,7 @@ def _delivery(delivery: DeliveryRules) -> dict[str, Any]:
 def _rule(number: int, wanted: Filter) -> dict[str, Any]:
     if isinstance(wanted, CorrelationFilter):
         condition: dict[str, Any] = {"Properties": dict(wanted.properties)} if wanted.properties else {}
-        if wanted.subject is not None:
-            condition["Label"] = wanted.subject
+        condition |= {name[0].upper() + name[1:]: value for name, value in system_of(wanted).items()}
         properties: dict[str, Any] = {"FilterType": "Correlation", "CorrelationFilter": condition}
     else:
         properties = {"FilterType": "Sql", "SqlFilter": {"SqlExpression": wanted.expression}}

@@ -17,11 +17,12 @@ SHORTEST_LOCK: Final = timedelta(seconds=5)
 LONGEST_LOCK: Final = timedelta(minutes=5)
 MOST_DELIVERIES: Final = 2000
 _KINDS: Final = ("queues", "topics", "subscriptions", "rules")
-#: The properties of a queue or a subscription that the broker has.
+#: The properties of a queue or a subscription that the broker takes. It has them all but the bound of a queue's size.
 _PROPERTIES: Final = frozenset(
     {
         "lockDuration",
         "maxDeliveryCount",
+        "maxSizeInMegabytes",
         "requiresSession",
         "deadLetteringOnMessageExpiration",
         "defaultMessageTimeToLive",
@@ -33,12 +34,29 @@ _PROPERTIES: Final = frozenset(
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 
 
+#: The system properties of a correlation filter: their names in Azure Resource Manager, and in AMQP.
+SYSTEM_PROPERTIES: Final = {
+    "correlationId": "correlation_id",
+    "messageId": "message_id",
+    "to": "to",
+    "replyTo": "reply_to",
+    "label": "subject",
+    "sessionId": "group_id",
+    "replyToSessionId": "reply_to_group_id",
+    "contentType": "content_type",
+}
+#: The rule that Azure makes with each subscription; a subscription's first filter replaces it.
+FIRST_RULE: Final = "$Default"
+
+
 @dataclass(frozen=True, slots=True)
 class CorrelationFilter:
-    """Passes a message whose application properties and subject equal the given ones."""
+    """Passes a message whose application properties, subject and other system properties equal the given ones."""
 
-    properties: Mapping[str, str | int | bool] = field(default_factory=dict)
+    properties: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     subject: str | None = None
+    #: By their names in AMQP.
+    system: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +106,19 @@ class Subscription:
     name: str
     filters: tuple[Filter, ...] = ()
     delivery: DeliveryRules = field(default_factory=DeliveryRules)
+    #: The names of the filters' rules, in their order. Empty: each is named after its place.
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            places = range(1, len(self.filters) + 1)
+            object.__setattr__(self, "names", tuple(f"rule-{n}" if n > 1 else FIRST_RULE for n in places))
+        if len(set(self.names)) != len(self.filters):
+            raise ValueError(f"subscription {self.name!r} names its rules {self.names}: each needs a name of its own")
+
+    def rules(self) -> dict[str, Filter]:
+        """Return the filters by the names of their rules. The one of a subscription without filters passes everything."""
+        return dict(zip(self.names, self.filters, strict=True)) or {FIRST_RULE: SqlFilter("1=1")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +155,13 @@ def read(file: Path, parts: Sequence[str] = ()) -> Namespace:
 
 def parse(bus: Mapping[str, Any]) -> Namespace:
     """Return the entities of a file's part `bus`."""
-    filters: list[list[Filter]] = [[] for _ in bus["subscriptions"]]
+    rules: list[list[tuple[str, Filter]]] = [[] for _ in bus["subscriptions"]]
     for rule in bus["rules"]:
-        filters[rule["subscription"]].append(_filter(rule["properties"]))
+        rules[rule["subscription"]].append((rule["name"], _filter(rule["properties"])))
     subscriptions: list[list[Subscription]] = [[] for _ in bus["topics"]]
-    for given, of_one in zip(bus["subscriptions"], filters, strict=True):
-        made = Subscription(given["name"], tuple(of_one), _delivery(given["properties"]))
+    for given, of_one in zip(bus["subscriptions"], rules, strict=True):
+        names, filters = tuple(name for name, _ in of_one), tuple(one for _, one in of_one)
+        made = Subscription(given["name"], filters, _delivery(given["properties"]), names)
         subscriptions[given["topic"]].append(made)
     return Namespace(
         tuple(Queue(one["name"], _delivery(one["properties"]), _window(one["properties"])) for one in bus["queues"]),
@@ -154,7 +186,8 @@ def _filter(properties: Mapping[str, Any]) -> Filter:
         return SqlFilter(properties["sqlFilter"]["sqlExpression"])
     if properties["filterType"] == "CorrelationFilter":
         given = properties["correlationFilter"]
-        return CorrelationFilter(dict(given.get("properties", {})), given.get("label"))
+        system = {SYSTEM_PROPERTIES[name]: value for name, value in given.items() if name != "properties"}
+        return CorrelationFilter(dict(given.get("properties", {})), system.pop("subject", None), system)
     raise ValueError(f"filterType is {properties['filterType']!r}, expected SqlFilter or CorrelationFilter")
 
 

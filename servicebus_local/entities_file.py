@@ -3,10 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from servicebus_local.entities import CorrelationFilter, DeliveryRules, Filter, Namespace
-
-#: The rule that Azure makes with each subscription; a subscription's first filter replaces it.
-_FIRST_RULE = "$Default"
+from servicebus_local.entities import SYSTEM_PROPERTIES, CorrelationFilter, DeliveryRules, Filter, Namespace
 
 
 def document(namespace: Namespace) -> dict[str, Any]:
@@ -24,13 +21,9 @@ def document(namespace: Namespace) -> dict[str, Any]:
                 for topic, one in subscriptions
             ],
             "rules": [
-                {
-                    "subscription": place,
-                    "name": f"rule-{number}" if number > 1 else _FIRST_RULE,
-                    "properties": _rule(wanted),
-                }
+                {"subscription": place, "name": name, "properties": _rule(wanted)}
                 for place, (_, one) in enumerate(subscriptions)
-                for number, wanted in enumerate(one.filters, 1)
+                for name, wanted in (one.rules().items() if one.filters else ())
             ],
         }
     }
@@ -65,10 +58,15 @@ def _window(window: timedelta | None) -> dict[str, Any]:
     return {"requiresDuplicateDetection": True, "duplicateDetectionHistoryTimeWindow": iso8601(window)}
 
 
+def system_of(wanted: CorrelationFilter) -> dict[str, str]:
+    """Return the system properties of a filter by their names in Azure Resource Manager."""
+    given = {**wanted.system, "subject": wanted.subject}
+    return {name: value for name, known in SYSTEM_PROPERTIES.items() if (value := given.get(known)) is not None}
+
+
 def _rule(wanted: Filter) -> dict[str, Any]:
     if isinstance(wanted, CorrelationFilter):
         condition: dict[str, Any] = {"properties": dict(wanted.properties)} if wanted.properties else {}
-        if wanted.subject is not None:
-            condition["label"] = wanted.subject
+        condition |= system_of(wanted)
         return {"filterType": "CorrelationFilter", "correlationFilter": condition}
     return {"filterType": "SqlFilter", "sqlFilter": {"sqlExpression": wanted.expression}}

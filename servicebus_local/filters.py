@@ -10,10 +10,11 @@ Passes = Callable[[Parcel], bool]
 
 
 def _correlation(wanted: CorrelationFilter) -> Passes:
-    subject, properties = wanted.subject, tuple(wanted.properties.items())
+    system = dict(wanted.system) if wanted.subject is None else {**wanted.system, "subject": wanted.subject}
+    properties = tuple(wanted.properties.items())
 
     def passes(parcel: Parcel) -> bool:
-        if subject is not None and parcel.properties.get("subject") != subject:
+        if any(parcel.properties.get(name) != value for name, value in system.items()):
             return False
         if not properties:
             return True
@@ -29,9 +30,6 @@ def _sql(wanted: SqlFilter) -> Passes:
     return lambda parcel: condition(parcel) is True
 
 
-def passes_any(filters: tuple[Filter, ...]) -> Passes:
-    """Return the filter of a subscription: one passing filter is enough, and no filter at all passes everything."""
-    if not filters:
-        return lambda _: True
-    each = [_correlation(wanted) if isinstance(wanted, CorrelationFilter) else _sql(wanted) for wanted in filters]
-    return lambda parcel: any(passes(parcel) for passes in each)
+def compiled_filter(wanted: Filter) -> Passes:
+    """Return a filter as a function of a message. SQL that the broker does not know is refused by name."""
+    return _correlation(wanted) if isinstance(wanted, CorrelationFilter) else _sql(wanted)

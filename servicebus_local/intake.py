@@ -8,6 +8,7 @@ from itertools import count
 
 from servicebus_local.parcel import Parcel
 from servicebus_local.refusal import MESSAGE_NOT_FOUND, NOT_ALLOWED, Refusal
+from servicebus_local.throttle import Allowance
 
 #: Takes a message in: the message, its sequence number, the time.
 Deliver = Callable[[Parcel, int, float], None]
@@ -44,8 +45,18 @@ class Scheduled:
 class Intake:
     """The entrance of a queue or a topic."""
 
-    def __init__(self, name: str, deliver: Deliver, *, window: float | None = None, sessions: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        deliver: Deliver,
+        *,
+        window: float | None = None,
+        sessions: bool = False,
+        allowance: Allowance | None = None,
+    ) -> None:
         self.name = name
+        #: None: as many operations as come.
+        self.allowance = allowance
         self._deliver = deliver
         self._sessions = sessions
         self._seen = None if window is None else SeenIds(window)
@@ -55,7 +66,7 @@ class Intake:
 
     def check(self, parcel: Parcel) -> None:
         """Refuse a message that this entity cannot take. A batch is checked whole before any of it is taken."""
-        if self._sessions and not parcel.session_id:
+        if self._sessions and parcel.session_id is None:
             raise Refusal(
                 NOT_ALLOWED,
                 f"the session id was not set on a message, and it cannot be sent to {self.name}: "

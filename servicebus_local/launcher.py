@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict, Unpack
 
 from servicebus_local.command import ENTITIES, connection_string
 from servicebus_local.entities import Namespace
@@ -26,11 +26,20 @@ _STOPPED_WITHIN = 10.0
 _LOOK_EVERY = 0.02
 
 
+class Options(TypedDict, total=False):
+    """The command's options that a launcher passes on."""
+
+    lock_seconds: float | None
+    operations_per_second: int | None
+    tls: Path | None
+    sas_key: str | None
+
+
 class Broker:
     """A running broker process. A context manager that stops it."""
 
-    def __init__(self, entities: Namespace | Path, port: int, log: Path | None, lock_seconds: float | None) -> None:
-        self._lock_seconds = lock_seconds
+    def __init__(self, entities: Namespace | Path, port: int, log: Path | None, options: Options) -> None:
+        self._options = options
         self._folder = tempfile.TemporaryDirectory(prefix="servicebus-local-")
         self._entities = entities if isinstance(entities, Path) else self._write(entities)
         self._log, self._is_own_log = log or _new_log(), log is None
@@ -44,11 +53,10 @@ class Broker:
         entities: Namespace | Path = ENTITIES,
         port: int = 0,
         log: Path | None = None,
-        *,
-        lock_seconds: float | None = None,
+        **options: Unpack[Options],
     ) -> Self:
         """Start a broker of these entities, or of a file of them. Return when it takes connections."""
-        broker = cls(entities, port, log, lock_seconds)
+        broker = cls(entities, port, log, options)
         try:
             broker._spawn()
         except BaseException:
@@ -59,7 +67,8 @@ class Broker:
     @property
     def connection_string(self) -> str:
         """The connection string of a client."""
-        return connection_string(self.port)
+        key = self._options.get("sas_key") or "SAS_KEY_VALUE"
+        return connection_string(self.port, key, tls=self._options.get("tls") is not None)
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -107,8 +116,9 @@ class Broker:
         port_file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "servicebus_local", "--entities", str(self._entities)]
         command += ["--port", str(self.port), "--port-file", str(port_file)]
-        if self._lock_seconds is not None:
-            command += ["--lock-seconds", str(self._lock_seconds)]
+        for name, value in self._options.items():
+            if value is not None:
+                command += [f"--{name.replace('_', '-')}", str(value)]
         path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         with self._log.open("ab") as log:

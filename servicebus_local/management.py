@@ -2,154 +2,21 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
+from urllib.parse import urlsplit
 
 from cproton import pn_link_credit, pn_link_flow
-from proton import UNDESCRIBED, Array, Data, Message, int32, timestamp
+from proton import Message, int32
 
-from servicebus_local import wire
 from servicebus_local.broker import Broker
-from servicebus_local.parcel import parcel_from
-from servicebus_local.refusal import ARGUMENT, Refusal, not_implemented
+from servicebus_local.operations import Call, named, perform
+from servicebus_local.refusal import Refusal
+from servicebus_local.tokens import Gatekeeper
 from servicebus_local.transfer import answer, received, send
 
+#: The node where a client shows its tokens.
+CBS = "$cbs"
 _CREDIT = 100
-_UNDESCRIBED: Any = UNDESCRIBED
-_VENDOR = "com.microsoft:"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request to an entity."""
-
-    broker: Broker
-    #: The entity's path, without `/$management`.
-    path: str
-    body: dict[str, Any]
-    now: float
-    #: The receiving link on whose behalf the client asks; holder of a session's lock.
-    holder: object | None
-
-    def tokens(self) -> list[str]:
-        """Return the lock tokens of the request as the broker wrote them."""
-        return [_token(token) for token in _listed(self.body.get("lock-tokens"))]
-
-    def numbers(self) -> list[int]:
-        """Return the sequence numbers of the request."""
-        return [int(number) for number in _listed(self.body.get("sequence-numbers"))]
-
-
-def named(value: Any) -> dict[str, Any]:
-    """Return an AMQP map by plain names. Anything else has none."""
-    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value.elements if isinstance(value, Array) else value or [])
-
-
-def _token(token: Any) -> str:
-    identity = token if isinstance(token, UUID) else UUID(str(token))
-    try:
-        return identity.bytes_le.decode("ascii")
-    except UnicodeDecodeError:
-        # Not one of this broker's: no lock has it, and the queue says so.
-        return str(identity)
-
-
-def _renew_locks(call: Call) -> dict[str, Any]:
-    queue = call.broker.outlet(call.path).queue
-    ends = [timestamp(int(queue.renew(token, call.now) * 1000)) for token in call.tokens()]
-    return {"expirations": Array(_UNDESCRIBED, Data.TIMESTAMP, *ends)}
-
-
-def _settle(call: Call) -> None:
-    queue, status = call.broker.outlet(call.path).queue, call.body.get("disposition-status")
-    if status == "defered":
-        raise not_implemented("deferring messages")
-    if status not in {"completed", "abandoned", "suspended"}:
-        raise Refusal(ARGUMENT, f"disposition-status is {status!r}, expected completed, abandoned or suspended")
-    if call.body.get("properties-to-modify"):
-        raise not_implemented("changing a message's properties on settling")
-    for token in call.tokens():
-        if status == "completed":
-            queue.complete(token, call.now)
-        elif status == "abandoned":
-            queue.abandon(token, call.now)
-        else:
-            note = (call.body.get("deadletter-reason"), call.body.get("deadletter-description"))
-            queue.dead_letter(token, call.now, *note)
-
-
-def _peek(call: Call) -> dict[str, Any]:
-    first, limit = int(call.body.get("from-sequence-number", 1)), int(call.body.get("message-count", 1))
-    found = call.broker.outlet(call.path).peek(first, limit, call.body.get("session-id"))
-    return {"messages": [{"message": encoded} for encoded in found]}
-
-
-def _schedule(call: Call) -> dict[str, Any]:
-    intake = call.broker.intake(call.path)
-    parcels = [parcel_from(bytes(entry["message"])) for entry in call.body.get("messages", [])]
-    for parcel in parcels:
-        intake.check(parcel)
-    # A repeat within the duplicate window is dropped like any other; 0 is no message's number.
-    numbers = [intake.accept(parcel, call.now) or 0 for parcel in parcels]
-    return {"sequence-numbers": Array(_UNDESCRIBED, Data.LONG, *numbers)}
-
-
-def _cancel(call: Call) -> None:
-    intake = call.broker.intake(call.path)
-    for number in call.numbers():
-        intake.cancel(number)
-
-
-def _session(call: Call) -> tuple[Any, str]:
-    sessions, session_id = call.broker.outlet(call.path).sessions, call.body.get("session-id")
-    if sessions is None or not isinstance(session_id, str):
-        raise Refusal(ARGUMENT, f"{call.path} has no session {session_id!r}")
-    return sessions, session_id
-
-
-def _renew_session(call: Call) -> dict[str, Any]:
-    sessions, session_id = _session(call)
-    return {"expiration": timestamp(int(sessions.renew(session_id, call.holder, call.now) * 1000))}
-
-
-def _session_state(call: Call) -> dict[str, Any]:
-    sessions, session_id = _session(call)
-    return {"session-state": sessions.state(session_id, call.holder, call.now)}
-
-
-def _keep_session_state(call: Call) -> None:
-    sessions, session_id = _session(call)
-    state = call.body.get("session-state")
-    sessions.keep_state(session_id, call.holder, call.now, None if state is None else bytes(state))
-
-
-_OPERATIONS: dict[str, Callable[[Call], dict[str, Any] | None]] = {
-    "renew-lock": _renew_locks,
-    "update-disposition": _settle,
-    "peek-message": _peek,
-    "schedule-message": _schedule,
-    "cancel-scheduled-message": _cancel,
-    "renew-session-lock": _renew_session,
-    "get-session-state": _session_state,
-    "set-session-state": _keep_session_state,
-}
-
-
-def perform(operation: str, call: Call) -> dict[str, Any] | None:
-    """Do what a request asks and return the reply's body."""
-    act = _OPERATIONS.get(operation.removeprefix(_VENDOR))
-    if act is None:
-        raise not_implemented(f"the operation {operation!r}")
-    try:
-        return act(call)
-    except wire.UNREADABLE as error:
-        raise Refusal(ARGUMENT, f"the request {operation!r} to {call.path} cannot be read: {error}") from error
 
 
 class Replies:
@@ -187,11 +54,12 @@ class Replies:
 class Requests:
     """The link on which a client sends its requests."""
 
-    def __init__(self, peer: Any, link: Any, path: str, broker: Broker) -> None:
+    def __init__(self, peer: Any, link: Any, path: str, broker: Broker, gatekeeper: Gatekeeper | None = None) -> None:
         self._peer = peer
         self._link = link._impl  # noqa: SLF001 - as above
         self._path = path
         self._broker = broker
+        self._gatekeeper = gatekeeper
         link.open()
         pn_link_flow(self._link, _CREDIT)
 
@@ -221,8 +89,8 @@ class Requests:
     def _answered(self, request: Message) -> Message:
         properties = named(request.properties)
         operation = str(properties.get("operation"))
-        if self._path == "$cbs":
-            return _token_reply(operation)
+        if self._path == CBS:
+            return self._token_reply(operation, request.body, str(properties.get("name") or ""))
         holder = self._peer.endpoint_named(properties.get("associated-link-name"))
         path = self._path.rsplit("/", 1)[0]
         call = Call(self._broker, path, named(request.body), time.time(), holder)
@@ -233,9 +101,20 @@ class Requests:
             return Message(properties=refused | {"errorCondition": refusal.condition})
         return Message(body=result, properties={"statusCode": int32(200), "statusDescription": "OK"})
 
+    def _token_reply(self, operation: str, token: Any, audience: str) -> Message:
+        """Any token will do where the broker was told no key: it serves a developer's machine.
 
-def _token_reply(operation: str) -> Message:
-    """Any token will do: the broker serves the loopback interface of a developer's machine."""
-    if operation != "put-token":
-        return Message(properties={"status-code": int32(501), "status-description": f"no operation {operation!r}"})
-    return Message(properties={"status-code": int32(202), "status-description": "Accepted"})
+        With a key, a right token for an entity that is not there is answered by 404, as the service does.
+        """
+        status, description = 202, "Accepted"
+        if operation != "put-token":
+            status, description = 501, f"no operation {operation!r}"
+        elif self._gatekeeper is not None:
+            try:
+                scope = self._gatekeeper.scope(str(token))
+                # A client shows a new one before the last one ends, again and again.
+                self._peer.scopes = [*(one for one in self._peer.scopes if one.lasts(time.time())), scope]
+                self._broker.demand(urlsplit(audience).path.strip("/").removesuffix("/$management"), audience)
+            except Refusal as refusal:
+                status, description = refusal.status, refusal.description
+        return Message(properties={"status-code": int32(status), "status-description": description})

@@ -1,7 +1,8 @@
 """A message as its sender handed it over: read once, kept as bytes, wrapped anew for each delivery."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from servicebus_local import wire
 
@@ -38,7 +39,7 @@ _ORIGIN_KEY = wire.symbol("x-opt-enqueue-sequence-number")
 _ENQUEUED_KEY = wire.symbol("x-opt-enqueued-time")
 _LOCKED_KEY = wire.symbol("x-opt-locked-until")
 _STATE_KEY = wire.symbol("x-opt-message-state")
-_SOURCE_KEY = wire.symbol("x-opt-deadletter-source")
+_TOKEN_KEY = wire.symbol("x-opt-lock-token")
 
 
 @dataclass(slots=True)
@@ -142,7 +143,7 @@ def _messages_inside(buffer: bytes) -> list[bytes]:
             if content[:2] not in {b"\x00\x53", b"\x00\x80"}:
                 return []
             inside.append(content)
-        elif descriptor in {wire.SEQUENCE, wire.VALUE, wire.APPLICATION_PROPERTIES, wire.HEADER}:
+        elif descriptor in {wire.SEQUENCE, wire.VALUE}:
             return []
     return inside
 
@@ -151,6 +152,7 @@ def parcels_from(buffer: bytes) -> list[Parcel]:
     """Read a transfer: one message, or a batch, whose data sections are themselves encoded messages.
 
     The transfer's message format, 0x80013700, would tell them apart, but proton's Python layer does not pass it on.
+    Around a batch may stand anything but other data: the JavaScript SDK repeats the first message's sections there.
     """
     inside = _messages_inside(buffer)
     if inside:
@@ -176,8 +178,22 @@ class Label:
     locked_until: float | None = None
     #: Seconds, the smaller of the sender's and the entity's.
     time_to_live: float | None = None
-    #: 0 active, 2 scheduled.
+    #: 0 active, 1 deferred, 2 scheduled.
     state: int = 0
+    #: None for a message that is not locked.
+    token: str | None = None
+
+
+def lock_token(token: str) -> UUID:
+    """Return a lock's token as clients know it; its bytes are the delivery's tag."""
+    return UUID(bytes_le=token.encode())
+
+
+def _delivery_annotations(token: str | None) -> bytes:
+    if token is None:
+        return b""
+    pair = _TOKEN_KEY + wire.uuid(lock_token(token))
+    return wire.section(wire.DELIVERY_ANNOTATIONS, 0xD1, 2, pair)
 
 
 def labelled(parcel: Parcel, label: Label) -> bytes:
@@ -200,43 +216,7 @@ def labelled(parcel: Parcel, label: Label) -> bytes:
     count = parcel.annotation_elements + len(annotations) - 1
     return (
         wire.section(wire.HEADER, 0xD0, 5, header)
+        + _delivery_annotations(label.token)
         + wire.section(wire.MESSAGE_ANNOTATIONS, 0xD1, count, b"".join(annotations))
         + parcel.bare
-    )
-
-
-def forwarded(parcel: Parcel, source: str) -> Parcel:
-    """Return a copy that names the entity where it became a dead letter."""
-    return replace(
-        parcel,
-        annotations=parcel.annotations + _SOURCE_KEY + wire.string(source),
-        annotation_elements=parcel.annotation_elements + 2,
-    )
-
-
-def with_properties(parcel: Parcel, added: dict[str, str]) -> Parcel:
-    """Return a copy whose application properties hold `added` too, in place of any of the same name."""
-    before, pairs, after = b"", [], b""
-    for descriptor, start, value, end in wire.sections(parcel.bare):
-        if descriptor == wire.PROPERTIES:
-            before = parcel.bare[start:end]
-        elif descriptor == wire.APPLICATION_PROPERTIES:
-            spans = wire.elements(parcel.bare, value)
-            for (key_start, _), (_, pair_end) in zip(spans[::2], spans[1::2], strict=True):
-                if wire.read(parcel.bare, key_start)[0] not in added:
-                    pairs.append(parcel.bare[key_start:pair_end])
-        else:
-            after = parcel.bare[start:]
-            break
-    pairs += [wire.string(key) + wire.string(text) for key, text in added.items()]
-    section = wire.section(wire.APPLICATION_PROPERTIES, 0xD1, 2 * len(pairs), b"".join(pairs))
-    return Parcel(
-        before + section + after,
-        parcel.annotations,
-        parcel.annotation_elements,
-        parcel.durable,
-        parcel.priority,
-        parcel.time_to_live,
-        parcel.scheduled_for,
-        parcel.properties,
     )

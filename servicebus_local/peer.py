@@ -43,6 +43,8 @@ from cproton import (
 )
 from proton import Collector, Connection, Link, Transport
 
+from servicebus_local.tokens import Scope
+
 _LOG = logging.getLogger(__name__)
 #: The frame size that the real service offers.
 _FRAME = 65_536
@@ -60,6 +62,16 @@ class Endpoint(Protocol):
 
     def on_gone(self) -> None:
         """Let go: the link, its session or its connection has ended."""
+
+
+class Pipe(Protocol):
+    """What the engine's bytes go out by: a socket, or a tunnel in one."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def close(self) -> None:
+        """Close once everything is sent."""
 
 
 class House(Protocol):
@@ -86,7 +98,7 @@ class Peer(asyncio.Protocol):
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._socket: asyncio.Transport | None = None
+        self._socket: Pipe | None = None
         self._engine = Transport(Transport.SERVER)
         self._engine.max_frame_size = _FRAME
         self._engine.sasl().allowed_mechs("ANONYMOUS")
@@ -99,6 +111,8 @@ class Peer(asyncio.Protocol):
         self.endpoints: dict[Any, Endpoint] = {}
         #: The links for replies, by node; the newest last.
         self.replies: dict[str, list[Any]] = {}
+        #: What the client's tokens are good for.
+        self.scopes: list[Scope] = []
         self._answers: dict[int, Callable[[Any], None]] = {
             PN_CONNECTION_REMOTE_OPEN: lambda event: pn_connection_open(pn_event_connection(event)),
             PN_CONNECTION_REMOTE_CLOSE: lambda event: pn_connection_close(pn_event_connection(event)),
@@ -114,8 +128,12 @@ class Peer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start with the socket."""
         if isinstance(transport, asyncio.Transport):
-            self._socket = transport
-            self._house.joined(self)
+            self.connected(transport)
+
+    def connected(self, pipe: Pipe) -> None:
+        """Start."""
+        self._socket = pipe
+        self._house.joined(self)
 
     def data_received(self, data: bytes) -> None:
         """Feed the engine and answer what comes of it."""

@@ -6,56 +6,22 @@ for all where there are no sessions; who may take from a lane is not decided her
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from math import inf
 from secrets import token_hex
 
-from servicebus_local.parcel import Label, Parcel, forwarded, with_properties
-from servicebus_local.refusal import MESSAGE_LOCK_LOST, NOT_ALLOWED, SESSION_LOCK_LOST, Refusal
+from servicebus_local import wire
+from servicebus_local.amend import forwarded, with_properties
+from servicebus_local.parcel import Parcel
+from servicebus_local.record import Policy, Record
+from servicebus_local.refusal import MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED, SESSION_LOCK_LOST, Refusal
 
 #: The lane of a queue without sessions.
 ONLY = ""
 #: Makes a lock token of an earlier run of the broker strange to this one: after a restart every lock is lost.
 _RUN = token_hex(3)
 _TOKENS = count()
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How a queue hands messages out. Times in seconds."""
-
-    lock: float
-    max_delivery_count: int
-    sessions: bool = False
-    dead_letter_expired: bool = False
-    time_to_live: float = inf
-
-
-@dataclass(slots=True, eq=False)
-class Record:
-    """A message at rest."""
-
-    sequence: int
-    origin: int
-    parcel: Parcel
-    enqueued: float
-    lane: str
-    time_to_live: float = inf
-    failures: int = 0
-    token: str | None = None
-    locked_until: float = 0.0
-
-    @property
-    def expires(self) -> float:
-        """When the message's life ends."""
-        return self.enqueued + self.time_to_live
-
-    def label(self, locked_until: float | None) -> Label:
-        """Return the annotations of the message for its receiver."""
-        life = None if self.time_to_live == inf else self.time_to_live
-        return Label(self.sequence, self.origin, self.enqueued, self.failures, locked_until, life)
 
 
 class MessageQueue:
@@ -79,6 +45,10 @@ class MessageQueue:
     def __len__(self) -> int:
         return len(self._records)
 
+    def records(self) -> Iterable[Record]:
+        """Return every message, locked or not."""
+        return self._records.values()
+
     def stir(self) -> None:
         """Have the dispatcher look at this queue."""
         self._stirred.add(self)
@@ -90,9 +60,8 @@ class MessageQueue:
         record = Record(sequence, origin, parcel, now, lane or ONLY, life)
         if lane is None:
             # Only a topic gets here: it cannot know which of its subscriptions has sessions.
-            self._bury(
-                record, "Session id is null.", "an entity with sessions takes no message without a session id", now
-            )
+            why = "an entity with sessions takes no message without a session id"
+            self._bury(record, _note("Session id is null.", why), now)
             return
         self._records[sequence] = record
         if life != inf:
@@ -120,7 +89,24 @@ class MessageQueue:
         """Lock the next message of the lane."""
         if not self.has_waiting(lane, now):
             return None
-        record = self._records[heapq.heappop(self._lanes[lane])]
+        return self._lock(self._records[heapq.heappop(self._lanes[lane])], now)
+
+    def take_deferred(self, sequences: Iterable[int], lane: str, now: float, *, settled: bool) -> list[Record]:
+        """Lock the deferred messages of these numbers, or take them out for good: all, or none with a refusal."""
+        found = []
+        for sequence in sequences:
+            record = self._records.get(sequence)
+            if record is None or not record.deferred or record.token is not None or record.lane != lane:
+                raise Refusal(MESSAGE_NOT_FOUND, f"{self.name} has no deferred message {sequence} to give", 404)
+            found.append(record)
+        for record in found:
+            if settled:
+                del self._records[record.sequence]
+            else:
+                self._lock(record, now)
+        return found
+
+    def _lock(self, record: Record, now: float) -> Record:
         # 16 ASCII characters, because the delivery tag is the token and proton reads tags as text.
         record.token = f"{_RUN}{next(_TOKENS):010x}"
         # In a session the session's lock holds the messages.
@@ -138,19 +124,23 @@ class MessageQueue:
         """Remove a locked message: it is done."""
         del self._records[self._unlocked(token, now).sequence]
 
-    def abandon(self, token: str, now: float) -> None:
-        """Give a locked message back after a failed attempt."""
-        self._fail(self._unlocked(token, now), now)
+    def abandon(self, token: str, now: float, changes: Mapping[str, bytes] | None = None) -> None:
+        """Give a locked message back after a failed attempt, with changed properties if there are any."""
+        self._fail(self._changed(self._unlocked(token, now), changes), now)
+
+    def defer(self, token: str, now: float, changes: Mapping[str, bytes] | None = None) -> None:
+        """Set a locked message aside."""
+        self._changed(self._unlocked(token, now), changes).deferred = True
 
     def release(self, token: str, now: float) -> None:
         """Give a locked message back as if it had never been handed out."""
         self._return(self._unlocked(token, now), now)
 
-    def dead_letter(self, token: str, now: float, reason: str | None, description: str | None) -> None:
-        """Move a locked message to the dead-letter sub-queue."""
+    def dead_letter(self, token: str, now: float, note: Mapping[str, bytes]) -> None:
+        """Move a locked message to the dead-letter sub-queue, with a note among its properties."""
         if self.dead is None:
             raise Refusal(NOT_ALLOWED, f"{self.name} is a dead-letter sub-queue: its messages cannot be dead-lettered")
-        self._bury(self._unlocked(token, now), reason, description, now)
+        self._bury(self._unlocked(token, now), note, now)
 
     def renew(self, token: str, now: float) -> float:
         """Lengthen a message's lock to a whole lock from now."""
@@ -178,7 +168,8 @@ class MessageQueue:
         while self._expiries and self._expiries[0][0] <= now:
             record_or_none = self._records.get(heapq.heappop(self._expiries)[1])
             # A locked message is its receiver's; it is looked at again when it comes back.
-            if record_or_none is not None and record_or_none.token is None:
+            # A deferred one stays until a receiver requests it, as in the service.
+            if record_or_none is not None and record_or_none.token is None and not record_or_none.deferred:
                 self._expire(record_or_none, now)
 
     def peek(self, first: int, limit: int, lane: str | None = None) -> list[Record]:
@@ -213,7 +204,15 @@ class MessageQueue:
         record.token = None
         return record
 
+    @staticmethod
+    def _changed(record: Record, changes: Mapping[str, bytes] | None) -> Record:
+        if changes:
+            record.parcel = with_properties(record.parcel, changes)
+        return record
+
     def _return(self, record: Record, now: float) -> None:
+        if record.deferred:
+            return
         if record.expires <= now:
             self._expire(record, now)
         else:
@@ -223,25 +222,28 @@ class MessageQueue:
         record.failures += 1
         if self.dead is not None and record.failures >= self.policy.max_delivery_count:
             attempts = f"the message could not be consumed after {record.failures} delivery attempts"
-            self._bury(record, "MaxDeliveryCountExceeded", attempts, now)
+            self._bury(record, _note("MaxDeliveryCountExceeded", attempts), now)
         else:
             self._return(record, now)
 
     def _expire(self, record: Record, now: float) -> None:
         if self.policy.dead_letter_expired:
-            self._bury(record, "TTLExpiredException", "the message expired and was dead-lettered", now)
+            self._bury(record, _note("TTLExpiredException", "the message expired and was dead-lettered"), now)
         else:
             self._records.pop(record.sequence, None)
 
-    def _bury(self, record: Record, reason: str | None, description: str | None, now: float) -> None:
+    def _bury(self, record: Record, note: Mapping[str, bytes], now: float) -> None:
         self._records.pop(record.sequence, None)
         if self.dead is None:
             return
-        note = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
-        parcel = with_properties(record.parcel, {key: text for key, text in note.items() if text is not None})
+        parcel = with_properties(record.parcel, note)
         if self.forward is not None:
             self.forward(forwarded(parcel, self.name), now)
             return
         buried = Record(record.sequence, record.origin, parcel, record.enqueued, ONLY, failures=record.failures)
         self.dead._records[record.sequence] = buried  # noqa: SLF001 - the same class; a message keeps its number
         self.dead._offer(buried)  # noqa: SLF001 - as above
+
+
+def _note(reason: str, description: str) -> dict[str, bytes]:
+    return {"DeadLetterReason": wire.string(reason), "DeadLetterErrorDescription": wire.string(description)}

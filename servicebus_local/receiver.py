@@ -21,10 +21,11 @@ from cproton import (
 
 from servicebus_local.broker import Outlet
 from servicebus_local.parcel import labelled
-from servicebus_local.queue import ONLY, Record
+from servicebus_local.queue import ONLY
+from servicebus_local.record import Record
 from servicebus_local.refusal import Refusal, not_implemented
 from servicebus_local.session import SessionLock
-from servicebus_local.transfer import answer, refuse, send, wrapped
+from servicebus_local.transfer import answer, properties_of, refuse, send, wrapped
 
 
 class Desk:
@@ -33,6 +34,8 @@ class Desk:
     def __init__(self, outlet: Outlet) -> None:
         self.outlet = outlet
         self._ready: deque[Consumer] = deque()
+        #: Whether receivers wait for the entity's next second.
+        self._throttled = False
 
     def enlist(self, consumer: "Consumer") -> None:
         """Serve a receiver that has credit."""
@@ -48,7 +51,8 @@ class Desk:
             self._ready.remove(consumer)
 
     def serve(self, now: float) -> None:
-        """Hand out what there is."""
+        """Hand out what there is, and what the entity still takes in this second."""
+        self._throttled = False
         if self.outlet.sessions is None:
             self._serve_in_turn(now)
         else:
@@ -60,7 +64,7 @@ class Desk:
             if consumer.credit <= 0:
                 self.dismiss(consumer)
                 continue
-            record = consumer.next_record(now)
+            record = self._next(consumer, now)
             if record is None:
                 return
             consumer.hand_over(record)
@@ -68,10 +72,25 @@ class Desk:
 
     def _serve_holders(self, now: float) -> None:
         for consumer in list(self._ready):
-            while consumer.credit > 0 and (record := consumer.next_record(now)) is not None:
+            while consumer.credit > 0 and (record := self._next(consumer, now)) is not None:
                 consumer.hand_over(record)
             if consumer.credit <= 0:
                 self.dismiss(consumer)
+
+    def advance(self) -> None:
+        """Look again for those who wait for the entity's next second."""
+        if self._throttled:
+            self.outlet.queue.stir()
+
+    def _next(self, consumer: "Consumer", now: float) -> Record | None:
+        allowance = self.outlet.allowance
+        if allowance is None or not consumer.has_record(now):
+            return consumer.next_record(now)
+        if allowance.take(now):
+            return consumer.next_record(now)
+        # Not refused, as a send is: a receiver has asked for nothing that could be answered.
+        self._throttled = True
+        return None
 
 
 class Consumer:
@@ -110,8 +129,15 @@ class Consumer:
 
     def next_record(self, now: float) -> Record | None:
         """Return the next message that this receiver may have."""
-        lane = ONLY if self.session is None else self.session.session_id
-        return self._queue.remove_next(lane, now) if self._settled else self._queue.take(lane, now)
+        return (self._queue.remove_next if self._settled else self._queue.take)(self._lane, now)
+
+    def has_record(self, now: float) -> bool:
+        """Return true if there is a message for this receiver."""
+        return self._queue.has_waiting(self._lane, now)
+
+    @property
+    def _lane(self) -> str:
+        return ONLY if self.session is None else self.session.session_id
 
     def hand_over(self, record: Record) -> None:
         """Send a message."""
@@ -142,7 +168,8 @@ class Consumer:
         if state == PN_ACCEPTED:
             self._queue.complete(token, now)
         elif state == PN_REJECTED:
-            self._queue.dead_letter(token, now, *_dead_letter_note(delivery))
+            condition = wrapped(delivery).remote.condition
+            self._queue.dead_letter(token, now, properties_of(condition and condition.info))
         elif state == PN_MODIFIED:
             self._modify(wrapped(delivery).remote, token, now)
         elif state in {0, PN_RELEASED}:
@@ -151,18 +178,9 @@ class Consumer:
             raise not_implemented(f"the delivery state 0x{state:x} (transactions)")
 
     def _modify(self, outcome: Any, token: str, now: float) -> None:
+        changes = properties_of(outcome.annotations)
         if outcome.undeliverable:
-            raise not_implemented("deferring messages")
-        if outcome.annotations:
-            raise not_implemented("changing a message's properties on abandon")
-        if outcome.failed:
-            self._queue.abandon(token, now)
+            self._queue.defer(token, now, changes)
         else:
-            self._queue.release(token, now)
-
-
-def _dead_letter_note(delivery: Any) -> tuple[str | None, str | None]:
-    condition = wrapped(delivery).remote.condition
-    info = (condition.info if condition is not None else None) or {}
-    described = {str(key): value for key, value in info.items()}
-    return described.get("DeadLetterReason"), described.get("DeadLetterErrorDescription")
+            # With `delivery-failed` or without: the JavaScript SDK sets none, and the service counts its abandons.
+            self._queue.abandon(token, now, changes)

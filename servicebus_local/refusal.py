@@ -22,6 +22,10 @@ SESSION_TAKEN = "com.microsoft:session-cannot-be-locked"
 MESSAGE_NOT_FOUND = "com.microsoft:message-not-found"
 TIMEOUT = "com.microsoft:timeout"
 ARGUMENT = "com.microsoft:argument-error"
+UNAUTHORIZED = "amqp:unauthorized-access"
+SERVER_BUSY = "com.microsoft:server-busy"
+SESSION_NOT_FOUND = "com.microsoft:session-not-found"
+ALREADY_EXISTS = "com.microsoft:entity-already-exists"
 
 
 def not_implemented(what: str) -> Refusal:

@@ -5,6 +5,7 @@ from typing import Any
 
 from cproton import pn_link_credit, pn_link_flow
 
+from servicebus_local.amend import identified
 from servicebus_local.intake import Intake
 from servicebus_local.parcel import parcels_from
 from servicebus_local.refusal import DECODE_ERROR, TOO_LARGE, Refusal
@@ -52,10 +53,12 @@ class Producer:
                 f"a message or batch of {len(encoded)} bytes for {self._intake.name} is over {LARGEST_MESSAGE}",
             )
         try:
-            parcels = parcels_from(encoded)
+            parcels = [identified(parcel) for parcel in parcels_from(encoded)]
         except UNREADABLE as error:
             raise Refusal(DECODE_ERROR, f"a message for {self._intake.name} cannot be read: {error}") from error
         now = time.time()
+        if self._intake.allowance is not None:
+            self._intake.allowance.demand(now, len(parcels))
         for parcel in parcels:
             self._intake.check(parcel)
         for parcel in parcels:

@@ -1,12 +1,16 @@
 """The broker as a server: connections, their turns, and the clock."""
 
 import asyncio
+import ssl
 import time
 from typing import Any
 
+from servicebus_local.administration import Administration
 from servicebus_local.attach import Hall
 from servicebus_local.broker import Broker
 from servicebus_local.peer import Endpoint, Peer
+from servicebus_local.reception import Reception
+from servicebus_local.tokens import Gatekeeper
 
 #: How often locks, lives, schedules and waits are looked at, in seconds: the error of everything that time brings.
 _TICK = 0.05
@@ -17,9 +21,13 @@ _BEAT_TICKS = 20
 class Server:
     """Listens on the loopback interface and runs a broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self, broker: Broker, *, tls: ssl.SSLContext | None = None, gatekeeper: Gatekeeper | None = None
+    ) -> None:
         self._broker = broker
-        self._hall = Hall(broker)
+        self._tls = tls
+        self._hall = Hall(broker, gatekeeper)
+        self._administration = Administration(broker, gatekeeper)
         self._peers: set[Peer] = set()
         self._touched: set[Peer] = set()
         self._listener: asyncio.Server | None = None
@@ -28,7 +36,7 @@ class Server:
     async def start(self, port: int) -> int:
         """Listen, and return the port."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: Peer(self), "127.0.0.1", port)
+        self._listener = await loop.create_server(self._receive, "127.0.0.1", port, ssl=self._tls)
         loop.call_later(_TICK, self._tick)
         return int(self._listener.sockets[0].getsockname()[1])
 
@@ -40,6 +48,9 @@ class Server:
             peer.close()
         # One pass of the loop lets the sockets send their close frames.
         await asyncio.sleep(0)
+
+    def _receive(self) -> Reception:
+        return Reception(lambda: Peer(self), self._administration)
 
     def attach(self, peer: Peer, link: Any) -> Endpoint | None:
         """Answer a new link."""

@@ -3,7 +3,6 @@
 Pure, like the queue: a holder is any object, and `now` comes from outside.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from servicebus_local.queue import MessageQueue
@@ -20,6 +19,12 @@ class SessionLock:
     session_id: str
     holder: object
     locked_until: float
+    #: Does not end by itself: who receives and deletes has nothing to lose by waiting.
+    lasting: bool = False
+
+    def ends_by(self, now: float) -> bool:
+        """Return true if the lock has run out."""
+        return not self.lasting and self.locked_until <= now
 
 
 class Sessions:
@@ -27,35 +32,35 @@ class Sessions:
 
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
-        #: In the order in which the locks end.
-        self._locks: OrderedDict[str, SessionLock] = OrderedDict()
+        self._locks: dict[str, SessionLock] = {}
         self._states: dict[str, bytes] = {}
+        #: When each state was last kept.
+        self._kept: dict[str, float] = {}
 
-    def accept(self, session_id: str, holder: object, now: float) -> SessionLock:
+    def accept(self, session_id: str, holder: object, now: float, *, lasting: bool = False) -> SessionLock:
         """Lock a session by its name. It need not have a message."""
         taken = self._locks.get(session_id)
-        if taken is not None and taken.locked_until > now:
+        if taken is not None and not taken.ends_by(now):
             raise Refusal(
                 SESSION_TAKEN, f"session {session_id!r} of {self.queue.name} is locked by another receiver", 410
             )
         if taken is not None:
             self._end(taken, now, failed=True)
-        lock = SessionLock(session_id, holder, now + self.queue.policy.lock)
+        lock = SessionLock(session_id, holder, now + self.queue.policy.lock, lasting)
         self._locks[session_id] = lock
         return lock
 
-    def accept_next(self, holder: object, now: float) -> SessionLock | None:
+    def accept_next(self, holder: object, now: float, *, lasting: bool = False) -> SessionLock | None:
         """Lock the session that has waited longest with a message, if there is one that is free."""
         for lane in self.queue.waiting_lanes(now):
             if lane not in self._locks:
-                return self.accept(lane, holder, now)
+                return self.accept(lane, holder, now, lasting=lasting)
         return None
 
     def renew(self, session_id: str, holder: object, now: float) -> float:
         """Lengthen a session's lock to a whole lock from now."""
         lock = self.held(session_id, holder, now)
         lock.locked_until = now + self.queue.policy.lock
-        self._locks.move_to_end(session_id)
         return lock.locked_until
 
     def release(self, lock: SessionLock, now: float) -> None:
@@ -73,26 +78,32 @@ class Sessions:
         self.held(session_id, holder, now)
         if state is None:
             self._states.pop(session_id, None)
+            self._kept.pop(session_id, None)
         elif len(state) > LONGEST_STATE:
             raise Refusal(ARGUMENT, f"a session state of {len(state)} bytes is over the limit of {LONGEST_STATE}")
         else:
             self._states[session_id] = state
+            self._kept[session_id] = now
+
+    def known(self) -> list[str]:
+        """Return the ids of the sessions that have messages or state, in order."""
+        return sorted({record.lane for record in self.queue.records()} | set(self._states))
+
+    def changed_since(self, moment: float) -> list[str]:
+        """Return the ids of the sessions whose state was kept after a time, in order."""
+        return sorted(session_id for session_id, kept in self._kept.items() if kept > moment)
 
     def advance(self, now: float) -> list[SessionLock]:
         """End the locks that ran out and return them."""
-        ended = []
-        while self._locks:
-            lock = next(iter(self._locks.values()))
-            if lock.locked_until > now:
-                break
+        ended = [lock for lock in self._locks.values() if lock.ends_by(now)]
+        for lock in ended:
             self._end(lock, now, failed=True)
-            ended.append(lock)
         return ended
 
     def held(self, session_id: str, holder: object, now: float) -> SessionLock:
         """Return the holder's lock on the session, or refuse."""
         lock = self._locks.get(session_id)
-        if lock is None or lock.holder is not holder or lock.locked_until <= now:
+        if lock is None or lock.holder is not holder or lock.ends_by(now):
             raise Refusal(
                 SESSION_LOCK_LOST, f"the lock on session {session_id!r} of {self.queue.name} is lost or never was", 410
             )

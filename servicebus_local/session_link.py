@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from proton import Condition, Described, Link, symbol, ulong
+from proton import Condition, Link, symbol
 
 from servicebus_local import wire
 from servicebus_local.receiver import Consumer, Desk
@@ -13,7 +13,6 @@ from servicebus_local.refusal import ARGUMENT, SESSION_LOCK_LOST, TIMEOUT, Refus
 from servicebus_local.session import SessionLock, Sessions
 
 SESSION_FILTER = "com.microsoft:session-filter"
-_SESSION_FILTER_CODE = 0x137_000_000C
 _TIMEOUT_PROPERTY = "com.microsoft:timeout"
 #: How long the service lets a receiver wait for a session when it names no time of its own, in seconds.
 _LONGEST_WAIT = 60.0
@@ -51,6 +50,11 @@ class SessionLink:
     line: "Line"
     consumer: Consumer | None = None
 
+    @property
+    def deletes(self) -> bool:
+        """Return true if its messages are gone when they are sent."""
+        return bool(self.link.remote_snd_settle_mode == Link.SND_SETTLED)
+
     def on_flow(self) -> None:
         """Pass credit on once there is a session."""
         if self.consumer is not None:
@@ -70,7 +74,8 @@ class SessionLink:
     def admit(self, lock: SessionLock) -> None:
         """Answer the link with the session that it got."""
         self.link.source.filter.put_object(
-            {symbol(SESSION_FILTER): Described(ulong(_SESSION_FILTER_CODE), lock.session_id)}
+            # A plain string, as the service answers: the JavaScript SDK compares it with the id that it sent.
+            {symbol(SESSION_FILTER): lock.session_id}
         )
         self.link.properties = {symbol("com.microsoft:locked-until-utc"): wire.ticks(lock.locked_until)}
         self.consumer = opened(self.peer, self.link, self.line.desk, lock)
@@ -99,7 +104,7 @@ class Line:
         asking = SessionLink(peer, link, self)
         now = time.time()
         if session_id is not None:
-            asking.admit(self._sessions.accept(session_id, asking, now))
+            asking.admit(self._sessions.accept(session_id, asking, now, lasting=asking.deletes))
             return asking
         patience = properties.get(_TIMEOUT_PROPERTY, _LONGEST_WAIT * 1000)
         if not isinstance(patience, int | float):
@@ -115,7 +120,8 @@ class Line:
     def serve(self, now: float) -> None:
         """Give the free sessions that have messages to those in line."""
         while self._waiting:
-            lock = self._sessions.accept_next(self._waiting[0][1], now)
+            asking = self._waiting[0][1]
+            lock = self._sessions.accept_next(asking, now, lasting=asking.deletes)
             if lock is None:
                 return
             self._waiting.popleft()[1].admit(lock)

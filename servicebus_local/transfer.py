@@ -16,7 +16,7 @@ from cproton import (
     pn_link_recv,
     pn_link_send,
 )
-from proton import Condition, Delivery, symbol
+from proton import Condition, Data, Delivery, symbol
 
 from servicebus_local.refusal import Refusal
 
@@ -25,6 +25,18 @@ wrapped: Callable[[Any], Any] = Delivery.wrap
 
 #: The client reads an error's third field and does not check that it exists; proton leaves an empty one out.
 _ORIGIN: Any = {symbol("answered-by"): "servicebus-local"}
+
+
+def properties_of(values: Any) -> dict[str, bytes]:
+    """Return a client's map of properties, each value encoded. No map has none, and a null says nothing."""
+    encoded = {}
+    for key, value in values.items() if isinstance(values, dict) else ():
+        if value is None:
+            continue
+        data = Data()
+        data.put_object(value)
+        encoded[str(key)] = bytes(data.encode())
+    return encoded
 
 
 def received(link: Any, delivery: Any) -> bytes | None:

@@ -167,6 +167,11 @@ def timestamp(moment: float) -> bytes:
     return b"\x83" + _I64.pack(int(moment * 1000))
 
 
+def uuid(value: UUID) -> bytes:
+    """Return an AMQP uuid."""
+    return b"\x98" + value.bytes
+
+
 def string(text: str) -> bytes:
     """Return an AMQP string."""
     raw = text.encode()

@@ -5,7 +5,12 @@ import datetime as dt
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
-from azure.servicebus.exceptions import OperationTimeoutError, SessionCannotBeLockedError, SessionLockLostError
+from azure.servicebus.exceptions import (
+    OperationTimeoutError,
+    ServiceBusError,
+    SessionCannotBeLockedError,
+    SessionLockLostError,
+)
 
 from servicebus_local.tests.clients import bodies, both_clients, left_in, take
 
@@ -190,3 +195,10 @@ async def test_many_sessions_are_held_at_once_and_none_by_two(bus, fresh):
     assert sorted(receiver.session.session_id for receiver in receivers) == [f"s{n}" for n in range(8)]
     got = await asyncio.gather(*(bodies(receiver, 2) for receiver in receivers))
     assert got == [["1", "2"]] * 8
+
+
+@both_clients
+async def test_the_id_of_a_session_is_a_text(bus, fresh):
+    """The service refuses a number, which some client may give by mistake."""
+    with pytest.raises(ServiceBusError, match="is a text"):
+        await bus.receiver(fresh("sessions"), session_id=1)

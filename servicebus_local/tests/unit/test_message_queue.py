@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servicebus_local import wire
 from servicebus_local.parcel import Parcel
-from servicebus_local.queue import ONLY, MessageQueue, Policy
+from servicebus_local.queue import ONLY, MessageQueue
+from servicebus_local.record import Policy
 from servicebus_local.refusal import MESSAGE_LOCK_LOST, NOT_ALLOWED, Refusal
 
 LOCK = 30.0
@@ -85,9 +87,9 @@ def test_a_dead_letter_queue_buries_nothing():
     """There is no second grave."""
     queue, dead = make()
     put(queue, "a")
-    queue.dead_letter(queue.take(ONLY, 0).token, 0, "r", None)
+    queue.dead_letter(queue.take(ONLY, 0).token, 0, {"DeadLetterReason": wire.string("r")})
     with pytest.raises(Refusal) as refused:
-        dead.dead_letter(dead.take(ONLY, 0).token, 0, "r", None)
+        dead.dead_letter(dead.take(ONLY, 0).token, 0, {"DeadLetterReason": wire.string("r")})
     assert refused.value.condition == NOT_ALLOWED
 
 
@@ -155,7 +157,7 @@ def test_no_message_is_ever_lost_or_doubled(steps):
                 queue.complete(token, now)
                 completed += 1
             elif step == "bury":
-                queue.dead_letter(token, now, "r", "d")
+                queue.dead_letter(token, now, {})
             else:
                 getattr(queue, step)(token, now)
         queue.advance(now)

@@ -7,7 +7,9 @@ from azure.servicebus._pyamqp.message import Header, Message, Properties
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servicebus_local.parcel import Label, labelled, parcel_from, parcels_from, with_properties
+from servicebus_local import wire
+from servicebus_local.amend import identified, with_properties
+from servicebus_local.parcel import Label, labelled, parcel_from, parcels_from
 from servicebus_local.wire import UNREADABLE, MalformedError
 
 
@@ -56,10 +58,28 @@ def test_a_label_goes_beside_the_sender_s_annotations_and_replaces_forged_ones()
 
 def test_added_properties_replace_those_of_the_same_name_only():
     """Everything else of the message is untouched."""
-    parcel = with_properties(parcel_from(encoded(**_FULL)), {"DeadLetterReason": "new", "More": "é" * 200})
+    added = {"DeadLetterReason": wire.string("new"), "More": wire.string("é" * 200)}
+    parcel = with_properties(parcel_from(encoded(**_FULL)), added)
     assert parcel.application_properties == {"n": 1, "DeadLetterReason": "new", "More": "é" * 200}
     message = decoded(labelled(parcel, Label(1, 1, 0.0)))
     assert (message.properties.message_id, list(message.data)) == (b"m", [b"body"])
+
+
+@pytest.mark.parametrize("given", [None, Properties(), Properties(subject="s", group_id="g")])
+def test_a_message_without_an_id_gets_one_beside_what_it_has(given):
+    """The id is the only thing that changes."""
+    parcel = identified(parcel_from(encoded(properties=given, data=[b"body"])))
+    read = parcel_from(labelled(parcel, Label(1, 1, 0.0)))
+    others = {} if given is None or given.subject is None else {"subject": "s", "group_id": "g"}
+    assert read.properties == parcel.properties == {"message_id": parcel.message_id, **others}
+    assert len(parcel.message_id) == 32
+
+
+def test_an_envelope_with_sections_of_its_own_is_a_batch():
+    """The JavaScript SDK repeats the first message's sections around its batch."""
+    one, two = encoded(data=[b"1"]), encoded(data=[b"2"])
+    around = {key: value for key, value in _FULL.items() if key != "data"}
+    assert len(parcels_from(encoded(**around, data=[one, two]))) == 2
 
 
 def test_a_batch_is_told_from_a_body():

@@ -3,7 +3,8 @@
 import pytest
 
 from servicebus_local.parcel import Parcel
-from servicebus_local.queue import MessageQueue, Policy
+from servicebus_local.queue import MessageQueue
+from servicebus_local.record import Policy
 from servicebus_local.refusal import SESSION_LOCK_LOST, SESSION_TAKEN, Refusal
 from servicebus_local.session import Sessions
 
@@ -81,3 +82,13 @@ def test_a_freed_session_has_the_dispatcher_look():
     stirred.clear()
     sessions.release(lock, 1)
     assert stirred == {sessions.queue}
+
+
+def test_the_lock_of_who_receives_and_deletes_does_not_end_by_itself():
+    """It has nothing to lose; another receiver still cannot have the session, and a lock behind it ends in time."""
+    sessions, _ = make()
+    sessions.accept("a", "deletes", 0.0, lasting=True)
+    sessions.accept("b", "holder", 0.0)
+    assert [lock.session_id for lock in sessions.advance(LOCK * 3)] == ["b"]
+    with pytest.raises(Refusal):
+        sessions.accept("a", "other", LOCK * 3)

@@ -1,0 +1,107 @@
+"""The tools of a check: places of its own in each service, time, and a notebook."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, Final, Protocol
+
+from azure.core.exceptions import HttpResponseError
+from azure.data.tables import TableClient
+from azure.servicebus import ServiceBusClient
+from azure.storage.blob import ContainerClient
+from azure.storage.queue import QueueClient
+
+from conformance.bus_wishes import QueueWish, TopicWish
+from conformance.judgement import Notebook
+from shared.azure import is_refused
+
+DONE: Final = "done"
+_CLIENT_ERRORS: Final = range(400, 500)
+#: Its reply says that the bytes are still those of the ETag.
+_NOT_MODIFIED: Final = 304
+
+
+class UncheckableError(Exception):
+    """A check cannot go on. The text says why, for people."""
+
+
+class Site(Protocol):
+    """Makes what a check needs, and removes it after the run."""
+
+    def container(self) -> tuple[ContainerClient, str]:
+        """Return a container, and the prefix of the names that a check may use there."""
+        ...
+
+    def table(self) -> tuple[TableClient, str]:
+        """Return a table, and the prefix of the partitions that a check may use there."""
+        ...
+
+    def queue(self, name: str) -> QueueClient:
+        """Return an empty queue for one check."""
+        ...
+
+    def bus(self) -> ServiceBusClient:
+        """Open a client of the bus. The caller closes it."""
+        ...
+
+    def bus_queue(self, wish: QueueWish) -> str:
+        """Return the name of a queue of the bus with these rules."""
+        ...
+
+    def bus_topic(self, wish: TopicWish) -> str:
+        """Return the name of a topic of the bus with these subscriptions."""
+        ...
+
+
+class Pace:
+    """Waits of all checks, which an interruption ends at once."""
+
+    def __init__(self) -> None:
+        self._stopped = Event()
+
+    def wait(self, seconds: float) -> None:
+        """Wait, or raise UncheckableError if the run is to end."""
+        if self._stopped.wait(seconds):
+            raise UncheckableError("the run was interrupted")
+
+    def stop(self) -> None:
+        """End every wait, those to come too."""
+        self._stopped.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The tools of one check."""
+
+    site: Site
+    notes: Notebook
+    pace: Pace
+    #: Random text: marks messages of this run.
+    nonce: str
+
+
+class Check(Protocol):
+    """Tries properties of one service."""
+
+    def __call__(self, scene: Scene) -> None:
+        """Note observations, or raise what stands in the way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEntry:
+    """A check, with the properties that it observes."""
+
+    run: Check
+    keys: Sequence[str]
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """Return the answer of a service: done, or the status of its refusal. A login that may not is an obstacle."""
+    try:
+        call()
+    except HttpResponseError as error:
+        if is_refused(error) or error.status_code not in {*_CLIENT_ERRORS, _NOT_MODIFIED}:
+            raise
+        return f"refused with {error.status_code}"
+    return DONE

@@ -1,0 +1,109 @@
+"""A run against the stand-ins as they are: everything holds, it costs no more than it says, and nothing stays."""
+
+from secrets import token_hex
+
+import pytest
+from azure.storage.blob import ResourceTypes
+
+from conformance import PREFIX, PROPERTIES, REQUESTS, State, examine
+from local.doctors_entities import doctors_entities
+from servicebus_local.launcher import Broker
+from shared.azure import Connections, usage_of_counts
+from shared.azure.meter import BUS
+from tests.conformance.storage_proxy import EVERYTHING, Reply, connection_string, in_front_of
+
+
+@pytest.fixture(scope="module")
+def doctors_broker():
+    """A broker with the prepared entities and no others."""
+    with Broker.start(doctors_entities()) as running:
+        yield running
+
+
+def states(report):
+    """Return the state of each property."""
+    return {one.property.key: one.state for one in report.findings}
+
+
+def left_in(azurite):
+    """Return what begins with the doctor's name in the account."""
+    with Connections(azurite.connection_string) as all_of:
+        names = [one.name for one in all_of.blobs.list_containers()]
+        names += [one.name for one in all_of.queues.list_queues()]
+        names += [one.name for one in all_of.tables.list_tables()]
+        settings = all_of.blobs.get_container_client("settings")
+        names += list(settings.list_blob_names()) if settings.exists() else []
+    return [name for name in names if name.startswith((PREFIX, PREFIX.replace("-", "")))]
+
+
+def test_everything_holds_at_the_stand_ins_and_nothing_stays(azurite, doctors_broker):
+    """Each property is tried, with no more requests than the price says."""
+    ended = []
+    with Connections(azurite.connection_string, doctors_broker.connection_string, retries=0) as connections:
+        report = examine(connections, PROPERTIES, token_hex(4), lambda *numbers: ended.append(numbers))
+        counts = usage_of_counts(connections.meter.tally.counts())
+    assert [one for one in report.findings if one.state is not State.HOLDS] == []
+    assert set(states(report)) == set(PROPERTIES)
+    assert (report.ok, report.left, report.borrowed) == (True, [], [])
+    assert [one for one, _ in ended] == list(range(1, ended[0][1] + 1))
+    assert left_in(azurite) == []
+    used = {}
+    for charge, number in counts.items():
+        used[charge.meter] = used.get(charge.meter, 0) + number
+    told = {charge.meter: number for charge, number in REQUESTS.items()}
+    # Deletions of blobs are free. The bus is not counted by the transport.
+    assert {meter for meter in used if used[meter] > told.get(meter, 0)} <= {"blob-delete"}
+    assert set(told) <= {*used, BUS}
+
+
+def test_a_bus_without_administration_and_prepared_entities_is_unchecked(azurite, broker):
+    """The reason says both, and where to read on."""
+    with Connections(azurite.connection_string, broker.connection_string, retries=0) as connections:
+        report = examine(connections, ["bus.duplicates"], token_hex(4), lambda *_: None)
+    (finding,) = report.findings
+    assert (finding.state, report.left) == (State.UNCHECKED, [])
+    assert "administration of the bus does not answer" in finding.why
+    assert "docs/conformance.md" in finding.why
+
+
+def refusing_to_make(one, forward):
+    """Refuse as storage does when a login may make no container, table or queue."""
+    makes = one.method == "PUT" and (one.query.get("restype") == "container" or one.service == "queue")
+    if makes or (one.service == "table" and one.path.endswith("Tables")):
+        return Reply(403, {"x-ms-error-code": "AuthorizationPermissionMismatch"}, b"")
+    return forward(one)
+
+
+def test_a_login_that_may_make_nothing_works_in_the_apps_places(provisioned):
+    """With names of its own there, which it removes. What it may not do is named with the role."""
+    keys = ["blob.insert", "blob.listing", "table.insert", "table.order", "queue.peek"]
+    with in_front_of(provisioned, refusing_to_make) as storage, Connections(storage, retries=0) as connections:
+        report = examine(connections, keys, token_hex(4), lambda *_: None)
+    found = states(report)
+    assert {found.pop("queue.peek")} == {State.UNCHECKED}
+    assert set(found.values()) == {State.HOLDS}
+    (queues,) = [one.why for one in report.findings if one.why]
+    assert "role Storage Queue Data Contributor" in queues
+    assert sorted(report.borrowed) == ["container settings", "table audit"]
+    assert report.left == []
+    assert left_in(provisioned) == []
+    with Connections(provisioned.connection_string) as whole:
+        assert list(whole.tables.get_table_client("audit").query_entities(f"PartitionKey ge '{PREFIX}'")) == []
+
+
+def test_what_a_login_may_not_remove_is_named(provisioned):
+    """It may write blobs and rows, and may list neither, so it cannot find its own again."""
+    storage = connection_string(provisioned, provisioned.ports, (ResourceTypes(object=True), EVERYTHING))
+    nonce = token_hex(4)
+    with Connections(storage, retries=0) as connections:
+        report = examine(connections, ["blob.insert", "blob.listing", "table.insert"], nonce, lambda *_: None)
+    reasons = {one.property.key: one.why for one in report.findings}
+    assert "role Storage Blob Data Contributor" in reasons["blob.listing"]
+    names = {one.kind: one.name for one in report.left}
+    assert names == {"blobs": f"settings/{PREFIX}-{nonce}/*", "rows": f"audit/{PREFIX}-{nonce}-*"}
+    assert not report.ok
+    with Connections(provisioned.connection_string) as whole:
+        container, table = whole.blobs.get_container_client("settings"), whole.tables.get_table_client("audit")
+        assert [container.delete_blob(name) for name in container.list_blob_names(name_starts_with=PREFIX)]
+        rows = list(table.query_entities(f"PartitionKey ge '{PREFIX}'"))
+        assert [table.delete_entity(row["PartitionKey"], row["RowKey"]) for row in rows]

@@ -1,0 +1,1 @@
+"""The tests that come with azure-servicebus, run against the broker."""
