@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--run-folder", type=Path, help="where the processes leave their state (default: a temporary one)"
     )
+    parser.add_argument("--worker", choices=("local", "microsoft"), default="local", help="whose worker runs user code")
     parser.add_argument("--verbose", action="store_true", help="show tracebacks of start errors")
     return parser
 
@@ -94,6 +95,7 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
         drain_seconds=given.drain_seconds,
         longest_pause=given.longest_pause,
         is_verbose=given.verbose,
+        worker=given.worker,
     )
     listening = _listen(given.port)
     port = listening.getsockname()[1]

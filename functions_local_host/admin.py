@@ -37,6 +37,8 @@ class Admin:
         return [
             ("GET", "/admin/host/status", self.status),
             ("GET", "/admin/host/requests", self.requests),
+            ("GET", "/admin/host/ping", self.ping),
+            ("POST", "/admin/host/ping", self.ping),
             ("GET", "/admin/functions", self.functions),
             ("POST", "/admin/functions/{name}", self.fire),
         ]
@@ -60,6 +62,10 @@ class Admin:
                 "errors": [f"{name}: {reason}" for name, reason in self._app.refused.items()],
             }
         )
+
+    async def ping(self, _: web.Request) -> web.Response:
+        """Answer that the host is there."""
+        return web.Response()
 
     async def requests(self, _: web.Request) -> web.Response:
         """The storage requests that the host made for itself, summed over its processes."""

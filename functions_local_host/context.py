@@ -1,17 +1,20 @@
 """The `context` argument of a function."""
 
 import threading
-from typing import Any, ClassVar
+from typing import Any
 
 import azure.functions as func
 
+from functions_local_host.trace import Trace
 
-class _NoTrace:
-    """Nothing is traced locally. The attributes are there for code that reads them."""
 
-    trace_parent = ""
-    trace_state = ""
-    attributes: ClassVar[dict[str, str]] = {}
+class _TraceContext:
+    """A trace as the worker shows it: by the names of today, and by those of before."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace_parent = self.Traceparent = trace.parent
+        self.trace_state = self.Tracestate = trace.state
+        self.attributes = self.Attributes = trace.attributes
 
 
 class _NoRetry:
@@ -25,8 +28,9 @@ class _NoRetry:
 class InvocationContext(func.Context):
     """The invocation as its function sees it."""
 
-    def __init__(self, function: str, invocation: str, folder: str) -> None:
+    def __init__(self, function: str, invocation: str, folder: str, trace: Trace) -> None:
         self._function, self._invocation, self._folder = function, invocation, folder
+        self._trace = _TraceContext(trace)
         self._local = threading.local()
 
     @property
@@ -51,8 +55,8 @@ class InvocationContext(func.Context):
 
     @property
     def trace_context(self) -> Any:
-        """An empty trace."""
-        return _NoTrace()
+        """The caller's trace where there is one, else a new one."""
+        return self._trace
 
     @property
     def retry_context(self) -> Any:

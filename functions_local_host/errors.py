@@ -14,3 +14,7 @@ class StartError(Exception):
         """Return the error with the last lines of the log, which stays."""
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
         return cls(f"{what}; the log {log} ends: {' | '.join(lines[-_TAIL_LINES:]) or '(empty)'}")
+
+
+class UserCodeError(Exception):
+    """Raised when a function failed in a worker that hands over the traceback as text."""

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from http.cookies import SimpleCookie
+from email.utils import format_datetime, parsedate_to_datetime
+from http.cookies import Morsel, SimpleCookie
+from urllib.parse import quote
 
 from aiohttp import web
 from azure.functions.meta import Datum
 from multidict import CIMultiDict
 
+#: What .NET leaves as it is in a cookie's value, beside letters and digits.
+_UNESCAPED = "-_.~"
 #: The server sets these from the body it sends.
 _SERVER_HEADERS = frozenset({"content-length", "transfer-encoding"})
 
@@ -54,10 +58,10 @@ def request_datum(request: Incoming, parameters: Mapping[str, str]) -> Datum:
     )
 
 
-def response(value: Datum | None) -> web.Response:
-    """Return the function's answer. No value at all is an empty answer."""
+def response(value: Datum | None, *, has_out: bool = False) -> web.Response:
+    """Return the function's answer. No value at all is an empty one, with success where an `Out` could have had it."""
     if value is None:
-        return web.Response(status=204)
+        return web.Response(status=200 if has_out else 204)
     if value.type != "http":
         content = value.value if isinstance(value.value, bytes) else str(value.value).encode()
         return web.Response(body=content, content_type="text/plain", charset="utf-8")
@@ -70,4 +74,17 @@ def response(value: Datum | None) -> web.Response:
 
 def _add_cookie(headers: CIMultiDict[str], cookie: SimpleCookie) -> None:
     for morsel in cookie.values():
-        headers.add("Set-Cookie", morsel.OutputString())
+        headers.add("Set-Cookie", _cookie_text(morsel))
+
+
+def _cookie_text(morsel: "Morsel[str]") -> str:
+    """Return a cookie as ASP.NET writes it: its value escaped, its attributes in an order of their own."""
+    parts = [f"{morsel.key}={quote(morsel.value, safe=_UNESCAPED)}"]
+    # The library's parser lets only dates in GMT through, in two spellings.
+    expires = morsel["expires"] and format_datetime(parsedate_to_datetime(morsel["expires"]), usegmt=True)
+    named = {"expires": expires, **{name: morsel[name] for name in ("max-age", "domain", "path")}}
+    parts += [f"{name}={value}" for name, value in named.items() if value]
+    parts += ["secure"] if morsel["secure"] else []
+    parts += [f"samesite={morsel['samesite'].lower()}"] if morsel["samesite"] else []
+    parts += ["httponly"] if morsel["httponly"] else []
+    return "; ".join(parts)

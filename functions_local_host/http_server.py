@@ -11,6 +11,7 @@ from functions_local_host.http_datums import Incoming, request_datum, response
 from functions_local_host.indexing import AppFunction
 from functions_local_host.keys import HEADER, PARAMETER, Keys
 from functions_local_host.routes import Entry, Route, find
+from functions_local_host.signature import RETURN
 
 #: The defaults of the real host.
 _LARGEST_BODY = 100 * 1024 * 1024
@@ -63,7 +64,8 @@ class HttpServer:
             return web.Response(status=401)
         datum = request_datum(await _incoming(request), parameters)
         outcome = await self._invoke(function.name, datum, {})
-        return response(outcome.returned) if outcome.ok else web.Response(status=500)
+        has_out = any(one.type == "http" and one.name != RETURN for one in function.indexed.outputs)
+        return response(outcome.returned, has_out=has_out) if outcome.ok else web.Response(status=500)
 
     def _guarded(self, handler: _Handler) -> _Handler:
         async def checked(request: web.Request) -> web.StreamResponse:

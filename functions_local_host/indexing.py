@@ -69,6 +69,8 @@ def index_app(app: func.FunctionRegister, settings: Mapping[str, str], allowed: 
         found = app.get_functions()
     except ValueError as error:
         raise AppRefusedError(f"the library refuses the app: {error}") from error
+    # Microsoft's worker, where it runs the app, indexes the same object and asks for them again.
+    app.get_functions = lambda: found  # type: ignore[method-assign]
     functions: dict[str, AppFunction] = {}
     refused: dict[str, str] = {}
     by_name = {str(function.get_function_name()): function for function in found}

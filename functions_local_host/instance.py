@@ -16,6 +16,7 @@ from azure.core.exceptions import AzureError
 
 from functions_local_host.admin import Admin
 from functions_local_host.contract import Listener
+from functions_local_host.errors import StartError
 from functions_local_host.host_json import HostJsonError, HostOptions, load_host_json
 from functions_local_host.http_server import HttpServer
 from functions_local_host.indexing import App, AppFunction, load_app
@@ -24,6 +25,7 @@ from functions_local_host.keys import KeysError, load_keys
 from functions_local_host.listeners import Listeners
 from functions_local_host.logs import HOST_LOG, set_up_logging
 from functions_local_host.meter import Meter
+from functions_local_host.microsoft_worker import MicrosoftWorker
 from functions_local_host.outputs import Outputs
 from functions_local_host.plan import HTTP, Exit, InstanceArguments
 from functions_local_host.run_folder import RunFolder, write
@@ -48,7 +50,10 @@ class Instance:
         self._folder = RunFolder(Path(host.run_folder))
         self._meter = Meter()
         self._settings = dict(os.environ)
-        self._worker = Worker(host.app, thread_count(self._settings))
+        if host.worker == "microsoft":
+            self._worker: Worker = MicrosoftWorker(host.app, app.functions)
+        else:
+            self._worker = Worker(host.app, thread_count(self._settings))
         self._listeners = Listeners(arguments, options, self._settings, self._meter)
         self._outputs = Outputs(self._listeners.connect, self._meter, options.queues.message_encoding)
         self._invoke = Invoker(app.functions, self._worker, self._outputs, options.function_timeout)
@@ -178,7 +183,7 @@ def main() -> None:
             _announce(app, options)
             write(folder.index, {name: function.indexed.trigger.type for name, function in app.functions.items()})
         why = asyncio.run(_run(arguments, app, options))
-    except (AppRefusedError, HostJsonError, KeysError) as error:
+    except (AppRefusedError, HostJsonError, KeysError, StartError) as error:
         sys.stderr.write(f"error: {error}\n")
         if arguments.host.is_verbose:
             traceback.print_exc()

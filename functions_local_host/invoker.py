@@ -13,6 +13,7 @@ from azure.functions.meta import Datum
 
 from functions_local_host import worker
 from functions_local_host.contract import Outcome, WriteOutputs
+from functions_local_host.errors import UserCodeError
 from functions_local_host.indexing import AppFunction
 from functions_local_host.logs import HOST_LOG
 from functions_local_host.worker import Call, Worker
@@ -88,6 +89,8 @@ def _http_value(function: AppFunction, values: Mapping[str, Datum]) -> Datum | N
 
 def _described(error: BaseException) -> str:
     """Return the traceback from the first line of user code on."""
+    if isinstance(error, UserCodeError):
+        return str(error).rstrip()
     trace = error.__traceback__
     while trace and trace.tb_next and trace.tb_frame.f_code.co_filename in _HOST_FILES:
         trace = trace.tb_next

@@ -36,6 +36,8 @@ class HostArguments:
     drain_seconds: float = 30.0
     longest_pause: float = 30.0
     is_verbose: bool = False
+    #: Whose worker runs user code: "local" or "microsoft".
+    worker: str = "local"
 
 
 @dataclass(frozen=True, slots=True)

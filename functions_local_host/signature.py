@@ -112,8 +112,8 @@ def _return_kind(name: str, binding: Binding, hints: Mapping[str, Any]) -> str:
     annotation = hints.get("return", func.HttpResponse if binding.type == "http" else str)
     if annotation is str and "return" not in hints:
         return binding.type
-    if annotation in (str, bytes):
-        return GENERIC
+    # Unlike a parameter, a return of str or bytes keeps its binding's converter: the worker's own test for them never
+    # holds (`return_pytype is (str, bytes)`), so the converter decides.
     if not accepts_output(binding.type, annotation):
         raise _refused(name, f"its return annotation {_spelled(annotation)} does not match the {binding.type} binding")
     return binding.type

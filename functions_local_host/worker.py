@@ -20,6 +20,7 @@ from functions_local_host.conversion import decode, encode
 from functions_local_host.indexing import AppFunction
 from functions_local_host.logs import Running, running
 from functions_local_host.signature import CONTEXT, RETURN
+from functions_local_host.trace import trace_of
 
 _T = TypeVar("_T")
 
@@ -110,7 +111,9 @@ class Worker:
             **outs,
         }
         if signature.has_context:
-            arguments[CONTEXT] = InvocationContext(call.function.name, call.invocation, self._folder)
+            arguments[CONTEXT] = InvocationContext(
+                call.function.name, call.invocation, self._folder, trace_of(call.trigger)
+            )
         return arguments, outs
 
 

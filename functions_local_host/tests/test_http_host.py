@@ -2,9 +2,12 @@
 
 import http.client
 import json
+import re
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from azure.storage.queue import QueueClient
 
 from functions_local_host.tests.client import eventually, get, get_json, runs
 
@@ -29,6 +32,7 @@ def test_http_functions_work_with_one_and_with_three_instances(start_host, insta
     assert get(host, "/api/text") == (200, b"plain")
     assert get(host, "/api/fail")[0] == 500
     assert get(host, "/api/nothing")[0] == 500
+    assert [get(host, "/admin/host/ping", method=method)[0] for method in ("GET", "POST")] == [200, 200]
     status = host.status()
     assert (status["state"], len(status["instances"])) == ("Running", instances)
     assert {said["longestPoll"] for said in status["instances"].values()} == {0.5}
@@ -51,6 +55,46 @@ def test_cookies_and_binary_bodies_reach_the_caller(start_host):
     assert (answer.status, answer.read(), answer.headers["X-Mine"]) == (201, b"\x00\x01", "1")
     assert [cookie.split("=")[0] for cookie in answer.headers.get_all("Set-Cookie")] == ["a", "b"]
     connection.close()
+
+
+def test_cookies_are_written_as_the_host_writes_them(start_host):
+    """Attributes small and in the host's order, the value escaped, old dates in the new form."""
+    written = {
+        "a=1": "a=1",
+        'b="x y/z"; Path=/': "b=x%20y%2Fz; path=/",
+        "d=4; Expires=Thu, 12 Jan 2017 13:55:08 GMT": "d=4; expires=Thu, 12 Jan 2017 13:55:08 GMT",
+        "c=2; HttpOnly; Secure; SameSite=Lax; Path=/; Domain=d.example; Max-Age=60; Expires=Thu, 12-Jan-2017 13:55:08 GMT": (
+            "c=2; expires=Thu, 12 Jan 2017 13:55:08 GMT; max-age=60; domain=d.example; path=/; "
+            "secure; samesite=lax; httponly"
+        ),
+    }
+    connection = http.client.HTTPConnection("127.0.0.1", start_host().port)
+    connection.request("POST", "/api/spelled-cookies", body=json.dumps(list(written)))
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers.get_all("Set-Cookie")) == (200, list(written.values()))
+    connection.close()
+
+
+def test_a_trace_goes_on_where_the_caller_has_one_and_begins_anew_otherwise(start_host):
+    """Each run is a span of its own."""
+    host = start_host()
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    headers = {"traceparent": f"00-{trace}-{parent}-01", "tracestate": "a=1"}
+    found = get_json(host, "/api/trace", headers=headers)
+    assert re.fullmatch(rf"00-{trace}-[0-9a-f]{{16}}-01", found["parent"])
+    assert (parent in found["parent"], found["state"], found["attributes"]) == (False, "a=1", {})
+    unknown = [{}, {"traceparent": "nonsense"}, {"traceparent": f"00-{'0' * 32}-{parent}-01", "tracestate": "a=1"}]
+    others = [get_json(host, "/api/trace", headers=one) for one in unknown]
+    assert all(re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-00", one["parent"]) for one in others)
+    assert {one["state"] for one in others} == {""}
+    assert len({one["parent"] for one in others}) == len(unknown)
+
+
+def test_an_http_out_that_stays_unset_is_an_empty_success(start_host, azurite):
+    """The message that the function returned is sent all the same."""
+    assert get(start_host(), "/api/queue-only", method="POST", body=b"") == (200, b"")
+    with QueueClient.from_connection_string(azurite.connection_string, "only") as queue:
+        assert queue.receive_message()["content"] in {"sent", b64encode(b"sent").decode()}
 
 
 def test_a_chunked_body_arrives_empty(start_host):

@@ -189,6 +189,16 @@ def test_a_return_annotation_is_checked_too():
         index_app(app_of(lambda a: a.route("r"), code=answers), SETTINGS)
 
 
+def test_a_return_of_text_keeps_the_converter_of_its_binding():
+    """The worker's test for str and bytes never holds there, so a queue message or a response may be returned too."""
+
+    def answer(req: func.HttpRequest) -> str:
+        return "x"
+
+    (function,) = index_app(app_of(lambda a: a.route("r"), code=answer), SETTINGS).functions.values()
+    assert function.signature.returns == "http"
+
+
 def test_an_output_must_be_annotated_as_one():
     """Without func.Out the value could not be set."""
 

@@ -17,8 +17,9 @@ def host_kind(request):
 
 
 @pytest.fixture(scope="session")
-def app_host(host_kind, stack_settings):
+def app_host(request, host_kind, stack_settings):
     """The app, running."""
-    host = start_host(StackOptions(host=host_kind, instances=2), stack_settings)
+    worker = request.config.getoption("--worker")
+    host = start_host(StackOptions(host=host_kind, worker=worker, instances=2), stack_settings)
     yield host
     host.stop()

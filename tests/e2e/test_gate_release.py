@@ -77,7 +77,7 @@ def test_held_work_is_released_by_the_signal(world):
         assert time.monotonic() < end
         time.sleep(0.05)
     assert [receipt.how for receipt in receipts] == [SeenBy.PUSH]
-    assert list(house.held.gates()) == []
+    assert list(house.held.summaries()) == []
 
 
 def test_a_forged_signal_starts_nothing(world):
@@ -89,7 +89,7 @@ def test_a_forged_signal_starts_nothing(world):
     house.held_work.hold("after-it", "y", "dest", "y")
     house.gate_operator.open("after-it", by="ann")
     assert taken(connections, 1) == ["y"]
-    assert list(house.held.gates()) == ["forged"]
+    assert list(house.held.summaries()) == ["forged"]
     house.gate_operator.open("forged", by="ann")
     assert taken(connections, 1) == ["x"]
 

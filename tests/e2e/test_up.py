@@ -13,10 +13,33 @@ from pathlib import Path
 
 import pytest
 
+from cli.settings_file import is_running
 from local.paths import ROOT
 from local.up import SETTINGS_FILE
 
 DEADLINE = 90
+#: The workload of the README, in a file of its own.
+OWN = """
+from operator import add
+
+from msgspec import Struct
+from shared.workloads import Line
+
+
+class Sale(Struct):
+    units: int
+
+
+class Sales:
+    name, transaction, partial, sums = "sales", Sale, int, ("units",)
+    combine, merge = sum, add
+
+    def map(self, sale, number):
+        return sale.units
+
+    def finish(self, partial):
+        yield Line({"units": partial})
+"""
 
 
 def descendants(pid):
@@ -54,11 +77,15 @@ def wait_for_line(process, text):
 @pytest.fixture
 def up():
     """Start `make up` with these arguments; whatever happens, it is stopped at the end."""
+    if SETTINGS_FILE.exists() and is_running(SETTINGS_FILE):
+        pytest.skip("a stack of this folder runs, and a second one is refused")
     started = []
 
-    def start(*arguments):
+    def start(*arguments, **settings):
         command = [sys.executable, "-m", "local.up", "--port", "0", *arguments]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | settings
+        )
         started.append(process)
         return process
 
@@ -69,7 +96,7 @@ def up():
         process.communicate(timeout=DEADLINE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
     """The app answers, the `sluice` command finds the stack, and after Ctrl-C every process is gone."""
     process = up()
@@ -100,6 +127,32 @@ def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue):
     pieces = ("accept", "dispatch", "process", "settle", "finish")
     shown = wait_for_lines(process, [f" sluice.{piece} " for piece in pieces])
     assert len({line.split()[0] for line in shown}) == 1
+
+
+def test_a_workload_of_ones_own_runs_on_the_stack(up, tmp_path):
+    """The setting of the environment is taken, as docs/workloads.md says, and the job's lines are printed."""
+    (tmp_path / "own_sales.py").write_text(OWN)
+    both = "shared.workloads.billing:Billing, own_sales:Sales"
+    process = up("--instances", "1", SLUICE_WORKLOADS=both, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    wait_for_line(process, "Ctrl-C stops everything")
+    second = up("--instances", "1")
+    _, said = second.communicate(timeout=DEADLINE)
+    assert (second.returncode, "a stack of this folder runs already" in said) == (1, True)
+    file = tmp_path / "sales.ndjson"
+    file.write_text('{"units": 2}\n{"units": 3}\n')
+    # A settings file of another installation lies in the way: the stack that runs is meant.
+    (tmp_path / ".stack").symlink_to(ROOT / ".stack")
+    (tmp_path / "local.settings.json").write_text('{"Values": {"SluiceStorage": "nonsense"}}')
+
+    def sluice(*words):
+        command = [Path(sys.executable).parent / "sluice", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=DEADLINE
+        ).stdout
+
+    sluice("submit", file, "--job", "own", "--workload", "sales")
+    sluice("jobs", "watch", "own", "--timeout", "60")
+    assert json.loads(sluice("jobs", "output", "own")) == {"units": 5}
 
 
 def test_up_ends_when_a_part_of_the_stack_does(up):

@@ -76,6 +76,30 @@ def nothing(req: func.HttpRequest):
     """Answer with None, which the library refuses."""
 
 
+@blueprint.route("trace")
+def trace(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """Say which trace this is."""
+    known = context.trace_context
+    assert (known.Traceparent, known.Tracestate) == (known.trace_parent, known.trace_state)
+    return _answer(parent=known.Traceparent, state=known.Tracestate, attributes=known.Attributes)
+
+
+@blueprint.route("queue-only", binding_arg_name="response")
+@blueprint.queue_output(arg_name="$return", queue_name="only", connection="AzureWebJobsStorage")
+def queue_only(req: func.HttpRequest, response: func.Out[str]) -> str:
+    """Leave the response unset and send a message."""
+    return "sent"
+
+
+@blueprint.route("spelled-cookies")
+def spelled_cookies(req: func.HttpRequest) -> func.HttpResponse:
+    """Answer with cookies as the caller writes them."""
+    response = func.HttpResponse()
+    for cookie in json.loads(req.get_body()):
+        response.headers.add("Set-Cookie", cookie)
+    return response
+
+
 @blueprint.route("cookies", auth_level=func.AuthLevel.ADMIN)
 def cookies(req: func.HttpRequest) -> func.HttpResponse:
     """Answer with a status, a header and two cookies."""
