@@ -84,6 +84,9 @@ param scalerRights string = 'entities'
 @description('Id of a role of your own that may read the counts of the bus; empty: Azure Service Bus Data Owner.')
 param scalerRole string = ''
 
+@description('Client id of the app registration of the console (docs/deploy.md); empty: the app has no console.')
+param consoleClientId string = ''
+
 @description('Days that logs are kept; the first 30 come with the price of taking them in.')
 @minValue(30)
 @maxValue(730)
@@ -266,6 +269,7 @@ module app 'modules/function-app.bicep' = {
     rooms: roomNames
     hasRegistration: hasRegistration
     seatLanes: seatLanes
+    hasConsole: !empty(consoleClientId)
     tickSchedule: tickSchedule
     dequeue: dequeue
     pollInterval: pollInterval
@@ -279,6 +283,15 @@ module warmRoles 'modules/roles-of-warming.bicep' = if (hasWarming) {
   params: {
     principalId: hasWarming ? warmIdentity!.outputs.principalId : ''
     siteName: app.outputs.name
+  }
+}
+
+module console 'modules/console.bicep' = if (!empty(consoleClientId)) {
+  name: 'console'
+  scope: group
+  params: {
+    siteName: app.outputs.name
+    clientId: consoleClientId
   }
 }
 
@@ -307,6 +320,9 @@ output SLUICE_ROOMS string = join(roomNames, ',')
 output SLUICE_DEQUEUE string = dequeue
 output SLUICE_REGISTRATION string = hasRegistration ? 'on' : 'off'
 output SLUICE_SEAT_LANES string = string(seatLanes)
+output SLUICE_CONSOLE string = empty(consoleClientId) ? 'off' : 'on'
+// As the platform gives it to the app: `sluice doctor` tells whether the app leaves out the console.
+output WEBSITE_AUTH_ENABLED string = empty(consoleClientId) ? '' : string(console!.outputs.isOn)
 output SLUICE_WARM_SITE string = hasWarming ? app.outputs.id : ''
 output SLUICE_WARM_IDENTITY string = hasWarming ? warmIdentity!.outputs.clientId : ''
 output SLUICE_TICK_SCHEDULE string = tickSchedule

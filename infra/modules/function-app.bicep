@@ -72,6 +72,9 @@ param hasRegistration bool
 @maxValue(16)
 param seatLanes int
 
+@description('Whether the console is a function of the app.')
+param hasConsole bool
+
 @description('When the app\'s one timer runs.')
 param tickSchedule string
 
@@ -180,6 +183,7 @@ var own = {
   SLUICE_DEQUEUE: dequeue
   SLUICE_REGISTRATION: hasRegistration ? 'on' : 'off'
   SLUICE_SEAT_LANES: string(seatLanes)
+  SLUICE_CONSOLE: hasConsole ? 'on' : 'off'
   SluiceStorage__queueServiceUri: appStorage.properties.primaryEndpoints.queue
   SluiceStorage__blobServiceUri: appStorage.properties.primaryEndpoints.blob
   SluiceStorage__tableServiceUri: appStorage.properties.primaryEndpoints.table

@@ -11,10 +11,8 @@ from local.infra.deployment import Deployment
 from local.infra.project import Project
 from shared.pipeline import choose
 from shared.usage import (
-    CHUNKS_A_TABLE_REQUEST,
     MILLION,
     MONTH,
-    OF_A_CHUNK,
     Asker,
     Installation,
     Prices,
@@ -24,6 +22,7 @@ from shared.usage import (
     polling_seconds,
     price,
     price_idle_month,
+    requests_of_chunks,
 )
 
 #: What a tick's instance is billed for at the least, and for each chunk at the most that is likely.
@@ -185,16 +184,15 @@ def work(prices: Prices | None = None) -> list[Cost]:
     """Return the costs of a million transactions in one job, by claim check."""
     table = prices or load()
     chunks = MILLION // choose(MILLION, None, is_waiting=False)
-    usage = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}
+    usage = requests_of_chunks(chunks)
     taking = 2 * chunks * table.requests["queue"] / 10_000
-    rows = Decimal(chunks // CHUNKS_A_TABLE_REQUEST) * table.requests["table"] / 10_000
     seconds, operations = Decimal(chunks * LEAST_SECONDS * 2), chunks * BUS_OPERATIONS_OF_A_CHUNK
     gigabytes = Decimal(chunks * LINES_OF_A_RUN * BYTES_OF_A_LINE) / 10**9
     return [
         Cost(
             "storage",
-            f"{sum(usage.values()) + 2 * chunks + chunks // CHUNKS_A_TABLE_REQUEST:,} requests",
-            price(usage, table).total + taking + rows,
+            f"{sum(usage.values()) + 2 * chunks:,} requests",
+            price(usage, table).total + taking,
         ),
         Cost(
             "Service Bus, once those of the fixed charge are used up",

@@ -101,7 +101,9 @@ def _bus(whole: Topology) -> dict[str, Any]:
 
 def queue_properties(queue: BusQueue) -> dict[str, Any]:
     """Return the properties of a Service Bus queue."""
-    return delivery_properties(queue.delivery) | _duplicates(queue.duplicate_window)
+    # Absent: the size that Service Bus gives.
+    size = {} if queue.megabytes is None else {"maxSizeInMegabytes": queue.megabytes}
+    return delivery_properties(queue.delivery) | size | _duplicates(queue.duplicate_window)
 
 
 def topic_properties(topic: Topic) -> dict[str, Any]:

@@ -215,6 +215,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "subscriptionResourceId": lambda kind, name: f"/subscriptions/…/{kind}/{name}",
     "take": lambda value, count: value[:count],
     "tenant": lambda: {"tenantId": Unknown("tenant().tenantId")},
+    "environment": lambda: {"authentication": {"loginEndpoint": "https://login.microsoftonline.com/"}},
     "toLower": lambda text: str(text).lower(),
     "union": _union,
     "uniqueString": _hash,

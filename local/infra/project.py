@@ -15,6 +15,8 @@ from shared.topology import Topology, topology
 
 #: What azd fills in, and who is looked for among the role assignments.
 DEPLOYER, PUBLISHER, OPERATOR = "the-deployer", "a-publisher", "an-operator"
+#: The app registration of the console.
+CONSOLE: Final = "a-registration"
 #: Two rooms, so that one's publisher with a role in the other's is seen.
 ROOMS: Final = ("team-a", "b")
 PARAMETERS: Final = {

@@ -42,10 +42,10 @@ def registration() -> Table:
 
 
 def work() -> Table:
-    """Return the costs of a million transactions."""
+    """Return the costs of a million transactions in one job."""
     found = costs.work()
     total = sum(cost.amount for cost in found)
-    return _costs("a million transactions", found, [("**in all**", "", f"**{total:.4f}**")])
+    return _costs("a million transactions in one job", found, [("**in all**", "", f"**{total:.4f}**")])
 
 
 def _costs(what: str, found: Sequence[costs.Cost], last: Sequence[Sequence[str]]) -> Table:

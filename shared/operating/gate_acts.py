@@ -1,72 +1,29 @@
-"""A person's acts on gates, audited before the effect and signalled after it, and an overview of all gates.
-
-The overview marks gates that hold work and were never opened: perhaps a submission misspells the name.
-"""
+"""A person's acts on gates, audited before the effect and signalled after it."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from azure.storage.blob import ContainerClient
-
-from shared.azure import expecting_an_answer
 from shared.clock import Clock
-from shared.errors import GateCorruptError, ScheduleRefusedError
+from shared.errors import ActStaleError, ScheduleRefusedError
 from shared.gate import (
     Changed,
     Gates,
     GateState,
-    HeldSummary,
-    HeldTable,
     Opening,
+    Reading,
     check_name,
     close_gate,
-    is_name,
     open_gate,
     schedule,
     send_signal,
     timestamp,
 )
-from shared.operating.audit import AuditedAct, AuditTable
+from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.pending import AT_ONCE, GATE_POINTER, PendingTable, Pointer
 from shared.scaling import WarmRecords, WarmRequest
 from shared.signals import Signals
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """One gate and the work that it holds."""
-
-    gate: str
-    state: GateState
-    held: HeldSummary
-    #: The fault of its blob, or empty. A gate with a fault counts as closed; its state here is that of a new gate.
-    problem: str = ""
-
-    @property
-    def holds_in_silence(self) -> bool:
-        """Return whether it holds work, was never opened, and no opening is scheduled."""
-        never_used = self.state.epoch == 0 and self.state.scheduled is None
-        return bool(self.held.count) and never_used and not self.problem
-
-
-def overview(container: ContainerClient, gates: Gates, held: HeldTable) -> list[Overview]:
-    """Return every gate that has a blob or holds work, by name."""
-    with expecting_an_answer("list the gates"):
-        known = {name for name in container.list_blob_names() if is_name(name)}
-    holding = set(filter(is_name, held.gates()))
-    waiting = {name: held.summary(name) for name in holding}
-    return [_observe_gate(gates, name, waiting.get(name, HeldSummary(0, None))) for name in sorted(known | holding)]
-
-
-def _observe_gate(gates: Gates, name: str, waiting: HeldSummary) -> Overview:
-    try:
-        return Overview(name, gates.read(name), waiting)
-    except GateCorruptError as error:
-        # One broken gate must not hide the others.
-        return Overview(name, GateState(), waiting, str(error))
-
 
 #: The upper bound of a schedule: one further ahead is taken for a mistyped year.
 FURTHEST: Final = timedelta(days=400)
@@ -106,16 +63,30 @@ class Operator:
         self._gates, self._pending, self._audit = gates, pending, audit
         self._signals, self._clock, self._warm = signals, clock, warm
 
-    def open(self, gate: str, *, by: str, why: str = "", once: bool = False) -> GateActResult:
-        """Open the gate now. `once`: it closes again after the held work of this epoch."""
+    def open(  # noqa: PLR0913 - each is a part of the command
+        self,
+        gate: str,
+        *,
+        by: str,
+        why: str = "",
+        once: bool = False,
+        seen: Reading | None = None,
+        named: ActKey | None = None,
+    ) -> GateActResult:
+        """Open the gate now. `once`: it closes again after the held work of this epoch.
+
+        `seen`: only if the gate is as the person saw it, else raise ActStaleError. `named`: see AuditTable.record.
+        """
         # Before the opening, so that its signal does not wait for a connection.
         self._signals.connect(CONNECTS_WITHIN)
         now = self._clock.now()
         opening = Opening(at=now, by=by, why=why, once=once)
         details = {"once": "yes"} if once else {}
-        with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details)) as command:
+        with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details), named) as command:
             changed = self._gates.change(
-                gate, lambda state: open_gate(state, opening, now), partial(point_to_once, self._pending, gate)
+                gate,
+                lambda state: open_gate(_check_seen(gate, state, seen), opening, now),
+                partial(point_to_once, self._pending, gate),
             )
             command.result = _result(changed)
         return GateActResult(*changed, unsignalled=self._signal(gate, changed))
@@ -129,38 +100,54 @@ class Operator:
         why: str = "",
         once: bool = False,
         warm: WarmRequest | None = None,
+        seen: Reading | None = None,
+        named: ActKey | None = None,
     ) -> GateActResult:
         """Schedule an opening at that time, in whole seconds. The bus holds its signal back until then.
 
-        `warm`: with instances that are ready then.
+        `warm`: with instances that are ready then. `seen`, `named`: as of `open`.
         """
         now = self._clock.now()
         opening = Opening(at=at.replace(microsecond=0), by=by, why=why, once=once)
         _check_schedule(gate, opening.at, now)
         details = {"at": timestamp(opening.at) or "", **({"once": "yes"} if once else {})}
-        with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details)) as command:
+        with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details), named) as command:
             if warm:
                 # Before the opening: instances without an opening are given back, an opening without them would be slow.
                 self._warm.plan(gate, opening.at, self._gates.read(gate).epoch, by, warm)
             pointer = Pointer(GATE_POINTER, opening.at, gate)
             changed = self._gates.change(
-                gate, lambda state: schedule(state, opening, now), lambda _after: self._pending.add(pointer)
+                gate,
+                lambda state: schedule(_check_seen(gate, state, seen), opening, now),
+                lambda _after: self._pending.add(pointer),
             )
             command.result = _result(changed)
         if changed.after.scheduled is None or changed.before is changed.after:
             return GateActResult(*changed)
         return GateActResult(*changed, unsignalled=send_signal(self._signals, gate, changed.after, opening.at))
 
-    def close(self, gate: str, *, by: str, why: str = "") -> GateActResult:
-        """Close the gate and cancel its scheduled opening. Dispatched work goes on."""
+    def close(
+        self, gate: str, *, by: str, why: str = "", seen: Reading | None = None, named: ActKey | None = None
+    ) -> GateActResult:
+        """Close the gate and cancel its scheduled opening. Dispatched work goes on. `seen`, `named`: as of `open`."""
         now = self._clock.now()
-        with self._audit.record(AuditedAct(by, "gate close", check_name(gate), why)) as command:
-            changed = self._gates.change(gate, lambda state: close_gate(state, by, why, now))
+        with self._audit.record(AuditedAct(by, "gate close", check_name(gate), why), named) as command:
+            changed = self._gates.change(gate, lambda state: close_gate(_check_seen(gate, state, seen), by, why, now))
             command.result = _result(changed)
         return GateActResult(*changed)
 
     def _signal(self, gate: str, changed: Changed) -> str:
         return send_signal(self._signals, gate, changed.after) if changed.is_opening else ""
+
+
+def _check_seen(gate: str, state: GateState, seen: Reading | None) -> GateState:
+    """Return the state if it is the one that the person saw. Inside of the conditional write, so there is no race."""
+    if seen is not None and state.reading != seen:
+        raise ActStaleError(
+            f"gate {gate!r} is {'open' if state.is_open else 'closed'} at epoch {state.epoch} now, and you saw it "
+            f"{'open' if seen.is_open else 'closed'} at epoch {seen.epoch}: nothing was done"
+        )
+    return state
 
 
 def point_to_once(pending: PendingTable, gate: str, after: GateState) -> None:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from shared.clock import Clock
-from shared.errors import JobStateError, SignalNotSentError
+from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.ledger import Job, JobState, Ledger, change, counting, may_dispatch, resume
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
 from shared.pipeline import FinishCall, Hints
@@ -20,10 +20,13 @@ class Resume:
     hints: Hints
     clock: Clock
 
-    def resume(self, job_id: str) -> Job:
-        """Resume the job and return it. Raise JobStateError for a job that is not paused."""
+    def resume(self, job_id: str, *, seen: str | None = None) -> Job:
+        """Resume the job and return it. Raise JobStateError for a job that is not paused.
+
+        `seen`: only if the job's row has this ETag, else raise ActStaleError.
+        """
         with counting():
-            job = self._resume(job_id)
+            job = self._resume(job_id, seen)
         # A crash from here on is repaired by the pointer that every unfinished job has.
         if job.state is JobState.FINISHING:
             self.finish.send(job)
@@ -34,10 +37,15 @@ class Resume:
                 self.hints.send_job(job.job)
         return job
 
-    def _resume(self, job_id: str) -> Job:
+    def _resume(self, job_id: str, seen: str | None) -> Job:
         now = self.clock.now()
 
         def decide(job: Job) -> Job:
+            if seen is not None and job.etag != seen:
+                raise ActStaleError(
+                    f"job {job_id!r} was changed since you saw it: it is {job.state.value}, {job.parked_chunks} of "
+                    f"{job.chunks} chunks are parked; nothing was done"
+                )
             if job.state is not JobState.PAUSED:
                 raise JobStateError(f"could not resume job {job_id!r}: it is {job.state.value}, expected paused")
             return resume(job, now)

@@ -53,8 +53,9 @@ class ReplayPace:
     limit: int | None = None
     #: Upper bound of messages per second; None: as fast as storage takes them.
     rate: float | None = None
-    #: Seconds to wait for the effects of a wave.
-    patience: float = 120.0
+    #: Seconds to wait for the effects of a wave. A message that fails for another cause than before is parked at its fifth
+    #: delivery. Each comes 30 s after the one before.
+    patience: float = 180.0
     #: Whether to replay entries again that were replayed before and have no known effect.
     again: bool = False
 

@@ -29,6 +29,7 @@ READ = (
     "LICENSE",
     "Makefile",
     "azure.yaml",
+    "console",
     "function_app.py",
     "functions",
     "host.json",
@@ -176,6 +177,7 @@ def sender_on_the_topic(project):
 
 
 BUS, APP_STORAGE = "infra/modules/service-bus.bicep", "infra/modules/app-storage.bicep"
+CONSOLE = "infra/modules/console.bicep"
 HOST_STORAGE, APP = "infra/modules/host-storage.bicep", "infra/modules/function-app.bicep"
 OF_APP, OF_PUBLISHERS = "infra/modules/roles-of-app.bicep", "infra/modules/roles-of-publishers.bicep"
 POLICY = """
@@ -265,6 +267,34 @@ SEEDS = {
                 lambda file: file["bus"]["queues"][0]["properties"].update(requiresDuplicateDetection=True),
             ),
             "bus queue results is",
+        ),
+    },
+    "console": {
+        "a login that is left to a default": (
+            replacing(CONSOLE, "    platform: { enabled: true }\n", ""),
+            "platform.enabled is None, expected True",
+        ),
+        "a login that stands before everything": (
+            replacing(CONSOLE, "'AllowAnonymous'", "'RedirectToLoginPage'"),
+            "unauthenticatedClientAction is 'RedirectToLoginPage'",
+        ),
+        "every tenant's people": (
+            replacing(CONSOLE, "${tenant().tenantId}", "common"),
+            "not this tenant's",
+        ),
+        "a login that nobody asked for": (
+            replacing(
+                "infra/main.bicep", "bicep' = if (!empty(consoleClientId))", "bicep' = if (empty(consoleClientId))"
+            ),
+            "Azure's login is there",
+        ),
+        "an app that does not know of it": (
+            replacing(APP, "hasConsole ? 'on' : 'off'", "'off'"),
+            "with a console True, the app has 'off'",
+        ),
+        "a role that no page knows": (
+            replacing("infra/console-roles.json", '"value": "Reader"', '"value": "Viewer"'),
+            "does not hold the roles Reader and Operator",
         ),
     },
     "compiled": {

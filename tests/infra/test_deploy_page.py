@@ -18,6 +18,12 @@ BLOCKS = re.findall(r"^( *)```sh cloud\n(.*?)^ *```", PAGE, re.DOTALL | re.MULTI
 COMMANDS = [line.strip() for _, block in BLOCKS for line in block.splitlines()]
 #: What azd and az are asked to do, by their first words.
 KNOWN = (
+    'CONSOLE="$(az ad sp show',
+    'CONSOLE_CLIENT_ID="$(az ad app create',
+    'ME="$(az ad signed-in-user show',
+    "az ad sp create",
+    "az ad sp update",
+    "az rest --method post",
     "az functionapp list-flexconsumption-locations",
     "az functionapp config appsettings set",
     "az login",

@@ -20,8 +20,8 @@ IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     # Queues and tables of the host's account are for Durable Functions.
     "AzureWebJobsStorage": ("blobServiceUri", "credential", "clientId"),
 }
-#: Read by the host, and by the C library of its workers.
 THREADS: Final = "PYTHON_THREADPOOL_THREAD_COUNT"
+#: Read by the host, by its workers, and by their C library.
 HOSTS_OWN: Final = {
     "APPLICATIONINSIGHTS_CONNECTION_STRING",
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",

@@ -5,12 +5,18 @@ from collections.abc import Iterator
 
 from local.infra.bicep import Template
 from local.infra.finding import Finding
-from local.infra.project import Project, with_rooms
+from local.infra.project import CONSOLE, Project, with_rooms
 
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield names that lead nowhere. The evaluation raises the first, and the others are found by reading."""
-    everything = project.deployed(isStorageLogged=True, alertEmail="a@b.example", rooms=with_rooms(), hasWarming=True)
+    everything = project.deployed(
+        isStorageLogged=True,
+        alertEmail="a@b.example",
+        rooms=with_rooms(),
+        hasWarming=True,
+        consoleClientId=CONSOLE,
+    )
     used = {template.path for template in everything.templates.values()}
     for file in project.bicep_files():
         if file.resolve() not in used:

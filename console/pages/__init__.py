@@ -1,0 +1,73 @@
+"""The pages, one module each.
+
+A route has the name of its page; `ROUTES` lists them all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from console.pages import gates, jobs, now, orders, parked, records
+from console.visit import Download, Page
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The address of a page, and the function that makes it."""
+
+    path: str
+    name: str
+    page: Callable[..., Page | Download | str]
+    method: str = "GET"
+
+
+ROUTES: Final = (
+    Route("/", "now", now.show_now),
+    Route("/jobs", "jobs", jobs.show_jobs),
+    Route("/job/<job>", "job", jobs.show_job),
+    Route("/job/<job>/file/<kind>", "file", jobs.download),
+    Route("/gates", "gates", gates.show_gates),
+    Route("/gate/<gate>", "gate", gates.show_gate),
+    Route("/parked", "parked", parked.show_causes),
+    Route("/parked/<fingerprint>", "cause", parked.show_cause),
+    Route("/parked/<job>/<key>", "entry", parked.show_entry),
+    Route("/rules", "rules", records.show_rules),
+    Route("/cost", "cost", records.show_cost),
+    Route("/audit", "audit", records.show_audit),
+    Route("/ids", "ids", records.show_ids),
+    # Acts. Each leads to the page that shows its effect.
+    Route("/gate/<gate>/open", "open_gate", gates.open_gate, "POST"),
+    Route("/gate/<gate>/close", "close_gate", gates.close_gate, "POST"),
+    Route("/gate/<gate>/plan", "plan", gates.plan_opening, "POST"),
+    Route("/job/<job>/resume", "resume", jobs.resume_job, "POST"),
+    Route("/parked/<fingerprint>/discard", "discard", parked.discard_cause, "POST"),
+)
+#: Of an installation with registration.
+ORDER_ROUTES: Final = (
+    Route("/processes", "processes", orders.show_processes),
+    Route("/orders", "orders", orders.show_orders),
+    Route("/order/<order>", "order", orders.show_order),
+    Route("/seats", "seats", orders.show_conferences),
+    Route("/seats/<conference>", "conference", orders.show_conference),
+    Route("/migrations", "migrations", orders.show_migrations),
+    Route("/migration/<model>", "migration", orders.show_migration),
+    Route("/migration/<model>/switch", "switch", orders.switch, "POST"),
+    Route("/migration/<model>/rollback", "roll_back", orders.roll_back, "POST"),
+)
+#: The navigation: the name of a route, and its words.
+SECTIONS: Final = (
+    ("now", "Now"),
+    ("jobs", "Jobs"),
+    ("gates", "Gates"),
+    ("parked", "Parked"),
+    ("rules", "Rules"),
+    ("cost", "Cost"),
+    ("audit", "Audit"),
+    ("ids", "Ids"),
+)
+ORDER_SECTIONS: Final = (
+    ("processes", "Processes"),
+    ("orders", "Orders"),
+    ("seats", "Seats"),
+    ("migrations", "Migrations"),
+)

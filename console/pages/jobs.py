@@ -1,0 +1,162 @@
+"""Jobs: the list of the last ones, and one with everything around it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from werkzeug.exceptions import NotFound
+
+from console.acts import read_form
+from console.pages.chunk_grid import draw_grid
+from console.pages.job_rows import row_of_job
+from console.visit import Download, Page, Visit
+from shared.azure import Charge
+from shared.errors import ActStaleError, JobStateError
+from shared.ledger import Job, JobState
+from shared.operating import WRITTEN, AuditedAct, JobLook, OutputKind, explain_pace
+from shared.parked import chunk_of_key
+from shared.usage import price
+
+PAGE: Final = 50
+#: The last jobs among which the beginning of an id is looked for: one request.
+_LOOKED_THROUGH: Final = 1000
+#: Chunk rows of one request. More are read only if a person wants them.
+_READ_AT_ONCE: Final = 1000
+
+
+def show_jobs(visit: Visit) -> Page:
+    """Show the last jobs, or the one whose id begins so."""
+    ledger, typed = visit.view.stores.ledger, visit.query.get("id", "").strip()
+    listed, said = ledger.newest(_LOOKED_THROUGH if typed else PAGE), ""
+    if typed:
+        matching = [one for one in listed if one.job.startswith(typed)]
+        said = f"{len(matching)} of the last {len(listed)} jobs begin with {typed}" if matching else ""
+        listed = matching[:PAGE]
+        if not matching:
+            said = f"none of the last jobs begins with {typed}"
+    rows = [row_of_job(job, visit.now) for one in listed if (job := ledger.read(one.job)) is not None]
+    values = {"jobs": rows, "said": said}
+    return Page(title="Jobs", section="jobs", template="jobs.html", values=values, looks_again=True)
+
+
+def show_job(visit: Visit, job: str) -> Page:
+    """Show one job with everything around it."""
+    stores = visit.view.stores
+    look = stores.job_reader(visit.view.work_queues).look(job)
+    title = f"Job {job}"
+    if look.job is None and look.refused:
+        refused = {"refused": look.refused}
+        return Page(title=title, section="jobs", template="refused_job.html", values=refused, status=404)
+    if look.job is None:
+        raise NotFound(f"there is no job {job!r}: the page Jobs lists the last ones")
+    values = {
+        "job": look.job,
+        "row": row_of_job(look.job, visit.now),
+        "look": look,
+        "pace": explain_pace(look, visit.now),
+        "story": list(_tell_story(look.job)),
+        "files": list(OutputKind) if look.job.state in WRITTEN else [],
+        **_list_sums(look.job),
+        **_draw_chunks(visit, look),
+        **_price_job(visit, look.job),
+    }
+    acts = "job_acts.html" if look.job.state is JobState.PAUSED else ""
+    return Page(title=title, section="jobs", template="job.html", values=values, looks_again=True, acts=acts)
+
+
+def download(visit: Visit, job: str, kind: str) -> Download:
+    """Send the lines of a finished job as a file of newline-delimited JSON. One request a part."""
+    stores = visit.view.stores
+    if kind not in {one.value for one in OutputKind}:
+        raise NotFound(f"a job has these files: {', '.join(OutputKind)}")
+    found = stores.ledger.read(job)
+    if found is None or found.state not in WRITTEN:
+        raise NotFound(f"job {job!r} has no outputs: they come at its end, and go with its retention")
+    return Download(f"{job}-{kind}.ndjson", stores.output_reader.read(found, OutputKind(kind)))
+
+
+def resume_job(visit: Visit, job: str) -> Page | str:
+    """Resume a job as the person saw it, and go to its page."""
+    posted = read_form(visit.fields, visit.person, visit.link("resume", job=job), visit.now)
+    stores = visit.view.stores
+    try:
+        with stores.audit.record(AuditedAct(posted.who, "job resume", job, posted.why), posted.named) as command:
+            resumed = stores.job_operator.resume(job, seen=posted.seen)
+            command.result = resumed.state.value
+    except (ActStaleError, JobStateError) as error:
+        return replace(show_job(visit, job), status=409, notice=str(error))
+    return visit.link("job", job=job)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    words: str
+    at: datetime
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """No dictionary: in a template, its `items` would be its method."""
+
+    words: str
+    items: int
+    sums: Mapping[str, Decimal]
+
+
+def _tell_story(job: Job) -> Iterator[_Moment]:
+    told = [_Moment(one.state.value.replace("_", " "), one.at, _note(one.note, one.revision)) for one in job.story]
+    ended = [_Moment("finished", job.finished_at, f"revision {job.revision}")] if job.finished_at else []
+    moments = [
+        _Moment("accepted", job.accepted_at),
+        # A row of an earlier version has no story: only its moments are known.
+        *(told or [*ended, _Moment("its states", job.accepted_at, "not recorded")]),
+        *([_Moment("first chunk put", job.started_at)] if job.started_at else []),
+        *([_Moment("last chunk put", job.put_until)] if job.put_until else []),
+        *([_Moment("silent chunks put again", job.nudged_at)] if job.nudged_at else []),
+        *([_Moment("last progress", job.progressed_at)] if job.progressed_at else []),
+    ]
+    yield from sorted(moments, key=lambda moment: moment.at)
+
+
+def _note(note: str, revision: int) -> str:
+    return ", ".join(words for words in (note, f"revision {revision}" if revision > 1 else "") if words)
+
+
+def _list_sums(job: Job) -> Mapping[str, Any]:
+    totals, names = job.totals, sorted(job.declared)
+    rest = job.items - totals.items
+    lines = [
+        _Line("accepted", totals.accepted.items, totals.accepted.sums),
+        _Line("rejected", totals.rejected.items, totals.rejected.sums),
+        _Line("parked", totals.parked.items, totals.parked.sums),
+        *([_Line("open", rest, {})] if rest else []),
+        _Line("declared", job.items, job.declared),
+    ]
+    return {"sums": names, "lines": lines}
+
+
+def _draw_chunks(visit: Visit, look: JobLook) -> Mapping[str, Any]:
+    job, is_wanted = look.job, "chunks" in visit.query
+    if job is None or not job.chunks or (job.chunks > _READ_AT_ONCE and not is_wanted):
+        return {"cells": [], "chunks_wanted": is_wanted}
+    # Without an ended chunk there is no row to read.
+    rows = visit.view.stores.ledger.rows(job.job) if job.ended_chunks else ()
+    retried = {chunk for one in look.retried if (chunk := chunk_of_key(one.key)) is not None}
+    return {
+        **asdict(draw_grid(job.chunks, {row.chunk: row.state for row in rows}, retried)),
+        "chunks_wanted": is_wanted,
+    }
+
+
+def _price_job(visit: Visit, job: Job) -> Mapping[str, Any]:
+    prices = visit.view.prices
+    bill = price({Charge.parse(text): count for text, count in job.requests.items()}, prices)
+    amount = f"{bill.total:.6f}".rstrip("0").rstrip(".") or "0"
+    return {
+        "requests_of_job": sum(job.requests.values()),
+        "amount_of_job": amount,
+        "currency_of_job": prices.currency,
+    }

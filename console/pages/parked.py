@@ -1,0 +1,115 @@
+"""Parked: the causes, the entries of one, and an entry with everything about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from werkzeug.exceptions import NotFound
+
+from console.acts import read_form
+from console.visit import Page, Visit
+from shared.errors import ActStaleError
+from shared.operating import Group, Selection, digest_entries, summarize_causes
+from shared.parked import DOOR, NO_JOB, Entry
+
+#: Seconds for which a page takes the entries that another one has read.
+_AGE: Final = 2.0
+#: Causes and entries on one page.
+MOST_CAUSES: Final = 25
+PAGE: Final = 50
+#: Hours of the trend.
+_HOURS: Final = 24
+_HOUR: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    group: Group
+    newest: Entry
+    #: Entries by the hour of their last failure, the last hour at the end.
+    trend: Sequence[int]
+
+    @property
+    def most(self) -> int:
+        """The highest bar, at least one."""
+        return max(1, *self.trend)
+
+
+def show_causes(visit: Visit) -> Page:
+    """Show the causes, the most frequent first: of everything, or of one job."""
+    entries, job = visit.view.snapshot.parked(_AGE), visit.query.get("job")
+    if job is not None:
+        entries = Selection(job=job).select(entries)
+    groups = summarize_causes(entries)
+    values = {
+        "causes": groups,
+        "shown": [_describe(group, visit.now) for group in groups[:MOST_CAUSES]],
+        "number": len(entries),
+        "of_job": job,
+    }
+    return Page(title="Parked", section="parked", template="parked.html", values=values, looks_again=True)
+
+
+def show_cause(visit: Visit, fingerprint: str) -> Page:
+    """Show a cause and its entries, fifty on a page."""
+    chosen = Selection(fingerprint=fingerprint).select(visit.view.snapshot.parked(0 if visit.fields else _AGE))
+    if not chosen:
+        raise NotFound(f"nothing is parked of {fingerprint}: all of it is done or discarded, or nothing ever was")
+    (group,) = summarize_causes(chosen)[:1]
+    first = _read_number(visit.query.get("first", "0"))
+    ordered = sorted(chosen, key=lambda entry: (entry.first_at, entry.job, entry.key))
+    rest = visit.link("cause", fingerprint=fingerprint, first=str(first + PAGE)) if len(chosen) > first + PAGE else ""
+    values = {
+        "group": group,
+        "newest": _newest(group),
+        "entries": ordered[first : first + PAGE],
+        "after": rest,
+        "seen": digest_entries(chosen),
+    }
+    title = f"Cause {fingerprint[:12]}"
+    return Page(title=title, section="parked", template="cause.html", values=values, acts="cause_acts.html")
+
+
+def discard_cause(visit: Visit, fingerprint: str) -> Page | str:
+    """Discard the entries of a cause as the person saw them, and go to the list."""
+    posted = read_form(visit.fields, visit.person, visit.link("discard", fingerprint=fingerprint), visit.now)
+    operator = visit.view.stores.build_parked_operator(_do_not_wait)
+    try:
+        selection = Selection(fingerprint=fingerprint)
+        operator.discard(selection, by=posted.who, why=posted.why, seen=posted.seen, named=posted.named)
+    except ActStaleError as error:
+        # A second click finds that the first one discarded them.
+        visit.view.stores.audit.check_new(posted.named)
+        return replace(show_cause(visit, fingerprint), status=409, notice=str(error))
+    return visit.link("parked")
+
+
+def _do_not_wait(_seconds: float) -> None:
+    """Discarding waits for nothing."""
+
+
+def show_entry(visit: Visit, job: str, key: str) -> Page:
+    """Show everything about one entry. One request."""
+    entry = visit.view.stores.parked_table.find(job, key)
+    if entry is None:
+        raise NotFound(f"nothing is parked as {key!r} of job {job!r}")
+    values = {"entry": entry, "is_of_job": entry.about not in {NO_JOB, DOOR}}
+    return Page(title=f"Parked {key}", section="parked", template="entry.html", values=values)
+
+
+def _describe(group: Group, now: datetime) -> _Cause:
+    trend = [0] * _HOURS
+    for entry in group.entries:
+        hours = (now - entry.last_at) // _HOUR
+        if 0 <= hours < _HOURS:
+            trend[_HOURS - 1 - hours] += 1
+    return _Cause(group, _newest(group), trend)
+
+
+def _newest(group: Group) -> Entry:
+    return max(group.entries, key=lambda entry: entry.last_at)
+
+
+def _read_number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0

@@ -1,0 +1,191 @@
+"""Parts of an installation that all tabs share. Each is read once for all who ask at the same time.
+
+Without a page that is open, nothing is read.
+
+A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the fleet's
+partition. Every fifth time the index of open work is read too, because a held job starts without the fleet's knowledge.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from threading import Lock
+from typing import Final, Generic, TypeVar
+
+from shared.app import Stores
+from shared.concurrency import Fleet
+from shared.ledger import FINISHED, Job, JobState
+from shared.operating import Overview, QueueLook, read_queue
+from shared.parked import Entry
+from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, Pointer
+from shared.topology import URGENT, submission_queue, work_queue_names
+
+#: Open jobs that Now shows.
+MOST_OPEN: Final = 50
+#: Points that a plot of the queues has at most.
+MOST_POINTS: Final = 400
+#: Looks of an idle page at the fleet for one at the index of open work.
+_EACH: Final = 5
+#: Seconds for which a failure is the answer of all who ask.
+_FAILED_FOR: Final = 1.0
+_OPEN_KINDS: Final = frozenset({JOB_POINTER, DISPATCH_POINTER, FINISH_POINTER})
+
+#: A job in these states waits for a person.
+_STANDING: Final = frozenset({JobState.PAUSED, JobState.HELD}) | FINISHED
+
+_Value = TypeVar("_Value")
+
+
+class Part(Generic[_Value]):
+    """One part: its value, its age, and one reader at a time. The others wait for it."""
+
+    def __init__(self, read: Callable[[_Value | None], _Value], monotonic: Callable[[], float]) -> None:
+        self._read, self._monotonic = read, monotonic
+        self._value: _Value | None = None
+        self._error: Exception | None = None
+        self._at = float("-inf")
+        self._lock = Lock()
+
+    def get(self, age: float) -> _Value:
+        """Return the value, at most that many seconds old when this was called."""
+        asked_at = self._monotonic()
+        with self._lock:
+            if self._error is not None and asked_at - self._at <= _FAILED_FOR:
+                raise self._error
+            if self._value is None or self._at < asked_at - age:
+                self._fetch()
+            if self._value is None:
+                raise RuntimeError("a part was read without a result")
+            return self._value
+
+    def last(self) -> _Value | None:
+        """Return the last value, however old, or None."""
+        return self._value
+
+    def _fetch(self) -> None:
+        at = self._monotonic()
+        try:
+            self._value, self._error = self._read(self._value), None
+        except Exception as error:
+            self._error = error
+            raise
+        finally:
+            self._at = at
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWork:
+    """The jobs that are open, at most fifty of them, and what the index says beside them."""
+
+    jobs: Sequence[Job]
+    #: All open jobs.
+    number: int
+    #: When the oldest pointer was or is due.
+    oldest: datetime | None
+
+    @property
+    def is_moving(self) -> bool:
+        """Return whether a job goes on without a person."""
+        return self.number > len(self.jobs) or any(job.state not in _STANDING for job in self.jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The depth of each queue at one time."""
+
+    at: datetime
+    depths: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Parked:
+    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    newest: datetime | None = None
+
+
+class Snapshot:
+    """The parts of an installation, for all tabs of one process."""
+
+    def __init__(self, stores: Stores, *, work_queues: int, rooms: Sequence[str], ahead: timedelta) -> None:
+        self._stores, self._clock, self._ahead = stores, stores.clock, ahead
+        self._queue_names = (
+            *(submission_queue(room) for room in ("", *rooms)),
+            *work_queue_names(work_queues),
+            URGENT,
+        )
+        gates = stores.gate_reader()
+        monotonic = self._clock.monotonic
+        self._fleet = Part[Fleet](self._read_fleet, monotonic)
+        self._queues = Part[Sequence[QueueLook]](self._read_queues, monotonic)
+        self._open = Part[OpenWork](self._read_open, monotonic)
+        self._gates = Part[Sequence[Overview]](lambda _known: gates.read(), monotonic)
+        self._parked = Part[_Parked](self._read_parked, monotonic)
+        self._points: deque[Point] = deque(maxlen=MOST_POINTS)
+        self._idle_looks = 0
+
+    def fleet(self, age: float) -> Fleet:
+        """Return the decision, the governors and the processes. One request."""
+        return self._fleet.get(age)
+
+    def queues(self, age: float) -> Sequence[QueueLook]:
+        """Return the queues. One request each, and one more for each that holds a message."""
+        return self._queues.get(age)
+
+    def open_work(self, age: float) -> OpenWork:
+        """Return the open jobs."""
+        return self._open.get(age)
+
+    def gates(self, age: float) -> Sequence[Overview]:
+        """Return all gates. Two requests, and one for each that changed."""
+        return self._gates.get(age)
+
+    def parked(self, age: float) -> Sequence[Entry]:
+        """Return the open entries. One request for those that changed."""
+        return list(self._parked.get(age).entries.values())
+
+    def points(self) -> Sequence[Point]:
+        """Return the depths that pages have read so far. No request."""
+        return list(self._points)
+
+    def is_moving(self) -> bool:
+        """Find out whether anything moves, by one request, each fifth time by two.
+
+        A page that is shown for the first time reads everything anyway. It need not call this.
+        """
+        before = self._fleet.last()
+        fleet = self._fleet.get(0)
+        known, queues = self._open.last(), self._queues.last()
+        has_moved = before is None or before != fleet or bool(fleet.fresh(self._clock.now()))
+        if has_moved or known is None or known.is_moving or any(queue.messages for queue in queues or ()):
+            self._idle_looks = 0
+            return True
+        self._idle_looks += 1
+        return self._idle_looks % _EACH == 0 and self._open.get(0).is_moving
+
+    def _read_fleet(self, known: Fleet | None) -> Fleet:
+        return self._stores.fleet.read(known.in_force if known else None)
+
+    def _read_queues(self, _known: Sequence[QueueLook] | None) -> Sequence[QueueLook]:
+        client = self._stores.connections.queues
+        found = [read_queue(client, name) for name in self._queue_names]
+        self._points.append(Point(self._clock.now(), {one.queue: one.messages for one in found}))
+        return found
+
+    def _read_open(self, _known: OpenWork | None) -> OpenWork:
+        now = self._clock.now()
+        pointers = [one for one in self._stores.pending.due(now + self._ahead) if _is_of_work(one)]
+        names = dict.fromkeys(one.id for one in pointers if one.kind in _OPEN_KINDS)
+        jobs = [job for name in list(names)[:MOST_OPEN] if (job := self._stores.ledger.read(name)) is not None]
+        return OpenWork(jobs, len(names), min((one.due for one in pointers), default=None))
+
+    def _read_parked(self, known: _Parked | None) -> _Parked:
+        before = known or _Parked()
+        changed, newest = self._stores.parked_table.read_changes(before.newest)
+        entries = before.entries | {(one.job, one.key): one for one in changed}
+        return _Parked({key: one for key, one in entries.items() if one.is_open}, newest)
+
+
+def _is_of_work(pointer: Pointer) -> bool:
+    # A pointer that is always due says nothing about the tick.
+    return pointer.due.year > 1970

@@ -1,0 +1,92 @@
+"""The input of a page, and its result."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from console.session import Person
+from console.snapshot import Snapshot
+from shared.app import RegistrationStores, Stores
+from shared.clock import Clock
+from shared.parts import RegistrationChoice
+from shared.settings import Settings
+from shared.usage import Prices, load
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersPart:
+    """Registration, where it is on."""
+
+    stores: RegistrationStores
+    choice: RegistrationChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """An installation, as all pages see it."""
+
+    stores: Stores
+    snapshot: Snapshot
+    clock: Clock
+    prices: Prices
+    work_queues: int = 1
+    #: None: registration is off, and its pages have no address.
+    orders: OrdersPart | None = None
+
+
+def build_view(stores: Stores, settings: Settings) -> View:
+    """Return the view of an installation with these settings."""
+    choice = settings.registration
+    return View(
+        stores=stores,
+        snapshot=Snapshot(stores, work_queues=settings.work_queues, rooms=settings.rooms, ahead=settings.chunk_overdue),
+        clock=stores.clock,
+        prices=load(),
+        work_queues=settings.work_queues,
+        orders=OrdersPart(RegistrationStores(stores), choice) if choice.is_on else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One request for a page."""
+
+    view: View
+    person: Person
+    #: The part of the address behind the question mark.
+    query: Mapping[str, str]
+    #: Whether a page that is shown looks again. Else a person has just opened it.
+    is_look: bool
+    now: datetime
+    #: Makes the address of a page of the console.
+    link: Callable[..., str]
+    #: What was posted. Empty for a page that is read.
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """The result of a page that is a file: its pieces are read from storage while they are sent."""
+
+    name: str
+    pieces: Iterator[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The result of a page: a template and its values."""
+
+    title: str
+    #: Of the navigation: the page that this one belongs to.
+    section: str
+    template: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+    #: Whether the page looks again while it is shown.
+    looks_again: bool = False
+    has_plot: bool = False
+    #: The template of the forms below. They stay as they are while the page looks again.
+    acts: str = ""
+    #: A sentence above the page: why an act was not done.
+    notice: str = ""

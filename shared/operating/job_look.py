@@ -1,0 +1,128 @@
+"""Reads what a person asks about one job: how far it is, what is tried again, what waits, and why it is slow.
+
+An open job costs three requests and up to two for each of its queues; an ended job costs one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from azure.storage.queue import QueueServiceClient
+
+from shared.azure import expecting_an_answer
+from shared.ledger import FINISHED, Job, JobState, Ledger
+from shared.parked import Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
+from shared.topology import work_queues_of
+
+#: Queues of a job that are looked at.
+MOST_QUEUES: Final = 16
+#: States in which chunks may lie on the work queues.
+_WORKING: Final = frozenset({JobState.DISPATCHING, JobState.RUNNING, JobState.FINISHING})
+_CLOSED: Final = FINISHED | {JobState.BURIED}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLook:
+    """A queue: messages on it, and when the oldest one that waits was put."""
+
+    queue: str
+    messages: int
+    oldest_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobLook:
+    """A job with everything around it. `job` is None where none was accepted under this id."""
+
+    job: Job | None
+    #: Messages that failed and are tried again.
+    retried: Sequence[FailedAttempt] = ()
+    queues: Sequence[QueueLook] = ()
+    #: Submissions of this id that were parked at acceptance.
+    refused: Sequence[Entry] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReader:
+    """Reads a job from storage, so the app may be down."""
+
+    ledger: Ledger
+    attempts: Attempts
+    parked: ParkedTable
+    queues: QueueServiceClient
+    #: The number of work queues of the installation.
+    work_queues: int
+
+    def look(self, job_id: str) -> JobLook:
+        """Read the job and everything around it."""
+        job = self.ledger.read(job_id)
+        if job is None:
+            return JobLook(None, refused=self.list_refused(job_id))
+        if job.state in _CLOSED:
+            return JobLook(job)
+        return JobLook(job, self._list_retried(job), self._read_queues(job))
+
+    def list_refused(self, job_id: str) -> list[Entry]:
+        """Return the open entries at the door that claim the job. One request."""
+        return list(self.parked.claiming(job_id))
+
+    def _list_retried(self, job: Job) -> list[FailedAttempt]:
+        found = self.attempts.list_failures(job.job)
+        chunks = {chunk for one in found if (chunk := chunk_of_key(one.key)) is not None}
+        # A message that was put a second time may have ended its chunk: the notes of the first one stay.
+        ended = self.ledger.rows_of(job.job, chunks) if chunks else {}
+        return [one for one in found if chunk_of_key(one.key) not in ended]
+
+    def _read_queues(self, job: Job) -> list[QueueLook]:
+        if job.state not in _WORKING:
+            return []
+        names = {job.lane} if job.lane else work_queues_of(job.job, job.chunks, self.work_queues)
+        return [read_queue(self.queues, name) for name in sorted(names)[:MOST_QUEUES]]
+
+
+def read_queue(queues: QueueServiceClient, name: str) -> QueueLook:
+    """Read the depth of a queue, which includes messages in work, and the oldest message that waits."""
+    client = queues.get_queue_client(name)
+    with expecting_an_answer(f"look at queue {name!r}"):
+        messages = client.get_queue_properties().approximate_message_count or 0
+        front = client.peek_messages(1) if messages else []
+    return QueueLook(name, messages, front[0].inserted_on if front else None)
+
+
+def explain_pace(look: JobLook, now: datetime) -> list[str]:
+    """Return why the job is not further, the gravest first. Empty: nothing holds it up, or it has ended."""
+    job = look.job
+    if job is None or job.state in _CLOSED:
+        return []
+    if job.state is JobState.HELD:
+        return [f"it waits behind gate {job.gate}: sluice gate status {job.gate}"]
+    if job.state is JobState.PLANNING:
+        return [job.problem or "its plan is being made"]
+    if job.state is JobState.PAUSED:
+        return [f"it is paused ({job.problem or 'too many of its chunks are parked'}): sluice jobs resume {job.job}"]
+    return [*_explain_retries(look.retried), *_explain_queues(look.queues, now)]
+
+
+def _explain_retries(retried: Sequence[FailedAttempt]) -> list[str]:
+    if not retried:
+        return []
+    worst = max(retried, key=lambda one: one.deliveries)
+    said = (
+        f"{len(retried)} of its messages failed and are tried again; {worst.key} failed at delivery {worst.deliveries} "
+        f"with {worst.kind} at {worst.place}"
+    )
+    return [said]
+
+
+def _explain_queues(queues: Sequence[QueueLook], now: datetime) -> list[str]:
+    messages = sum(one.messages for one in queues)
+    oldest = min((one.oldest_at for one in queues if one.oldest_at), default=None)
+    if oldest is None:
+        return [f"all {messages} messages on its queues are in work"] if messages else []
+    waits = max(timedelta(), now - oldest).total_seconds()
+    said = (
+        f"{messages} messages are on its queues, of all jobs; the oldest that waits was put {waits:.0f} s ago: "
+        "sluice tune show names the term that binds the number of tasks"
+    )
+    return [said]

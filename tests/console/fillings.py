@@ -1,0 +1,139 @@
+"""Fills an installation with jobs, gates, parked messages and decisions, as the app would leave them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
+
+from shared.azure import Governor
+from shared.concurrency import Decision
+from shared.concurrency.fleet import Worker
+from shared.concurrency.fleet_table import FleetChange
+from shared.concurrency.rules import Observation
+from shared.gate.held import HeldEntry
+from shared.grammar import amounts
+from shared.ledger import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
+from shared.parked.entry import Entry, chunk_key
+from shared.pending import JOB_POINTER, Pointer
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ITEMS = 1000
+
+
+def make_job(name, *, chunks=10, done=0, parked=0, **changes):
+    """Return a job of which so many chunks have ended."""
+    totals = Totals(
+        accepted=Portion(done * ITEMS, amounts({"amount": str(done * Decimal("12.5"))})),
+        parked=Portion(parked * ITEMS, amounts({"amount": str(parked * Decimal("12.5"))})),
+    )
+    made = Job(
+        job=name,
+        content_hash="c0ffee",
+        workload="billing",
+        accepted_at=NOON - timedelta(minutes=10),
+        state=JobState.RUNNING,
+        items=chunks * ITEMS,
+        chunks=chunks,
+        done=done,
+        parked_chunks=parked,
+        totals=totals,
+        declared=amounts({"amount": str(chunks * Decimal("12.5"))}),
+        id_base=1_000_000,
+        plan=PlanBlob(f"{name}/plan", '"0x1"'),
+        dispatch_cursor=chunks,
+        started_at=NOON - timedelta(minutes=9),
+        progressed_at=NOON - timedelta(seconds=20),
+        requests={"table useful": 40 + chunks, "blob-read useful": chunks, "blob-write useful": 2 * chunks},
+    )
+    return replace(made, **changes)
+
+
+def put_job(stores, job, *, is_open=True):
+    """Store a job with the rows of its ended chunks, and its pointer."""
+    stored, _ = stores.ledger.insert(job)
+    states = [ChunkState.DONE] * job.done + [ChunkState.PARKED] * job.parked_chunks
+    rows = [
+        ChunkRow(job=job.job, chunk=number, state=state, revision=1, settled_at=NOON)
+        for number, state in enumerate(states)
+    ]
+    for first in range(0, len(rows), 99):
+        stored = stores.ledger.commit(stored, rows[first : first + 99])
+    if is_open:
+        stores.pending.add(Pointer(JOB_POINTER, NOON + timedelta(minutes=5), job.job))
+    return stored
+
+
+def make_entry(job, chunk, **changes):
+    """Return the entry of a chunk that failed for good."""
+    body = f"{job} {chunk}".encode()
+    made = Entry(
+        job=job,
+        key=chunk_key(chunk, 1),
+        stage="process",
+        queue="work-00",
+        reason="failed:ValueError",
+        found="ValueError: no rate for CHF",
+        instead="correct the workload or what it depends on, deploy, then replay",
+        fingerprint="3146415e4c0f77aa90",
+        attempts=5,
+        first_at=NOON - timedelta(hours=3),
+        last_at=NOON - timedelta(minutes=2),
+        message_id="6f1d2c7e-0000-4000-8000-000000000001",
+        sha256=sha256(body).hexdigest(),
+        size=len(body),
+        chunk=chunk,
+        revision=1,
+        first_item=chunk * ITEMS,
+        place="invoices.py:29 map < run.py:100 run_chunk",
+        scheme=1,
+    )
+    return replace(made, **changes)
+
+
+def park(stores, entry):
+    """Store an entry with its bytes."""
+    body = f"{entry.about} {entry.chunk}".encode()
+    return stores.parked_table.park(replace(entry, sha256=sha256(body).hexdigest()), body)
+
+
+def hold(stores, gate, number, since=NOON):
+    """Hold so many entries behind a gate."""
+    for one in range(number):
+        entry = HeldEntry(gate=gate, id=f"held-{one:03}", epoch=0, queue="work-00", message="{}", held_at=since)
+        stores.held.insert(entry)
+
+
+def decide(stores, *, tasks=6, reason="work waits, nothing pushes back", workers=("a1b2c3d4e5",), governors=None):
+    """Store a decision with its terms, and the reports of processes."""
+    observation = Observation(depth=312, latency=0.8, payload_bytes=90_000.0)
+    decision = Decision(
+        tasks=tasks,
+        at=NOON - timedelta(seconds=40),
+        terms={"rules": 32, "share": 8, "storage": None, "downstream": tasks},
+        binding="downstream",
+        reason=reason,
+        observation=observation,
+    )
+    seen = stores.fleet.read()
+    change = FleetChange(decision=decision, governors=governors or {"storage": Governor()})
+    assert stores.fleet.commit(seen, change)
+    for name in workers:
+        report = Worker(
+            name=name,
+            at=NOON - timedelta(seconds=3),
+            started_at=NOON - timedelta(minutes=9),
+            in_flight=4,
+            done=1204,
+            busy=900.0,
+            cpu=0.82,
+            chunks=1204,
+            stored=10_000_000,
+        )
+        stores.fleet.report(report)
+
+
+def put_messages(connections, queue, number):
+    """Put messages on a storage queue."""
+    client = connections.queues.get_queue_client(queue)
+    for one in range(number):
+        client.send_message(f"{one}")

@@ -1,0 +1,155 @@
+"""What pages cost: nothing while nobody looks, little while somebody does. Counted by the meter."""
+
+from threading import Barrier, Thread
+
+import pytest
+
+from console.snapshot import Part
+from tests.console.conftest import HOST
+from tests.console.fillings import decide, hold, make_entry, make_job, park, put_job
+
+#: What `console.js` does while nothing moves, for half an hour after the last key: it doubles from 2 s to a minute.
+FIRST, LONGEST, PATIENCE = 2, 60, 1800
+
+
+def test_an_idle_hour_of_now_is_at_most_sixty_requests(house, visitor):
+    """The page as it was opened, and all its looks until it stops."""
+    hold(house.stores, "quiet", 2)
+    opened = house.requests
+    shown = visitor.get("/")
+    wait, passed, looks, costs = FIRST, 0, 0, []
+    while passed + wait <= PATIENCE:
+        house.clock.advance(wait)
+        passed += wait
+        again, requests = house.count(lambda: visitor.look_again("/", shown))
+        assert (passed, again.status_code) == (passed, 304)
+        costs.append(requests)
+        wait, looks = min(LONGEST, wait * 2), looks + 1
+    assert looks >= 30
+    # Each fifth look reads the index of open work too, and one in twenty minutes gates and parked entries.
+    assert sorted(set(costs)) == [1, 2, 4]
+    assert costs.count(1) >= 0.75 * looks
+    assert house.requests - opened <= 60
+
+
+def test_a_look_while_something_moves_takes_fleet_queues_and_open_jobs(house, visitor):
+    """One request for the fleet, one for each queue, one for the index, and one for each job."""
+    decide(house.stores)
+    put_job(house.stores, make_job("moving", chunks=10, done=3))
+    shown = visitor.get("/")
+    house.clock.advance(2)
+    again, requests = house.count(lambda: visitor.look_again("/", shown))
+    assert again.status_code == 200
+    queues, jobs = 3, 1
+    assert requests == 1 + queues + 1 + jobs
+
+
+def test_all_tabs_share_what_one_has_read(house, visitor):
+    """A second browser that opens Now at once costs nothing."""
+    visitor.get("/")
+    other = house.visitor()
+    _, requests = house.count(lambda: other.get("/"))
+    assert requests == 0
+
+
+def test_a_list_is_read_again_by_what_changed(house, visitor):
+    """Two thousand parked entries are read once; then one request, and gates take two."""
+    for chunk in range(5):
+        park(house.stores, make_entry("usage", chunk))
+    visitor.get("/parked")
+    visitor.get("/gates")
+    house.clock.advance(60)
+    _, parked = house.count(lambda: visitor.get("/parked"))
+    _, gates = house.count(lambda: visitor.get("/gates"))
+    assert (parked, gates) == (1, 2)
+    park(house.stores, make_entry("usage", 9))
+    house.stores.gate_operator.open("new", by="dana")
+    house.clock.advance(60)
+    (reply, parked), (listed, gates) = (
+        house.count(lambda path=path: visitor.get(path)) for path in ("/parked", "/gates")
+    )
+    assert (parked, gates) == (1, 3)
+    assert "6 entries" in " ".join(
+        reply.text.replace("<strong>", "").replace("</strong>", "").replace("<small>", "").split()
+    )
+    assert "/gate/new" in listed.text
+
+
+def test_an_entry_that_is_done_leaves_the_list(house, visitor):
+    """It is found by the time of its change."""
+    park(house.stores, make_entry("leaves", 1, fingerprint="leaving"))
+    assert visitor.get("/parked/leaving").status_code == 200
+    house.stores.build_parked_operator(lambda _: None).discard(_selection("leaving"), by="dana", why="not needed")
+    house.clock.advance(60)
+    assert visitor.get("/parked/leaving").status_code == 404
+
+
+def _selection(fingerprint):
+    from shared.operating import Selection  # noqa: PLC0415
+
+    return Selection(fingerprint=fingerprint)
+
+
+def test_a_file_of_the_console_costs_nothing(house, visitor):
+    """Nor does a refusal."""
+    before = house.requests
+    visitor.get("/static/00000000/console.css")
+    visitor.client.get("/", headers={"Host": HOST})
+    assert house.requests == before
+
+
+def test_one_reads_and_the_others_wait():
+    """Eight who ask at once cause one read."""
+    reads, ready = [], Barrier(8)
+
+    def read(_known):
+        reads.append(1)
+        return len(reads)
+
+    part = Part(read, lambda: 100.0)
+    found = []
+
+    def ask():
+        ready.wait()
+        found.append(part.get(5))
+
+    threads = [Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (found, len(reads)) == ([1] * 8, 1)
+
+
+def test_an_outage_is_found_once_for_all_who_ask_at_once():
+    """The ones who waited do not wait for the same timeout again; a later one asks anew."""
+    now, reads = [100.0], []
+
+    def read(_known):
+        reads.append(1)
+        raise OSError("down")
+
+    part = Part(read, lambda: now[0])
+    for _ in range(3):
+        with pytest.raises(OSError, match="down"):
+            part.get(5)
+    assert len(reads) == 1
+    now[0] += 2
+    with pytest.raises(OSError, match="down"):
+        part.get(5)
+    assert len(reads) == 2
+
+
+def test_a_gate_is_read_again_only_after_it_was_changed(house, visitor):
+    """By the ETag of the list: two requests while nothing changes, one more for each change."""
+    for gate in ("first", "second"):
+        house.stores.gate_operator.open(gate, by="dana")
+    visitor.get("/gates")
+    house.clock.advance(60)
+    _, unchanged = house.count(lambda: visitor.get("/gates"))
+    house.stores.gate_operator.close("second", by="dana")
+    house.clock.advance(60)
+    reply, changed = house.count(lambda: visitor.get("/gates"))
+    assert (unchanged, changed) == (2, 3)
+    row = reply.text[reply.text.index("/gate/second") :]
+    assert row.index(">closed<") < row.index("</tr>")
