@@ -13,7 +13,7 @@ from planning.simulator import Simulation
 from shared.azure import Cause, Governor
 from shared.concurrency import LOOK_EVERY, Decision, Observation, Rules, decide_tasks
 from shared.dequeue import AHEAD, DEPTH_EVERY, PATIENCE, RENEW_AFTER, SlotPlan, receive_size
-from shared.messages import Permit
+from shared.permit import Permit
 from shared.usage import MOST_UNNOTED
 
 #: Seconds between two ticks, and seconds for which a job counts as open after its end.

@@ -2,6 +2,8 @@
 
 - SluiceError
   - StorageUnavailableError, ContentionError
+  - ActRepeatedError, ActStaleError
+  - AmbiguousError
   - RefusedError, PayloadTamperedError
   - WorkloadsRefusedError, UnknownWorkloadError
   - ResultRefusedError, ResultNotSentError
@@ -43,6 +45,18 @@ class StorageUnavailableError(SluiceError):
 
 class ContentionError(SluiceError):
     """A conditional write lost to other writers in all its attempts."""
+
+
+class ActRepeatedError(SluiceError):
+    """An act was sent a second time. It was not done again."""
+
+
+class ActStaleError(SluiceError):
+    """The object of an act is another one than the person saw. Nothing was done."""
+
+
+class AmbiguousError(SluiceError):
+    """The beginning of a name that a person typed fits several names."""
 
 
 class RefusedError(SluiceError):

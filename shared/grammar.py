@@ -32,6 +32,9 @@ LONGEST_ROOM: Final = 40
 LONGEST_ON_BUS: Final = 128
 #: Between a room and a job. A publisher's name cannot contain it, so no message claims a job of another room.
 _JOIN: Final = "~"
+_SHARD: Final = "!"
+#: No job has a shard above it; two digits keep the order.
+LAST_SHARD: Final = 99
 
 
 def is_room(text: str) -> bool:
@@ -48,6 +51,11 @@ def room_job(room: str, job: str) -> str:
 def room_of(job: str) -> str:
     """Return the room of a job from its internal id. Its queue gave the room, the common room is empty."""
     return job.rpartition(_JOIN)[0]
+
+
+def shard_partition(job: str, shard: int) -> str:
+    """Return the partition of one shard of a job's totals. `!` is in no job's id, so it is no partition of another job."""
+    return f"{job}{_SHARD}{shard:02}"
 
 
 def is_job(text: str) -> bool:

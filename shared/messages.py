@@ -13,20 +13,16 @@ from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from shared.decoding import make_decoder
+
 T_co = TypeVar("T_co", covariant=True)
 VERSION = 1
 #: The version of a chunk that takes a part of its frames. Workers of before would take the whole frames: they refuse it.
 PARTS_VERSION: Final = 2
-#: The kind of a permit, by which subscriptions filter.
-PERMIT: Final = "work"
-#: More than any fleet has. The app sent no number above it.
-MOST_OF_A_FLEET: Final = 1_000_000
 #: A number that becomes a column: tables store 32 bits unless a property declares 64.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 #: A number that is never a column, and may be larger: an id, or the offset of a byte.
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-#: A number of slots, messages or tasks.
-FleetNumber: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OF_A_FLEET)]
 #: Exact decimals travel as text: JSON numbers become floats in too many readers.
 Sums: TypeAlias = dict[str, str]
 #: Offset, length, items and SHA-256 of one frame of a payload.
@@ -57,8 +53,7 @@ class FirstChunkMark(Struct, frozen=True, kw_only=True):
     gate: str
     epoch: Count
     opened_at: Annotated[datetime, Meta(tz=True)]
-    #: How the releaser saw the opening: push or poll.
-    seen_by: str
+    seen_by: str  # how the releaser saw it: push or poll
 
 
 class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chunk", omit_defaults=True):
@@ -82,8 +77,7 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     is_kept: bool = False
     #: Whether another message of this chunk was sent before, so that its result may exist already.
     again: bool = False
-    #: The W3C trace context of the dispatch; left out when tracing is off.
-    trace: str | None = None
+    trace: str | None = None  # the W3C trace context of the dispatch; left out when tracing is off
     #: On the first message of a release only. A message that is put again later has none: its delay has other reasons.
     first: FirstChunkMark | None = None
     v: int = VERSION
@@ -107,24 +101,32 @@ class PortionMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", omit_defaults=True):
-    """On the bus queue `results`: how one chunk ended, in at most 1 KiB. The partial is in the result blob."""
+    """On the bus queue `results`: how one chunk ended, without its content in at most 1 KiB."""
 
     job: str
     chunk: Count
     revision: Count
-    #: Name and SHA-256 of the result blob; None for a parked chunk.
+    #: The result blob, or else the packed result itself as Base64; None for a parked chunk.
     blob: str | None = None
-    hash: str | None = None
+    content: str | None = None
+    hash: str | None = None  # SHA-256 of the unpacked result: another version of zstd packs the same otherwise
+    length: Count | None = None  # stored bytes; messages of earlier versions lack it
     accepted: PortionMessage = PortionMessage()
     rejected: PortionMessage = PortionMessage()
     parked: PortionMessage = PortionMessage()
-    #: Why the chunk is parked; None for one that is done.
-    reason: str | None = None
+    reason: str | None = None  # why the chunk is parked; None for one that is done
     milliseconds: Count = 0
     #: Storage requests of this chunk, by billed kind and purpose; left out if the message would be too large.
     requests: dict[str, Count] = msgspec.field(default_factory=dict)
     #: The trace context of the chunk's work; left out when tracing is off, or if the message would be too large.
     trace: str | None = None
+    v: int = VERSION
+
+
+class Results(Struct, frozen=True, kw_only=True, tag_field="kind", tag="results", forbid_unknown_fields=True):
+    """On the bus queue `results`: what several chunks sent together, of any jobs."""
+
+    results: list[Result]
     v: int = VERSION
 
 
@@ -136,32 +138,41 @@ class Finish(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finish", 
     v: int = VERSION
 
 
+class Segment(Struct, frozen=True, kw_only=True, tag_field="kind", tag="segment", forbid_unknown_fields=True):
+    """On a work queue: merge the partials of one segment of this revision."""
+
+    job: str
+    revision: Count
+    segment: Count
+    again: bool = False  # whether it was sent before, so that the segment may be merged already
+    v: int = VERSION
+
+
+class Shard(Struct, frozen=True, kw_only=True, tag_field="kind", tag="shard", forbid_unknown_fields=True):
+    """On a work queue: write the totals and the lines of one shard of this revision."""
+
+    job: str
+    revision: Count
+    shard: Count
+    v: int = VERSION
+
+
 class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="completed", omit_defaults=True):
     """On the topic `job-events`: a revision of a job is finished. It may be sent more than once."""
 
     job: str
     revision: Count
     workload: str
-    #: complete, completed_with_parked or unbalanced.
-    state: str
+    state: str  # complete, completed_with_parked or unbalanced
     accepted: PortionMessage = PortionMessage()
     rejected: PortionMessage = PortionMessage()
     parked: PortionMessage = PortionMessage()
     v: int = VERSION
 
 
-class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag=PERMIT):
-    """On the topic `signals`: run the tasks of this slot as long as there is work."""
-
-    slot: FleetNumber
-    #: Queued messages, and tasks of the whole fleet, when it was sent; hints for the size of a receive.
-    depth: FleetNumber = 0
-    tasks: FleetNumber = 0
-    v: int = VERSION
-
-
+FinishStep: TypeAlias = Finish | Segment | Shard
 #: Messages from stage to stage. A permit is not among them, so no work queue accepts one.
-Internal: TypeAlias = DispatchMessage | ChunkMessage | Result | Finish | Completed
+Internal: TypeAlias = DispatchMessage | ChunkMessage | Result | Results | FinishStep | Completed
 
 
 class Wrapping(Protocol[T_co]):
@@ -176,13 +187,8 @@ class _Wrapper(Struct, frozen=True):
     sluice: Internal
 
 
-class _PermitWrapper(Struct, frozen=True):
-    sluice: Permit
-
-
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(_Wrapper)
-_permit_decoder = msgspec.json.Decoder(_PermitWrapper)
+_decoder = make_decoder(_Wrapper)
 
 
 def unwrap(body: bytes) -> bytes:
@@ -214,29 +220,5 @@ def read_inside(read: Callable[[bytes | str], Wrapping[T_co]], body: bytes | str
     """Return the content of the key. Raises only msgspec.DecodeError, which names the place of the fault."""
     try:
         return read(body).sluice
-    except (UnicodeError, RecursionError) as error:
-        # msgspec also lets these two through: for bytes that are not UTF-8, and for deep nesting.
+    except (UnicodeError, RecursionError) as error:  # for bytes that are not UTF-8, and for deep nesting
         raise msgspec.DecodeError(str(error)) from error
-
-
-def encode_permit(permit: Permit) -> bytes:
-    """Return the bytes of the permit on the wire."""
-    return _encoder.encode({"sluice": permit})
-
-
-def decode_permit(body: bytes) -> Permit | None:
-    """Return the permit, or None for any other body or version."""
-    try:
-        permit = _permit_decoder.decode(body).sluice
-    except (ValueError, RecursionError):
-        # msgspec's own errors are ValueErrors too; for bytes that are not UTF-8 it raises Python's UnicodeError.
-        return None
-    return permit if permit.v == VERSION else None
-
-
-class SendResult(Protocol):
-    """Sends one result, or raises ResultNotSentError. After an error, the result may have arrived nevertheless."""
-
-    def __call__(self, result: Result, /) -> None:
-        """Send the result."""
-        ...

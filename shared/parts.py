@@ -1,5 +1,6 @@
 """The additions of a capability beside the base: the entities and the choices of registration. Off, it brings nothing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
@@ -33,6 +34,8 @@ SEATS_RESERVED, RESERVATION_REFUSED = "seats_reserved", "reservation_refused"
 MOST_SEAT_LANES: Final = 16
 #: By default.
 SEAT_LANES: Final = 4
+#: Set by Azure where its login (Easy Auth) guards the app.
+AUTH_ENABLED: Final = "WEBSITE_AUTH_ENABLED"
 #: An outage must not make dead letters of healthy messages: what fails by itself is parked by the code that handles it.
 _MANY: Final = 1000
 _MINUTE: Final = timedelta(minutes=1)
@@ -58,6 +61,27 @@ class RegistrationChoice:
     def parts(self) -> tuple[Part, ...]:
         """The parts of the topology that registration brings: one, or none where it is off."""
         return (registration(self.seat_lanes),) if self.is_on else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleChoice:
+    """The choice of the console as a function of the app."""
+
+    is_on: bool
+    #: Why it is left out although somebody wants it. Empty: it is not wanted, or it is there.
+    refusal: str = ""
+
+
+def choose_console(environ: Mapping[str, str]) -> ConsoleChoice:
+    """Return the choice. A fault in it leaves out the console and is no error: a login page must not stop the work."""
+    wanted = environ.get("SLUICE_CONSOLE", "").strip().lower() or "off"
+    if wanted not in {"off", "on"}:
+        return ConsoleChoice(is_on=False, refusal=f"SLUICE_CONSOLE is {wanted!r}, expected off or on")
+    # Azure sets it to `True` or `true` where its login is on.
+    if wanted == "on" and environ.get(AUTH_ENABLED, "").strip().lower() != "true":
+        refusal = f"SLUICE_CONSOLE is on and {AUTH_ENABLED} is not true: without Azure's login anybody could be anybody"
+        return ConsoleChoice(is_on=False, refusal=refusal)
+    return ConsoleChoice(is_on=wanted == "on")
 
 
 def seat_lane_names(number: int) -> list[str]:

@@ -15,7 +15,7 @@ from shared.dequeue import BackOff, Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
-from shared.parts import MOST_SEAT_LANES, SEAT_LANES, RegistrationChoice
+from shared.parts import MOST_SEAT_LANES, SEAT_LANES, ConsoleChoice, RegistrationChoice, choose_console
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
 from shared.topology import Part, rooms
@@ -109,6 +109,7 @@ SETTINGS = (
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
+    _optional("SLUICE_CONSOLE", "the pages of the console as a function, behind Azure's login: `off` or `on`", "off"),
     _optional("SLUICE_REGISTRATION", "orders for the seats of conferences: `off` or `on`", "off"),
     _optional("SLUICE_RESERVATION_SECONDS", "registration: how long a placed order may be paid, 1 to 604800", "900"),
     _optional(
@@ -153,6 +154,7 @@ class Settings:
     budget_per_day: Decimal | None
     warm: WarmChoice
     telemetry: TelemetryChoice
+    console: ConsoleChoice
     registration: RegistrationChoice
     #: The text of SLUICE_WORKLOADS. The app that runs them loads them.
     workloads: str
@@ -211,6 +213,7 @@ class Settings:
             budget_per_day=budget,
             warm=warm,
             telemetry=telemetry,
+            console=choose_console(environ),
             registration=registration,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
         )

@@ -15,7 +15,7 @@ from azure.servicebus import ServiceBusMessage
 from shared.azure import FAILURES, BriefSender, BusSender, Connections, Destination
 from shared.closing import Closing
 from shared.errors import SignalNotSentError
-from shared.messages import PERMIT, Permit, encode_permit
+from shared.permit import PERMIT, Permit, encode_permit
 from shared.telemetry import describe_error, events, tell
 
 TOPIC: Final = "signals"

@@ -76,6 +76,8 @@ class BusQueue:
     delivery: DeliveryRules = field(default_factory=DeliveryRules)
     #: None: no duplicate detection. It cannot change after the entity is made.
     duplicate_window: timedelta | None = None
+    #: Megabytes that it holds before it refuses messages. None: what Service Bus gives.
+    megabytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ def _base(work_queues: int) -> Part:
         bus=BusEntities(
             # An outage of storage must not dead-letter healthy results: settling backs off by itself.
             queues=(
-                BusQueue("results", DeliveryRules(lock=timedelta(minutes=5), max_delivery_count=1000)),
+                BusQueue("results", DeliveryRules(lock=timedelta(minutes=5), max_delivery_count=1000), megabytes=5120),
                 # By the end of a minute a poll has found the same, and a hint is of no use.
                 BusQueue(HINTS, DeliveryRules(lock=timedelta(minutes=1), time_to_live=timedelta(minutes=1))),
             ),

@@ -12,6 +12,6 @@ Reading order:
 
 from shared.app.app import App
 from shared.app.orders import RegistrationPart, RegistrationStores
-from shared.app.stores import Stores
+from shared.app.stores import TRANSACTION_IDS, Stores
 
-__all__ = ["App", "RegistrationPart", "RegistrationStores", "Stores"]
+__all__ = ["TRANSACTION_IDS", "App", "RegistrationPart", "RegistrationStores", "Stores"]

@@ -50,6 +50,11 @@ class OrderSources(NamedTuple):
     models: tuple[ShownModel, ...]
 
 
+def make_process(choice: RegistrationChoice) -> OrderProcess:
+    """Return the process manager of orders, as this installation is set."""
+    return OrderProcess(window=choice.reservation, buffer=choice.buffer, most_seats=choice.seats_per_order)
+
+
 def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSources) -> Registration:
     """Build the verbs of registration. The gates of this installation then start orders too."""
     clock, agenda, homes = stores.clock, sources.agenda, sources.homes
@@ -57,7 +62,7 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
     routes = OrderRoutes(seat_lane_names(choice.seat_lanes))
     publisher = BusPublisher(sender, stores.connections.pushback, _MOST_SENDERS)
     outgoing, removals = Outgoing(publisher, routes), Removals(agenda)
-    process = OrderProcess(window=choice.reservation, buffer=choice.buffer, most_seats=choice.seats_per_order)
+    process = make_process(choice)
     runtime: Runtime[OrderProcessState] = Runtime(
         process,
         AGGREGATE,

@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from os import urandom
-from typing import Final
+from typing import Any, Final
 
-from shared.app.order_stages import OrderSources, build_verbs
+from shared.app.order_stages import OrderSources, build_verbs, make_process
 from shared.app.stores import Stores
 from shared.azure import BlobStore
 from shared.closing import Closing
-from shared.eventsourcing import Fields, MementoStore, TableHomes
+from shared.eventsourcing import Fields, Home, MementoStore, TableHomes
+from shared.grammar import NAME
 from shared.ids import RangeGenerator
 from shared.messaging import Pace, PaceLane, decode_events
-from shared.parts import AGENDA, HOMES, MEMENTOS
-from shared.processes import Agenda
+from shared.parts import AGENDA, HOMES, MEMENTOS, RegistrationChoice
+from shared.processes import SHARDS, Agenda, TimeoutRow, restore_process
 from shared.readmodels import KeptAnswers, Projector, ViewStores
 from shared.registration import (
     CONFERENCE_MODEL,
@@ -27,6 +29,10 @@ from shared.registration import (
     ShownModel,
     WrongCodes,
     order_home,
+    read_number,
+    seats_home,
+    tell_process,
+    tell_seats,
     tell_unsettled,
 )
 from shared.retry import all_tried
@@ -34,6 +40,8 @@ from shared.settings import Settings
 
 #: The sequence of the numbers of orders.
 NUMBERS: Final = "orders"
+#: Every timeout is due before this.
+NEVER: Final = datetime(9000, 1, 1, tzinfo=UTC)
 #: Seconds of the locks of the topology: a rest takes a part of them at most.
 _LOCK_OF_LANE, _LOCK = 30.0, 60.0
 
@@ -52,13 +60,37 @@ class RegistrationStores:
         self.codes = AccessCodes(self.code_keys, self.clock)
         self.models = tuple(ShownModel(one, self.views.reader(one)) for one in (ORDER_MODEL, CONFERENCE_MODEL))
         orders, conferences = (one.reader for one in self.models)
-        self.orders = OrderViews(orders, self.homes, self.agenda)
+        self.orders = OrderViews(orders, self.homes, self.agenda, self.clock)
         self.conferences = ConferenceViews(conferences, KeptAnswers(self.clock), stores.connections.telemetry)
 
     def find_fields(self, order: str) -> Fields | None:
         """Return the fields of the head of an order's home, in one request. None: there is no such order."""
         head = self.homes.read_head(order_home(order))
         return head.fields if head else None
+
+    def load_order(self, typed: str) -> Home | None:
+        """Return the home of the order with this id or this number, or None."""
+        number = read_number(typed)
+        key = order_home(typed) if number is None else self.agenda.find(number)
+        return self.homes.load(key) if key and NAME.fullmatch(typed) else None
+
+    def tell_order(self, typed: str, choice: RegistrationChoice) -> dict[str, Any] | None:
+        """Return the causal story of the order with this id or this number, or None."""
+        home = self.load_order(typed)
+        if home is None:
+            return None
+        state, unsent = restore_process(make_process(choice), home)
+        return tell_process(home, state, unsent, self.homes.read_sendings(home.key), self.clock.now())
+
+    def tell_seats(self, conference: str) -> dict[str, Any] | None:
+        """Return the balance of a conference, or None."""
+        home = self.homes.load(seats_home(conference)) if NAME.fullmatch(conference) else None
+        return tell_seats(home, self.clock.now()) if home else None
+
+    def read_timeouts(self, until: datetime = NEVER) -> list[TimeoutRow]:
+        """Return the timeouts of orders, the earliest first, up to this time. One request per shard."""
+        rows = [row for shard in range(SHARDS) for row in self.agenda.read_due(shard, until).timeouts]
+        return sorted(rows, key=lambda row: row.due)
 
 
 class RegistrationPart(Closing):

@@ -28,6 +28,7 @@ from shared.pipeline import (
     Starter,
     Sweep,
     Tools,
+    WaitingResults,
     point_at,
 )
 from shared.scaling import Warmer, connect_manager
@@ -108,8 +109,7 @@ class AppStages:
         """Requests the finish of jobs."""
         stores, settings = self.stores, self.settings
         waking, lane = self.tasks.waking, self.tasks.overtaking
-        number = settings.work_queues
-        return FinishCall(stores.put, stores.pending, self.clock, waking, work_queues=number, lane=lane)
+        return FinishCall(stores.put, stores.pending, self.clock, waking, work_queues=settings.work_queues, lane=lane)
 
     @cached_property
     def processor(self) -> Processor:
@@ -119,6 +119,7 @@ class AppStages:
             Tools(
                 workloads=self.workloads,
                 read=PayloadReader(PayloadStores(stores.container), self.memory),
+                ledger=stores.ledger,
                 results=stores.results,
                 send=stores.send_result,
                 parking=stores.parking,
@@ -143,6 +144,7 @@ class AppStages:
                 totals=stores.totals,
                 workloads=self.workloads,
                 outbox=stores.outbox,
+                call=self.finish_call,
                 note_speed=stores.speeds.note,
                 clock=self.clock,
                 merged_most=self.settings.merged_most,
@@ -153,14 +155,9 @@ class AppStages:
     @cached_property
     def settler(self) -> Settler:
         """Credits results to jobs."""
-        return Settler(
-            self.stores.ledger,
-            self.finish_call,
-            self.stores.parking,
-            self.clock,
-            policy=self.settings.poison,
-            telemetry=self.telemetry,
-        )
+        stores, call, policy = self.stores, self.finish_call, self.settings.poison
+        ledger, parking, groups = stores.ledger, stores.parking, stores.groups
+        return Settler(ledger, call, parking, groups, self.clock, policy=policy, telemetry=self.telemetry)
 
     @cached_property
     def releaser(self) -> Releaser:
@@ -186,6 +183,7 @@ class AppStages:
             pending=stores.pending,
             starter=self.starter,
             fronts=self.fronts,
+            results=WaitingResults(stores.connections, self.clock),
             finish=self.finish_call,
             retention=Retention(
                 ledger=stores.ledger,

@@ -14,13 +14,24 @@ from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable, Slices
 from shared.ids import RangeGenerator
 from shared.ledger import TableLedger
-from shared.operating import AuditTable, Operator, Overview, ParkedOperator, Replayer, Resume, nobody, overview
+from shared.operating import (
+    AuditTable,
+    GateReader,
+    JobReader,
+    Operator,
+    OutputReader,
+    ParkedOperator,
+    Replayer,
+    Resume,
+    nobody,
+)
 from shared.outbox import BusAnnouncements, Outbox
 from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages
 from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
 from shared.pipeline import (
     BusResults,
     FinishCall,
+    GroupBlobs,
     PlanStore,
     ResultStore,
     Speeds,
@@ -58,7 +69,7 @@ class Stores(Closing):
         self.ledger = TableLedger(table("jobs"), table("jobindex"))
         self.pending = PendingTable(table("pending"))
         self.plans = PlanStore(self.container)
-        self.results = ResultStore(self.container("results"))
+        self.results, self.groups = ResultStore(self.container("results")), GroupBlobs(self.container("results"))
         self.totals = TotalsTable(table("totals"))
         self.audit = AuditTable(table("audit"), self.clock)
 
@@ -75,7 +86,7 @@ class Stores(Closing):
         self.signals: Signals = signals or self._own_signals
 
         self.parked_table = ParkedTable(table("parked"), self.container("parked"))
-        self.attempts = Attempts(table("parked"))
+        self.attempts = Attempts(table("parked"), self.clock)
 
         self.fleet = FleetTable(table("decisions"))
         self.rules = RulesBlob(self.container("settings"))
@@ -173,6 +184,21 @@ class Stores(Closing):
         clients = (self.connections.queues.get_queue_client(submission_queue(room)) for room in ("", *rooms))
         return [WorkQueue(client, self.clock, VISIBILITY) for client in clients]
 
+    def job_reader(self, work_queues: int) -> JobReader:
+        """Build the reader of a job and what is around it."""
+        return JobReader(
+            ledger=self.ledger,
+            attempts=self.attempts,
+            parked=self.parked_table,
+            queues=self.connections.queues,
+            work_queues=work_queues,
+        )
+
+    @property
+    def output_reader(self) -> OutputReader:
+        """The reader of the outputs of jobs."""
+        return OutputReader(outputs=self.container("outputs"), totals=self.totals)
+
     def put_poison(self, queue: str, body: bytes) -> None:
         """Put a copy of a message on the poison queue of its queue, as the host does."""
         self.put(queue + POISON_SUFFIX, body.decode())
@@ -181,9 +207,9 @@ class Stores(Closing):
         """Build the budget of the day. It makes one request per decision, and none without a budget."""
         return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
 
-    def gates_overview(self) -> list[Overview]:
-        """Read every gate that has a blob or holds an entry, sorted by name."""
-        return overview(self.container("gates"), self.gates, self.held)
+    def gate_reader(self) -> GateReader:
+        """Build the reader of all gates. It remembers what it has read."""
+        return GateReader(self.container("gates"), self.gates, self.held)
 
     def close(self) -> None:
         """Close the senders' connections to the bus."""

@@ -49,7 +49,7 @@ from shared.azure.row_groups import (
     entity_size,
     write_group,
 )
-from shared.azure.transport import date_of, error_code, expecting_an_answer, is_refused
+from shared.azure.transport import date_of, error_code, expecting_an_answer, is_missing, is_refused
 from shared.azure.value_store import BlobStore, OptimisticStore, Snapshot, connect
 
 __all__ = [
@@ -98,6 +98,7 @@ __all__ = [
     "expecting_an_answer",
     "find_connection",
     "governors_of_work",
+    "is_missing",
     "is_refused",
     "looking",
     "missing",

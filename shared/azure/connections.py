@@ -7,7 +7,7 @@ defaults wait for minutes.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from azure.core.credentials import TokenCredential
 from azure.core.pipeline.policies import RetryPolicy
@@ -33,6 +33,9 @@ from shared.clock import SystemClock
 from shared.closing import Closing
 from shared.errors import SettingsError
 from shared.telemetry import SILENT, Telemetry
+
+if TYPE_CHECKING:
+    from azure.servicebus.management import ServiceBusAdministrationClient
 
 #: Builds the transport of one client. It is below the retry policy, so each request and each retry passes it.
 TransportFactory: TypeAlias = Callable[[], HttpTransport[Any, Any]]
@@ -124,6 +127,19 @@ class Connections(Closing):
                 return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)
         credential = self._credential(self._bus.login)
         return ServiceBusClient(self._bus.addresses["bus"], credential, retry_total=1, retry_backoff_factor=PAUSE)
+
+    def bus_administration(self) -> "ServiceBusAdministrationClient":
+        """Open a new client that makes and removes entities of the bus. The caller closes it."""
+        # Only one command needs it, and it loads slowly.
+        from azure.servicebus.management import ServiceBusAdministrationClient  # noqa: PLC0415
+
+        if self._bus is None:
+            raise SettingsError(missing(BUS_SETTING))
+        options: Any = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE, "retry_total": 0}
+        if isinstance(self._bus, str):
+            with _refusing(BUS_CONNECTION):
+                return ServiceBusAdministrationClient.from_connection_string(self._bus, **options)
+        return ServiceBusAdministrationClient(self._bus.addresses["bus"], self._credential(self._bus.login), **options)
 
     def at_close(self, close: Callable[[], None]) -> None:
         """Have `close` called before the clients are closed: it closes what keeps a connection of its own."""

@@ -14,6 +14,7 @@ from shared.azure import Governor
 from shared.concurrency.decide import Decision, LaneRow
 from shared.concurrency.rules import BUILT_IN, Observation, Rules
 from shared.concurrency.rules_text import lint
+from shared.decoding import decode
 
 Row: TypeAlias = dict[str, Any]
 PARTITION: Final = "fleet"
@@ -54,12 +55,12 @@ def decision_of(row: Mapping[str, Any]) -> Decision:
     return Decision(
         tasks=int(row["tasks"]),
         at=datetime.fromisoformat(row["at"]),
-        terms=msgspec.json.decode(row["terms"], type=dict[str, int | None]),
+        terms=decode(row["terms"], dict[str, int | None]),
         binding=row["binding"],
         reason=row["reason"],
         rules_version=int(row["rules_version"]),
         pressed_at=_moment(row.get("pressed_at")),
-        observation=msgspec.json.decode(row["observation"], type=Observation | None),
+        observation=decode(row["observation"], Observation | None),
     )
 
 

@@ -15,6 +15,7 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient
 
 from shared.azure import expecting_an_answer
+from shared.decoding import decode
 from shared.errors import TraceRefusedError
 
 VERSION: Final = 1
@@ -84,7 +85,7 @@ _WORDS: Final = {TraceHeader: "header", Stretch: "stretch"}
 def _decode_line(numbered: tuple[int, bytes | str], kind: type[_Part]) -> _Part:
     number, text = numbered
     try:
-        return msgspec.json.decode(text, type=kind)
+        return decode(text, kind)
     except msgspec.DecodeError as error:
         raise TraceRefusedError(f"line {number} is not a valid {_WORDS[kind]} of a trace: {error}") from error
 

@@ -22,7 +22,8 @@ from shared.dequeue.permits import SlotLease, SlotPlan, Slots
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.work_queue import WorkSource
 from shared.errors import StorageUnavailableError
-from shared.messages import Delivery, Permit, decode_permit
+from shared.messages import Delivery
+from shared.permit import Permit, decode_permit
 from shared.signals import SendPermits
 from shared.telemetry import describe_error, events, tell
 

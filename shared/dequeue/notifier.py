@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from shared.dequeue.permits import SlotPlan, Slots
 from shared.errors import StorageUnavailableError
-from shared.messages import Permit
+from shared.permit import Permit
 from shared.signals import SendPermits
 from shared.telemetry import describe_error, events, tell
 

@@ -28,10 +28,11 @@ from shared.errors import NoSlotError, StorageUnavailableError
 PATIENCE: Final = 120.0
 #: Seconds after which the first message of the line looks again whether more may begin.
 LOOK_AGAIN: Final = 0.5
-#: Seconds between two searches for a slot when none was free.
-SEEK_EVERY: Final = 5.0
-#: Seconds for which a slot is kept that no message uses: a trickle of messages leases it once.
-KEEP_UNUSED: Final = 10.0
+#: Seconds until a search for a slot is repeated when none was free. They double up to the second number.
+SEEK_AGAIN, SEEK_EVERY = 1.0, 5.0
+#: Seconds for which a slot is kept that no message uses: a dense trickle of messages leases it once. A longer time would
+#: hold up other processes: the host may have given them the job's next messages.
+KEEP_UNUSED: Final = 2.0
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +60,8 @@ class Turns(Closing):
     def __init__(self, plan: SlotPlan, slots: Slots, clock: Clock, *, patience: float = PATIENCE) -> None:
         self._plan, self._slots, self._clock, self._patience = plan, slots, clock, patience
         self._changed, self._line = Condition(), deque[object]()
-        self._taken, self._cap, self._seek_at = 0, 0, float("-inf")
+        self._taken, self._cap = 0, 0
+        self._seek_at, self._seek_pause = float("-inf"), SEEK_AGAIN
         self._held: dict[int, _HeldSlot] = {}
         self._renewals, self._is_started = Renewals(clock), False
 
@@ -155,8 +157,10 @@ class Turns(Closing):
             found = self._lease(missing)
         with self._changed:
             if found is None:
-                self._seek_at = self._clock.monotonic() + SEEK_EVERY
+                self._seek_at = self._clock.monotonic() + self._seek_pause
+                self._seek_pause = min(2 * self._seek_pause, SEEK_EVERY)
                 return False
+            self._seek_pause = SEEK_AGAIN
             number, lease = found
             self._held[number] = held = _HeldSlot(number, lease, self._clock.monotonic(), self._look_after)
             if not self._is_started:

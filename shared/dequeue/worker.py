@@ -18,7 +18,7 @@ from shared.dequeue.drain import Drain
 from shared.dequeue.hooks import BackOff
 from shared.dequeue.notifier import TopUp
 from shared.errors import StorageUnavailableError
-from shared.messages import PERMIT, Permit
+from shared.permit import PERMIT, Permit
 from shared.signals import TOPIC
 from shared.telemetry import describe_error, events, tell
 

@@ -5,7 +5,19 @@ Reading order: `homes` (the contract), `aggregate` (states and decisions, pure),
 """
 
 from shared.eventsourcing.aggregate import Aggregate, Decide, Verdict
-from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Fields, Head, Heads, Home, Homes, Memento, OutsideIds
+from shared.eventsourcing.homes import (
+    MOST_EVENTS,
+    Commit,
+    Event,
+    Fields,
+    Head,
+    Heads,
+    Home,
+    Homes,
+    Memento,
+    OutsideIds,
+    Sending,
+)
 from shared.eventsourcing.memento_store import MementoStore
 from shared.eventsourcing.mementos import Mementos
 from shared.eventsourcing.table_homes import TableHomes
@@ -28,6 +40,7 @@ __all__ = [
     "OutsideIds",
     "Saved",
     "SavedCommand",
+    "Sending",
     "TableHomes",
     "Verdict",
     "Writer",

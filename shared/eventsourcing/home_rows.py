@@ -2,7 +2,7 @@
 
 The keys of a partition sort in the order in which one query reads them:
 
-- `e|0000000042`: an event. It is inserted and never changed.
+- `e|0000000042`: an event. It is inserted and never changed. The last one of a write has also what the write sends.
 - `head`: the version. Every commit writes it.
 - `i|ID`: the id of an outside message. It is inserted and never changed.
 - `process`: the state of the process.
@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from shared.azure import MOST_GROUP_BYTES, MOST_GROUP_ROWS, Entity, check_limits, entity_size
 from shared.errors import CommitTooLargeError, HomeCorruptError, LaterFormatError, RowTooLargeError
-from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Head
+from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Head, Sending
 
 EVENT: Final = "e|"
 HEAD: Final = "head"
@@ -70,6 +70,23 @@ def event_of(row: Mapping[str, Any]) -> Event:
             is_public=not row.get("is_private", False),
             version=_version_of(row["RowKey"]),
         )
+    except _UNREADABLE as error:
+        raise corrupt(row, error) from error
+
+
+def _sending_row(commit: Commit) -> Entity:
+    """Encode what a write sends, as columns of its last event."""
+    sends = {"sends": _dumps(list(map(dict, commit.commands)))} if commit.commands else {}
+    return {"published": commit.published, **sends}
+
+
+def sending_of(row: Mapping[str, Any]) -> Sending | None:
+    """Decode what a write had sent. None: the row has not the last event of a write, or is older than these columns."""
+    if "published" not in row:
+        return None
+    try:
+        at, commands = datetime.fromisoformat(row["at"]), tuple(_loads(row.get("sends", "[]")))
+        return Sending(_version_of(row["RowKey"]), at, int(row["published"]), commands)
     except _UNREADABLE as error:
         raise corrupt(row, error) from error
 
@@ -168,6 +185,7 @@ def encode_commit(commit: Commit, head: Head) -> CommitRows:
     try:
         versions = range(commit.expected + 1, head.version + 1)
         events = [event_row(commit.home, *one, head.nonce) for one in zip(versions, commit.events, strict=True)]
+        events[-1] = check_limits(events[-1] | _sending_row(commit))
         inbox, process = rows_beside(commit, head.version, head.nonce)
         rows = CommitRows(events, inbox, head_row(commit, head), process)
     except RowTooLargeError as error:

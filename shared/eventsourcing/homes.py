@@ -64,6 +64,19 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True)
+class Sending:
+    """What one write had sent, for the story of a home. No decision reads it."""
+
+    #: Of the last event of the write.
+    version: int
+    at: datetime
+    #: The last version that was known to be published then.
+    published: int
+    #: What identifies each command of the write.
+    commands: tuple[Fields, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Memento:
     """The packed state of an aggregate at a version."""
 
@@ -89,6 +102,8 @@ class Commit:
     fields: Fields | None = None
     #: Replaces the process. None: it stays.
     process: Mapping[str, Any] | None = None
+    #: What identifies each command that the process now has sent. The story keeps it when the process no longer does.
+    commands: tuple[Fields, ...] = ()
     #: Ids that must be new in this home, with the hash of their content.
     inbox: OutsideIds = field(default_factory=dict)
     memento: Memento | None = None

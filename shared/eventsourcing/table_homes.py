@@ -29,9 +29,10 @@ from shared.eventsourcing.home_rows import (
     inbox_key,
     inbox_of,
     process_of,
+    sending_of,
     version_beside,
 )
-from shared.eventsourcing.homes import Commit, Event, Head, Heads, Home, Memento
+from shared.eventsourcing.homes import Commit, Event, Head, Heads, Home, Memento, Sending
 from shared.eventsourcing.memento_store import MementoStore
 
 #: Rows of a page.
@@ -83,6 +84,12 @@ class TableHomes:
         with expecting_an_answer(f"read the events of home {key!r} after {after}"):
             events = [event_of(row) for row in self._list_between(key, event_key(after + 1), EVENT + _BEHIND)]
         return _check_sequence(key, after, events)
+
+    def read_sendings(self, key: str) -> list[Sending]:
+        """Return what each write had sent, in order. One query for each thousand events."""
+        with expecting_an_answer(f"read what home {key!r} had sent"):
+            rows = self._list_between(key, EVENT, EVENT + _BEHIND)
+            return [found for row in rows if (found := sending_of(row)) is not None]
 
     def read_head(self, key: str) -> Head | None:
         """Return the head, or None."""

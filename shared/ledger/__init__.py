@@ -8,6 +8,7 @@ Reading order:
 - `table_ledger` is the store.
 """
 
+from shared.ledger.entities import read_totals, write_totals
 from shared.ledger.job_decisions import (
     Collision,
     advance_cursor,
@@ -40,8 +41,8 @@ from shared.ledger.progress import (
     note_turn,
     read_progress,
 )
-from shared.ledger.records import FINISHED, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
-from shared.ledger.settlement import Settlement, settle
+from shared.ledger.records import FINISHED, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
+from shared.ledger.settlement import Settlement, result_blob, settle
 from shared.ledger.table_ledger import TableLedger
 from shared.ledger.turn import (
     FRONT,
@@ -72,9 +73,11 @@ __all__ = [
     "Listed",
     "PlanBlob",
     "Portion",
+    "Risk",
     "Settlement",
     "Silence",
     "TableLedger",
+    "Told",
     "Totals",
     "Turn",
     "Watermark",
@@ -105,11 +108,14 @@ __all__ = [
     "note_warning",
     "over_since",
     "read_progress",
+    "read_totals",
     "read_turn",
     "read_watermark",
     "record_plan",
+    "result_blob",
     "resume",
     "settle",
     "turn_of",
     "undispatchable",
+    "write_totals",
 ]

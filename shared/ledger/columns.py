@@ -23,6 +23,7 @@ class ColumnCodec(Enum):
     AMOUNTS = auto()
     TOTALS = auto()
     COUNTS = auto()
+    STORY = auto()
     #: Three columns.
     PLAN = auto()
 
@@ -38,6 +39,7 @@ RISK: Final = ColumnCodec.RISK
 AMOUNTS: Final = ColumnCodec.AMOUNTS
 TOTALS: Final = ColumnCodec.TOTALS
 COUNTS: Final = ColumnCodec.COUNTS
+STORY: Final = ColumnCodec.STORY
 PLAN: Final = ColumnCodec.PLAN
 
 

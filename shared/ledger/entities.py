@@ -18,7 +18,7 @@ from shared.errors import LedgerCorruptError
 from shared.grammar import Amounts, texts
 from shared.ledger.columns import ColumnCodec, columns
 from shared.ledger.ledger import Listed
-from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
+from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 
 Convert: TypeAlias = Callable[[Any], Any]
 JOB_KEY: Final = "job"
@@ -28,6 +28,8 @@ EVENT_PREFIX: Final = "event:"
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError)
 #: Created once: with custom separators, `json.dumps` builds an encoder per call.
 _dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
+#: Letters stay as they are: the limit of a column is in UTF-16, and an escape takes six.
+_dumps_letters: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _loads: Final = json.JSONDecoder().decode
 
 
@@ -66,8 +68,8 @@ def row_of_entity(entity: Mapping[str, Any], etag: str) -> ChunkRow:
 def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
     table = _TABLES[type(record)]
     for (name, write), value in zip(table.writers, table.values(record), strict=True):
-        if value is not None:
-            entity[name] = value if write is None else write(value)
+        if value is not None and (written := value if write is None else write(value)) is not None:
+            entity[name] = written
     for name in table.plans:
         if (plan := getattr(record, name)) is not None:
             entity |= {f"{name}_blob": plan.name, f"{name}_etag": plan.etag, f"{name}_container": plan.container}
@@ -96,7 +98,8 @@ def _int(value: Any) -> int:
     return int(value.value if isinstance(value, EntityProperty) else value)
 
 
-def _totals_text(totals: Totals) -> str:
+def write_totals(totals: Totals) -> str:
+    """Return totals as the text of their column."""
     named = {"accepted": totals.accepted, "rejected": totals.rejected, "parked": totals.parked}
     return _dumps({name: _portion_document(portion) for name, portion in named.items() if portion != NO_PORTION})
 
@@ -105,7 +108,8 @@ def _portion_document(portion: Portion) -> dict[str, Any]:
     return {"items": portion.items, "sums": texts(portion.sums), "unknown": portion.unknown}
 
 
-def _totals_of(text: str) -> Totals:
+def read_totals(text: str) -> Totals:
+    """Return the totals of a column's text."""
     return Totals(**{name: _portion_of(found) for name, found in _loads(text).items()})
 
 
@@ -116,6 +120,27 @@ def _portion_of(found: Mapping[str, Any]) -> Portion:
 def _amounts(found: Mapping[str, str]) -> Amounts:
     # Without the limit on digits of a message: the sum of many large amounts has more digits than each.
     return MappingProxyType({name: Decimal(text) for name, text in found.items()})
+
+
+def _story_text(story: Sequence[Told]) -> str | None:
+    """Return a story as the text of its column. A row of an earlier version stays without one."""
+    lines = [
+        {
+            "state": one.state,
+            "at": one.at.isoformat(),
+            "revision": one.revision,
+            **({"note": one.note} if one.note else {}),
+        }
+        for one in story
+    ]
+    return _dumps_letters(lines) if lines else None
+
+
+def _story_of(text: str) -> tuple[Told, ...]:
+    return tuple(
+        Told(JobState(one["state"]), datetime.fromisoformat(one["at"]), one["revision"], one.get("note", ""))
+        for one in _loads(text)
+    )
 
 
 def _plan_of(entity: Mapping[str, Any], name: str) -> PlanBlob:
@@ -134,8 +159,9 @@ _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
     ColumnCodec.CHUNK_STATE: (attrgetter("value"), ChunkState),
     ColumnCodec.RISK: (attrgetter("value"), Risk),
     ColumnCodec.AMOUNTS: (lambda sums: _dumps(texts(sums)), lambda text: _amounts(_loads(text))),
-    ColumnCodec.TOTALS: (_totals_text, _totals_of),
+    ColumnCodec.TOTALS: (write_totals, read_totals),
     ColumnCodec.COUNTS: (lambda counts: _dumps(dict(counts)), lambda text: MappingProxyType(_loads(text))),
+    ColumnCodec.STORY: (_story_text, _story_of),
 }
 
 

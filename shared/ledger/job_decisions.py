@@ -12,10 +12,15 @@ from typing import Final
 from shared.errors import JobStateError
 from shared.gate import Reading, must_dispatch
 from shared.ledger.progress import Balance
-from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk
+from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk, Told
 
 #: Characters of a problem: it is shown in a list of jobs, and a row has a limit.
 LONGEST_PROBLEM: Final = 2000
+#: Lines of a job's story that are kept: a job that is replayed often goes through its states again and again.
+FIRST_TOLD: Final = 10
+LAST_TOLD: Final = 50
+#: Characters of a line's note: all lines together fit their column.
+LONGEST_NOTE: Final = 100
 _BEFORE_DISPATCH: Final = frozenset({JobState.PLANNING, JobState.HELD})
 
 
@@ -197,6 +202,31 @@ def bury(job: Job) -> Job:
         return job
     _require(job, FINISHED, "bury it")
     return job.tombstone()
+
+
+def stamp(job: Job, nonce: str, now: datetime) -> Job:
+    """Return the job as the write with this nonce stores it. A state or revision that it came to is in its story.
+
+    The story of an earlier version's row is never begun: its past is not known.
+    """
+    is_old = bool(job.etag) and not job.story
+    last = job.story[-1] if job.story else None
+    if is_old or (last is not None and (last.state, last.revision) == (job.state, job.revision)):
+        return replace(job, nonce=nonce)
+    told = (*job.story, Told(job.state, now, job.revision, _note_state(job)))
+    if len(told) > FIRST_TOLD + LAST_TOLD:
+        told = told[:FIRST_TOLD] + told[-LAST_TOLD:]
+    return replace(job, nonce=nonce, story=told)
+
+
+def _note_state(job: Job) -> str:
+    note = job.problem or ""
+    if job.state is JobState.HELD:
+        note = f"gate {job.gate}, epoch {job.held_epoch}"
+    elif job.state is JobState.PAUSED and not note:
+        note = f"{job.parked_chunks} of {job.chunks} chunks are parked"
+    # JSON writes a control character as six.
+    return "".join(one if one.isprintable() else " " for one in note[:LONGEST_NOTE])
 
 
 def _require_plan(job: Job, tried: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 from shared.grammar import NO_AMOUNTS, Amounts, minus, plus
 from shared.ledger.columns import (
@@ -25,6 +25,7 @@ from shared.ledger.columns import (
     PLAN,
     RISK,
     SMALL,
+    STORY,
     TEXT,
     TOTALS,
     WHOLE,
@@ -37,26 +38,18 @@ from shared.payload import Submission
 class JobState(StrEnum):
     """The state of a job."""
 
-    #: Accepted; its plan is being made.
-    PLANNING = "planning"
-    #: Planned; its gate is closed.
-    HELD = "held"
-    #: Its chunks are being put on the work queues.
-    DISPATCHING = "dispatching"
-    #: Every chunk was put on a work queue.
-    RUNNING = "running"
+    PLANNING = "planning"  # Accepted; its plan is being made.
+    HELD = "held"  # Planned; its gate is closed.
+    DISPATCHING = "dispatching"  # Its chunks are being put on the work queues.
+    RUNNING = "running"  # Every chunk was put on a work queue.
     #: Too many chunks are parked, or its outputs cannot be made. It waits until an operator resumes it.
     PAUSED = "paused"
-    #: Every chunk has ended; the outputs of this revision are being written.
-    FINISHING = "finishing"
-    #: Finished, balanced, nothing parked.
-    COMPLETE = "complete"
+    FINISHING = "finishing"  # Every chunk has ended; the outputs of this revision are being written.
+    COMPLETE = "complete"  # Finished, balanced, nothing parked.
     #: Finished and balanced, with parked transactions; a replay starts another revision.
     COMPLETED_WITH_PARKED = "completed_with_parked"
-    #: Every chunk has ended, but items or sums differ from those declared.
-    UNBALANCED = "unbalanced"
-    #: Its retention is over. The row keeps enough to recognize the same submission.
-    BURIED = "buried"
+    UNBALANCED = "unbalanced"  # Every chunk has ended, but items or sums differ from those declared.
+    BURIED = "buried"  # Its retention is over. The row keeps enough to recognize the same submission.
 
 
 #: Nothing more happens unless an operator acts.
@@ -137,6 +130,15 @@ class PlanBlob:
     container: str = "payloads"
 
 
+class Told(NamedTuple):
+    """A state that a job came to: when, under which revision, and why or behind which gate."""
+
+    state: JobState
+    at: datetime
+    revision: int
+    note: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
     """How one chunk ended. It is written once. Only a parked row is ever replaced, by the done row of its replay."""
@@ -149,7 +151,9 @@ class ChunkRow:
     settled_at: Annotated[datetime, Column(MOMENT, always=True)]
     totals: Annotated[Totals, Column(TOTALS, always=True)] = field(default_factory=Totals)
     blob: Annotated[str | None, Column(TEXT)] = None
+    offset: Annotated[int | None, Column(WHOLE)] = None  # in a blob with the results of several chunks
     hash: Annotated[str | None, Column(TEXT)] = None
+    length: Annotated[int | None, Column(WHOLE)] = None  # stored bytes; rows of earlier versions lack it
     reason: Annotated[str | None, Column(TEXT)] = None
     milliseconds: Annotated[int, Column(WHOLE, always=True)] = 0
     #: Identifies the write: after a lost reply, a writer recognizes its own rows by it.
@@ -201,8 +205,7 @@ class Job:
     nudged_at: Annotated[datetime | None, Column(MOMENT)] = None
     #: The first chunk of those that are still to be put again. None: that is done, or nothing was lost.
     again_from: Annotated[int | None, Column(WHOLE)] = None
-    #: The number of parked chunks when an operator last resumed the job.
-    forgiven: Annotated[int, Column(WHOLE)] = 0
+    forgiven: Annotated[int, Column(WHOLE)] = 0  # parked chunks when an operator last resumed the job
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
     #: Milliseconds of work, as the chunks reported them.
@@ -213,6 +216,8 @@ class Job:
     )
     #: The W3C trace context of its acceptance, the parent of all later spans. None while tracing is off.
     trace: Annotated[str | None, Column(TEXT)] = None
+    #: Its first states and its last ones. Empty: a row of an earlier version, or a buried one.
+    story: Annotated[tuple[Told, ...], Column(STORY)] = ()
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""
     etag: Annotated[str, Column(KEY, kept=True)] = ""
 
@@ -243,7 +248,3 @@ class Job:
         names = sorted({*self.requests, *requests})
         added = {name: self.requests.get(name, 0) + requests.get(name, 0) for name in names}
         return replace(self, requests=MappingProxyType(added))
-
-    def stamp(self, nonce: str) -> "Job":
-        """Return the job as the write with this nonce stores it."""
-        return replace(self, nonce=nonce)

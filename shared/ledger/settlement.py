@@ -45,9 +45,12 @@ def misfit(job: Job, result: Result) -> str:
 
 def _wrong_end(result: Result) -> str:
     if result.reason is not None:
-        return "it says both why it is parked and where its result is" if result.blob or result.hash else ""
+        is_done = result.blob or result.content or result.hash
+        return "it says both why it is parked and where its result is" if is_done else ""
     if result.hash is None or not _SHA256.fullmatch(result.hash):
-        return "a done chunk needs the SHA-256 of its result blob in lower-case hex"
+        return "a done chunk needs the SHA-256 of its result in lower-case hex"
+    if result.content is not None:
+        return "it says both where its result is and what it is" if result.blob else ""
     if result.blob != result_blob(result.job, result.revision, result.chunk):
         # The finisher reads this blob with the app's own rights, so a message must not choose another one.
         return f"its result blob is not {result_blob(result.job, result.revision, result.chunk)}"
@@ -77,6 +80,7 @@ def row_of(result: Result, now: datetime) -> ChunkRow:
         totals=Totals(_portion(result.accepted), _portion(result.rejected), _portion(result.parked)),
         blob=result.blob,
         hash=result.hash,
+        length=result.length,
         reason=None if result.reason is None else result.reason[:LONGEST_REASON],
         milliseconds=result.milliseconds,
     )
@@ -104,7 +108,11 @@ class Settlement:
     inserts: tuple[ChunkRow, ...] = ()
     #: Done rows that replace parked ones. They carry the ETag of the row that they replace.
     replaces: tuple[ChunkRow, ...] = ()
+    #: The results of these rows, in the order of `rows`: of two results of one chunk, one is credited.
+    credited: tuple[Result, ...] = ()
     duplicates: tuple[Result, ...] = ()
+    #: Those of the duplicates that are not what was credited: the chunk ran twice, with different results.
+    differing: tuple[Result, ...] = ()
     refused: tuple[RefusedResult, ...] = ()
     #: True if this settlement ends the last chunk: the settler that commits it sends the finish message.
     finish_due: bool = False
@@ -122,7 +130,9 @@ class _Book:
     job: Job
     stored: Mapping[int, ChunkRow]
     fresh: dict[int, ChunkRow] = field(default_factory=dict)
+    credited: dict[int, Result] = field(default_factory=dict)
     duplicates: list[Result] = field(default_factory=list)
+    differing: list[Result] = field(default_factory=list)
     refused: list[RefusedResult] = field(default_factory=list)
 
 
@@ -144,11 +154,15 @@ def settle(
         if reason:
             book.refused.append(RefusedResult(result, reason))
     settled = _advance_state(job, book.job, now, policy) if book.fresh else job
+    inserts = tuple(row for row in book.fresh.values() if row.chunk not in stored)
+    replaces = tuple(row for row in book.fresh.values() if row.chunk in stored)
     return Settlement(
         settled,
-        tuple(row for row in book.fresh.values() if row.chunk not in stored),
-        tuple(row for row in book.fresh.values() if row.chunk in stored),
+        inserts,
+        replaces,
+        tuple(book.credited[row.chunk] for row in (*inserts, *replaces)),
         tuple(book.duplicates),
+        tuple(book.differing),
         tuple(book.refused),
         finish_due=bool(book.fresh) and settled.state is JobState.FINISHING,
     )
@@ -158,9 +172,9 @@ def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
     """Enter the row of one result into the book, or say why it is refused."""
     known = book.fresh.get(row.chunk) or book.stored.get(row.chunk)
     if known is not None and not _outranks(row, known):
-        if _contradicts(row, known):
-            return f"chunk {row.chunk} is done with result {known.hash}, this one says {row.hash}"
         book.duplicates.append(result)
+        if _differs(row, known):
+            book.differing.append(result)
         return ""
     after = credit(book.job, row, known, result.requests)
     if not _has_room(after):
@@ -168,6 +182,7 @@ def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
     book.job = after
     # A row that replaces a stored one carries its ETag. A row of the same group has no ETag yet.
     book.fresh[row.chunk] = replace(row, etag="" if known is None else known.etag)
+    book.credited[row.chunk] = result
     return ""
 
 
@@ -175,8 +190,8 @@ def _outranks(row: ChunkRow, known: ChunkRow) -> bool:
     return known.state is ChunkState.PARKED and row.state is ChunkState.DONE
 
 
-def _contradicts(row: ChunkRow, known: ChunkRow) -> bool:
-    """Check whether two results of one revision differ. Those of two revisions may, and the first one stays."""
+def _differs(row: ChunkRow, known: ChunkRow) -> bool:
+    """Check whether two results of one revision differ. The first one stays, as it does for those of two revisions."""
     both_done = known.state is ChunkState.DONE and row.state is ChunkState.DONE
     return both_done and known.revision == row.revision and known.hash != row.hash
 

@@ -26,6 +26,7 @@ from shared.azure import (
     expecting_an_answer,
     write_group,
 )
+from shared.clock import Clock, SystemClock
 from shared.errors import RowTooLargeError
 from shared.ledger.entities import (
     CHUNK_PREFIX,
@@ -39,6 +40,7 @@ from shared.ledger.entities import (
     row_of_entity,
     to_listed,
 )
+from shared.ledger.job_decisions import stamp
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import JOB_EVENTS, OutgoingMessage
@@ -54,12 +56,18 @@ def _new_nonce() -> str:
 class TableLedger:
     """A Ledger in the tables `jobs` and `jobindex`."""
 
-    def __init__(self, jobs: TableClient, index: TableClient, new_nonce: Callable[[], str] = _new_nonce) -> None:
-        self._jobs, self._index, self._new_nonce = jobs, index, new_nonce
+    def __init__(
+        self,
+        jobs: TableClient,
+        index: TableClient,
+        new_nonce: Callable[[], str] = _new_nonce,
+        clock: Clock | None = None,
+    ) -> None:
+        self._jobs, self._index, self._new_nonce, self._clock = jobs, index, new_nonce, clock or SystemClock()
 
     def insert(self, job: Job) -> tuple[Job, bool]:
         """Insert a job, or return the job that already has this id. Either is in the list of jobs afterwards."""
-        mine = job.stamp(self._new_nonce())
+        mine = stamp(job, self._new_nonce(), self._clock.now())
         with expecting_an_answer(f"insert job {job.job!r}"):
             try:
                 metadata = self._jobs.create_entity(job_entity(mine))
@@ -98,7 +106,7 @@ class TableLedger:
 
     def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages in one entity-group transaction: all or nothing."""
-        mine = job.stamp(self._new_nonce())
+        mine = stamp(job, self._new_nonce(), self._clock.now())
         stamped = [replace(row, nonce=mine.nonce) for row in rows]
         operations = _operations(mine, stamped, messages)
         with expecting_an_answer(f"write job {job.job!r} with {len(rows)} chunks"):

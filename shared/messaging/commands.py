@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-import msgspec
 from msgspec import Struct
 
+from shared.decoding import make_decoder
 from shared.messages import read_inside
 
 #: Commands in one bundle. Their receiver saves what they change in one transaction of a table, of 98 events at most.
@@ -55,7 +55,7 @@ class _Wrapper(Struct, frozen=True):
     sluice: _Commands
 
 
-_decoder: Final = msgspec.json.Decoder(_Wrapper)
+_decoder: Final = make_decoder(_Wrapper)
 
 
 def decode_commands(body: bytes) -> list[Command]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
-import msgspec
 from msgspec import Struct
 
+from shared.decoding import make_decoder
 from shared.eventsourcing import Event
 from shared.messages import read_inside
 
@@ -42,7 +42,7 @@ class _Wrapper(Struct, frozen=True):
     sluice: _Events
 
 
-_decoder: Final = msgspec.json.Decoder(_Wrapper)
+_decoder: Final = make_decoder(_Wrapper)
 
 
 def decode_events(body: bytes) -> list[EventRange]:

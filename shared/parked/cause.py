@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from shared.errors import RefusedError, UnknownWorkloadError
 from shared.parked.entry import INSTEAD
 from shared.parked.poison_policy import KillerError
+from shared.telemetry import place
 
 #: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
 FINGERPRINT_SCHEME: Final = 2
@@ -21,18 +22,29 @@ _EXAMPLE: Final = "shared.workloads.billing"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 #: Comprehensions have frames of their own in some versions of Python only, so they never count.
 _INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
+#: The attribute of an error with the number of its transaction.
+_ITEM: Final = "_sluice_item"
 _REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
     {UnknownWorkloadError: "unknown_workload", KillerError: "killed_its_worker"}
 )
 
 
 class FailureCause(NamedTuple):
-    """Why a message is parked: reason code, facts, remedy, and the fingerprint of all failures of this cause."""
+    """Why a message is parked: reason code, facts, remedy, the fingerprint of all failures of this cause, and where."""
 
     reason: str
     found: str
     instead: str
     fingerprint: str
+    #: The functions that the error passed through, the innermost first. Empty: nothing was raised.
+    place: str = ""
+    #: The number of the transaction that failed. None: unknown.
+    failed_item: int | None = None
+
+
+def note_item(error: BaseException, number: int) -> None:
+    """Keep with an error which transaction it is about. The number that was kept first stays."""
+    error.__dict__.setdefault(_ITEM, number)
 
 
 def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
@@ -41,9 +53,15 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
     `remedy` is its stage's: it is used when neither the error nor its reason has one.
     """
     reason, fingerprint = reason_of(error), fingerprint_of(error, stage)
-    if isinstance(error, RefusedError):
-        return FailureCause(reason, error.found, error.instead, fingerprint)
-    return FailureCause(reason, f"{type(error).__name__}: {error}", INSTEAD.get(reason, remedy), fingerprint)
+    known = FailureCause(
+        reason,
+        f"{type(error).__name__}: {error}",
+        INSTEAD.get(reason, remedy),
+        fingerprint,
+        place(error),
+        error.__dict__.get(_ITEM),
+    )
+    return known._replace(found=error.found, instead=error.instead) if isinstance(error, RefusedError) else known
 
 
 def reason_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from shared.decoding import make_decoder
 from shared.errors import RefusedError
 from shared.grammar import NAME, room_job, room_of
 from shared.messages import unwrap
@@ -17,7 +18,7 @@ from shared.payload import SUBMISSION, WRAPPER, Limits, strict_json
 from shared.topology import room_of_queue
 
 #: Keeps every value byte for byte: with other blanks or digits, it would be another job than a killed worker began.
-_AS_WRITTEN: Final = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]])
+_AS_WRITTEN: Final = make_decoder(dict[str, dict[str, msgspec.Raw]])
 _NULL: Final = b"null"
 _SUBMISSION: Final = msgspec.json.encode(SUBMISSION)
 

@@ -62,6 +62,12 @@ class Entry:
     size: int
     chunk: int | None = None
     revision: int | None = None
+    #: The number of the chunk's first transaction, and of the one that failed where that is known. Rows of earlier
+    #: versions have neither, nor a place.
+    first_item: int | None = None
+    failed_item: int | None = None
+    #: The functions that the error passed through, the innermost first.
+    place: str = ""
     #: The job that a message at the door claims. Its sender says so, so the entry is only listed by it.
     claimed: str = ""
     state: EntryState = EntryState.OPEN
@@ -109,6 +115,8 @@ class Entry:
             found=later.found,
             instead=later.instead,
             fingerprint=later.fingerprint,
+            place=later.place,
+            failed_item=later.failed_item,
             scheme=later.scheme,
         )
 
@@ -124,6 +132,12 @@ def chunk_key(chunk: int, revision: int) -> str:
     return f"chunk-{chunk:09}-{revision}"
 
 
+def chunk_of_key(key: str) -> int | None:
+    """Return the number of the chunk with this key, or None for the key of another message."""
+    kind, _, rest = key.partition("-")
+    return int(rest.partition("-")[0]) if kind == "chunk" else None
+
+
 def result_key(chunk: int, revision: int) -> str:
     """Return the key of a message about a chunk."""
     return f"result-{chunk:09}-{revision}"
@@ -134,9 +148,34 @@ def finish_key(revision: int) -> str:
     return f"finish-{revision}"
 
 
+def segment_key(segment: int, revision: int) -> str:
+    """Return the key of a message about a segment."""
+    return f"segment-{segment:06}-{revision}"
+
+
+def shard_key(shard: int, revision: int) -> str:
+    """Return the key of a message about a shard."""
+    return f"shard-{shard:02}-{revision}"
+
+
 def content_key(stage: str, body: bytes) -> str:
     """Return the key of a message that only its bytes identify."""
     return f"{stage}-{hashlib.sha256(body).hexdigest()[:32]}"
+
+
+def submission_note(queue: str, body: bytes, message_id: str) -> str:
+    """Return the key of a submission's notes. The host's poison copy has another id and the same body."""
+    return f"{content_prefix(queue, body)}{message_id}"
+
+
+def job_note(job: str, key: str) -> str:
+    """Return the key of the notes of the app's own message."""
+    return f"{job}|{key}"
+
+
+def content_prefix(queue: str, body: bytes) -> str:
+    """Return the beginning of the keys of the notes of all submissions with this body."""
+    return f"{queue}|{hashlib.sha256(body).hexdigest()}|"
 
 
 #: The remedy by reason, for errors that bring none.

@@ -7,7 +7,9 @@ row are written again by the next delivery of the message.
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from datetime import datetime
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final
 
 from azure.core import MatchConditions
@@ -18,7 +20,7 @@ from azure.core.exceptions import (
     ResourceModifiedError,
     ResourceNotFoundError,
 )
-from azure.data.tables import TableClient, UpdateMode
+from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 from azure.storage.blob import ContainerClient
 
 from shared.azure import expecting_an_answer
@@ -32,6 +34,12 @@ MOST_TEXT: Final = 8000
 #: Attempts at a write. Other writers change an entry only when it fails again or a person acts on it.
 _ATTEMPTS: Final = 8
 _NUMBERS: Final = ("attempts", "size", "chunk", "revision", "replays", "returns", "scheme")
+#: The numbers of transactions: too large for an ordinary column of numbers.
+_ITEMS: Final = ("first_item", "failed_item")
+
+
+_OPEN: Final = "state ne @done and state ne @discarded"
+_CLOSED_STATES: Final = MappingProxyType({"done": EntryState.DONE.value, "discarded": EntryState.DISCARDED.value})
 
 
 class ParkedTable:
@@ -103,11 +111,26 @@ class ParkedTable:
 
     def _query(self, wanted: str, parameters: dict[str, str], *, closed: bool) -> Iterator[Entry]:
         if not closed:
-            wanted += " and state ne @done and state ne @discarded"
-            parameters |= {"done": EntryState.DONE.value, "discarded": EntryState.DISCARDED.value}
+            wanted += f" and {_OPEN}"
+            parameters |= _CLOSED_STATES
         with expecting_an_answer("list the parked entries"):
             for row in self._table.query_entities(wanted, parameters=parameters):
                 yield _entry(row)
+
+    def read_changes(self, since: datetime | None = None) -> tuple[list[Entry], datetime | None]:
+        """Return the entries that storage wrote at or after a moment, and the moment of the newest.
+
+        Without a moment: all that are open. With one, also those that were closed since. One request per thousand.
+        """
+        if since is None:
+            wanted = f"PartitionKey ne @notes and {_OPEN}"
+            values: dict[str, Any] = {"notes": NOT_ENTRIES, **_CLOSED_STATES}
+        else:
+            wanted, values = "PartitionKey ne @notes and Timestamp ge @since", {"notes": NOT_ENTRIES, "since": since}
+        with expecting_an_answer("list the parked entries"):
+            rows = list(self._table.query_entities(wanted, parameters=values))
+        written = [at for row in rows if (at := row.metadata["timestamp"]) is not None]
+        return [_entry(row) for row in rows], max(written) if written else since
 
     def change(self, known: Entry, changed: Entry) -> Entry | None:
         """Replace the entry that was read. Return None if another writer changed it since."""
@@ -177,8 +200,10 @@ def _by_bytes(entry: Entry, body: bytes) -> Entry:
 
 def _row(entry: Entry) -> dict[str, Any]:
     columns = {name: value for name, value in asdict(entry).items() if name not in {"job", "key", "etag"}}
-    columns |= {name: _text(columns[name]) for name in ("reason", "found", "instead", "note", "message_id")}
-    columns |= {"state": entry.state.value}
+    columns |= {name: _text(columns[name]) for name in ("reason", "found", "instead", "place", "note", "message_id")}
+    columns |= {"state": entry.state.value, "place": columns["place"] or None}
+    items = {name: columns[name] for name in _ITEMS}
+    columns |= {name: None if item is None else EntityProperty(item, EdmType.INT64) for name, item in items.items()}
     known = {name: value for name, value in columns.items() if value is not None}
     return {"PartitionKey": entry.job, "RowKey": entry.key, **known}
 
@@ -194,6 +219,7 @@ def _entry(row: Mapping[str, Any]) -> Entry:
         **{
             **named,
             **{name: int(row[name]) for name in _NUMBERS if row.get(name) is not None},
+            **{name: int(row[name].value) for name in _ITEMS if row.get(name) is not None},
             "job": row["PartitionKey"],
             "key": row["RowKey"],
             "state": EntryState(row["state"]),
@@ -216,4 +242,5 @@ _COLUMNS: Final = (
     "note",
     "nonce",
     "claimed",
+    "place",
 )

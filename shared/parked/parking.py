@@ -20,9 +20,32 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import NotParkedError
 from shared.grammar import is_job
-from shared.messages import ChunkMessage, Delivery, Finish, Internal, Result, decode, unwrap
-from shared.parked.cause import FINGERPRINT_SCHEME, FailureCause, cause_of
-from shared.parked.entry import NO_JOB, OTHERWISE, Entry, chunk_key, content_key, finish_key, result_key
+from shared.messages import (
+    ChunkMessage,
+    Delivery,
+    Finish,
+    Internal,
+    Result,
+    Results,
+    Segment,
+    Shard,
+    decode,
+    encode,
+    unwrap,
+)
+from shared.parked.cause import FINGERPRINT_SCHEME, FailureCause, cause_of, fingerprint_of
+from shared.parked.entry import (
+    NO_JOB,
+    OTHERWISE,
+    Entry,
+    EntryState,
+    chunk_key,
+    content_key,
+    finish_key,
+    result_key,
+    segment_key,
+    shard_key,
+)
 from shared.parked.parked_table import ParkedTable
 from shared.telemetry import events, tell
 
@@ -35,6 +58,8 @@ class Claim:
     job: str = NO_JOB
     chunk: int | None = None
     revision: int | None = None
+    #: The number of the chunk's first transaction.
+    first_item: int | None = None
     #: The partition of a claim that is not believed: the job is then only a column. None: the entry lies under the job.
     partition: str | None = None
 
@@ -121,6 +146,17 @@ class Parking:
             stage.on_parked(parked, claim, delivery.body)
         return parked
 
+    def is_back(self, name: str, delivery: Delivery, error: Exception) -> bool:
+        """Return whether a message was replayed for the cause that it fails for now: further attempts are in vain."""
+        claim = self.stages.find(name).identify(delivery)
+        if claim is None:
+            return False
+        known = self.table.find(claim.partition or claim.job, claim.key)
+        if known is None or known.stage != name or known.scheme != FINGERPRINT_SCHEME:
+            return False
+        is_replayed = known.state in {EntryState.REPLAYING, EntryState.REPLAYED}
+        return is_replayed and known.fingerprint == fingerprint_of(error, name)
+
     def keep(self, name: str, delivery: Delivery, cause: FailureCause, claim: Claim) -> Entry:
         """Store the bytes, then the row, for a stage that logs and reports by itself."""
         now = self._clock.now()
@@ -139,6 +175,7 @@ class Parking:
             size=len(delivery.body),
             chunk=claim.chunk,
             revision=claim.revision,
+            first_item=claim.first_item,
             claimed=claim.job if claim.partition else "",
         )
         return self.table.park(entry, delivery.body)
@@ -176,18 +213,31 @@ def read_message(body: bytes) -> Internal | None:
         message = decode(unwrap(body))
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
-    return message if is_job(message.job) else None
+    return message if not isinstance(message, Results) and is_job(message.job) else None
+
+
+def split_bundle(body: bytes) -> list[bytes]:
+    """Return each result of a bundle as a message of its own. Any other body stays unchanged."""
+    try:
+        message = decode(unwrap(body))
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return [body]
+    return [encode(result) for result in message.results] if isinstance(message, Results) else [body]
 
 
 def identify_message(stage: str, body: bytes) -> Claim:
     """Return the claim of the app's own message. Its bytes identify any other one."""
     match read_message(body):
-        case ChunkMessage(job=job, chunk=chunk, revision=revision):
-            return Claim(key=chunk_key(chunk, revision), job=job, chunk=chunk, revision=revision)
+        case ChunkMessage(job=job, chunk=chunk, revision=revision, first_id=first):
+            return Claim(key=chunk_key(chunk, revision), job=job, chunk=chunk, revision=revision, first_item=first)
         case Result(job=job, chunk=chunk, revision=revision):
             return Claim(key=result_key(chunk, revision), job=job, chunk=chunk, revision=revision)
         case Finish(job=job, revision=revision):
             return Claim(key=finish_key(revision), job=job, revision=revision)
+        case Segment(job=job, revision=revision, segment=segment):
+            return Claim(key=segment_key(segment, revision), job=job, revision=revision)
+        case Shard(job=job, revision=revision, shard=shard):
+            return Claim(key=shard_key(shard, revision), job=job, revision=revision)
     return Claim(key=content_key(stage, body))
 
 

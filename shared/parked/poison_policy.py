@@ -1,9 +1,11 @@
 """When a message is poison: by the nature of its exception, or by deliveries that began and never ended.
 
 The second is a message that kills its worker, which raises nothing. So a delivery is noted before its work and after
-it. Only late deliveries are noted, so that the ordinary message costs nothing.
+it. Only late deliveries are noted before their work, so that the ordinary message costs nothing.
 
-Order: note begun, work, note ended, park (the caller), forget the notes.
+Each delivery that fails is noted with its kind, its place and its time, so that a person sees what is tried again.
+
+Order: note begun, work, note the failure, park (the caller), forget the notes.
 
 The limits are in `PoisonPolicy`; the settings `SLUICE_POISON_*` replace them in an installation.
 """
@@ -12,14 +14,11 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
-from hashlib import sha256
+from enum import Enum, auto
 from typing import Final
 
-from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
-from azure.data.tables import TableClient, UpdateMode
+from azure.core.exceptions import AzureError, HttpResponseError
 
-from shared.azure import expecting_an_answer
 from shared.errors import (
     ContentionError,
     NoSlotError,
@@ -31,10 +30,8 @@ from shared.errors import (
     StorageUnavailableError,
     UnknownWorkloadError,
 )
-from shared.parked.entry import NOT_ENTRIES
+from shared.parked.attempts import Attempts, Mark
 
-#: Sorts after every message id.
-_AFTER_EVERY_ID: Final = "~"
 #: HTTP status codes that the same request gets however often it is sent.
 _HOPELESS: Final = frozenset({400, 411, 413, 414, 416})
 
@@ -47,13 +44,6 @@ class Nature(Enum):
     #: The same message fails the same way every time.
     PERMANENT = auto()
     UNKNOWN = auto()
-
-
-class Mark(StrEnum):
-    """A note about one delivery."""
-
-    BEGUN = "begun"
-    ENDED = "ended"
 
 
 class KillerError(Exception):
@@ -103,7 +93,7 @@ class PoisonPolicy:
     #: ... if at least so many deliveries began and never ended. Fewer can come from an outage that kept the end of a
     #: delivery from being noted, which must not park anything.
     deaths: int = 5
-    #: The first delivery that is noted. Nearly every message is done at its first one, and a note is a request.
+    #: The first delivery that is noted before its work. Nearly every message is done at its first one, and a note is a request.
     noted_from: int = 3
     #: A job pauses when more than this share of its chunks, and more than this number, are parked.
     pause_share: float = 0.2
@@ -126,82 +116,60 @@ class PoisonPolicy:
 DEFAULT_POLICY: Final = PoisonPolicy()
 
 
-def submission_note(queue: str, body: bytes, message_id: str) -> str:
-    """Return the key of a submission's notes. The host's poison copy has another id and the same body."""
-    return f"{_key_prefix(queue, body)}{message_id}"
-
-
-def _key_prefix(queue: str, body: bytes) -> str:
-    return f"{queue}|{sha256(body).hexdigest()}|"
-
-
-class Attempts:
-    """Notes of deliveries, one row per message."""
-
-    def __init__(self, table: TableClient) -> None:
-        self._table = table
-
-    def note(self, key: str, delivery: int, mark: Mark) -> None:
-        """Note a delivery without reading first: two deliveries of one message write different properties."""
-        row = {"PartitionKey": NOT_ENTRIES, "RowKey": key, f"d{delivery}": mark.value}
-        with expecting_an_answer(f"note delivery {delivery} of {key!r}"):
-            self._table.upsert_entity(row, mode=UpdateMode.MERGE)
-
-    def of(self, key: str) -> dict[int, Mark]:
-        """Return the notes by delivery."""
-        with expecting_an_answer(f"read the deliveries of {key!r}"):
-            try:
-                row = self._table.get_entity(NOT_ENTRIES, key)
-            except ResourceNotFoundError:
-                return {}
-        return {int(name[1:]): Mark(value) for name, value in row.items() if name[:1] == "d" and name[1:].isdigit()}
-
-    def list_drops(self, queue: str, body: bytes) -> list[str]:
-        """Return the ids of the messages with this body that have notes: delivered late, and not done or parked yet."""
-        first = _key_prefix(queue, body)
-        known = {"notes": NOT_ENTRIES, "first": first, "last": first + _AFTER_EVERY_ID}
-        wanted = "PartitionKey eq @notes and RowKey ge @first and RowKey lt @last"
-        with expecting_an_answer("find the submission that a poison message is a copy of"):
-            rows = self._table.query_entities(wanted, parameters=known)
-            return [row["RowKey"].removeprefix(first) for row in rows]
-
-    def forget(self, key: str) -> None:
-        """Remove the notes of a message. Safe to repeat."""
-        with expecting_an_answer(f"forget the deliveries of {key!r}"):
-            self._table.delete_entity(NOT_ENTRIES, key)
-
-
 class Deliveries:
     """Attempts the deliveries of one kind of message."""
 
     def __init__(self, attempts: Attempts, policy: PoisonPolicy = DEFAULT_POLICY) -> None:
         self._attempts, self._policy = attempts, policy
 
-    def attempt(self, key: str, count: int, work: Callable[[], object]) -> Exception | None:
-        """Do the work. Return the error to park by before `forget`, or None when done. Raise to have it redelivered."""
+    def attempt(
+        self, key: str, count: int, work: Callable[[], object], is_back: Callable[[Exception], bool]
+    ) -> Exception | None:
+        """Do the work. Return the error to park by before `forget`, or None when done. Raise to have it redelivered.
+
+        `is_back`: whether the message was replayed for this very failure. Then it is parked at once.
+        """
         if count >= self._policy.killed_at and self._policy.is_killer(self._attempts.of(key), count):
             # Before any work: it would be the next death.
             return KillerError(
                 f"at least {self._policy.deaths} of the {count - 1} deliveries before this one ended with the process"
             )
         if count >= self._policy.noted_from:
-            self._attempts.note(key, count, Mark.BEGUN)
+            self._attempts.note_begun(key, count)
         try:
             work()
         except Exception as error:
-            if count >= self._policy.noted_from:
+            is_parked = self._parks(error, count, is_back)
+            if self._is_worth_a_note(error, count, is_parked=is_parked):
                 # An outage may prevent this note. Such a delivery counts as a death, but one is below the limit.
                 with suppress(StorageUnavailableError):
-                    self._attempts.note(key, count, Mark.ENDED)
-            if not self._policy.parks(nature_of(error), count):
+                    self._attempts.note_failure(key, count, error)
+            if not is_parked:
                 raise
             return error
         self.forget(key, count)
         return None
 
+    def _parks(self, error: Exception, count: int, is_back: Callable[[Exception], bool]) -> bool:
+        nature = nature_of(error)
+        if nature is not Nature.UNKNOWN or self._policy.parks(nature, count):
+            return self._policy.parks(nature, count)
+        try:
+            return is_back(error)
+        except StorageUnavailableError:
+            # The next delivery asks again.
+            return False
+
+    def _is_worth_a_note(self, error: Exception, count: int, *, is_parked: bool) -> bool:
+        if count >= self._policy.noted_from:
+            return True
+        # The entry has the whole failure, and storage that is down takes no note either.
+        return not is_parked and not isinstance(error, StorageUnavailableError)
+
     def forget(self, key: str, count: int) -> None:
         """Forget the notes of a message, only once its effect or its entry is stored: a crash before still needs them."""
-        if count >= self._policy.noted_from:
+        # At its first delivery a message has none.
+        if count > 1:
             # A note that stays is never read again.
             with suppress(StorageUnavailableError):
                 self._attempts.forget(key)

@@ -16,10 +16,10 @@ from azure.storage.queue import QueueClient, QueueMessage
 from shared.azure import expecting_an_answer
 from shared.errors import RefusedError
 from shared.messages import Delivery
+from shared.parked.attempts import Attempts
 from shared.parked.door import at_the_door, is_nameless, read_claimed_job
-from shared.parked.entry import ACCEPT, INSTEAD, NO_JOB
-from shared.parked.parking import Claim, Parking
-from shared.parked.poison_policy import Attempts, submission_note
+from shared.parked.entry import ACCEPT, INSTEAD, NO_JOB, submission_note
+from shared.parked.parking import Claim, Parking, split_bundle
 from shared.retry import all_tried
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX
@@ -103,8 +103,9 @@ def _explain_failure(delivery: Delivery, known_ids: list[str], why: str) -> tupl
 
 
 def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -> None:
-    """Park a message from the dead letters of the bus queue `results`. Its chunk still counts as not ended."""
+    """Park a message from the dead letters of the bus queue `results`. Its chunks still count as not ended."""
     found = f"the bus moved it to its dead letters: {why[:500]}"
-    delivery = Delivery(queue=RESULTS, message_id=message_id, body=body, count=1)
-    stage, claim = parking.stages.identify(delivery)
-    parking.park(stage.name, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]), claim)
+    for alone in split_bundle(body):
+        delivery = Delivery(queue=RESULTS, message_id=message_id, body=alone, count=1)
+        stage, claim = parking.stages.identify(delivery)
+        parking.park(stage.name, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]), claim)

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from shared.decoding import decode
 from shared.messages import unwrap
 from shared.payload import strict_json
 from shared.payload.compression import Codec
@@ -89,7 +90,7 @@ def seal(message: MessageHeader, kind: str) -> bytes:
 def _decode(body: bytes, kind: type[T]) -> T:
     """Return the value of a body that was read strictly before, or refuse it, naming the wrong field."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode(body, kind)
     except msgspec.ValidationError as error:
         raise refuse(_reason(str(error)), str(error)) from error
     except (ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ from typing import IO, Any, Final, cast
 
 import msgspec
 
+from shared.decoding import make_decoder
 from shared.grammar import EXACT, SHA256, ZERO
 from shared.payload.compression import Codec, compress
 from shared.payload.limits import Limits
@@ -55,7 +56,7 @@ class FrameIndex:
         return hashlib.sha256(self.encode()).hexdigest()
 
 
-_DECODER: Final = msgspec.json.Decoder(tuple[Frame, ...])
+_DECODER: Final = make_decoder(tuple[Frame, ...])
 
 
 def parse_index(text: bytes, codec: Codec, limits: Limits) -> FrameIndex:

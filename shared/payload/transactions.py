@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from shared.decoding import make_decoder
 from shared.errors import RefusedError
 from shared.grammar import VALUE, read_amount
 from shared.payload import strict_json
@@ -62,7 +63,7 @@ class Reader(Generic[T]):
 
     def __init__(self, kind: type[T], sums: tuple[str, ...], limits: Limits | None = None) -> None:
         self._sums, self._limits = sums, limits or Limits()
-        self._decode = msgspec.json.Decoder(kind).decode
+        self._decode = make_decoder(kind).decode
         self._layouts = Layouts(sums, self._limits.depth)
         # A new reader learns from its first block.
         self._strange = LEARN_AFTER - BLOCK

@@ -43,7 +43,12 @@ class Arrivals:
         `until`: the moment, by the monotonic clock, after which the dispatch begins no further step.
         """
         note = submission_note(delivery.queue, delivery.body, delivery.message_id)
-        error = self._deliveries.attempt(note, delivery.count, lambda: self._accept(delivery, until))
+        error = self._deliveries.attempt(
+            note,
+            delivery.count,
+            lambda: self._accept(delivery, until),
+            lambda error: self._parking.is_back(ACCEPT, delivery, error),
+        )
         if error is not None:
             self._parking.park(ACCEPT, delivery, error)
             self._deliveries.forget(note, delivery.count)

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.azure import OptimisticStore
+from shared.decoding import decode
 from shared.ledger import Job
 from shared.workloads import Workloads, is_waiting
 
@@ -52,7 +53,7 @@ class Speeds:
         if found is None:
             return None
         try:
-            speed = msgspec.json.decode(found.value, type=Speed)
+            speed = decode(found.value, Speed)
         except (ValueError, RecursionError):
             return None
         return speed if speed.v == 1 and speed.milliseconds > 0 < speed.items else None
@@ -60,7 +61,7 @@ class Speeds:
     def note(self, job: Job) -> None:
         """Note the speed of a finished job, if it is large. Of two jobs that end at once, one is noted."""
         ran = job.totals.accepted.items + job.totals.rejected.items
-        if choose(job.items, None, is_waiting=False) == SMALLEST or not ran:
+        if not (_is_large(job.items) and ran):
             return
         store, speed = self.store(job.workload), Speed(milliseconds=max(1, job.milliseconds), items=ran)
         found = store.read()
@@ -75,6 +76,11 @@ def choose(items: int, speed: Speed | None, *, is_waiting: bool) -> int:
     elif is_waiting:
         size = min(size, UNMEASURED)
     return max(SMALLEST, size // SMALLEST * SMALLEST)
+
+
+def _is_large(items: int) -> bool:
+    """Check whether a measurement could change the chunk size of a job."""
+    return choose(items, None, is_waiting=False) > SMALLEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,6 @@ class ChunkSizes:
         """Return the chunk size for a new job. Only for a large one the speed of its workload is read."""
         if self.fixed is not None:
             return self.fixed
-        if choose(items, None, is_waiting=False) == SMALLEST:
+        if not _is_large(items):
             return SMALLEST
         return choose(items, self.speeds.read(workload), is_waiting=is_waiting(self.workloads.find(workload)))

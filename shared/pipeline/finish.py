@@ -1,24 +1,22 @@
 """The finish stage, for a job whose chunks have all ended.
 
-It merges the partials, checks that the job balances, then writes outputs and totals.
+It gathers the partials, checks that the job balances, then writes outputs and totals.
 
     finisher of revision 1            settler                      finisher of revision 2
-    merges, writes outputs/1
+    gathers, writes outputs/1
                                       credits a replayed chunk:
                                       revision 2, finish message
     totals: the fence is at 1         ..........................   takes the fence for 2
     totals: fenced off
     ends without a word                                            outputs/2, totals, complete
 
-Outputs and checkpoints are written once, each under its own name. Totals are written behind the fence, the end by the
+Outputs and segments are written once, each under its own name. Totals are written behind the fence, the end by the
 job's ETag. So any number of finishers may run, stop and follow each other.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-
-from azure.storage.blob import ContainerClient
 
 from shared.clock import Clock
 from shared.errors import FencedOffError, LedgerError, SignalNotSentError, StorageUnavailableError
@@ -36,16 +34,15 @@ from shared.ledger import (
     halt,
 )
 from shared.memory import Lanes
-from shared.messages import Completed, Finish, PortionMessage, encode
+from shared.messages import Completed, FinishStep, PortionMessage, Segment, Shard, encode
 from shared.outbox import JOB_EVENTS, Outbox, OutgoingMessage
 from shared.parked import Nature, nature_of
 from shared.payload import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
 from shared.pending import Pointer
-from shared.pipeline.merge import CHECKPOINT_EVERY, MERGED_MOST, Merged, Merger
-from shared.pipeline.outputs import Outputs, PartWriter, manifest_of
-from shared.pipeline.totals import TotalsTable, TotalsWriter
+from shared.pipeline.outputs import Outputs, manifest_of
+from shared.pipeline.segments import Gathered, Segments, check_rejected
+from shared.pipeline.shards import Shards, ShardTools
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, tell
-from shared.workloads import Total, Workloads, items_of
 
 
 class Ending(Enum):
@@ -55,35 +52,31 @@ class Ending(Enum):
     FINISHED = "finished"
     #: It was finished before, or a newer revision has begun, or an operator has to act first.
     NOTHING_TO_DO = "nothing to do"
+    #: Its segments are merged and its shards written first, or one of them was.
+    MERGING = "merging"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishTools:
+class FinishTools(ShardTools):
     """The parts that a finisher uses. One per process."""
 
-    ledger: Ledger
-    results: ContainerClient
-    outputs: ContainerClient
-    totals: TotalsTable
-    workloads: Workloads
     outbox: Outbox
     #: Notes how long the transactions of a finished job took.
     note_speed: Callable[[Job], object]
     clock: Clock
-    checkpoint_every: int = CHECKPOINT_EVERY
-    merged_most: int = MERGED_MOST
     memory: Lanes = field(default_factory=lambda: Lanes(SMALL_FINISHES, LARGE_FINISHES, LARGE))
     telemetry: Telemetry = SILENT
 
 
 class Finisher:
-    """Handles finish messages. Any number of instances may do so at once."""
+    """Handles the messages about finishes and their segments. Any number of instances may do so at once."""
 
     def __init__(self, tools: FinishTools) -> None:
         self._tools = tools
+        self._segments, self._shards = Segments(tools), Shards(tools)
 
-    def finish(self, message: Finish) -> Ending:
-        """Finish the job at this revision. Safe to repeat and to stop anywhere.
+    def finish(self, message: FinishStep) -> Ending:
+        """Finish the job at this revision, or merge one segment or write one shard of it. Safe to repeat and to stop anywhere.
 
         A permanent failure pauses the job with the problem, until an operator resumes it.
         """
@@ -93,10 +86,10 @@ class Finisher:
                 return self._nothing_to_do(job, message)
             try:
                 with (
-                    self._tools.memory.hold(of_finish(job.items)),
+                    self._tools.memory.hold(of_finish(self._segments.items_of(job, message))),
                     self._tools.telemetry.span(Piece.FINISH, job.trace, job=job.job, revision=job.revision),
                 ):
-                    return self._finish(job)
+                    return self._take_step(job, message)
             except FencedOffError:
                 return Ending.NOTHING_TO_DO
             except Exception as error:
@@ -104,7 +97,7 @@ class Finisher:
                     self.halt(message, error)
                 raise
 
-    def halt(self, message: Finish, error: Exception) -> None:
+    def halt(self, message: FinishStep, error: Exception) -> None:
         """Pause a job whose outputs cannot be made, with the problem for an operator to read."""
         problem = f"revision {message.revision} cannot be finished: {type(error).__name__}: {error}"
         job = change(
@@ -116,7 +109,7 @@ class Finisher:
         if job is not None and job.state is JobState.PAUSED:
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=describe_error(error))
 
-    def _nothing_to_do(self, job: Job | None, message: Finish) -> Ending:
+    def _nothing_to_do(self, job: Job | None, message: FinishStep) -> Ending:
         state = None if job is None else job.state.value
         tell(events.FINISH_IGNORED, job=message.job, revision=message.revision, state=state)
         if job is not None and job.state in FINISHED:
@@ -124,43 +117,39 @@ class Finisher:
             self._send_event(job.job)
         return Ending.NOTHING_TO_DO
 
+    def _take_step(self, job: Job, message: FinishStep) -> Ending:
+        if isinstance(message, Segment):
+            is_done = self._segments.merge(job, message)
+        elif isinstance(message, Shard):
+            is_done = self._shards.write(job, message)
+        else:
+            return self._finish(job)
+        return Ending.MERGING if is_done else self._nothing_to_do(job, message)
+
     def _finish(self, job: Job) -> Ending:
-        tools, outputs = self._tools, Outputs(self._tools.outputs, job.job, job.revision)
-        workload = tools.workloads.find(job.workload)
-        merger = Merger(
-            tools.results,
-            outputs,
-            workload,
-            f"{job.job}/{job.revision}",
-            checkpoint_every=tools.checkpoint_every,
-            merged_most=tools.merged_most,
-        )
-        merged = merger.merge(tools.ledger.rows(job.job), job.chunks)
-        found = check_balance(job, merged.totals)
+        gathered = self._segments.gather(job)
+        if gathered is None:
+            return Ending.MERGING
+        found = check_balance(job, gathered.totals)
         if found.state is not JobState.UNBALANCED:
             # Readers would take the outputs of an unbalanced job for its result.
-            self._publish(job, found, outputs, merged)
-        return self._end(job, found)
+            published = self._shards.publish(job, gathered)
+            if published is None:
+                return Ending.MERGING
+            outputs = Outputs(self._tools.outputs, job.job, job.revision)
+            parts = check_rejected(job, outputs.parts())
+            outputs.put_manifest(manifest_of(job, found, published.totals, published.partitions, parts))
+        return self._end(job, found, gathered)
 
-    def _publish(self, job: Job, found: Balance, outputs: Outputs, merged: Merged) -> None:
-        lines = PartWriter(outputs, "output")
-        totals = TotalsWriter(self._tools.totals, job.job, job.revision)
-        for item in items_of(self._tools.workloads.find(job.workload), merged.partial):
-            if isinstance(item, Total):
-                totals.write(item)
-            else:
-                lines.write(item.content)
-        lines.close()
-        totals.close()
-        outputs.put_manifest(manifest_of(job, found, totals.count, outputs.parts()))
-
-    def _end(self, job: Job, found: Balance) -> Ending:
+    def _end(self, job: Job, found: Balance, gathered: Gathered) -> Ending:
         pointer = self._tools.outbox.point(job.job)
 
         def decide(current: Job) -> Job | Written:
             finished = finish(current, job.revision, found, self._tools.clock.now())
+            if finished is current:
+                return current
             # The event is stored with the state that it announces.
-            return finished if finished is current else Written(finished, messages=[event_of(finished)])
+            return Written(finished.add_requests(gathered.requests), messages=[event_of(finished)])
 
         ended = change(self._tools.ledger, job.job, decide, tried=f"finish revision {job.revision}")
         if ended is None or ended.state not in FINISHED or ended.revision != job.revision:

@@ -3,14 +3,14 @@
 The order: a pointer, then the state that the request follows from, then the message, then the pointer goes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from shared.clock import Clock
 from shared.ledger import Job, JobState
-from shared.messages import Finish, encode
+from shared.messages import Finish, FinishStep, Segment, Shard, encode
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
 from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
 from shared.topology import work_queue_of
@@ -47,11 +47,28 @@ class FinishCall:
 
     def send(self, job: Job) -> None:
         """Send the message for the job's revision. A second one finds that the first was handled."""
-        message, lane = encode(Finish(job=job.job, revision=job.revision)).decode(), job.lane if self._lane else None
+        self._put(job, [Finish(job=job.job, revision=job.revision)])
+
+    def send_segments(self, job: Job, segments: Sequence[int], *, again: bool) -> None:
+        """Send the messages of these segments. Those that are sent again may be merged already.
+
+        They go where the finish message goes, so that the turn of this queue tells whether they are lost.
+        """
+        asked = [Segment(job=job.job, revision=job.revision, segment=number, again=again) for number in segments]
+        self._put(job, asked)
+
+    def send_shards(self, job: Job, shards: Sequence[int]) -> None:
+        """Send the messages of these shards. One that is written already finds its blob."""
+        self._put(job, [Shard(job=job.job, revision=job.revision, shard=number) for number in shards])
+
+    def _put(self, job: Job, messages: Sequence[FinishStep]) -> None:
+        lane = job.lane if self._lane else None
+        queue = work_queue_of(job.job, 0, self._work_queues, lane)
         if self._lane and lane:
             self._lane.announce()
-        with self._waking(1, 1):
-            self._send(work_queue_of(job.job, 0, self._work_queues, lane), message)
+        with self._waking(len(messages), len(messages)):
+            for message in messages:
+                self._send(queue, encode(message).decode())
 
     def forget_pointer(self, pointer: Pointer) -> None:
         """Remove the pointer of a request whose message is on its queue."""

@@ -131,13 +131,16 @@ class Manifest(Struct, frozen=True, kw_only=True):
     parked: Ended
     #: Declared sums that cannot be proven.
     unproven: list[str] = struct_field(default_factory=list)
-    #: Rows of this revision in the table of totals.
+    #: Rows of this revision in the table of totals, and the partitions that have them.
     totals: int
+    totals_partitions: list[str]
     parts: list[OutputPart]
     v: int = VERSION
 
 
-def manifest_of(job: Job, found: Balance, totals: int, parts: Iterable[OutputPart]) -> Manifest:
+def manifest_of(
+    job: Job, found: Balance, totals: int, partitions: Iterable[str], parts: Iterable[OutputPart]
+) -> Manifest:
     """Return the manifest of a job that balances."""
     return Manifest(
         job=job.job,
@@ -151,6 +154,7 @@ def manifest_of(job: Job, found: Balance, totals: int, parts: Iterable[OutputPar
         parked=_ended_counts(job.totals.parked),
         unproven=list(found.unproven),
         totals=totals,
+        totals_partitions=list(partitions),
         parts=list(parts),
     )
 

@@ -19,6 +19,7 @@ from azure.storage.blob import BlobClient, ContainerClient
 from msgspec import Struct
 
 from shared.azure import expecting_an_answer
+from shared.decoding import decode
 from shared.errors import PlanLostError
 from shared.grammar import payload_name
 from shared.ledger import PlanBlob
@@ -141,7 +142,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     @classmethod
     def decode(cls, content: bytes) -> "Plan":
         """Return a stored plan. Raises msgspec.DecodeError or ValidationError."""
-        return msgspec.json.decode(content, type=cls)
+        return decode(content, cls)
 
 
 def plan_of(job: str, workload: str, payload: Payload, chunk_items: int, limits: Limits) -> Plan:

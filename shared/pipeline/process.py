@@ -1,9 +1,11 @@
 """The process stage: runs a chunk, stores its result and reports it to the ledger, or parks the message.
 
-The order of the writes makes it safe to be killed anywhere. A result is stored before the message about it, and so is a
-parked entry. Both come before the host deletes the work message.
+The order of the writes makes it safe to be killed anywhere. A small result travels in its message. If that may not have
+arrived, the same bytes are stored, and the next delivery tells of them. A larger result is stored before the message
+about it, and so is a parked entry. All this comes before the host deletes the work message.
 """
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -12,39 +14,56 @@ import msgspec
 
 from shared.azure import charges, tally_requests
 from shared.clock import Clock
-from shared.errors import RefusedError
+from shared.errors import RefusedError, ResultNotSentError
 from shared.grammar import is_job
+from shared.ledger import Ledger
 from shared.messages import (
     PARTS_VERSION,
     VERSION,
     ChunkMessage,
     Delivery,
-    Finish,
+    FinishStep,
     FirstChunkMark,
     Internal,
     Result,
-    SendResult,
+    Segment,
+    Shard,
     decode,
     unwrap,
 )
-from shared.parked import ACCEPT, INSTEAD, SETTLED, Claim, Deliveries, Parking, chunk_key, content_key, finish_key
+from shared.parked import (
+    ACCEPT,
+    INSTEAD,
+    SETTLED,
+    Claim,
+    Deliveries,
+    Parking,
+    chunk_key,
+    content_key,
+    finish_key,
+    job_note,
+    segment_key,
+    shard_key,
+)
 from shared.payload import Limits, ReadChunk
+from shared.pipeline.bus_results import SendResult
 from shared.pipeline.outputs import run_in_parts
-from shared.pipeline.results import ResultStore, StoredResult
+from shared.pipeline.received import is_chunk_done
+from shared.pipeline.results import PackedResult, ResultStore, StoredResult, pack_result
 from shared.pipeline.work_parking import FINISH, PROCESS, make_parked_result
 from shared.telemetry import SILENT, Piece, Telemetry, metrics
 from shared.workloads import Workloads
 
-Work: TypeAlias = ChunkMessage | Finish
+Work: TypeAlias = ChunkMessage | FinishStep
 
 
 class Finishing(Protocol):
     """The finish stage, as the work queues reach it."""
 
-    def finish(self, message: Finish, /) -> object:
-        """Finish the job at this revision."""
+    def finish(self, message: FinishStep, /) -> object:
+        """Finish the job at this revision, merge one segment or write one shard of it."""
 
-    def halt(self, message: Finish, error: Exception, /) -> None:
+    def halt(self, message: FinishStep, error: Exception, /) -> None:
         """Pause the job, whose outputs cannot be made for this reason."""
 
 
@@ -54,6 +73,7 @@ class Tools:
 
     workloads: Workloads
     read: ReadChunk
+    ledger: Ledger
     results: ResultStore
     send: SendResult
     parking: Parking
@@ -91,7 +111,7 @@ class Processor:
         # A first delivery is nearly always the only one, so it does not pay for the check.
         if delivery.count == 1 and not (isinstance(work, ChunkMessage) and work.again):
             return False
-        if isinstance(work, ChunkMessage) and self._report_stored(work):
+        if isinstance(work, ChunkMessage) and self._has_result(work):
             return True
         parked = self._tools.parking.table.find(work.job, _key(work))
         # If it was replayed since, this delivery runs it.
@@ -103,14 +123,20 @@ class Processor:
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
-        note = f"{work.job}|{_key(work)}"
-        error = self._deliveries.attempt(note, delivery.count, lambda: self._do(work))
+        note = job_note(work.job, _key(work))
+        stage = PROCESS if isinstance(work, ChunkMessage) else FINISH
+        error = self._deliveries.attempt(
+            note,
+            delivery.count,
+            lambda: self._do(work),
+            lambda error: self._tools.parking.is_back(stage, delivery, error),
+        )
         if error is not None:
             self._park(work, delivery, error)
             self._deliveries.forget(note, delivery.count)
 
     def _do(self, work: Work) -> None:
-        if isinstance(work, Finish):
+        if isinstance(work, FinishStep):
             self._tools.finishing.finish(work)
             return
         job, chunk, revision = work.job, work.chunk, work.revision
@@ -126,9 +152,10 @@ class Processor:
             with self._tools.read(work) as parts:
                 self._tools.weigh(work.stored)
                 ran = run_in_parts(workload, parts, work.first_id, self._tools.limits)
-                stored = self._tools.results.put(work, ran)
+                packed = pack_result(work, ran, self._tools.limits)
+                stored = packed.stored if packed.travels else self._tools.results.put(packed)
         seconds = self._tools.clock.monotonic() - started
-        self._send_done(work, stored, round(seconds * 1000), charges(requests))
+        self._send_done(work, stored, packed if packed.travels else None, round(seconds * 1000), charges(requests))
         self._count(work.workload, stored, seconds)
         self._tools.telemetry.add(metrics.CLOSE_LOOKS, ran.closely, workload=work.workload)
 
@@ -140,41 +167,57 @@ class Processor:
         add(metrics.TRANSACTIONS, stored.result.rejected.items, workload=workload, outcome="rejected")
 
     def _park(self, work: Work, delivery: Delivery, error: Exception) -> None:
-        # An earlier run of this chunk may have stored its result meanwhile. A chunk that is done is not parked.
-        if isinstance(work, ChunkMessage) and self._report_stored(work):
+        # An earlier run of this chunk may have had its result meanwhile. A chunk that is done is not parked.
+        if isinstance(work, ChunkMessage) and self._has_result(work):
             return
-        if isinstance(work, Finish):
+        if isinstance(work, FinishStep):
             # Otherwise the job would stay in finishing, as if its outputs were about to come.
             self._tools.finishing.halt(work, error)
-        self._tools.parking.park(FINISH if isinstance(work, Finish) else PROCESS, delivery, error)
+        self._tools.parking.park(PROCESS if isinstance(work, ChunkMessage) else FINISH, delivery, error)
         if isinstance(work, ChunkMessage):
             self._count_parked(work)
 
-    def _report_stored(self, chunk: ChunkMessage) -> bool:
-        stored = self._tools.results.find(chunk)
-        if stored is None:
-            return False
-        self._send_done(chunk, stored, 0, {})
+    def _has_result(self, chunk: ChunkMessage) -> bool:
+        """Check whether the chunk is credited or its result is stored. A stored one is reported once more."""
+        if not is_chunk_done(self._tools.ledger, chunk.job, chunk.chunk):
+            stored = self._tools.results.find(chunk)
+            if stored is None:
+                return False
+            self._send_done(chunk, stored, None, 0, {})
         self._tools.telemetry.add(metrics.CHUNKS, workload=chunk.workload, outcome="found")
         return True
 
     def _send_done(
-        self, chunk: ChunkMessage, stored: StoredResult, milliseconds: int, requests: dict[str, int]
+        self,
+        chunk: ChunkMessage,
+        stored: StoredResult,
+        packed: PackedResult | None,
+        milliseconds: int,
+        requests: dict[str, int],
     ) -> None:
-        self._tools.send(
-            Result(
-                job=chunk.job,
-                chunk=chunk.chunk,
-                revision=chunk.revision,
-                blob=stored.name,
-                hash=stored.hash,
-                accepted=stored.result.accepted,
-                rejected=stored.result.rejected,
-                milliseconds=milliseconds,
-                requests=requests,
-                trace=self._tools.telemetry.current(),
+        """Send the result, with its content if it is given, or else with the name of its blob."""
+        try:
+            self._tools.send(
+                Result(
+                    job=chunk.job,
+                    chunk=chunk.chunk,
+                    revision=chunk.revision,
+                    blob=stored.name if packed is None else None,
+                    content=None if packed is None else base64.b64encode(packed.content).decode(),
+                    hash=stored.hash,
+                    length=stored.length,
+                    accepted=stored.result.accepted,
+                    rejected=stored.result.rejected,
+                    milliseconds=milliseconds,
+                    requests=requests,
+                    trace=self._tools.telemetry.current(),
+                )
             )
-        )
+        except ResultNotSentError:
+            if packed is not None:
+                # It may have arrived or not. The next delivery finds it here, and runs nothing.
+                self._tools.results.put(packed)
+            raise
 
     def _count_parked(self, work: ChunkMessage) -> None:
         self._tools.telemetry.add(metrics.CHUNKS, workload=work.workload, outcome="parked")
@@ -185,7 +228,7 @@ def _read(delivery: Delivery) -> Work:
         message: Internal = decode(unwrap(delivery.body))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _refuse_unreadable(f"{type(error).__name__}: {error}") from error
-    if not isinstance(message, ChunkMessage | Finish):
+    if not isinstance(message, ChunkMessage | FinishStep):
         raise _refuse_unreadable(f"it is a {message.__struct_config__.tag}, which belongs on another queue")
     version = PARTS_VERSION if isinstance(message, ChunkMessage) and message.part is not None else VERSION
     if message.v != version:
@@ -200,4 +243,8 @@ def _refuse_unreadable(found: str) -> RefusedError:
 
 
 def _key(work: Work) -> str:
+    if isinstance(work, Segment):
+        return segment_key(work.segment, work.revision)
+    if isinstance(work, Shard):
+        return shard_key(work.shard, work.revision)
     return chunk_key(work.chunk, work.revision) if isinstance(work, ChunkMessage) else finish_key(work.revision)

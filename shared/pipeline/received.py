@@ -3,23 +3,24 @@
 import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from shared.errors import NotParkedError
+from shared.errors import NotParkedError, ResultRefusedError
 from shared.grammar import is_job
 from shared.ledger import MOST_ROWS, ChunkState, Ledger
-from shared.messages import VERSION, Result, SendResult, decode, unwrap
-from shared.parked import Claim, Entry, FailureCause, Stage, content_key, identify_message
-from shared.pipeline.results import QUEUE
+from shared.messages import VERSION, Result, Results, decode, encode, unwrap
+from shared.parked import Claim, Entry, FailureCause, Stage, content_key, identify_message, split_bundle
+from shared.pipeline.bus_results import SendResult
+from shared.pipeline.results import QUEUE, open_content
 
 #: The name of the stage; it is stored.
 SETTLE: Final = "settle"
-#: Upper bound of a received result message, in bytes. The app sends at most a quarter of that.
-LONGEST_BODY: Final = 4096
+#: Upper bound of a received message, in bytes. The app sends at most three quarters of that.
+LONGEST_BODY: Final = 256 * 1024
 _FOUND_LENGTH: Final = 1000
 
 
@@ -54,10 +55,17 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A message and the result in it."""
+    """A message and one result in it."""
 
     message: Received
     result: Result
+    #: The packed result, if the message has it.
+    packed: bytes | None = None
+    is_bundled: bool = False
+
+    def alone(self) -> Received:
+        """Return the message that has this result alone: the others in its bundle are not parked with it."""
+        return replace(self.message, body=encode(self.result)) if self.is_bundled else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +91,49 @@ def sort(messages: Iterable[Received]) -> Sorted:
     jobs: dict[str, list[Arrived]] = {}
     unreadable = []
     for message in messages:
-        read = _read(message)
-        if isinstance(read, Arrived):
-            jobs.setdefault(read.result.job, []).append(read)
-        else:
-            unreadable.append(read)
+        for read in _read(message):
+            if isinstance(read, Arrived):
+                jobs.setdefault(read.result.job, []).append(read)
+            else:
+                unreadable.append(read)
     groups = [tuple(found[n : n + MOST_ROWS]) for found in jobs.values() for n in range(0, len(found), MOST_ROWS)]
     return Sorted(tuple(groups), tuple(unreadable))
 
 
-def _read(message: Received) -> Arrived | Unsettled:
+def _read(message: Received) -> list[Arrived | Unsettled]:
     if len(message.body) > LONGEST_BODY:
         found_size = f"it is {len(message.body)} bytes, the limit is {LONGEST_BODY}"
-        return Unsettled(message, ResultFault.UNREADABLE, found_size)
+        return [Unsettled(message, ResultFault.UNREADABLE, found_size)]
     try:
         found = decode(unwrap(message.body))
     except msgspec.DecodeError as error:
-        return Unsettled(message, ResultFault.UNREADABLE, str(error))
-    if not isinstance(found, Result):
-        return Unsettled(message, ResultFault.UNREADABLE, f"it is a {found.__struct_config__.tag}, not a result")
+        return [Unsettled(message, ResultFault.UNREADABLE, str(error))]
+    if not isinstance(found, Result | Results):
+        return [Unsettled(message, ResultFault.UNREADABLE, f"it is a {found.__struct_config__.tag}, not a result")]
     if found.v != VERSION:
-        return Unsettled(message, ResultFault.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")
-    if not is_job(found.job):
+        return [Unsettled(message, ResultFault.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")]
+    if isinstance(found, Result):
+        return [_open(Arrived(message, found))]
+    return [_open(Arrived(message, result, is_bundled=True)) for result in found.results]
+
+
+def _open(arrived: Arrived) -> Arrived | Unsettled:
+    """Check one result by itself: the others in its message do not depend on it."""
+    result = arrived.result
+    if result.v != VERSION:
+        found = f"its version is {result.v}, and this is version {VERSION}"
+        return Unsettled(arrived.alone(), ResultFault.UNREADABLE, found)
+    if not is_job(result.job):
         # No table takes every name as a key, so reading the job would fail at every delivery, like an outage.
-        return Unsettled(message, ResultFault.UNREADABLE, f"no job can be called {found.job[:100]!r}")
-    return Arrived(message, found)
+        found = f"no job can be called {result.job[:100]!r}"
+        return Unsettled(arrived.alone(), ResultFault.UNREADABLE, found)
+    if result.content is None:
+        return arrived
+    try:
+        name = f"{result.job}/{result.revision}/{result.chunk}"
+        return replace(arrived, packed=open_content(name, result.content, result.hash))
+    except ResultRefusedError as error:
+        return Unsettled(arrived.alone(), ResultFault.REFUSED, str(error), result)
 
 
 def claim_of(unsettled: Unsettled) -> Claim:
@@ -127,20 +153,26 @@ def cause_of(unsettled: Unsettled) -> FailureCause:
 
 def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
     """Return the stage of the bus queue `results`."""
+
+    def put_back(entry: Entry, body: bytes) -> None:
+        # An earlier version parked a whole bundle, which it could not read.
+        for alone in split_bundle(body):
+            send(_result(entry, alone))
+
     return Stage(
         name=SETTLE,
         reads=lambda queue: queue == QUEUE,
         identify=lambda delivery: identify_message(SETTLE, delivery.body),
-        put_back=lambda entry, body: send(_result(entry, body)),
-        has_landed=lambda entry: is_chunk_done(ledger, entry),
+        put_back=put_back,
+        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk),
     )
 
 
-def is_chunk_done(ledger: Ledger, entry: Entry) -> bool:
-    """Check whether the chunk of an entry is done, the one effect that a replay of it or of its result can have."""
-    if entry.chunk is None:
+def is_chunk_done(ledger: Ledger, job: str, chunk: int | None) -> bool:
+    """Check whether a chunk is done, by one request: the one effect that a replay of it or of its result can have."""
+    if chunk is None:
         return False
-    row = ledger.rows_of(entry.job, [entry.chunk]).get(entry.chunk)
+    row = ledger.rows_of(job, [chunk]).get(chunk)
     return row is not None and row.state is ChunkState.DONE
 
 

@@ -1,37 +1,42 @@
-"""The stored result of a chunk, and the message about it.
+"""The result of a chunk, packed for its message or its blob.
 
-`ResultStore` writes each result once, under its chunk's name; the first one wins. Its first line is one JSON document.
-Each further line is a rejected transaction in the form of the output. So a finisher that merges a thousand results
-decodes no rejections, which may be as many as the transactions.
+It is one zstd frame. Its first line is one JSON document. Each further line is a rejected transaction in the form of the
+output. So a finisher that merges a thousand results decodes no rejections, which may be as many as the transactions.
 
-`BusResults` sends the short message about a chunk that ended. Only from it does the ledger learn of the end.
+A small result travels in its message. `ResultStore` keeps those that are too large, and those whose message may not
+have arrived: each once, under its chunk's name. The first one stays.
 """
 
+import base64
+import binascii
 import hashlib
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from threading import Lock
 from typing import Any, Final
 
-import msgspec
+import zstandard
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-from azure.servicebus import ServiceBusMessage
-from azure.storage.blob import ContainerClient, ContentSettings
-from msgspec import Raw, Struct, structs
+from azure.storage.blob import ContainerClient
+from msgspec import Raw, Struct, json
 
-from shared.azure import FAILURES, BusSender, Connections, Destination, expecting_an_answer
-from shared.closing import Closing
-from shared.errors import ResultNotSentError, ResultRefusedError
-from shared.grammar import bus_name
-from shared.messages import VERSION, ChunkMessage, PortionMessage, Result, encode
+from shared.azure import expecting_an_answer
+from shared.decoding import decode
+from shared.errors import ResultRefusedError
+from shared.ledger import result_blob
+from shared.messages import VERSION, ChunkMessage, PortionMessage
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran
 from shared.refusals import Reason, refuse
 
+#: The container of results, and the queue of the bus that they travel on.
 CONTAINER: Final = "results"
-_JSON: Final = ContentSettings(content_type="application/json")
+QUEUE: Final = CONTAINER
+#: Upper bound of a packed result that travels in its message, and of the same result unpacked.
+CONTENT_MOST: Final = 48 * 1024
+EXPANDED_MOST: Final = 4 * 1024 * 1024
+_MOST: Final = Limits().result_most
+_ELSE: Final = f"find out who else writes to container {CONTAINER!r}"
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
 
 
@@ -53,16 +58,36 @@ class ChunkResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A result with the name and the hash of its blob."""
+    """A result with its blob's name, hash, and stored bytes."""
 
     name: str
     hash: str
+    length: int
     result: ChunkResult
 
 
-def name_of(chunk: ChunkMessage) -> str:
-    """Return the name of the blob of a chunk's result."""
-    return f"{chunk.job}/{chunk.revision}/{chunk.chunk}"
+@dataclass(frozen=True, slots=True)
+class PackedResult:
+    """A result that was just made, with its bytes, and the blob that it may go to."""
+
+    stored: StoredResult
+    content: bytes
+    #: Its bytes, unpacked.
+    expanded: int
+
+    @property
+    def travels(self) -> bool:
+        """True if it travels in its message. A settler unpacks no more than this."""
+        return len(self.content) <= CONTENT_MOST and self.expanded <= EXPANDED_MOST
+
+
+def pack_result(chunk: ChunkMessage, ran: Ran, limits: Limits) -> PackedResult:
+    """Return the result of a chunk from its run."""
+    result = result_of(chunk, ran)
+    text = write_result(result, ran.rejections, limits)
+    content = zstandard.ZstdCompressor(level=1).compress(text)
+    name = result_blob(chunk.job, chunk.revision, chunk.chunk)
+    return PackedResult(StoredResult(name, hash_result(text), len(content), result), content, len(text))
 
 
 def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
@@ -74,36 +99,68 @@ def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
         workload=chunk.workload,
         accepted=ran.accepted,
         rejected=ran.rejected,
-        partial=Raw(msgspec.json.encode(ran.partial)),
+        partial=Raw(json.encode(ran.partial)),
     )
 
 
 def write_result(result: ChunkResult, rejections: bytes, limits: Limits) -> bytes:
     """Return a result in its stored form."""
-    # A workload's raw JSON may have line feeds, but valid JSON has none inside a string, so a blank can replace each.
-    head = msgspec.json.encode(result).replace(b"\n", b" ")
+    # A workload's raw JSON may have line feeds. Valid JSON has none inside a string, so a blank replaces each.
+    head = json.encode(result).replace(b"\n", b" ")
     size = len(head) + 1 + len(rejections)
     if size > limits.result_most:
         raise refuse(Reason.RESULT_TOO_LARGE, f"it is {size} bytes, the limit is {limits.result_most}")
     return b"".join((head, b"\n", rejections))
 
 
+def unpack_result(name: str, stored: bytes, most: int = _MOST) -> bytes:
+    """Return the result in the blob of this name. Earlier versions stored it unpacked."""
+    if not stored.startswith(zstandard.FRAME_HEADER):
+        return stored
+    try:
+        if (size := zstandard.get_frame_parameters(stored).content_size) > most:
+            raise ResultRefusedError(f"result {name!r} claims {size} bytes, the limit is {most}; {_ELSE}")
+        return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise ResultRefusedError(f"result {name!r} cannot be unpacked: {error}; {_ELSE}") from error
+
+
+def open_content(name: str, content: str, wanted: str | None) -> bytes:
+    """Return the packed result in a message, or raise ResultRefusedError if it has not the hash that it should have."""
+    try:
+        packed = base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ResultRefusedError(f"the content of result {name!r} is not Base64: {error}; {_ELSE}") from error
+    if len(packed) > CONTENT_MOST or not packed.startswith(zstandard.FRAME_HEADER):
+        raise ResultRefusedError(
+            f"the content of result {name!r} has {len(packed)} bytes, expected one zstd frame of at most {CONTENT_MOST}; "
+            f"{_ELSE}"
+        )
+    found = hash_result(unpack_result(name, packed, EXPANDED_MOST))
+    if found != wanted:
+        raise ResultRefusedError(f"the content of result {name!r} has hash {found}, its message says {wanted}; {_ELSE}")
+    return packed
+
+
+def hash_result(content: bytes) -> str:
+    """Return the hash of a result, unpacked: another version of zstd packs the same otherwise."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def read_result(content: bytes) -> tuple[ChunkResult, Iterator[bytes]]:
     """Return a stored result, and the lines of its rejections, each with its line feed."""
     stream = BytesIO(content)
     try:
-        result = msgspec.json.decode(stream.readline(), type=ChunkResult)
+        result = decode(stream.readline(), ChunkResult)
     except (ValueError, RecursionError) as error:
-        raise ResultRefusedError(
-            f"a stored result cannot be read: {error}; find out who else writes to container {CONTAINER!r}"
-        ) from error
+        raise ResultRefusedError(f"a stored result cannot be read: {error}; {_ELSE}") from error
     return result, (bytes(one) + b"\n" for one in result.rejections) if result.rejections else stream
 
 
 def read_partial(result: ChunkResult, partial: type[Any]) -> Any:
     """Return the partial as the type of its workload."""
     try:
-        return msgspec.json.decode(result.partial, type=partial)
+        return decode(result.partial, partial)
     except (ValueError, RecursionError) as error:
         raise ResultRefusedError(
             f"the partial of chunk {result.chunk} of job {result.job!r} is not a {partial.__name__}: {error}; "
@@ -114,34 +171,33 @@ def read_partial(result: ChunkResult, partial: type[Any]) -> Any:
 class ResultStore:
     """The container of results."""
 
-    def __init__(self, container: ContainerClient, limits: Limits | None = None) -> None:
-        self._container, self._limits = container, limits or Limits()
+    def __init__(self, container: ContainerClient) -> None:
+        self._container = container
 
     def find(self, chunk: ChunkMessage) -> StoredResult | None:
         """Return the stored result of a chunk, or None."""
-        name = name_of(chunk)
+        name = result_blob(chunk.job, chunk.revision, chunk.chunk)
         with expecting_an_answer(f"read result {name!r}"):
             try:
-                content: bytes = self._container.download_blob(name).readall()
+                stored: bytes = self._container.download_blob(name).readall()
             except ResourceNotFoundError:
                 return None
-        return _to_stored_result(name, content)
+        return _to_stored_result(name, stored)
 
-    def put(self, chunk: ChunkMessage, ran: Ran) -> StoredResult:
-        """Store the result, unless the chunk has one, and return the stored one."""
-        name, result = name_of(chunk), result_of(chunk, ran)
-        content = write_result(result, ran.rejections, self._limits)
+    def put(self, packed: PackedResult) -> StoredResult:
+        """Store the result, unless its chunk has one, and return the stored one."""
+        name = packed.stored.name
         with expecting_an_answer(f"write result {name!r}"):
-            if self._insert(name, content):
-                return StoredResult(name, hashlib.sha256(content).hexdigest(), result)
+            if self._insert(name, packed.content):
+                return packed.stored
             # Another delivery of the chunk was first, or this very write was and its reply was lost. Either way the
             # stored result counts: a message must not name any other.
             return _to_stored_result(name, self._container.download_blob(name).readall())
 
-    def _insert(self, name: str, content: bytes) -> bool:
+    def _insert(self, name: str, packed: bytes) -> bool:
         try:
             # Without `overwrite` the request says If-None-Match: *.
-            self._container.upload_blob(name, content, content_settings=_JSON)
+            self._container.upload_blob(name, packed)
         except HttpResponseError as refusal:
             if refusal.status_code not in _WRITTEN_BEFORE:
                 raise
@@ -149,86 +205,6 @@ class ResultStore:
         return True
 
 
-def _to_stored_result(name: str, content: bytes) -> StoredResult:
-    return StoredResult(name, hashlib.sha256(content).hexdigest(), read_result(content)[0])
-
-
-QUEUE: Final = "results"
-_RESULTS: Final = Destination("bus", QUEUE)
-#: Upper bound of a result message: a settler holds a thousand of them, and the row keeps the same fields.
-MOST_BYTES: Final = 1024
-#: Results per transfer, well under the message size of the cheapest tier.
-MOST_AT_ONCE: Final = 100
-
-
-def result_body(result: Result) -> bytes:
-    """Return the message's body, or raise ResultRefusedError when it is too large."""
-    body = encode(result)
-    if len(body) > MOST_BYTES:
-        # Its requests and its trace are worth less than its sums.
-        body = encode(structs.replace(result, requests={}, trace=None))
-    if len(body) > MOST_BYTES:
-        raise ResultRefusedError(
-            f"the result of chunk {result.chunk} of job {result.job!r} is {len(body)} bytes, the limit is {MOST_BYTES}: "
-            "give the workload fewer sums, or shorter names"
-        )
-    return body
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A result to send, and its fate, for the thread that waits for it."""
-
-    result: Result
-    message: ServiceBusMessage
-    is_sent: bool = False
-    failure: Exception | None = None
-
-
-class BusResults(Closing):
-    """SendResult over Service Bus, on one connection that is kept. Close it when done.
-
-    Threads that arrive during a transfer wait. Then one of them sends for all: one transfer and one acknowledgement
-    for all their results, up to a hundred.
-    """
-
-    def __init__(self, connections: Connections) -> None:
-        self._sender = BusSender(connections)
-        self._waiting: deque[_Waiting] = deque()
-        #: Held by the thread that sends for all.
-        self._lock = Lock()
-
-    def __call__(self, result: Result, /) -> None:
-        """Send the result. A broken connection is replaced."""
-        own = _Waiting(result, _message(result, result_body(result)))
-        self._waiting.append(own)
-        with self._lock:
-            # The thread before may have sent this one, or failed to. More may wait before it than one transfer takes.
-            while not own.is_sent and own.failure is None:
-                self._send([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))])
-        if own.failure is not None:
-            raise ResultNotSentError(
-                f"could not send the result of chunk {result.chunk} of job {result.job!r} "
-                f"({type(own.failure).__name__}): the next delivery of the chunk sends it again"
-            ) from own.failure
-
-    def _send(self, batch: Sequence[_Waiting]) -> None:
-        # Set first: if the sending ends in another way than below, no other thread could end the wait for this batch.
-        for one in batch:
-            one.failure = ConnectionError("the sending was interrupted")
-        failure: Exception | None = None
-        try:
-            self._sender.send(_RESULTS, [one.message for one in batch])
-        except FAILURES as error:
-            failure = error
-        for one in batch:
-            one.is_sent, one.failure = failure is None, failure
-
-    def close(self) -> None:
-        """Close the connection. The next result opens another."""
-        with self._lock:
-            self._sender.close()
-
-
-def _message(result: Result, body: bytes) -> ServiceBusMessage:
-    return ServiceBusMessage(body, content_type="application/json", correlation_id=bus_name(result.job))
+def _to_stored_result(name: str, stored: bytes) -> StoredResult:
+    content = unpack_result(name, stored)
+    return StoredResult(name, hash_result(content), len(stored), read_result(content)[0])

@@ -2,6 +2,8 @@
 
 Kept without limit: the tombstone (so that the same submission is still recognised), outputs and totals. The order makes
 it safe: first the job becomes a tombstone that refers to no bytes, then the bytes go, then the pointer that led here.
+A settler that had read the job before may still write a blob of results, which no row names. So a second check, a day later,
+removes what is there by then.
 
 A job of 10,000,000 has 1,250 rows and results, one of an earlier setting 100,000. So they go in groups, and a tick that has
 no time left stops between two groups. The pointer stays due, and the next tick goes on.
@@ -11,8 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import chain
-from types import MappingProxyType
 from typing import Final, Protocol
 
 from azure.core import MatchConditions
@@ -31,9 +31,10 @@ from shared.topology import PLANS, payload_container
 
 #: A job that cannot be buried yet is checked again after this time.
 LATER: Final = timedelta(days=1)
+#: The note of the pointer to a buried job whose bytes were removed before.
+SECOND_CHECK: Final = "second check"
 #: Azure takes no more blobs in one request.
 MOST_OF_A_BATCH: Final = 256
-_UNCHANGED: Final = MappingProxyType({"match_condition": MatchConditions.IfNotModified})
 #: Removed now or before, or written again since, or leased: as `_remove` says of one blob.
 _REMOVED: Final = frozenset({202, 404, 409, 412})
 
@@ -74,19 +75,23 @@ class Retention:
             self.pending.remove(pointer)
             return False
         if job is not None:
-            for _ in chain(self.ledger.remove_rows(job.job), self._remove_bytes(job)):
+            is_second = pointer.note == SECOND_CHECK
+            for _ in self._remove_results(job) if is_second else self._remove_all(job):
                 # After a group, not before it: each call removes something, however late it is.
                 if self.clock.monotonic() >= until:
                     return False
+            if not is_second:
+                self.pending.add(replace(pointer, due=self.clock.now() + LATER, note=SECOND_CHECK))
         self.pending.remove(pointer)
         return True
 
-    def _remove_bytes(self, job: Job) -> Iterator[None]:
-        """Remove the job's bytes, and yield after each group.
+    def _remove_all(self, job: Job) -> Iterator[None]:
+        """Remove the job's rows and bytes, and yield after each group.
 
         Publishers share a container, so their blobs are removed by name, not by folder.
         """
-        yield from _remove_folder(self.container("results"), f"{job.job}/")
+        yield from self.ledger.remove_rows(job.job)
+        yield from self._remove_results(job)
         if job.plan is not None:
             published = self.container(payload_container(room_of(job.job)))
             with suppress(PlanLostError):
@@ -95,6 +100,9 @@ class Retention:
             # The plan goes after the blobs that it names: after a crash in between it is read again.
             _remove_blob(self.container(job.plan.container), job.plan.name)
         yield from _remove_folder(self.container(PLANS), f"{job.job}/")
+
+    def _remove_results(self, job: Job) -> Iterator[None]:
+        yield from _remove_folder(self.container("results"), f"{job.job}/")
 
     def _bury_job(self, job: Job) -> bool:
         if job.state is JobState.BURIED:
@@ -109,9 +117,9 @@ class Retention:
 
 def _remove_folder(container: ContainerClient, folder: str) -> Iterator[None]:
     with expecting_an_answer(f"remove the blobs in {container.container_name}/{folder}"):
-        pages = container.list_blobs(name_starts_with=folder, results_per_page=MOST_OF_A_BATCH).by_page()
-        for page in pages:
-            if blobs := [{"name": blob.name, "etag": blob.etag, **_UNCHANGED} for blob in page]:
+        unchanged = MatchConditions.IfNotModified
+        for page in container.list_blobs(name_starts_with=folder, results_per_page=MOST_OF_A_BATCH).by_page():
+            if blobs := [{"name": blob.name, "etag": blob.etag, "match_condition": unchanged} for blob in page]:
                 for reply in container.delete_blobs(*blobs, raise_on_any_failure=False):
                     if reply.status_code not in _REMOVED:
                         raise HttpResponseError(f"a blob of {folder} was not removed", response=reply)

@@ -9,6 +9,8 @@
 
 A lost reply is the same case: the next read of the rows finds the written results. A settler never adds to a job that
 it read before a lost race.
+
+Results that came in their messages go into one blob for each transaction, which is written before the rows that name it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +26,7 @@ from shared.messages import Delivery
 from shared.parked import DEFAULT_POLICY, Nature, Parking, PoisonPolicy, nature_of
 from shared.pending import Pointer
 from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.group_blobs import GroupBlob, GroupBlobs, assemble
 from shared.pipeline.received import SETTLE, Arrived, Received, ResultFault, Unsettled, cause_of, claim_of, sort
 from shared.pipeline.results import QUEUE
 from shared.retry import Retry, all_tried
@@ -62,6 +65,8 @@ class _Group:
     #: Whether these results may have been written before: by an earlier delivery, or by an attempt without an answer.
     is_unsure: bool
     pointer: Pointer | None = None
+    #: The blob of its results. A later attempt mostly credits fewer of the same, and names the same blob.
+    blob: GroupBlob | None = None
     races: int = 0
     outcome: Settled | None = None
 
@@ -78,6 +83,7 @@ class Settler:
         ledger: Ledger,
         call: FinishCall,
         parking: Parking,
+        groups: GroupBlobs,
         clock: Clock,
         *,
         policy: PoisonPolicy = DEFAULT_POLICY,
@@ -85,7 +91,7 @@ class Settler:
         telemetry: Telemetry = SILENT,
     ) -> None:
         self._ledger, self._call, self._parking, self._clock = ledger, call, parking, clock
-        self._policy, self._pause, self._telemetry = policy, pause, telemetry
+        self._groups, self._policy, self._pause, self._telemetry = groups, policy, pause, telemetry
 
     def settle(self, messages: Sequence[Received]) -> Settled:
         """Settle a batch, each group by itself. Raises SettleIncompleteError when some could not be settled.
@@ -171,13 +177,26 @@ class Settler:
         return settle(job, known, results, self._clock.now(), self._policy)
 
     def _try_commit(self, group: _Group, settlement: Settlement) -> bool:
+        rows = self._store(group, settlement)
         if settlement.finish_due:
             self._point(group, settlement.job)
         try:
-            return commit(self._ledger, settlement.job, settlement.rows) is not None
+            return commit(self._ledger, settlement.job, rows) is not None
         except StorageUnavailableError:
             group.is_unsure = True
             raise
+
+    def _store(self, group: _Group, settlement: Settlement) -> list[ChunkRow]:
+        """Write the results that came in their messages, and return the rows with their places."""
+        packed = {id(one.result): one.packed for one in group.arrived}
+        pairs = zip(settlement.rows, settlement.credited, strict=True)
+        brought = [(row, content) for row, result in pairs if (content := packed[id(result)]) is not None]
+        if not brought:
+            return list(settlement.rows)
+        if group.blob is None or not group.blob.holds(row for row, _ in brought):
+            group.blob = assemble(group.job, brought)
+            self._groups.put(group.blob)
+        return [group.blob.place(row) for row in settlement.rows]
 
     def _point(self, group: _Group, job: Job) -> None:
         wanted = f"{job.job}:{job.revision}"
@@ -196,6 +215,9 @@ class Settler:
             reason = f"{job.parked_chunks} of {job.chunks} chunks are parked"
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=reason)
         messages = {id(one.result): one for one in group.arrived}
+        for result in settlement.differing:
+            tell(events.RESULT_DIFFERS, job=job.job, chunk=result.chunk, revision=result.revision)
+            self._telemetry.add(metrics.DIFFERING)
         for refused in settlement.refused:
             self._park_one(_to_unsettled(messages[id(refused.result)], ResultFault.REFUSED, refused.reason))
         group.outcome = Settled(len(settlement.rows), len(settlement.duplicates), len(settlement.refused), group.races)
@@ -224,4 +246,4 @@ class Settler:
 
 
 def _to_unsettled(arrived: Arrived, reason: ResultFault, found: str) -> Unsettled:
-    return Unsettled(arrived.message, reason, found, arrived.result)
+    return Unsettled(arrived.alone(), reason, found, arrived.result)

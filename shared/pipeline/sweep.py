@@ -2,7 +2,7 @@
 
 Any message may be lost, even whole queues: the ledger knows which chunks are missing. They are put again when the job was
 silent for too long and its queues have handed out what was put for it. A job whose messages wait costs nothing: its
-pointer stays, and its row is not read. A finished job loses its pointer and is not checked again.
+pointer stays, and its row is not read. While results wait for settlers, nothing is put again. A finished job loses its pointer and is not checked again.
 
 `warn` logs the risk to a deadline before it is missed: each kind of risk once per job, and none without a deadline.
 """
@@ -51,6 +51,7 @@ from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.fronts import QueueFronts
 from shared.pipeline.retention import Retention
 from shared.pipeline.start import Starter, leave_to_gate
+from shared.pipeline.waiting_results import WaitingResults
 from shared.retry import LOST_RACES
 from shared.telemetry import describe_error, events, place, tell
 
@@ -91,6 +92,7 @@ class Sweep:
     pending: PendingTable
     starter: Starter
     fronts: QueueFronts
+    results: WaitingResults
     finish: FinishCall
     retention: Retention
     clock: Clock
@@ -191,12 +193,18 @@ class Sweep:
         if not is_silent:
             return Silence.SHORT, job
         silence = judge_silence(job, noted, self.fronts.of(job), now, self.overdue)
+        if silence is Silence.LOST and self._may_wait_for_settlers(job):
+            silence = Silence.IN_WORK
         if silence is Silence.LOST:
             job = self._repeat(job, now, until)
         if may_dispatch(job):
             # Its dispatcher crashed. The rest of its chunks was never put, so it waits for no turn.
             self.starter.start(job, until=until)
         return silence, job
+
+    def _may_wait_for_settlers(self, job: Job) -> bool:
+        """Check whether the silent chunks of a job may have results that are not credited yet."""
+        return job.state is not JobState.FINISHING and self.results.are_behind(self.overdue / 2)
 
     def _repeat(self, job: Job, now: datetime, until: float) -> Job:
         """Send what the job waits for again, and note it in the job's row."""

@@ -6,7 +6,7 @@ this revision has written, so a finisher that follows another one continues ther
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -26,6 +26,7 @@ from shared.azure import (
     write_group,
 )
 from shared.errors import ContentionError, FencedOffError, FinishRefusedError
+from shared.grammar import LAST_SHARD, shard_partition
 from shared.ledger import MOST_ROWS
 from shared.workloads import Total
 
@@ -66,7 +67,7 @@ def _escape(character: str) -> str:
 
 
 class TotalsTable:
-    """The totals of all jobs. Only rows of the job's current revision count."""
+    """The totals of all jobs. Only rows of the job's current revision count. `job` names a partition: a job, or its shard."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
@@ -95,6 +96,16 @@ class TotalsTable:
         if found is None or found.revision != fence.revision:
             raise _fence_error(job, fence.revision, found)
         return found
+
+    def rows(self, job: str, revision: int) -> Iterator[Entity]:
+        """Yield the rows of a revision by partition and key, a page at a time."""
+        # From the job's own partition to the last of its shards, in one range: no other job's id is between them.
+        wanted = "PartitionKey ge @job and PartitionKey le @last and revision eq @revision"
+        bounds = {"job": job, "last": shard_partition(job, LAST_SHARD), "revision": revision}
+        with expecting_an_answer(f"read the totals of job {job!r}"):
+            for row in self._table.query_entities(wanted, parameters=bounds):
+                if row["RowKey"] != FENCE_KEY:
+                    yield row
 
     def _try_move_fence(self, job: str, before: Fence | None, after: Fence, rows: Sequence[Entity]) -> Fence | None:
         after = replace(after, nonce=uuid.uuid4().hex)

@@ -3,8 +3,9 @@
 from typing import Final
 
 from shared.ledger import FINISHED, Ledger
-from shared.messages import ChunkMessage, Delivery, Finish, PortionMessage, Result, SendResult
+from shared.messages import ChunkMessage, Delivery, FinishStep, PortionMessage, Result
 from shared.parked import NO_JOB, Claim, Entry, PutOnQueue, Stage, identify_message, read_message
+from shared.pipeline.bus_results import SendResult
 from shared.pipeline.received import is_chunk_done
 from shared.pipeline.results import QUEUE
 from shared.topology import is_work_queue
@@ -12,12 +13,12 @@ from shared.topology import is_work_queue
 #: Names of the stages; they are stored.
 PROCESS: Final = "process"
 FINISH: Final = "finish"
-#: A result message has one kibibyte.
+#: A result has one kibibyte beside its content.
 LONGEST_REASON: Final = 200
 
 
 def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stage, Stage]:
-    """Return the stages of the work queues: one for finish messages, one for chunks and every other message."""
+    """Return the stages of the work queues: one for finishes with their segments and shards, one for chunks and every other message."""
     finish = Stage(
         name=FINISH,
         # A finish message may also be on the bus, by mistake. Its entry belongs to its job nevertheless.
@@ -39,7 +40,7 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
         reads=is_work_queue,
         identify=lambda delivery: identify_message(PROCESS, delivery.body),
         put_back=put,
-        has_landed=lambda entry: is_chunk_done(ledger, entry),
+        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk),
         on_parked=report,
         wakes=True,
     )
@@ -47,8 +48,8 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
 
 
 def _identify_finish(delivery: Delivery) -> Claim | None:
-    is_finish = isinstance(read_message(delivery.body), Finish)
-    return identify_message(FINISH, delivery.body) if is_finish else None
+    is_of_finish = isinstance(read_message(delivery.body), FinishStep)
+    return identify_message(FINISH, delivery.body) if is_of_finish else None
 
 
 def _is_finished(ledger: Ledger, entry: Entry) -> bool:

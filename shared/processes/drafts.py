@@ -101,6 +101,7 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
             published=published,
             fields=None if home else fields,
             process=store_process(process, state, kept),
+            commands=tuple(map(_identify, commands)),
             inbox=inbox,
         )
         if events
@@ -127,6 +128,10 @@ def _number(home: str, version: int, commands: Sequence[Command]) -> list[Comman
         replace(command, version=version, id=command_id(home, version, position))
         for position, command in enumerate(commands)
     ]
+
+
+def _identify(command: Command) -> Fields:
+    return {"id": command.id, "kind": command.kind, "to": command.to, "generation": command.generation}
 
 
 def _above(home: Home | None, version: int) -> tuple[Event, ...]:

@@ -15,6 +15,7 @@ from azure.servicebus import ServiceBusMessage
 from msgspec import Struct
 
 from shared.azure import FAILURES, BusSender, Destination
+from shared.decoding import make_decoder
 from shared.processes.agenda import SHARDS
 from shared.telemetry import describe_error, events, tell
 
@@ -33,7 +34,7 @@ class _Wrapper(Struct, frozen=True):
     sluice: _Due
 
 
-_decoder: Final = msgspec.json.Decoder(_Wrapper)
+_decoder: Final = make_decoder(_Wrapper)
 
 
 def due_shards(bodies: Sequence[bytes]) -> list[int]:

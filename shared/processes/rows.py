@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from shared.decoding import convert
 from shared.errors import LaterFormatError
 from shared.eventsourcing import Home
 from shared.messaging import Command
@@ -31,7 +32,7 @@ def restore_process(process: Process[S], home: Home | None) -> tuple[S, tuple[Co
 
 def commands_in(home: Home) -> tuple[Command, ...]:
     """Return the commands in the row of a home's process, if it has one. They may be sent already."""
-    return () if home.process is None else msgspec.convert(home.process[_COMMANDS], tuple[Command, ...])
+    return () if home.process is None else convert(home.process[_COMMANDS], tuple[Command, ...])
 
 
 def store_process(process: Process[S], state: S, unsent: Sequence[Command]) -> Mapping[str, Any]:

@@ -10,17 +10,28 @@ Reading order:
 
 from shared.readmodels.ladder import SEATS_LADDER, Answer, KeptAnswers
 from shared.readmodels.migration import Migration, Report
-from shared.readmodels.pointers import PROJECTORS_KEEP, READERS_KEEP, KeptPointer, ModelPointer, Phase, Pointers, Slot
+from shared.readmodels.migration_steps import say_next
+from shared.readmodels.pointers import (
+    AT_WORK,
+    PROJECTORS_KEEP,
+    READERS_KEEP,
+    KeptPointer,
+    ModelPointer,
+    Phase,
+    Pointers,
+    Slot,
+)
 from shared.readmodels.projection import Model, View, ViewKey
 from shared.readmodels.projector import Projector
 from shared.readmodels.reader import ViewReader
 from shared.readmodels.rehearsal import Rehearsal
-from shared.readmodels.slot_table import SlotTable
+from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace
 from shared.readmodels.verification import Verification
 from shared.readmodels.view_stores import ViewStores
 from shared.readmodels.view_writer import ViewWriter
 
 __all__ = [
+    "AT_WORK",
     "PROJECTORS_KEEP",
     "READERS_KEEP",
     "SEATS_LADDER",
@@ -37,10 +48,13 @@ __all__ = [
     "Report",
     "Slot",
     "SlotTable",
+    "StoredView",
     "Verification",
     "View",
     "ViewKey",
+    "ViewPlace",
     "ViewReader",
     "ViewStores",
     "ViewWriter",
+    "say_next",
 ]

@@ -3,14 +3,33 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
 from shared.errors import MigrationRefusedError
 from shared.readmodels.pointers import ModelPointer, Phase
 
+#: The command of `sluice migrate` that comes next, and its effect.
+_NEXT: Final = {
+    Phase.DOUBLING: ("start", "goes on with the build that was cut off"),
+    Phase.BUILDING: ("start", "goes on with the build that was cut off"),
+    Phase.BUILT: ("verify", "compares every row with the log; `finish` gives the new version up"),
+    Phase.VERIFIED: ("switch", "lets readers use it"),
+    Phase.SWITCHED: ("finish", "removes the former version; until then, `rollback` goes back to it"),
+    Phase.ROLLED_BACK: ("switch", "lets readers use it again; `finish` gives it up"),
+    Phase.FINISHING: ("finish", "goes on with the removal that was cut off"),
+}
 #: Phases in which no migration is at work.
 _FREE = (Phase.NONE, Phase.DONE)
 #: Phases in which the new version has all events. Either version may be the current one.
 _COMPLETE = (Phase.BUILT, Phase.VERIFIED, Phase.SWITCHED, Phase.ROLLED_BACK)
+
+
+def say_next(pointer: ModelPointer) -> str:
+    """Return the command that comes next and its effect, or nothing: no migration is at work."""
+    if pointer.phase not in _NEXT or pointer.target is None:
+        return ""
+    command, effect = _NEXT[pointer.phase]
+    return f"{_line(command, pointer, pointer.target)}: {effect}"
 
 
 def may_begin(pointer: ModelPointer, target: int) -> bool:
@@ -129,7 +148,11 @@ def _demand_target(pointer: ModelPointer, step: str, target: int) -> None:
 
 
 def _command(step: str, pointer: ModelPointer, target: int | None) -> str:
-    return f"type `sluice migrate {step} {pointer.model} --to {target}`"
+    return f"type `{_line(step, pointer, target)}`"
+
+
+def _line(step: str, pointer: ModelPointer, target: int | None) -> str:
+    return f"sluice migrate {step} {pointer.model} --to {target}"
 
 
 def _refuse(pointer: ModelPointer, step: str, found: str) -> MigrationRefusedError:

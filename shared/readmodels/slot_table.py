@@ -96,6 +96,16 @@ class SlotTable:
         for page in self._pages(f"{model}.{version}|", f"{model}.{version}}}"):
             yield [_view_of(row) for row in page]
 
+    def read_page(self, model: str, version: int, after: ViewPlace | None, most: int) -> list[StoredView]:
+        """Return the rows of a version that follow a place, `most` of them unless fewer are left. Mostly one request."""
+        low = after or ViewPlace(f"{model}.{version}|", "")
+        wanted = "( PartitionKey gt @low and PartitionKey lt @high ) or ( PartitionKey eq @low and RowKey gt @key )"
+        known = {"low": low.partition, "high": f"{model}.{version}}}", "key": low.key}
+        pages = self._table.query_entities(wanted, parameters=known, results_per_page=most).by_page()
+        with expecting_an_answer(f"list the views behind {low.partition!r}"):
+            # A page may be empty although others follow it.
+            return next(([_view_of(row) for row in rows] for page in pages if (rows := list(page))), [])
+
     def old_rows(self, model: str) -> Iterator[list[Any]]:
         """Yield the keys and ETags of all rows of a model, of every version, a page at a time."""
         yield from self._pages(f"{model}.", f"{model}/", select=["PartitionKey", "RowKey"])

@@ -40,7 +40,7 @@ from shared.registration.order_messages import (
 )
 from shared.registration.order_process import OrderProcess, believe_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, OrderStage
-from shared.registration.order_views import OrderViews
+from shared.registration.order_views import OrderViews, read_number
 from shared.registration.parked_orders import DeadLetter, ParkedOrders
 from shared.registration.price_list import PriceList
 from shared.registration.public_messages import (
@@ -72,7 +72,7 @@ from shared.registration.stored_events import BODIES, PUBLIC
 from shared.registration.story import tell_process, tell_seats
 from shared.registration.unsettled import tell_unsettled
 from shared.registration.verbs import Registration
-from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
+from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, READ_MODELS, state_of
 from shared.registration.wrong_codes import WrongCodes
 
 __all__ = [
@@ -84,6 +84,7 @@ __all__ = [
     "KEYS_KEPT",
     "ORDER_MODEL",
     "PUBLIC",
+    "READ_MODELS",
     "STARTS_QUEUE",
     "TIMEOUTS_QUEUE",
     "AccessCodes",
@@ -139,6 +140,7 @@ __all__ = [
     "order_home",
     "overdue",
     "read_change",
+    "read_number",
     "read_order_message",
     "read_place_order",
     "read_reply",

@@ -95,21 +95,28 @@ class AccessCodes:
 
         A wrong code and an unknown order take the same work. A pair that was right within the last minute takes none.
         """
-        pair = hashlib.sha256(f"{order}\0{code}".encode("utf-8", "surrogatepass")).digest()
         now = self._clock.monotonic()
-        if self._right.get(pair, now) > now:
+        if self._right.get(_pair(order, code), now) > now:
             return True
         if not _matches(code, find()):
             return False
+        self.remember(order, code)
+        return True
+
+    def remember(self, order: str, code: str) -> None:
+        """Believe a pair that is right: the order is stored with this code."""
         if len(self._right) >= _MOST_KEPT:
             self._right.clear()
-        self._right[pair] = now + KEPT.total_seconds()
-        return True
+        self._right[_pair(order, code)] = self._clock.monotonic() + KEPT.total_seconds()
 
 
 def hash_own(order: str, content: str, code: str) -> CodeHash:
     """Return the hash that stands for a sender's own code. `content` is the hash of the order's content, without the code."""
     return CodeHash(_hash(code, _salt(order, content)).hex())
+
+
+def _pair(order: str, code: str) -> bytes:
+    return hashlib.sha256(f"{order}\0{code}".encode("utf-8", "surrogatepass")).digest()
 
 
 def _salt(order: str, content: str) -> bytes:

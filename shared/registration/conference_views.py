@@ -7,8 +7,7 @@ from decimal import Decimal
 from random import random
 from typing import Any, Final, TypeVar
 
-import msgspec
-
+from shared.decoding import convert
 from shared.readmodels import SEATS_LADDER, Answer, KeptAnswers, View, ViewReader
 from shared.registration.seat_commands import seats_home
 from shared.registration.views import Conferences
@@ -86,4 +85,4 @@ def view_of(conference: str, view: View) -> ConferenceView:
     # Events may come in any order, so the newest version that it shows is no ETag: an older event may change it still.
     # Each value has the version of the event that said it, and that only grows.
     version = sum(number for one in whole.values() for name, number in one.items() if name.endswith("_at"))
-    return ConferenceView(conference, msgspec.convert(whole, dict[str, SeatTypeView]), version)
+    return ConferenceView(conference, convert(whole, dict[str, SeatTypeView]), version)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from shared.azure import Cause, because
@@ -30,7 +31,7 @@ from shared.registration.conference_views import ConferenceView, ConferenceViews
 from shared.registration.http import HttpAnswer, Wait
 from shared.registration.order import OrderState
 from shared.registration.order_flows import Placed
-from shared.registration.order_views import OrderViews
+from shared.registration.order_views import OrderViews, read_number
 from shared.registration.public_messages import PlaceOrder, read_change, read_place_order
 
 T = TypeVar("T")
@@ -46,8 +47,6 @@ MOST_WAITING: Final = 64
 REFUSED_AFTER: Final = timedelta(milliseconds=250)
 #: A conference is shown from memory for as long as the ladder allows.
 _ANY_AGE: Final = timedelta.max
-#: More digits are no number of an order.
-_MOST_DIGITS: Final = 12
 
 
 class Verbs(Protocol):
@@ -86,8 +85,8 @@ class OrderDesk:
         self._note_wrong = note_wrong
         self._limits = Limits()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="customer")
-        #: Changed by the event loop alone.
-        self._waiting = 0
+        #: Changed by the event loop alone, as the seconds that an order lately took until it was answered.
+        self._waiting, self._usual = 0, 0.0
 
     def close(self) -> None:
         """End the threads, once what they do is done."""
@@ -113,7 +112,7 @@ class OrderDesk:
 
         def look() -> HttpAnswer:
             nonlocal found
-            found = self._open(order, code)
+            found = self._open(order, code, wait)
             return http.answer_order(found, if_none_match) if found else http.answer_unknown_order()
 
         answer = await self._hold_back(began, await self._answer(look))
@@ -128,7 +127,12 @@ class OrderDesk:
         if order.gate is None and (free := self._short_of(order)) and not self._find_fields(order.order):
             # The same request of an order that is stored gets its answer again, also when no seat is left now.
             return http.answer_refused(refuse(Reason.SOLD_OUT, _words(order, free)), free)
-        return http.answer_placed(self._verbs.place(order))
+        placed = self._verbs.place(order)
+        # Its customer looks next, mostly at this instance.
+        self._codes.remember(placed.order, placed.access_code)
+        if placed.made:
+            self._orders.remember(placed.made)
+        return http.answer_placed(placed)
 
     def _short_of(self, order: PlaceOrder) -> dict[str, int]:
         """Return the numbers of wanted seats that are left, if the view has too few. Else nothing."""
@@ -145,16 +149,21 @@ class OrderDesk:
         version, seats = http.read_if_match(if_match), read_change(body, self._limits)
         if not self._is_opened(order, code):
             return http.answer_unknown_order()
-        return http.answer_changed(order, seats, self._verbs.change(order, version, seats))
+        try:
+            return http.answer_changed(order, seats, self._verbs.change(order, version, seats))
+        finally:
+            # Also where the answer is unclear, it may have changed.
+            self._orders.forget(order)
 
-    def _open(self, order: str, code: str) -> OrderState | None:
-        """Return the order, if the code opens it."""
-        found = self._find(order) if order.isdigit() else None
+    def _open(self, order: str, code: str, wait: Wait) -> OrderState | None:
+        """Return the order, if the code opens it. One that waits and was stored just now is read when it has waited."""
+        found = self._find(order) if read_number(order) is not None else None
         # An unknown number takes the same requests: no order is called like one.
         name = found.order if found else order
         if not self._is_opened(name, code):
             return None
-        return found or self._find(order)
+        new = self._orders.find_new(name) if wait.seconds else None
+        return found or (new.order if new and not wait.is_over(new.order) else self._find(order))
 
     def _is_opened(self, order: str, code: str) -> bool:
         is_opened = self._codes.verify(order, code, lambda: self._find_fields(order) if NAME.fullmatch(order) else None)
@@ -163,26 +172,28 @@ class OrderDesk:
         return is_opened
 
     def _find(self, order: str) -> OrderState | None:
-        if not order.isdigit():
-            view = self._orders.find(order)
-        elif len(order) <= _MOST_DIGITS:
-            view = self._orders.find_numbered(int(order))
-        else:
-            return None
+        view = self._orders.look_up(order)
         return view.order if view else None
 
     async def _wait(self, found: OrderState, wait: Wait, if_none_match: str | None) -> HttpAnswer:
         """Read the order again until it is what the request waits for, or the time is over."""
         if self._waiting < MOST_WAITING:
             self._waiting += 1
-            name = found.order
+            # A payment, which a version may be awaited for, takes its own time.
+            began, is_usual = self._clock.monotonic(), wait.after is None
+            name, pauses = found.order, wait.pauses(self._usual if is_usual else 0.0)
             try:
-                for pause in wait.pauses():
+                for number, pause in enumerate(pauses, 1):
                     await self._sleep(pause)
+                    # An order that has no row yet was just read from its home, which costs more: only the last check does so.
+                    look = self._orders.find if number == len(pauses) else self._orders.find_row
                     with because(Cause.IDLE):
-                        newer = await self._run(lambda: self._find(name))
-                    found = newer or found
+                        newer = await self._run(partial(look, name))
+                    # The home may be ahead of the row.
+                    found = newer.order if newer and newer.order.version >= found.version else found
                     if wait.is_over(found):
+                        took = self._clock.monotonic() - began
+                        self._usual = http.next_usual(self._usual, took, number) if is_usual else self._usual
                         break
             except _UNCLEAR:
                 return http.answer_unavailable()

@@ -19,8 +19,12 @@ from shared.registration.order_flows import Placed
 
 #: Longer, and a proxy between would give up.
 LONGEST_WAIT: Final = 30.0
-#: The pauses between the reads of a request that waits double from the first to the last of these.
+#: The shortest and the longest pause between two reads of a request that waits.
 _FIRST_PAUSE, _LAST_PAUSE = 0.1, 1.6
+#: A request first reads when this part of the usual time is over. What comes a little later is then found by the second read.
+_EARLY: Final = 0.75
+#: How much of the usual time is that of the newest request.
+_NEWEST: Final = 0.25
 #: Phases that an order leaves by itself. A request that waits for no version waits for their end.
 _OPEN_PHASES: Final = frozenset({OrderPhase.HELD, OrderPhase.PLACED})
 _VERSION: Final = re.compile(r'"([1-9][0-9]{0,9})"')
@@ -67,14 +71,24 @@ class Wait:
         """Check whether the order is what the request waits for."""
         return order.version > self.after if self.after is not None else order.phase not in _OPEN_PHASES
 
-    def pauses(self) -> Sequence[float]:
-        """Return the pauses before each further read. Their sum is the time to wait."""
-        found, left, pause = [], self.seconds, _FIRST_PAUSE
+    def pauses(self, usual: float = 0.0) -> Sequence[float]:
+        """Return the pauses before each further read. Their sum is the time to wait.
+
+        `usual` is the time that such requests lately took. Before it, a read mostly finds nothing new.
+        """
+        first = min(max(_FIRST_PAUSE, _EARLY * usual), _LAST_PAUSE, self.seconds)
+        found, left, pause = [first] if first else [], self.seconds - first, max(2 * _FIRST_PAUSE, first / 2)
         while left > 0:
             # A last read that follows closely on another one would find the same.
             found.append(left if left < 1.5 * pause else pause)
             left, pause = left - found[-1], min(2 * pause, _LAST_PAUSE)
         return found
+
+
+def next_usual(usual: float, took: float, reads: int) -> float:
+    """Return the usual time of a request that waits, after one that took so long and so many reads."""
+    # The first read found it: the order may have been answered long before. A wait for a gate tells little of the others.
+    return usual / 2 if reads == 1 else usual + _NEWEST * (min(took, _LAST_PAUSE / _EARLY) - usual)
 
 
 def read_wait(query: Mapping[str, str]) -> Wait:

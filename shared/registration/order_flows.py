@@ -17,7 +17,7 @@ from shared.processes import Case, CaseOutcome, Handled, Runtime, restore_proces
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import AccessCodes
 from shared.registration.bodies import OrderTotalsCalculated
-from shared.registration.order import CONTENT, NOTHING, NUMBER, OrderPhase, order_home
+from shared.registration.order import CONTENT, NOTHING, NUMBER, OrderPhase, OrderState, order_home
 from shared.registration.order_messages import NewOrder, Pay, StartOrder, Update, incoming
 from shared.registration.order_process import OrderProcess
 from shared.registration.order_turn import OrderProcessState
@@ -53,6 +53,8 @@ class Placed:
     #: Not in its text: errors and logs may show this object.
     access_code: str = field(repr=False)
     total: Decimal
+    #: The order, if this call stored it. Not a part of the answer.
+    made: OrderState | None = field(default=None, compare=False, repr=False)
 
 
 class OrderFlows:
@@ -98,7 +100,8 @@ class OrderFlows:
         (outcome,) = self._runtime.handle([case], partial(self._hold_new, order.gate)).outcomes
         if outcome.error is not None:
             raise outcome.error
-        placed = Placed(order.order, number, code.code, _first_total(outcome))
+        made = outcome.state.order if outcome.state and outcome.home is None else None
+        placed = Placed(order.order, number, code.code, _first_total(outcome), made)
         return placed if outcome.home is None else self._repeat(order, content, outcome.home, placed)
 
     def _hold_new(self, gate: str | None, handled: Handled[OrderProcessState]) -> None:

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from shared.decoding import convert
 from shared.eventsourcing import Event
 from shared.processes import Incoming
 from shared.registration.bodies import ReservationRefused, SeatNumbers, SeatPrices, SeatsReserved
@@ -96,7 +97,7 @@ def read_reply(event: Event) -> tuple[str, Incoming] | None:
 
 def read_input(message: Incoming) -> Input:
     """Return the typed body of a message. Raises KeyError for a kind that no order knows."""
-    return msgspec.convert(message.body, _KINDS[message.kind])
+    return convert(message.body, _KINDS[message.kind])
 
 
 def hash_content(content: Struct) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.decoding import convert
 from shared.eventsourcing import Head, Home
 from shared.processes import STUCK_AFTER, Incoming, ProcessDecision, ReplyClass
 from shared.refusals import Reason, refuse
@@ -91,7 +92,7 @@ class OrderProcess:
             order = fold_order(order, event)
         if row is None:
             return OrderProcessState(order, inbox=home.inbox)
-        read = msgspec.convert(row, _Row)
+        read = convert(row, _Row)
         return OrderProcessState(order, read.stage, read.generation, read.applied, read.due, home.inbox)
 
     def store(self, state: OrderProcessState) -> Mapping[str, Any]:

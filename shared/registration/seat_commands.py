@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from shared.decoding import convert
 from shared.messaging import Command
 from shared.registration.bodies import SeatNumbers
 
@@ -104,4 +105,4 @@ def send_to(conference: str, command: SeatCommand) -> Command:
 def read_seat_command(command: Command) -> SeatCommand:
     """Return the command that came by the bus. Raises msgspec.ValidationError for one that Sluice did not send."""
     body = {**command.body, "id": command.id, "generation": command.generation}
-    return msgspec.convert(body, _BY_KIND[command.kind])
+    return convert(body, _BY_KIND[command.kind])

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from shared.decoding import decode
 from shared.errors import SeatsBalanceError
 from shared.eventsourcing import Event
 from shared.registration.bodies import (
@@ -78,7 +79,7 @@ class Seats:
 
     def unpack(self, packed: bytes) -> SeatsState:
         """Return the state of such JSON."""
-        read = msgspec.json.decode(packed, type=_Packed)
+        read = decode(packed, _Packed)
         return SeatsState(read.types, KnownReservations(read.reservations))
 
 

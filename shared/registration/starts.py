@@ -9,9 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from shared.clock import Clock
+from shared.decoding import convert, make_decoder
 from shared.gate import HeldEntry
 from shared.messaging import BusPublisher, Command, bundle_parcel, decode_commands
 from shared.processes import Agenda, Case, Note, Removals, Runtime, notes_of
@@ -22,7 +21,7 @@ from shared.registration.routes import STARTS_QUEUE
 
 #: Orders of one message, and of one note.
 MOST_STARTS: Final = 50
-_decoder: Final = msgspec.json.Decoder(Command)
+_decoder: Final = make_decoder(Command)
 
 
 class Starts:
@@ -62,7 +61,7 @@ class Starts:
         self._removals([_note_of(command) for bundle in bundles for command in bundle[:1]])
 
     def _case(self, command: Command) -> Case:
-        start, now = msgspec.convert(command.body["start"], StartOrder), self._clock.now()
+        start, now = convert(command.body["start"], StartOrder), self._clock.now()
         message = incoming(start, now, command.id)
         if not command.body["is_published"]:
             return Case(home=command.to, message=message)

@@ -7,6 +7,7 @@ from typing import Final, get_args
 
 import msgspec
 
+from shared.decoding import convert
 from shared.errors import LaterFormatError
 from shared.eventsourcing import Event
 from shared.registration.bodies import Body, GenerationKept, PaymentRejected, ReplySkipped
@@ -44,4 +45,4 @@ def body_of(event: Event) -> Body:
             f"could not read event {event.version} of kind {event.kind!r} in format {event.format}: this program knows "
             f"format {FORMAT} of {len(BODIES)} kinds; update the app. The home is unchanged"
         )
-    return msgspec.convert(event.body, kind)
+    return convert(event.body, kind)

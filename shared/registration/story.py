@@ -1,22 +1,25 @@
 """Documents for operators, made from homes: the story of an order, and the balance of a conference."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from shared.eventsourcing import Event, Home
+from shared.eventsourcing import Event, Home, Sending
 from shared.messaging import Command
 from shared.registration.order_process import is_stuck
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.seats import Seats, SeatsState, check_balance, overdue
 
 
-def tell_process(home: Home, state: OrderProcessState, commands: Sequence[Command], now: datetime) -> dict[str, Any]:
-    """Return the causal story of an order: its events, the replies that it skipped, and the commands that it has sent.
+def tell_process(
+    home: Home, state: OrderProcessState, unsent: Sequence[Command], sendings: Sequence[Sending], now: datetime
+) -> dict[str, Any]:
+    """Return the causal story of an order: its events, the replies that it skipped, and its commands.
 
-    The row knows one write later what was sent. So the last commands may be shown as unsent although they are not.
+    A write knows what was sent before it. So `sent_by` is the time of the first later write, and the commands of the
+    last write have none yet.
     """
     return {
         "home": home.key,
@@ -29,11 +32,26 @@ def tell_process(home: Home, state: OrderProcessState, commands: Sequence[Comman
         "stuck": is_stuck(state, now),
         "inbox": sorted(home.inbox),
         "events": [_event(event) for event in home.events],
-        "commands": [
-            {"id": one.id, "kind": one.kind, "to": one.to, "generation": one.generation, "version": one.version}
-            for one in commands
-        ],
+        "commands": list(_commands(unsent, sendings)),
     }
+
+
+def _commands(unsent: Sequence[Command], sendings: Sequence[Sending]) -> Iterator[dict[str, Any]]:
+    known = set()
+    for sending in sendings:
+        sent_by = next((later.at for later in sendings if later.published >= sending.version), None)
+        for command in sending.commands:
+            known.add(command["id"])
+            yield {
+                **command,
+                "version": sending.version,
+                "decided_at": msgspec.to_builtins(sending.at),
+                "sent_by": msgspec.to_builtins(sent_by),
+            }
+    # Of a home that an earlier version of Sluice wrote.
+    for one in (one for one in unsent if one.id not in known):
+        said = {"id": one.id, "kind": one.kind, "to": one.to, "generation": one.generation, "version": one.version}
+        yield {**said, "decided_at": None, "sent_by": None}
 
 
 def tell_seats(home: Home, now: datetime) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.decoding import convert
 from shared.eventsourcing import Event
 from shared.messaging import SHARDS, shard_of
 from shared.readmodels import Model, View, ViewKey
@@ -98,6 +99,8 @@ def _values_of(event: Event) -> Mapping[str, Mapping[str, Any]]:
 
 ORDER_MODEL: Final = Model("orders", ORDER_HOMES, (OrdersByOrder(), OrdersByNumber()))
 CONFERENCE_MODEL: Final = Model("conferences", SEATS_HOMES, (Conferences(),))
+#: Each by its name.
+READ_MODELS: Final = {model.name: model for model in (ORDER_MODEL, CONFERENCE_MODEL)}
 
 
 def order_key(order: str) -> ViewKey:
@@ -112,4 +115,4 @@ def number_key(number: int) -> ViewKey:
 
 def state_of(view: View) -> OrderState:
     """Return the order of a view."""
-    return msgspec.convert({name: value for name, value in view.items() if name != "placed_at"}, OrderState)
+    return convert({name: value for name, value in view.items() if name != "placed_at"}, OrderState)

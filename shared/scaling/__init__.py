@@ -11,6 +11,7 @@ Reading order:
 """
 
 from shared.scaling.instances import (
+    MOST_MAXIMUM,
     HeldVolume,
     InstancePlan,
     InstanceRequest,
@@ -25,6 +26,7 @@ from shared.scaling.warm_records import WARM_RECORD, WarmRecords, WarmRequest
 from shared.scaling.warmer import FirstChunkDelays, WarmCheck, Warmer, WarmSources
 
 __all__ = [
+    "MOST_MAXIMUM",
     "PUBLIC",
     "WARM_RECORD",
     "FirstChunkDelays",

@@ -13,6 +13,7 @@ import msgspec
 
 from shared.azure import OptimisticStore
 from shared.clock import Clock
+from shared.decoding import decode
 from shared.errors import ScalingRefusedError
 from shared.pending import WARM_POINTER, PendingTable, Pointer
 from shared.retry import LOST_RACES
@@ -123,7 +124,7 @@ class WarmRecords:
 
 def _decode(content: bytes) -> WarmRecord:
     try:
-        record = msgspec.json.decode(content, type=WarmRecord)
+        record = decode(content, WarmRecord)
     except msgspec.DecodeError as error:
         raise ScalingRefusedError(
             f"the blob settings/{WARM_RECORD} is not a record of warmed instances ({error}): restore an earlier version of "

@@ -108,7 +108,7 @@ FINISH_IGNORED: Final = LogEvent(
     name="sluice.finish.ignored",
     level=INFO,
     fields=("job", "revision", "state"),
-    meaning="a finish message arrived too late, or twice",
+    meaning="a message about a finish or a segment arrived too late, or twice, or names what the job does not have",
 )
 # --- results ---
 
@@ -133,6 +133,30 @@ RESULTS_DROPPED: Final = LogEvent(
     level=INFO,
     fields=("job", "results"),
     meaning="results arrived for a job whose retention is over",
+)
+RESULTS_BEHIND: Final = LogEvent(
+    name="sluice.results.behind",
+    level=WARNING,
+    fields=("waiting_seconds",),
+    meaning="results wait for long on their queue, so no chunks are put again meanwhile",
+    remedy="see whether settle_results runs and what it fails at",
+    alert=Alert(severity=Severity.WARNING),
+)
+RESULTS_UNSEEN: Final = LogEvent(
+    name="sluice.results.unseen",
+    level=WARNING,
+    fields=("error",),
+    meaning="the queue of results could not be read, so no chunks are put again meanwhile",
+    remedy="bring the bus back, or give the app the right to read the queue of results",
+    alert=Alert(severity=Severity.WARNING),
+)
+RESULT_DIFFERS: Final = LogEvent(
+    name="sluice.result.differs",
+    level=WARNING,
+    fields=("job", "chunk", "revision"),
+    meaning="a chunk ran twice with different results: the first that was credited counts, the other was dropped",
+    remedy="make the workload give the same partial for the same transactions; nothing is counted twice",
+    alert=Alert(severity=Severity.WARNING),
 )
 # --- parked ---
 
@@ -557,5 +581,21 @@ IDS_CLOSE_FAILED: Final = LogEvent(
     level=WARNING,
     fields=("node", "error"),
     meaning="unused ids could not be given back: they leave a gap",
+)
+# --- console ---
+
+CONSOLE_FAILED: Final = LogEvent(
+    name="sluice.console.failed",
+    level=ERROR,
+    fields=("page", "error", "at"),
+    meaning="a page of the console failed; the work goes on",
+    remedy="report the error and its place to the project; until then the commands show the same",
+)
+CONSOLE_REFUSED: Final = LogEvent(
+    name="sluice.console.refused",
+    level=ERROR,
+    fields=("why",),
+    meaning="the console was wanted, and the app runs without it: its pages have no address",
+    remedy="switch on Azure's login as docs/deploy.md says, or set SLUICE_CONSOLE to off",
 )
 EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, LogEvent))

@@ -86,6 +86,13 @@ RACES: Final = Metric(
     meaning="table transactions that were refused because another settler was first",
     remedy="as many as settled groups: allow fewer instances of settle_results",
 )
+DIFFERING: Final = Metric(
+    name="sluice.settle.differing",
+    kind=Instrument.COUNTER,
+    unit="{result}",
+    meaning="results that were dropped because another run of their chunk was credited with a different one",
+    remedy="any: make the workload give the same partial for the same transactions",
+)
 JOBS: Final = Metric(
     name="sluice.jobs",
     kind=Instrument.COUNTER,

@@ -3,37 +3,46 @@
 Reading order: `prices`, `bill`, `job_bill` (one job), `diary`, `idle` (a day without work), `month`, `budget`.
 """
 
-from shared.usage.bill import Bill, price, useful
+from shared.usage.bill import Bill, add, price, useful
 from shared.usage.budget import DayBudget
-from shared.usage.diary import MOST_UNNOTED, Diary, keep, read_day
+from shared.usage.diary import AT_LEAST_EVERY, MOST_UNNOTED, DayNotes, Diary, keep, read_day, read_notes
 from shared.usage.idle import DAY, Asker, Installation, Who, idle_day, polling_seconds
-from shared.usage.job_bill import REQUESTS_OF_A_MESSAGE, TAKEN_AT_ONCE, JobBill, bill_of
+from shared.usage.job_bill import (
+    BUS_OPERATIONS_OF_A_RESULT,
+    INSTANCE_GB,
+    REQUESTS_OF_A_MESSAGE,
+    TAKEN_AT_ONCE,
+    JobBill,
+    bill_of,
+    take_counts,
+)
 from shared.usage.month import (
-    CHUNKS_A_TABLE_REQUEST,
     MONTH,
-    OF_A_CHUNK,
     Month,
     WorkVolume,
     demand_of_arrivals,
     demand_of_jobs,
     forecast_month,
     price_idle_month,
+    requests_of_chunks,
 )
 from shared.usage.prices import BUILT_IN, MILLION, Functions, Prices, load
 
 __all__ = [
+    "AT_LEAST_EVERY",
     "BUILT_IN",
-    "CHUNKS_A_TABLE_REQUEST",
+    "BUS_OPERATIONS_OF_A_RESULT",
     "DAY",
+    "INSTANCE_GB",
     "MILLION",
     "MONTH",
     "MOST_UNNOTED",
-    "OF_A_CHUNK",
     "REQUESTS_OF_A_MESSAGE",
     "TAKEN_AT_ONCE",
     "Asker",
     "Bill",
     "DayBudget",
+    "DayNotes",
     "Diary",
     "Functions",
     "Installation",
@@ -42,6 +51,7 @@ __all__ = [
     "Prices",
     "Who",
     "WorkVolume",
+    "add",
     "bill_of",
     "demand_of_arrivals",
     "demand_of_jobs",
@@ -53,5 +63,8 @@ __all__ = [
     "price",
     "price_idle_month",
     "read_day",
+    "read_notes",
+    "requests_of_chunks",
+    "take_counts",
     "useful",
 ]

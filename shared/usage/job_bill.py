@@ -18,7 +18,7 @@ HOST_TAKES: Final = 16
 #: Submission and finish are one message each, beside the chunks.
 OTHER_MESSAGES: Final = 2
 #: A result is sent when its chunk has been counted, so its own operations are not in that count: the stage's send, and
-#: the host's receive and complete.
+#: the host's receive and complete. That is the most: results that are sent together share them.
 BUS_OPERATIONS_OF_A_RESULT: Final = 3
 #: GB of an instance, which is billed for the time that the chunks took.
 INSTANCE_GB: Final = 2

@@ -16,10 +16,12 @@ from shared.usage.prices import Prices
 MONTH: Final = timedelta(days=30)
 #: A shorter time counts as this, because it predicts a month too badly.
 LEAST: Final = timedelta(days=1)
-#: The requests of one chunk of the usual size: put on a queue with its bytes, its result written and read.
-OF_A_CHUNK: Final = useful(queue=1, blob_read=1, blob_write=1)
-#: The number of chunks whose rows in the ledger share one request.
-CHUNKS_A_TABLE_REQUEST: Final = 30
+#: The requests of one chunk whose result travels in its message: it is put on a queue with its bytes.
+OF_A_CHUNK: Final = useful(queue=1)
+#: The requests that a group of chunks shares: its results are written and read together, and its rows are written.
+OF_A_GROUP: Final = useful(table=1, blob_write=1, blob_read=1)
+#: The number of chunks of such a group.
+CHUNKS_OF_A_GROUP: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,15 @@ def demand_of_arrivals(arrivals: Iterable[tuple[datetime, float, int]], source: 
     starts = [at for at, _, _ in intervals]
     ends = [at + timedelta(seconds=seconds) for at, seconds, _ in intervals]
     span = max(ends) - min(starts) if intervals else timedelta()
-    own = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}
-    usage = add(own, useful(table=-(-chunks // CHUNKS_A_TABLE_REQUEST)), take_counts(chunks))
+    usage = add(requests_of_chunks(chunks), take_counts(chunks))
     return WorkVolume(usage, chunks, span, source)
+
+
+def requests_of_chunks(chunks: int) -> RequestCounts:
+    """Return the requests of the app for so many chunks, from their queue to the outputs of their job."""
+    groups = -(-chunks // CHUNKS_OF_A_GROUP)
+    own = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}
+    return add(own, {charge: number * groups for charge, number in OF_A_GROUP.items()})
 
 
 def forecast_month(demand: WorkVolume, installation: Installation, prices: Prices) -> Month:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from shared.decoding import decode
 from shared.errors import PricesError
 
 #: The prices that come with Sluice.
@@ -85,7 +86,7 @@ def load(file: Path | None = None) -> Prices:
     """Load the prices of a file, or those that come with Sluice."""
     path = file or BUILT_IN
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Prices)
+        return decode(path.read_bytes(), Prices)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PricesError(
             f"the price table {path} is unreadable or invalid: {error}; start from the table of `sluice cost prices`"

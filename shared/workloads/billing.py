@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from msgspec import Struct, field
 
+from shared.workloads.registry import shard_of
 from shared.workloads.workload import Line, Rejected, Total
 
 #: The smallest unit of each currency, to which a charge is rounded.
@@ -144,6 +145,14 @@ class Billing:
                         known.quantity += invoice.quantity
                         known.amount += invoice.amount
         return left
+
+    def split(self, partial: Invoices, count: int) -> list[Invoices]:
+        """Return the invoices in so many slices, by account."""
+        slices = [Invoices() for _ in range(count)]
+        for currency, invoices in partial.by_currency.items():
+            for account, invoice in invoices.items():
+                slices[shard_of(account, count)].by_currency.setdefault(currency, {})[account] = invoice
+        return slices
 
     def finish(self, partial: Invoices) -> Iterator[Total | Line]:
         """Yield each invoice as a line, and each account's row with its amounts in every currency."""

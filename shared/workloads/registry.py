@@ -7,9 +7,10 @@ same partials, so they are not retried.
 import importlib
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any, Final, Self
 
 import msgspec
@@ -81,7 +82,9 @@ def _problems(workload: AnyWorkload) -> Iterator[str]:
     missing = [call for call in _CALLS if not callable(getattr(workload, call, None))]
     if missing:
         yield f"it has no {', '.join(missing)}"
-    if any(inspect.iscoroutinefunction(getattr(workload, call, None)) for call in ("combine", "merge", "finish")):
+    if not callable(getattr(workload, "split", split)):
+        yield "its split is not a function"
+    if any(inspect.iscoroutinefunction(getattr(workload, call, None)) for call in (*_CALLS[1:], "split")):
         yield "only map may be async"
     if getattr(workload, "partial", None) is None:
         yield "it has no type `partial`"
@@ -131,6 +134,35 @@ def calling(workload: AnyWorkload, call: str) -> Iterator[None]:
             f"workload {workload.name!r} failed in its {call}: {type(error).__name__}: {error}; "
             "correct it, deploy, then resume the job"
         ) from error
+
+
+def has_split(workload: AnyWorkload) -> bool:
+    """Check whether the workload can split a partial by account."""
+    return hasattr(workload, "split")
+
+
+def shard_of(account: str, count: int) -> int:
+    """Return the shard of an account, from 0. It is the same in every process and version, which `hash` is not."""
+    return sha256(account.encode("utf-8", "surrogatepass")).digest()[0] % count
+
+
+def split(workload: AnyWorkload, partial: object, count: int) -> list[object]:
+    """Return the partial in so many slices, by the workload's `split`."""
+    call: Callable[[object, int], object] | None = getattr(workload, "split", None)
+    if call is None:
+        raise FinishRefusedError(
+            f"workload {workload.name!r} has no split, but this revision was begun in {count} shards: deploy the one that "
+            "has it, or resume the job, which begins a new revision"
+        )
+    with calling(workload, "split"):
+        slices = call(partial, count)
+    if not isinstance(slices, list) or len(slices) != count:
+        found = f"{len(slices)} partials" if isinstance(slices, list) else f"a {type(slices).__name__}"
+        raise FinishRefusedError(
+            f"workload {workload.name!r} returned {found} from its split, expected a list of {count}: correct it, deploy, "
+            "then resume the job"
+        )
+    return slices
 
 
 def items_of(workload: AnyWorkload, partial: object) -> Iterator[Total | Line]:

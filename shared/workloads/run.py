@@ -8,13 +8,14 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
-from operator import attrgetter
+from operator import attrgetter, length_hint
 from typing import Any, Final
 
 from msgspec import Struct
 
 from shared.grammar import EXACT, ZERO, read_sum
 from shared.messages import PortionMessage, Sums
+from shared.parked import note_item
 from shared.payload import Read, UnreadableTransaction, reader_of
 from shared.workloads.workload import AnyWorkload, Rejected
 
@@ -98,7 +99,7 @@ def _map(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[i
         return asyncio.run(_map_waiting(workload, transactions, numbers))
     map_many = getattr(workload, "map_many", None)
     if map_many is None:
-        return [workload.map(*pair) for pair in zip(transactions, numbers, strict=True)]
+        return _map_each(workload, transactions, numbers)
     mapped: Sequence[Any] = map_many(transactions, numbers)
     if len(mapped) != len(transactions):
         raise ValueError(
@@ -108,12 +109,26 @@ def _map(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[i
     return mapped
 
 
+def _map_each(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
+    left = iter(numbers)
+    try:
+        return [workload.map(*pair) for pair in zip(transactions, left, strict=True)]
+    except Exception as error:
+        # Counted only now, from the numbers that are left: the ordinary transaction pays nothing for it.
+        note_item(error, numbers[len(numbers) - length_hint(left) - 1])
+        raise
+
+
 async def _map_waiting(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
     semaphore = asyncio.Semaphore(getattr(workload, "concurrency", CONCURRENCY))
 
     async def one(transaction: Any, number: int) -> Any:
         async with semaphore:
-            return await workload.map(transaction, number)  # type: ignore[misc]  # the caller checked that it is a coroutine function
+            try:
+                return await workload.map(transaction, number)  # type: ignore[misc]  # the caller checked that it is a coroutine function
+            except Exception as error:
+                note_item(error, number)
+                raise
 
     try:
         async with asyncio.TaskGroup() as group:

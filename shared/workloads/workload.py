@@ -40,8 +40,10 @@ class Workload(Protocol[Transaction, Mapped, Partial]):
     Running a chunk again must give the same result. An outside effect of `map` (a request, a row) must be safe to
     repeat. An exception parks the whole chunk sooner or later, so return Rejected for a bad transaction.
 
-    Two attributes are optional. `concurrency` is the number of concurrent calls of an async `map`, 16 by default.
+    Three attributes are optional. `concurrency` is the number of concurrent calls of an async `map`, 16 by default.
     `map_many(transactions, numbers)` maps a whole chunk in one call, if one call per transaction costs too much.
+    `split(partial, count)` returns a list of `count` partials, which merged are the whole: each account's part is at index
+    `shard_of(account, count)`. Then the totals of a large job are made and written in shards, side by side.
     """
 
     #: The name that a submission gives to run this workload: `"workload": "billing"`.

@@ -29,8 +29,12 @@ BENCHMARKS = (
     "events",
     "against",
     "pipeline",
+    "capacity",
+    "ten_jobs",
+    "large_job",
     "registration",
     "held",
+    "migration",
     "onsale",
     "idle_day",
 )

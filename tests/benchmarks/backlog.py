@@ -164,6 +164,7 @@ class World:
         sweep = Sweep(
             ledger=self.ledger, pending=self.index, starter=self.starter, finish=call, clock=self.clock, overdue=overdue,
             fronts=QueueFronts(list(self.queues.values()), self.index, self.clock),
+            results=SimpleNamespace(are_behind=lambda _patience: False),
             retention=SimpleNamespace(begin=self._retain, follow=None),
         )  # fmt: skip
         self.finish, self.followers = call, Followers([(Range("pending", overdue), self.index)], self.clock)

@@ -1,6 +1,6 @@
-"""What Sluice does with a bursty day, beside others' ways of running tasks; and what large volumes take.
+"""What Sluice does with a bursty day, beside others' ways of running tasks.
 
-    python -m tests.benchmarks.concurrency          (part of `make bench`; writes its tables into docs/concurrency.md)
+    python -m tests.benchmarks.concurrency          (part of `make bench`; writes its table into docs/concurrency.md)
 
 Virtual time and no randomness but seeds: the same figures on every machine.
 """
@@ -8,8 +8,6 @@ Virtual time and no randomness but seeds: the same figures on every machine.
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.tune_view import remark
-from planning.capacity import Load, plans
 from planning.simulated_push import WAKE, Push
 from planning.simulator import Simulation
 from planning.synthetic import SEED, bursty_day
@@ -27,7 +25,6 @@ AS_FAST = 1.1
 #: What the price may be of that of the cheapest rival that is as fast.
 GOAL = 0.7
 OTHER_SEEDS = range(1, 21)
-VOLUMES = (1_000_000, 10_000_000, 100_000_000)
 
 
 def main(_arguments: Sequence[str] = ()) -> int:
@@ -37,10 +34,8 @@ def main(_arguments: Sequence[str] = ()) -> int:
     found, table = verdict(ours, rivals), outcomes(day, [ours, replayed(day, eager()), *rivals])
     others = elsewhere()
     tables = f"{table}\n\n{found.words}\n\n{others}"
-    capacities = capacity()
-    print(f"{tables}\n\n{capacities}")  # noqa: T201 - commands print
+    print(tables)  # noqa: T201 - commands print
     document.write(DOCUMENT, "concurrency", tables)
-    document.write(DOCUMENT, "capacity", capacities)
     return int(not found.is_reached)
 
 
@@ -127,27 +122,6 @@ def outcomes(day, found):
     )
     columns = ("who", "p50", "p95", "most tasks", "storage requests", "bus operations", "price of the day")
     return f"{intro}\n\n{_table(columns, rows)}"
-
-
-def capacity():
-    """Return the tables of volumes."""
-    rows = [
-        (
-            f"{volume:,}",
-            str(one.tasks),
-            str(one.instances),
-            f"{one.emptied:,.0f} s",
-            f"{one.account_rate:,.0f}",
-            f"{one.bus_rate:,.0f}",
-            str(one.queues),
-            f"{one.amount:.4f}",
-            remark(one),
-        )
-        for volume in VOLUMES
-        for one in plans(Load(volume, 1000, 1.0), PRICES)
-    ]
-    columns = ("transactions", "tasks", "instances", "done after", "requests/s", "bus/s", "queues", "price", "")
-    return _table(columns, rows)
 
 
 def _table(columns, rows):

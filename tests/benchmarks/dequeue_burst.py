@@ -28,7 +28,7 @@ from shared.concurrency.tuning import no_top_up
 from shared.dequeue.hooks import BackOff, Listening, pull
 from shared.dequeue.listener import QueueListener
 from shared.errors import SluiceError
-from shared.messages import Permit, decode_permit
+from shared.permit import Permit, decode_permit
 from shared.settings import Settings
 from shared.topology import topology
 from tests.dequeue.memory_queue import MemoryQueue

@@ -18,7 +18,6 @@ from statistics import median
 import msgspec
 
 from local.paths import ROOT
-from shared.pipeline.chunk_size import LARGEST
 from shared.workloads.billing import Billing, UsageRecord
 from tests.benchmarks import pipeline_celery
 from tests.benchmarks.document import write
@@ -144,7 +143,7 @@ def _peers(found: Found) -> None:
 
 def _celery(found: Found) -> None:
     scale = found.scale
-    for items, chunk in ((scale.each, 0), (scale.whole, 1_000), (scale.whole, LARGEST)):
+    for items, chunk in ((scale.each, 0), (scale.whole, 1_000)):
         try:
             found.keep(*(pipeline_celery.run(items, chunk) for _ in range(scale.runs)))
         except CeleryUnavailableError as error:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from shared.pipeline.chunk_size import LARGEST
-from tests.benchmarks import pipeline_celery
 from tests.benchmarks.pipeline_measure import Measured, Run
 from tests.benchmarks.pipeline_peers import Ideal, Naive
 from tests.benchmarks.pipeline_sluice import SluiceRun
@@ -14,7 +12,6 @@ CELERY = "Celery, chunks of 1,000"
 AGAINST = (
     (DEFAULT, Naive.who, 150.0),
     (DEFAULT, CELERY, 1.5),
-    (DEFAULT, pipeline_celery.name_of(LARGEST), 1.0),
     (SMALL_CHUNKS, CELERY, 0.9),
     (DEFAULT, Ideal.who, 0.9),
 )

@@ -5,27 +5,28 @@ python -m tests.benchmarks.pipeline_publish FILE JOB WORKLOAD        (the storag
 
 import json
 import os
-import resource
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from shared.azure.connections import Connections
 from shared.publish import Publisher, read_file
+from tests.memory import peak
 
 
 def main() -> None:
     """Publish, and print when it began, and the CPU seconds and the memory it took."""
     path, job, workload = sys.argv[1:]
-    with Connections.parse(os.environ) as connections, Path(path).open("rb") as file:
-        publisher = Publisher(
-            connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
-        )
+    with (
+        Connections.parse(os.environ) as connections,
+        closing(Publisher.connect(connections)) as publisher,
+        Path(path).open("rb") as file,
+    ):
         used, began = time.process_time(), time.time()
         publisher.submit_lines(job=job, lines=read_file(file), workload=workload, sums=["quantity"])
         cpu, sent = time.process_time() - used, time.time()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    sys.stdout.write(json.dumps({"began": began, "sent": sent, "cpu": cpu, "peak": peak}))
+    sys.stdout.write(json.dumps({"began": began, "sent": sent, "cpu": cpu, "peak": peak()}))
 
 
 if __name__ == "__main__":

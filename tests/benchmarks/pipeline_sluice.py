@@ -20,8 +20,6 @@ from shared.ledger.records import FINISHED, Job
 from shared.settings import BILLING
 from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, main_thread_cpu_of, peak_of
 
-#: Peers ask as often; at the sample's two seconds most of the time of a short run would be waiting.
-POLLING = {"AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.100"}
 LOOK_EVERY = 0.05
 PATIENCE = 600.0
 
@@ -54,9 +52,10 @@ class SluiceRun:
 
 @contextmanager
 def sluice(chunk_items: int | None, *, instances: int = 2) -> Iterator["Sluice"]:
-    """Run the stack with worker processes and chunks of this size. None: as many as the default gives a job."""
+    """Run the stack as it is deployed, with worker processes and chunks of this size. None: as the default gives a job."""
     workloads = {"SLUICE_WORKLOADS": f"{BILLING},tests.benchmarks.busy:Busy"}
-    settings = {**POLLING, "SLUICE_DEQUEUE": "trigger", "SLUICE_CHUNK_ITEMS": str(chunk_items or "auto"), **workloads}
+    # The sample has the other settings of the deployment.
+    settings = {"MALLOC_ARENA_MAX": "2", "SLUICE_CHUNK_ITEMS": str(chunk_items or "auto"), **workloads}
     with (
         running(StackOptions(instances=instances, counts_requests=True, settings=settings)) as stack,
         Connections.parse(stack.settings) as connections,
@@ -108,6 +107,10 @@ class Sluice:
                 **{who: now - standing_in[who] for who, now in self._standing_in().items()},
             },
         )
+
+    def pids(self) -> Mapping[str, int]:
+        """Return the running worker processes, by name."""
+        return self._host.instance_pids()
 
     def _ended(self, name: str, end: float) -> Job:
         while time.monotonic() < end:

@@ -3,11 +3,14 @@
 Every process of the benchmark builds its own contender from the settings of the run.
 """
 
+import asyncio
+import itertools
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self, TypeAlias
+from typing import ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from azure.servicebus import ServiceBusReceivedMessage
 
@@ -20,6 +23,8 @@ CONFERENCE, SEAT_TYPE, PRICE = "conference-1", "standard", "500.00"
 QUOTA = 1_000_000
 #: The code of every customer.
 CODE = "benchmark-code"
+#: Seconds between two looks of a waiting customer, as `wait` of a GET has them.
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 Handle: TypeAlias = Callable[[Sequence[ServiceBusReceivedMessage]], object]
 #: Is told the orders whose answer a view shows from now on.
 Answered: TypeAlias = Callable[[Iterable[str]], None]
@@ -83,6 +88,15 @@ class Contender(ABC):
     @abstractmethod
     async def look(self, order: str) -> Seen:
         """Read an order as its customer does."""
+
+    async def wait(self, order: str, until: float) -> Seen:
+        """Wait for the answer until this time, as a customer does: by looking again and again, if nothing better is there."""
+        for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
+            await asyncio.sleep(pause)
+            seen = await self.look(order)
+            if seen.is_answered or time.monotonic() > until:
+                return seen
+        raise AssertionError("the pauses have no end")
 
     def close(self) -> None:
         """Close what was opened."""

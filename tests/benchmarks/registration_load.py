@@ -4,7 +4,6 @@ At a rate, an order's time begins when it was to be placed. So an answer that is
 """
 
 import asyncio
-import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from typing import Final, NamedTuple
 from tests.benchmarks.registration_contender import Contender
 from tests.benchmarks.registration_worker import used_by
 
-#: Seconds between two looks of a waiting customer, as `wait` of a GET has them, and the time after which it gives up.
-_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
+#: Seconds after which a customer gives up.
 PATIENCE: Final = 60.0
 #: Orders that one process places at the same time when all come at once.
 _AT_ONCE: Final = 8
@@ -82,16 +80,19 @@ async def _place_all(contender: Contender, errand: Errand) -> None:
 
 async def _wait_for(contender: Contender, order: str, due: float) -> Experience:
     await contender.place(order)
-    priced = answered = None
-    for pause in itertools.chain((0.0,), _PAUSES, itertools.repeat(_PAUSES[-1])):
-        await asyncio.sleep(pause)
+    seen = await contender.look(order)
+    priced = time.monotonic() - due if seen.is_priced else PATIENCE
+    if not seen.is_answered:
+        seen = await contender.wait(order, due + PATIENCE)
+    answered = time.monotonic() - due
+    # Whoever shows the answer before the price is looked at until it has both.
+    while not seen.is_priced and time.monotonic() - due < PATIENCE:
+        await asyncio.sleep(0.1)
         seen = await contender.look(order)
-        waited = time.monotonic() - due
-        priced = waited if priced is None and seen.is_priced else priced
-        answered = waited if answered is None and seen.is_answered else answered
-        if (priced is not None and answered is not None) or waited > PATIENCE:
-            break
-    return Experience(PATIENCE if priced is None else priced, PATIENCE if answered is None else answered)
+        answered = time.monotonic() - due
+    if seen.is_priced:
+        priced = min(priced, answered)
+    return Experience(priced, answered if seen.is_answered else PATIENCE)
 
 
 def slowest(values: Sequence[float], share: float) -> float:

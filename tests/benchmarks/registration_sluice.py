@@ -1,6 +1,8 @@
 """Sluice as a contender: the verbs that its functions call, and the desk that answers its customers."""
 
+import asyncio
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
@@ -25,6 +27,7 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
+from shared.registration.http import LONGEST_WAIT
 from shared.settings import Settings
 from shared.signals import Hint
 from shared.topology import topology
@@ -130,8 +133,20 @@ class Sluice(Contender):
 
     async def look(self, order: str) -> Seen:
         """Ask the desk, as GET does."""
+        return await self._show(order, {})
+
+    async def wait(self, order: str, until: float) -> Seen:
+        """Ask the desk to hold its answer back, as GET with `wait` does."""
+        while True:
+            seen = await self._show(order, {"wait": f"{LONGEST_WAIT:g}"})
+            if seen.is_answered or time.monotonic() > until:
+                return seen
+            # An instance with many requests that wait answers a further one at once.
+            await asyncio.sleep(0.1)
+
+    async def _show(self, order: str, query: Mapping[str, str]) -> Seen:
         with because(Cause.IDLE):
-            answer = await self.part.desk.show(order, CODE, None, {})
+            answer = await self.part.desk.show(order, CODE, None, query)
         if answer.status != HTTPStatus.OK:
             return Seen(is_priced=False, is_answered=False)
         found = json.loads(answer.body)

@@ -4,6 +4,9 @@ import json
 import uuid
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from shared.azure.connections import Connections
 from shared.parts import registration
@@ -22,7 +25,7 @@ class Letter:
     body: str
     subject: str
     session: str
-    #: Nobody gets it before this second of the clock.
+    #: It arrived at this second of the clock, and nobody gets it before.
     due: float
     deliveries: int
 
@@ -30,12 +33,22 @@ class Letter:
 class Bus:
     """What was sent, delivered and completed, all of it in the journal."""
 
-    def __init__(self, journal):
-        self._journal = journal
+    def __init__(self, journal, now=datetime.now):
+        self._journal, self._now = journal, now
+        #: Sends of results that are still to be refused.
+        self.refusals = 0
 
     def send(self, entity, kind, body, subject="", *, session="", due=0.0):
-        """Take a message."""
+        """Take a message, which arrives when it is due, and now at the earliest."""
+        due = max(due, self._now().timestamp())
         self._journal.note("sent", uuid.uuid4().hex, entity, kind, body, subject, session, due)
+
+    def refuses(self, entity):
+        """Say whether it refuses what is sent to an entity, and count that."""
+        if entity != "results" or not self.refusals:
+            return False
+        self.refusals -= 1
+        return True
 
     def waiting(self, entity, now=float("inf")):
         """Return what was not completed and is due, the oldest first."""
@@ -103,6 +116,10 @@ class _Client(_Closing):
     def __init__(self, bus, plan):
         self._bus, self._plan = bus, plan
 
+    def get_queue_receiver(self, queue):
+        """Return a receiver that looks at a queue."""
+        return _Receiver(self._bus, self._plan, queue)
+
     def get_queue_sender(self, queue):
         """Return a sender to a queue."""
         return _Sender(self._bus, self._plan, queue)
@@ -110,6 +127,24 @@ class _Client(_Closing):
     def get_topic_sender(self, topic):
         """Return a sender to a topic."""
         return _Sender(self._bus, self._plan, topic)
+
+
+class _Receiver(_Closing):
+    def __init__(self, bus, plan, entity):
+        self._bus, self._plan, self._entity = bus, plan, entity
+
+    def peek_messages(self, max_message_count):
+        """Return the oldest messages that nobody completed."""
+        seen = []
+        self._plan.around(f"PEEK {self._entity}", lambda: seen.extend(self._bus.waiting(self._entity)))
+        return [Seen(datetime.fromtimestamp(letter.due, UTC)) for letter in seen[:max_message_count]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is looked at of a message."""
+
+    enqueued_time_utc: datetime
 
 
 class _Sender(_Closing):
@@ -123,6 +158,8 @@ class _Sender(_Closing):
         self._plan.around(f"SEND {self._entity} {kinds}", lambda: self._take(letters))
 
     def _take(self, letters):
+        if self._bus.refuses(self._entity):
+            raise ServiceBusConnectionError(message="the bus is away")
         for kind, body, subject, session, due, marks in letters:
             for entity in copies(self._entity, marks):
                 self._bus.send(entity, kind, body, subject, session=session, due=due)

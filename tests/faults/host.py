@@ -89,7 +89,8 @@ class Host:
         if name == "submissions":
             return "accept", self._app.app.accept
         # Of the processor: following the fleet's decision is no part of these runs.
-        return "finish" if b'"kind":"finish"' in body else STAGES[name], self._app.app.stages.processor.handle
+        is_end = any(b'"kind":"%b"' % kind in body for kind in (b"finish", b"segment", b"shard"))
+        return "finish" if is_end else STAGES[name], self._app.app.stages.processor.handle
 
     def _note_failure(self, name, queue, message):
         self._plan.stage = "host"

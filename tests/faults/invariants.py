@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 
 import zstandard
@@ -27,6 +28,8 @@ def breaches(world, scenario) -> Iterator[str]:
     yield from _ids(world, ledger)
     yield from parked(connections, scenario)
     yield from left_over(world)
+    yield from unnamed(world, ledger)
+    yield from computed(world, scenario)
     yield from trace(world, scenario)
 
 
@@ -82,7 +85,7 @@ def _counts(job, published):
 def _kept(connections, job, rows):
     blobs = connections.blobs.get_container_client("results")
     for row in rows:
-        if not row.blob or _hash(blobs, row.blob) != row.hash:
+        if not row.blob or _hash(blobs, row.blob, partial(_result, row)) != row.hash:
             yield f"the result of chunk {row.chunk} of {job.job} is not there"
     plans = connections.blobs.get_container_client("plans")
     if job.plan is None or _hash(plans, job.plan.name) != job.plan.name.rpartition("/")[2]:
@@ -107,19 +110,26 @@ def _outputs(connections, job, published):
         yield f"an id is twice in the output of {job.job}"
     if {line["id"]: {"shop": line["shop"], "amount": line["amount"]} for line in lines} != wanted:
         yield f"the output of {job.job} is not what was published"
+    yield from _totals(connections, job, wanted, manifest["totals_partitions"])
+
+
+def _totals(connections, job, wanted, partitions):
     query = connections.tables.get_table_client("totals").query_entities(
-        "PartitionKey eq @job", parameters={"job": job.job}
+        "PartitionKey ge @first and PartitionKey le @last", parameters={"first": job.job, "last": f"{job.job}!99"}
     )
-    rows = {row["RowKey"]: row for row in query}
-    fence = rows.pop(FENCE_KEY, None)
+    rows = list(query)
+    fences = {row["PartitionKey"]: row["revision"] for row in rows if row["RowKey"] == FENCE_KEY}
+    current = [row for row in rows if row["RowKey"] != FENCE_KEY and row["revision"] == job.revision]
     by_shop = {
         shop: _sum([s for s in wanted.values() if s["shop"] == shop]) for shop in {s["shop"] for s in wanted.values()}
     }
-    found = {row["account"]: Decimal(row["amount"]) for row in rows.values() if row["revision"] == job.revision}
+    found = {row["account"]: Decimal(row["amount"]) for row in current}
+    if len(found) < len(current) or any(row["PartitionKey"] not in partitions for row in current):
+        yield f"a total of {job.job} is there twice, or in a partition that its manifest does not name"
     if found != by_shop:
         yield f"the totals by shop of {job.job} are {found}, expected {by_shop}"
-    if fence is None or fence["revision"] != job.revision:
-        yield f"the fence of {job.job} is not at its revision"
+    if any(fences.get(partition) != job.revision for partition in partitions):
+        yield f"a fence of {job.job} is not at its revision: {fences}"
 
 
 def _ids(world, ledger):
@@ -159,6 +169,28 @@ def left_over(world):
     yield from (f"{count} messages are left on {name}" for name, count in world.depths().items() if count)
 
 
+def unnamed(world, ledger):
+    """Yield if more blobs of results were written in vain than settlers lost races or met faults."""
+    entries = world.journal.entries()
+    met = sum(kind == "request" and "fault" in told[2] for kind, *told in entries)
+    lost = sum(kind == "reply" and told[:2] == ["settle", "POST $batch"] and told[2] >= 400 for kind, *told in entries)
+    container = world.observer().blobs.get_container_client("results")
+    for name in world.published:
+        named = {row.blob for row in ledger.rows(name)}
+        found = set(container.list_blob_names(name_starts_with=f"{name}/groups/")) - named
+        if len(found) > lost + met:
+            yield f"{len(found)} blobs of results of {name} are named by no row, after {lost} races and {met} faults"
+
+
+def computed(world, scenario):
+    """Yield if chunks were computed more often than a scenario allows, and each fault once."""
+    entries = world.journal.entries()
+    runs = sum(kind == "run" for kind, *_ in entries)
+    met = sum(kind == "request" and "fault" in told[2] for kind, *told in entries)
+    if scenario.runs is not None and runs > scenario.runs + met:
+        yield f"{runs} runs of chunks, expected {scenario.runs} and {met} for the faults"
+
+
 def trace(world, scenario):
     """Yield what was done wrong on the way."""
     is_open = not scenario.is_gated
@@ -178,9 +210,14 @@ def _sum(found):
     return sum((Decimal(sale["amount"]) for sale in found), Decimal())
 
 
-def _hash(container, name):
+def _result(row, content):
+    """Return the unpacked result of a row, from its slice of a blob or from a blob of its own."""
+    return _unpacked(content if row.offset is None else content[row.offset : row.offset + row.length])
+
+
+def _hash(container, name, unpack=bytes):
     blob = container.get_blob_client(name)
-    return hashlib.sha256(blob.download_blob().readall()).hexdigest() if blob.exists() else None
+    return hashlib.sha256(unpack(blob.download_blob().readall())).hexdigest() if blob.exists() else None
 
 
 def _unpacked(content):

@@ -10,6 +10,7 @@ from shared.errors import SluiceError
 from shared.gate.batches import HeldFate
 from shared.ledger import is_waiting, table_ledger
 from shared.ledger.entities import index_entity
+from shared.ledger.job_decisions import stamp
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
 from shared.messages import Delivery
@@ -86,7 +87,7 @@ def delete_before_parking(queue, parking, attempts):
 
 def insert_once(self, job):
     """Insert a job, and fail where it is there."""
-    mine = job.stamp(self._new_nonce())
+    mine = stamp(job, self._new_nonce(), self._clock.now())
     with expecting_an_answer("insert"):
         metadata = self._jobs.create_entity(table_ledger.job_entity(mine))
         self._index.upsert_entity(index_entity(mine), mode=UpdateMode.REPLACE)
@@ -148,7 +149,7 @@ def point_after_ending(self, job, found):
 
 def point_after_settling(self, group, made):
     """Write the rows and the job, then the pointers to its finish."""
-    written = self._ledger.commit(made.job, made.rows) is not None
+    written = self._ledger.commit(made.job, self._store(group, made)) is not None
     if written and made.finish_due:
         _point(self, group, made.job)
     return written

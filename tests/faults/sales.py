@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 
 from shared.errors import RefusedError
-from shared.workloads import Line, Rejected, Total
+from shared.workloads import Line, Rejected, Total, shard_of
 
 
 class Sale(msgspec.Struct, frozen=True):
@@ -29,8 +29,9 @@ class Sales:
 
     name, transaction, partial, sums = "sales", Sale, list[Sold], ("amount",)
 
-    def __init__(self):
-        self.breaks_at = {}
+    def __init__(self, note=lambda *_: None):
+        #: Is told of each run of a chunk.
+        self.breaks_at, self.note = {}, note
 
     def map(self, sale, number):
         """Reject what has no shop; fail as this deployment does."""
@@ -42,7 +43,10 @@ class Sales:
 
     def combine(self, mapped):
         """Keep all."""
-        return list(mapped)
+        found = list(mapped)
+        if found:
+            self.note("run", found[0].id)
+        return found
 
     def merge(self, left, right):
         """Keep all of both."""
@@ -55,6 +59,17 @@ class Sales:
             shops[sale.shop] = shops.get(sale.shop, Decimal()) + sale.amount
             yield Line({"id": sale.id, "shop": sale.shop, "amount": str(sale.amount)})
         yield from (Total(shop, {"amount": str(amount)}) for shop, amount in sorted(shops.items()))
+
+
+class SplitSales(Sales):
+    """The same, in slices by shop."""
+
+    def split(self, partial, count):
+        """Keep every sale, in the slice of its shop."""
+        slices = [[] for _ in range(count)]
+        for sale in partial:
+            slices[shard_of(sale.shop, count)].append(sale)
+        return slices
 
 
 #: What a deployment can break: a failure of a known and permanent kind, and one of a kind that nobody knows.

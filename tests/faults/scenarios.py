@@ -2,23 +2,40 @@
 
 import base64
 import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import zstandard
+from msgspec import structs
+
 from shared.app import Stores
 from shared.errors import SluiceError
 from shared.gate.held import SLICES, slice_of
-from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, encode
+from shared.messages import (
+    ChunkMessage,
+    Completed,
+    Delivery,
+    DispatchMessage,
+    Finish,
+    Result,
+    Results,
+    Segment,
+    Shard,
+    decode,
+    encode,
+)
 from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayPace
+from shared.pipeline.received import Received
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.invariants import breaches
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
-from tests.faults.world import GATE, INLINE, MOST_TICKS, World, sales
+from tests.faults.world import GATE, INLINE, MOST_TICKS, SegmentedWorld, ShardedWorld, World, sales
 
 A, B, C = "job-a", "job-b", "job-c"
 GOOD = sales("x", "y", "x", "", "y", "x")
@@ -72,6 +89,8 @@ class Scenario:
     check: Callable = breaches
     #: Minutes that pass before anybody repeats anything.
     pause: float = 60
+    #: How often chunks are computed at most, beside once for each fault. None: not counted.
+    runs: int | None = None
 
     def __str__(self):
         return self.name
@@ -119,6 +138,79 @@ def process(world, app):
     app.host(hold_back=only("work-00")).run()
 
 
+def process_refused(world, app):
+    """Run the chunks while the bus refuses some of their results."""
+    world.bus.refusals = 4
+    process(world, app)
+
+
+def process_and_lose(world, app):
+    """Run the chunks, and have the bus lose the results."""
+    process(world, app)
+    world.bus.lose()
+
+
+def bundled(world, app, *more, jobs=((A, GOOD),)):
+    """Have the results of jobs on the bus, all in one message, with others."""
+    for job, found in jobs:
+        submitted(world, app, job=job, found=found)
+    app.host(hold_back=only("submissions")).run()
+    app.host(hold_back=only("work-00")).run()
+    letters = world.bus.waiting("results")
+    results = [decode(letter.body.encode()) for letter in letters]
+    world.bus.complete(letters)
+    whole = Results(results=[*results, *(change(results[0]) for change in more)])
+    world.bus.send("results", "results", encode(whole).decode())
+    return results
+
+
+def bundled_with_a_bad_one(world, app):
+    """Have a result among the others that is not what its message says."""
+    bundled(world, app, lambda result: structs.replace(result, hash="0" * 64))
+
+
+def bundled_with_another_run(world, app):
+    """Have a second result of the first chunk, which differs, as of a worker that was taken for dead."""
+
+    def differ(result):
+        content = zstandard.decompress(base64.b64decode(result.content)) + b" "
+        packed = base64.b64encode(zstandard.compress(content)).decode()
+        return structs.replace(result, content=packed, hash=hashlib.sha256(content).hexdigest())
+
+    bundled(world, app, differ)
+
+
+def overlapping(world, app):
+    """Have a message with all results, and one with two of them."""
+    results = bundled(world, app)
+    world.bus.send("results", "results", encode(Results(results=results[1:])).decode())
+
+
+class Overtaken:
+    """Blobs of results; after one was written, another settler is quicker with a part of the same results."""
+
+    def __init__(self, groups, overtake):
+        self._groups, self._overtake = groups, overtake
+
+    def put(self, blob):
+        """Write a blob, then let the other one settle, once."""
+        self._groups.put(blob)
+        overtake, self._overtake = self._overtake, lambda: None
+        overtake()
+
+
+def settle_overlapping(world, app):
+    """Settle one message while another process settles the other."""
+
+    def overtake():
+        letter = world.bus.waiting("results")[-1]
+        with world.app(Plan()) as other:
+            other.app.settle([Received(letter.body.encode(), letter.id)])
+
+    app.app.stages.settler._groups = Overtaken(app.stores.groups, overtake)
+    app.host().run()
+
+
 def everything(world, app):
     """Let the host do whatever there is to do."""
     app.host().run()
@@ -153,6 +245,8 @@ def forge(world, app):
         ChunkMessage(job=A, chunk=0, revision=1, workload="sales", codec="plain", frames=[], first_id=0),
         Result(job=A, chunk=0, revision=1),
         Finish(job=A, revision=1),
+        Segment(job=A, revision=1, segment=0),
+        Shard(job=A, revision=1, shard=0),
         Completed(job=A, revision=1, workload="sales", state="complete"),
     ):
         Stores(app.connections).put("submissions", encode(message).decode())
@@ -404,6 +498,9 @@ def forged(world, app):
     dropped(world, A, "submissions-poison", kind="finish", revision=1)
     dropped(world, A, "work-00", **{**chunk, "chunk": 2**31})
     dropped(world, A, "work-00-poison", **{**chunk, "chunk": 10**30})
+    for job, number in ((A, 0), (A, 2**31 - 1), ("nobody", 0)):
+        message = encode(Segment(job=job, revision=1, segment=number)).decode()
+        world.observer().queues.get_queue_client("work-00").send_message(message, time_to_live=-1)
     submitted(world, app)
     odd = {"sluice": {"kind": "result", "job": A, "chunk": 2**31, "revision": 1}}
     world.bus.send("results", "result", json.dumps(odd), "")
@@ -429,10 +526,31 @@ SCENARIOS = (
         hold_and_release_among_forged,
         forge_and_open_again,
         is_gated=True,
-        parked=(("accept", "unknown_kind"),) * 5,
+        parked=(("accept", "unknown_kind"),) * 7,
     ),
-    Scenario("process", accepted, process),
-    Scenario("settle and finish", processed, everything),
+    Scenario("process", accepted, process, runs=3),
+    Scenario("process, the bus refuses", accepted, process_refused, runs=3),
+    Scenario("process, then the bus loses all", accepted, process_and_lose, runs=6),
+    Scenario("settle and finish", processed, everything, runs=3),
+    Scenario(
+        "settle a bundle of two jobs",
+        lambda w, a: bundled(w, a, jobs=((A, GOOD), (B, OTHER))),
+        everything,
+        runs=4,
+    ),
+    Scenario("two settlers, overlapping bundles", overlapping, settle_overlapping, runs=3),
+    Scenario(
+        "a bundle with one bad result",
+        bundled_with_a_bad_one,
+        everything,
+        parked=(("settle", "result_refused"),),
+        runs=3,
+    ),
+    Scenario("settle after a zombie with another result", bundled_with_another_run, everything, runs=3),
+    Scenario("settle and finish in segments", processed, everything, world=SegmentedWorld),
+    Scenario("replay in segments", mended_long_ago, replay, replay_again, world=SegmentedWorld, revisions={A: (2, 3)}),
+    Scenario("settle and finish in shards", processed, everything, world=ShardedWorld),
+    Scenario("replay in shards", mended_long_ago, replay, replay_again, world=ShardedWorld, revisions={A: (2, 3)}),
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),
     Scenario("host gives up, drain", broken, gave_up, after_poison, revisions={A: (1, 3)}),
@@ -462,7 +580,7 @@ SCENARIOS = (
         ),
     ),
     Scenario("bury a dead letter", dead_letter, bury, bury_again, parked=(("settle", "dead_lettered"),)),
-    Scenario("the whole way", nothing, whole, whole_again, is_gated=True),
+    Scenario("the whole way", nothing, whole, whole_again, is_gated=True, runs=3),
     Scenario("accept, then all is lost", submitted, accept, forgets=True),
     Scenario(
         "release, then all is lost",
@@ -473,6 +591,8 @@ SCENARIOS = (
         is_gated=True,
     ),
     Scenario("settle and finish, then all is lost", processed, everything, forgets=True),
+    Scenario("finish in segments, then all is lost", processed, everything, forgets=True, world=SegmentedWorld),
+    Scenario("finish in shards, then all is lost", processed, everything, forgets=True, world=ShardedWorld),
     Scenario(
         "accept, then even the submission is lost",
         submitted,

@@ -39,6 +39,10 @@ class Told:
             for where, site, status in self.replies(kind)
         )
 
+    def runs(self):
+        """Return the first ids of the chunks that were computed."""
+        return [first for (first,) in self._of("run")]
+
     def notes(self, kind):
         """Return what else was noted of a kind."""
         return list(self._of(kind))
@@ -100,7 +104,17 @@ STATES: dict[str, Callable[[Told], bool]] = {
     "a result that was credited came again and was dropped": lambda told: any(
         duplicates for _, duplicates, _ in told.notes("settled")
     ),
+    "results were written together that were there": lambda told: told.is_refused("settle", "PUT results"),
+    "a chunk was computed again": lambda told: len(set(told.runs())) < len(told.runs()),
     "an output was made that was there": lambda told: told.is_refused("finish", "PUT outputs"),
+    "a segment was merged that was merged": lambda told: any(
+        where == "finish" and site.startswith("PUT results") and "/segment-" in site and status in _REFUSED
+        for where, site, status in told.replies()
+    ),
+    "a shard was written that was written": lambda told: any(
+        where == "finish" and site.startswith("PUT results") and "/shard-" in site and status in _REFUSED
+        for where, site, status in told.replies()
+    ),
     "a completion was announced twice": _told_twice,
     "the tick put chunks again": lambda told: told.has("tick", "POST work-00/messages"),
     "the tick announced a completion": lambda told: told.has("tick", "SEND job-events"),

@@ -47,8 +47,20 @@ def without_its_job(world):
 
 
 def without_a_result(world):
-    """Lose a result."""
-    world.observer().blobs.get_blob_client("results", f"{A}/1/0").delete_blob()
+    """Lose the blob with a result."""
+    row = next(Stores(world.observer()).ledger.rows(A))
+    world.observer().blobs.get_blob_client("results", row.blob).delete_blob()
+
+
+def with_results_of_nobody(world):
+    """Leave a blob of results that no row names."""
+    world.observer().blobs.get_blob_client("results", f"{A}/groups/stray").upload_blob(b"")
+
+
+def computed_too_often(world):
+    """Run a chunk more often than anything accounts for."""
+    for _ in range(9):
+        world.journal.note("run", 0)
 
 
 def without_a_manifest(world):
@@ -97,6 +109,8 @@ def ids_again(world):
 
 #: The worst last: of a job that is gone nothing else can be said.
 SPOILT = {
+    with_results_of_nobody: "named by no row",
+    computed_too_often: "runs of chunks",
     counted_twice: "counted wrong",
     without_a_row: "has rows",
     without_a_result: "the result of chunk 0",

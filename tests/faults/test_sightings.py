@@ -23,12 +23,12 @@ def seen(storages, name, stage="", begin="", mode=""):
 @pytest.mark.parametrize(
     ("run", "state"),
     [
-        (("process", "process", "PUT results", "kill_before"), "a process ended before a request"),
+        (("process", "process", "SEND results", "kill_before"), "a process ended before a request"),
+        (("process, the bus refuses", "process", "PUT results", "reset_after"), "a result was stored that was there"),
         (
-            ("process", "process", "PUT results", "kill_after"),
-            "a stored result was told again, and its chunk was not run",
+            ("settle and finish", "settle", "PUT results", "reset_after"),
+            "results were written together that were there",
         ),
-        (("process", "process", "PUT results", "reset_after"), "a result was stored that was there"),
         (
             ("accept, gate open", "accept", "PUT ids/transactions", "reset_after"),
             "a request that was repeated was refused by its own first sending",
@@ -69,4 +69,7 @@ def test_states_that_need_no_fault_are_seen(storages):
     assert {"the host gave a message up", "the tick parked what a host had given up"} <= seen(
         storages, "host gives up, drain"
     )
+    assert "a stored result was told again, and its chunk was not run" in seen(storages, "process, the bus refuses")
+    assert "a chunk was computed again" in seen(storages, "process, then the bus loses all")
+    assert "a chunk was computed again" not in seen(storages, "process, the bus refuses")
     assert "a home's events were sent by the tick" in seen(storages, "tick after a process reached no bus")

@@ -1,6 +1,7 @@
 """What outlasts every process of a run: storage, bus, clock and journal; and the processes that work on them."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -13,13 +14,14 @@ from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, PendingTable
+from shared.pipeline import SHARDS
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.host import HIDDEN, Host
 from tests.faults.plan import Plan
-from tests.faults.sales import Sales
+from tests.faults.sales import Sales, SplitSales
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SETTINGS = Settings.parse(
@@ -71,10 +73,13 @@ class World:
 
     settings = SETTINGS
     queues = QUEUES
+    #: Chunks of a segment. None: as many as the app takes.
+    segment_chunks = None
+    workload, shards = Sales, SHARDS
 
     def __init__(self, storage, journal):
         self.storage, self.journal, self.clock = storage, journal, ManualClock()
-        self.bus, self.sales = Bus(journal), Sales()
+        self.bus, self.sales = Bus(journal, self.clock.now), self.workload(journal.note)
         self.workloads = Workloads([self.sales])
         self.published, self.letter = {}, b""
         self._observer = storage.connections()
@@ -169,6 +174,18 @@ class World:
         self.journal.close()
 
 
+class SegmentedWorld(World):
+    """One whose jobs of three chunks are merged in two segments."""
+
+    segment_chunks = 2
+
+
+class ShardedWorld(SegmentedWorld):
+    """One whose jobs of two segments are published in three shards: the shops x and y are in different ones, one is empty."""
+
+    workload, shards = SplitSales, 3
+
+
 class Process:
     """One process of the app, with everything that its functions call."""
 
@@ -180,6 +197,9 @@ class Process:
         )
         self.stores = Stores(self.connections, clock=world.clock, parallel=1)
         self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
+        if world.segment_chunks is not None:
+            finisher = self.app.stages.finisher
+            finisher._segments = replace(finisher._segments, segment_chunks=world.segment_chunks, shards=world.shards)
 
     def host(self, **options):
         """Return the host of this process."""

@@ -21,12 +21,13 @@ from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable,
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening
 from shared.gate.state import decode as decode_gate
 from shared.gate.state import encode as encode_gate
+from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill
 from shared.ids.history import NodeReport, Signature
 from shared.ids.sequence import KEPT, close, create, reserve, resume
 from shared.ids.sequence import parse as parse_sequence
 from shared.ledger.progress import Balance
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 from shared.ledger.table_ledger import TableLedger
 from shared.messages import (
     ChunkMessage,
@@ -34,21 +35,34 @@ from shared.messages import (
     DispatchMessage,
     Finish,
     FirstChunkMark,
-    Permit,
     PortionMessage,
     Result,
+    Results,
+    Segment,
+    Shard,
     decode,
-    decode_permit,
     encode,
-    encode_permit,
 )
 from shared.operating.audit import AuditedAct, AuditTable
 from shared.operating.replay import ReplayFate
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
+from shared.parked.attempts import Attempts, Mark
 from shared.parked.door import door_key
-from shared.parked.entry import ACCEPT, DOOR, NO_JOB, Entry, EntryState, chunk_key, content_key, finish_key, result_key
+from shared.parked.entry import (
+    ACCEPT,
+    DOOR,
+    NO_JOB,
+    Entry,
+    EntryState,
+    chunk_key,
+    content_key,
+    finish_key,
+    result_key,
+    segment_key,
+    shard_key,
+    submission_note,
+)
 from shared.parked.parked_table import ParkedTable
-from shared.parked.poison_policy import Attempts, Mark, submission_note
 from shared.payload import Limits
 from shared.payload.envelope import PayloadFields, open_envelope
 from shared.payload.submission import DeclaredFields, SubmissionFields, read_submission, write_submission
@@ -65,15 +79,17 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
-from shared.pipeline.merge import Merger
+from shared.permit import Permit, decode_permit, encode_permit
+from shared.pipeline.bus_results import BusResults
 from shared.pipeline.outputs import Outputs, PartWriter, Ran, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
 from shared.pipeline.received import SETTLE
 from shared.pipeline.received import ResultFault as ResultReason
-from shared.pipeline.results import BusResults, ResultStore, read_partial, read_result
+from shared.pipeline.results import ResultStore, pack_result, read_partial, read_result, unpack_result
+from shared.pipeline.segment_blobs import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
 from shared.pipeline.work_parking import FINISH, PROCESS
 from shared.refusals import Reason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day
-from shared.workloads import Total
+from shared.workloads import Total, shard_of

@@ -1,6 +1,7 @@
 """What the code stores of the fixed values: each shelf is written by its stores, and read by them again."""
 
 # ruff: noqa: D102, RUF012 - `Shelf` says what the methods do; the values of a shelf are never changed
+import base64
 import hashlib
 import itertools
 import secrets
@@ -8,7 +9,6 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
 from unittest.mock import patch
 
 import zstandard
@@ -82,7 +82,7 @@ class Jobs(Shelf):
         return _unstamped(ledger.read(name)), rows, ledger.unsent(name)
 
     def _ledger(self, connections):
-        return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"))
+        return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"), clock=Clock())
 
 
 class Homes(Shelf):
@@ -201,7 +201,10 @@ class Parked(Shelf):
         for entry in entries:
             self._parked(connections).park(entry, v.ENTRY_BODY)
         for delivery, mark in marks.items():
-            self._attempts(connections).note(self._note(), delivery, mark)
+            if mark is p.Mark.BEGUN:
+                self._attempts(connections).note_begun(self._note(), delivery)
+            else:
+                self._attempts(connections).note_failure(self._note(), delivery, ValueError("quoted"))
 
     def read(self, connections):
         parked = self._parked(connections)
@@ -216,7 +219,7 @@ class Parked(Shelf):
         return p.ParkedTable(_table(connections, "parked"), _container(connections, "parked"))
 
     def _attempts(self, connections):
-        return p.Attempts(_table(connections, "parked"))
+        return p.Attempts(_table(connections, "parked"), Clock(v.NOON))
 
 
 class Fleet(Shelf):
@@ -326,58 +329,64 @@ class Results(Shelf):
     containers, values = ("results",), v.RAN
 
     def write(self, connections, stored):
-        self._store(connections).put(v.CHUNK, stored)
+        self._store(connections).put(p.pack_result(v.CHUNK, stored, p.Limits()))
 
     def read(self, connections):
         found = self._store(connections).find(v.CHUNK).result
         content = _container(connections, "results").download_blob("nightly/2/7").readall()
-        _, rejections = p.read_result(content)
+        _, rejections = p.read_result(p.unpack_result("nightly/2/7", content))
         return p.Ran(found.accepted, found.rejected, p.read_partial(found, dict), b"".join(rejections))
 
     def _store(self, connections):
         return p.ResultStore(_container(connections, "results"))
 
 
-class Adding:
-    """A workload whose partials are texts of decimals by shop."""
+class Segments(Shelf):
+    """The plan of a finish, and a merged segment."""
 
-    name, partial = "sales", dict[str, str]
-
-    def combine(self, _mapped):
-        """Begin with nothing."""
-        return {}
-
-    def merge(self, left, right):
-        """Add up."""
-        return {shop: str(Decimal(left.get(shop, 0)) + Decimal(right.get(shop, 0))) for shop in sorted({*left, *right})}
-
-
-class Checkpoints(Shelf):
-    """What a merge of a job's results has come to."""
-
-    containers, values = ("results", "outputs"), {"north": "6.60"}
+    containers, values = (
+        ("results",),
+        [
+            p.FinishPlan(segments=[(0, 1)]),
+            p.SegmentResult(v.FULL.totals, p.Raw(b'{"north":"6.60"}'), {"blob-read useful": 3}),
+        ],
+    )
 
     def write(self, connections, stored):
-        results = p.ResultStore(_container(connections, "results"))
-        kept = [results.put(replace_chunk(number), v.RAN) for number in range(2)]
-        assert self._merged(connections, [(one.name, one.hash) for one in kept]) == stored
+        plan, merged = stored
+        blobs = self._store(connections)
+        blobs.put_plan(plan.segments, plan.shards)
+        blobs.put(0, merged.totals, [merged.partial], merged.requests)
 
     def read(self, connections):
-        # From the checkpoint: none of the results is read.
-        return self._merged(connections, [("gone", "gone")] * 2)
+        blobs = self._store(connections)
+        return [blobs.find_plan(), *blobs.read_all(blobs.find_plan())]
 
-    def _merged(self, connections, blobs):
-        rows = [replace(v.ROWS[0], chunk=number, blob=name, hash=digest) for number, (name, digest) in enumerate(blobs)]
-        results, outputs = _container(connections, "results"), _container(connections, "outputs")
-        merger = p.Merger(
-            results, p.Outputs(outputs, "nightly", 2), Adding(), "nightly/2", checkpoint_every=1, merged_most=10_000
-        )
-        return merger.merge(rows, 2).partial
+    def _store(self, connections):
+        return p.SegmentBlobs(_container(connections, "results"), "nightly", 2)
 
 
-def replace_chunk(number):
-    """Return the work message with another number."""
-    return p.structs.replace(v.CHUNK, chunk=number)
+class Slices(Segments):
+    """A merged segment in slices, and what a shard came to."""
+
+    values = [
+        p.FinishPlan(segments=[(0, 1)], shards=2),
+        p.SegmentResult(v.FULL.totals, p.Raw(b'{"south":"0.40"}'), {"blob-read useful": 3}),
+        p.ShardResult(totals=1, lines=2, requests={"table useful": 2}),
+    ]
+
+    def write(self, connections, stored):
+        plan, merged, shard = stored
+        blobs = self._store(connections)
+        blobs.put_plan(plan.segments, plan.shards)
+        blobs.put(0, merged.totals, [p.Raw(b'{"north":"6.20"}'), merged.partial], merged.requests)
+        for number in range(plan.shards):
+            blobs.put_shard(number, shard.totals, shard.lines, shard.requests)
+
+    def read(self, connections):
+        blobs = self._store(connections)
+        plan = blobs.find_plan()
+        return [plan, *blobs.read_slices(plan, 1), blobs.read_shards(plan)[1]]
 
 
 class Outputs(Shelf):
@@ -393,7 +402,7 @@ class Outputs(Shelf):
         for name, (content, items) in stored.items():
             outputs.put_part(name.removesuffix(".ndjson.zst"), content, items)
         balance = p.Balance(p.JobState.COMPLETED_WITH_PARKED, (), ("tax",))
-        outputs.put_manifest(p.manifest_of(v.FULL, balance, 2, outputs.parts()))
+        outputs.put_manifest(p.manifest_of(v.FULL, balance, 2, ["nightly"], outputs.parts()))
 
     def read(self, connections):
         container = _container(connections, "outputs")
@@ -451,7 +460,7 @@ SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
         Jobs, Homes, Held, Pointers, Receipts, FirstChunks, Parked, Fleet, Diary, Audit, Totals,
-        Plans, Results, Checkpoints, Outputs, Gates, Sequences, Rules,
+        Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -521,9 +530,17 @@ def _blob(found):
         metadata.pop("sha256", None)
         content = {"zstd": zstandard.ZstdDecompressor().decompressobj().decompress(content).decode()}
     else:
-        content = content.decode()
+        try:
+            content = content.decode()
+        except UnicodeDecodeError:
+            # A line of JSON before several frames.
+            content = {"base64": base64.b64encode(content).decode()}
     return {"content": content, "metadata": metadata, "type": found.type}
 
 
 def _content(said):
-    return zstandard.ZstdCompressor().compress(said["zstd"].encode()) if isinstance(said, dict) else said.encode()
+    if isinstance(said, str):
+        return said.encode()
+    if "base64" in said:
+        return base64.b64decode(said["base64"])
+    return zstandard.ZstdCompressor().compress(said["zstd"].encode())

@@ -43,6 +43,7 @@ ROWS = [
 FULL = p.Job(
     job="nightly",
     content_hash=SHA,
+    story=(p.Told(p.JobState.HELD, NOON, 1, "gate ä, epoch 1"), p.Told(p.JobState.COMPLETED_WITH_PARKED, LATER, 2)),
     workload="billing",
     accepted_at=NOON,
     state=p.JobState.COMPLETED_WITH_PARKED,
@@ -74,7 +75,8 @@ FULL = p.Job(
     requests=MappingProxyType({"blob-write useful": 3, "table retry": 1}),
     trace=TRACE,
 )
-LEAST = p.Job(job="team-a~least", content_hash=SHA, workload="sales", accepted_at=LATER)
+STORY = (p.Told(p.JobState.PLANNING, NOON, 1),)
+LEAST = p.Job(job="team-a~least", content_hash=SHA, workload="sales", accepted_at=LATER, story=STORY)
 EVENT = p.OutgoingMessage("000000002", p.JOB_EVENTS, b'{"sluice":{"kind":"completed"}}')
 JOBS = [(FULL, ROWS, [EVENT]), (LEAST, [], [])]
 
@@ -162,6 +164,9 @@ ENTRIES = [
         size=len(ENTRY_BODY),
         chunk=7,
         revision=2,
+        first_item=7001,
+        failed_item=3_000_000_017,
+        place="sales.py:12 map < run.py:87 _map_each",
         state=p.EntryState.REPLAYED,
         replays=2,
         returns=1,
@@ -291,7 +296,16 @@ MESSAGES = {
     "result, parked": p.Result(
         job="nightly", chunk=7, revision=2, parked=p.PortionMessage(items=3, sums=None), reason="killed_its_worker"
     ),
+    "result, with its content": p.Result(
+        job="nightly", chunk=7, revision=2, content="KLUv/SQB", hash=SHA, length=6, accepted=p.PortionMessage(items=2)
+    ),
+    "results": p.Results(
+        results=[p.Result(job="nightly", chunk=0, revision=1), p.Result(job="r~x", chunk=1, revision=1)]
+    ),
     "finish": p.Finish(job="nightly", revision=2),
+    "segment": p.Segment(job="nightly", revision=2, segment=7),
+    "segment, again": p.Segment(job="nightly", revision=2, segment=7, again=True),
+    "shard": p.Shard(job="nightly", revision=2, shard=7),
     "completed": p.Completed(
         job="nightly",
         revision=2,

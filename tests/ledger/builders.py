@@ -1,9 +1,12 @@
 """Jobs, results and rows with everything but what a test is about filled in."""
 
+import base64
 import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+
+import zstandard
 
 from shared.grammar import amounts
 from shared.ledger import ChunkRow, Job, JobState, PlanBlob
@@ -53,6 +56,18 @@ def result(chunk: int = 0, *, job: str = "nightly", revision: int = 1, **changes
         "requests": {"useful": 3},
     }
     return Result(**values | changes)
+
+
+def brought(chunk: int = 0, text: bytes = b"a result", **changes) -> Result:
+    """Return the result of a chunk that brings its content, as its own processor sends it."""
+    packed = zstandard.compress(b"%b of chunk %d" % (text, chunk))
+    values = {
+        "blob": None,
+        "content": base64.b64encode(packed).decode(),
+        "length": len(packed),
+        "hash": hashlib.sha256(b"%b of chunk %d" % (text, chunk)).hexdigest(),
+    }
+    return result(chunk, **values | changes)
 
 
 def parked(chunk: int = 0, *, sums: bool = True, **changes) -> Result:

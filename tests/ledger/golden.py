@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from azure.data.tables import EntityProperty
 
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Totals
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 
 
 def moment(minute):
@@ -51,6 +51,7 @@ FULL_JOB = Job(
     milliseconds=2**33,
     requests=MappingProxyType({"table useful": 3, "blob-write retry": 1}),
     trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    story=(Told(JobState.HELD, moment(1), 1, "gate ünï 🎉"), Told(JobState.COMPLETED_WITH_PARKED, moment(5), 2)),
     nonce="7614867638e54bfb8a77087f87c184f2",
 )
 EMPTY_JOB = Job(job="weekly", content_hash="0", workload="billing", accepted_at=moment(0))

@@ -27,7 +27,7 @@ class History:
         # Without the count of deliveries a message seems new: as when the bus has lost everything and the chunks are
         # put again.
         self._counts = counts_deliveries
-        self.world = World(connection_string, transport=plan.transport, checkpoint_every=2, **options)
+        self.world = World(connection_string, transport=plan.transport, segment_chunks=2, **options)
 
     def run(self):
         """Play the whole history and check what must hold at its end."""

@@ -66,10 +66,22 @@ class MemoryParked:
     def park(self, entry, body):
         """Keep a message."""
         self.entries[entry.job, entry.key] = entry, body
+        return entry
 
     def reasons(self):
         """Return the reasons of what is parked."""
         return sorted(entry.reason for entry, _ in self.entries.values())
+
+
+class MemoryGroups:
+    """Blobs of results by name, each written once."""
+
+    def __init__(self):
+        self.blobs = {}
+
+    def put(self, blob):
+        """Keep a blob."""
+        self.blobs.setdefault(blob.name, blob.content)
 
 
 class Stage:
@@ -78,9 +90,9 @@ class Stage:
     def __init__(self, ledger, **options):
         self.ledger, self.clock = ledger, ManualClock()
         self.pending, self.parked, self.sent = MemoryPending(), MemoryParked(), []
-        self.parking = Parking(self.parked, self.clock, Stages())
+        self.parking, self.groups = Parking(self.parked, self.clock, Stages()), MemoryGroups()
         call = FinishCall(lambda queue, message: self.sent.append((queue, message)), self.pending, self.clock)
-        self.settler = Settler(ledger, call, self.parking, self.clock, pause=self.clock.pause, **options)
+        self.settler = Settler(ledger, call, self.parking, self.groups, self.clock, pause=self.clock.pause, **options)
 
     def settle(self, *results, deliveries=1):
         """Deliver these results as one batch."""

@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+import zstandard
 
 from shared.azure.connections import Connections
 from shared.errors import (
@@ -10,15 +11,14 @@ from shared.errors import (
     FinishRefusedError,
     ResultRefusedError,
     SignalNotSentError,
-    StorageUnavailableError,
 )
 from shared.ledger import JobState
 from shared.ledger.job_decisions import resume
 from shared.messages import Completed, Finish, encode
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.pending import OUTBOX_POINTER
+from shared.pipeline import result_reading
 from shared.pipeline.finish import Ending
-from shared.pipeline.merge import Merger
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
 from shared.telemetry import events
@@ -48,9 +48,10 @@ def world(make_world):
     return make_world()
 
 
-def settled(world, **options):
-    """Settle every chunk of a world."""
-    world.settle(*(world.result(n, **options) for n in range(world.chunks)))
+def settled(world, *, way="message", **options):
+    """Settle every chunk of a world, whose results come in their messages or lie in blobs of their own."""
+    make = world.result if way == "message" else world.stored_result
+    world.settle(*(make(n, **options) for n in range(world.chunks)))
     assert world.job().state is JobState.FINISHING
     return world
 
@@ -187,45 +188,11 @@ def test_a_job_that_does_not_add_up_publishes_nothing(make_world):
     assert [event.state for event in world.told] == ["unbalanced"]
 
 
-def test_many_chunks_are_merged_through_checkpoints(make_world):
-    """The same result, whether there are checkpoints or not; a finisher that follows begins at the last one."""
-    world = make_world(chunks=11, checkpoint_every=3)
-    settled(world, rejected=1)
-    world.finish()
-    world.check()
-    names = list(world.container("results").list_blob_names(name_starts_with="nightly/1/merged/"))
-    assert [name.rsplit("/", 1)[1] for name in names] == ["000000003", "000000006", "000000009"]
-    assert [line["number"] for line in world.lines("rejected")] == [n * PER_CHUNK for n in range(11)]
-
-
-def test_a_finisher_that_follows_another_reads_only_what_was_not_merged(make_world):
-    """What was merged before the checkpoint is not read again."""
-    world = make_world(chunks=8, checkpoint_every=3)
-
-    class Stops(Summing):
-        merges = 0
-
-        def merge(self, left, right):
-            self.merges += 1
-            if self.merges == 8:
-                raise StorageUnavailableError("stopped on purpose")
-            return super().merge(left, right)
-
-    world.workload = Stops()
-    settled(world)
-    with pytest.raises(StorageUnavailableError):
-        world.finish()
-    world.workload.merges = 100
-    assert world.finish() is Ending.FINISHED
-    assert world.workload.merges == 102
-    world.check()
-
-
 def test_results_are_held_by_bytes_and_not_only_by_number(make_world, monkeypatch):
     """What is read ahead has a bound in bytes; one that is larger than it is read alone, and the merge goes on."""
     world = make_world(chunks=9)
     ahead, most = [0], [0]
-    read, merge = Merger._read, Summing.merge
+    read, merge = result_reading._read, Summing.merge
 
     def reads(*arguments):
         ahead[0] += 1
@@ -236,10 +203,10 @@ def test_results_are_held_by_bytes_and_not_only_by_number(make_world, monkeypatc
         ahead[0] -= 1
         return merge(*arguments)
 
-    monkeypatch.setattr(Merger, "_read", reads)
+    monkeypatch.setattr(result_reading, "_read", reads)
     monkeypatch.setattr(Summing, "merge", merges)
-    settled(world, rejected=1)
-    monkeypatch.setattr("shared.pipeline.merge.WINDOW_BYTES", 3 * 16 * 1024 + 3 * 192 * PER_CHUNK)
+    settled(world, way="blob", rejected=1)
+    monkeypatch.setattr("shared.pipeline.result_reading.WINDOW_BYTES", 3 * 16 * 1024 + 3 * 192 * PER_CHUNK)
     world.finish()
     assert most[0] in range(1, 4)
     world.check()
@@ -256,17 +223,21 @@ def test_a_merged_partial_larger_than_it_may_be_pauses_the_job(make_world):
     assert not list(world.container("outputs").list_blob_names())
 
 
-@pytest.mark.parametrize("spoil", ["delete", "change"])
-def test_a_result_that_is_not_the_settled_one_pauses_the_job(world, spoil):
-    """Nothing is published from other bytes than those that were settled, and a person reads which chunk it is."""
-    settled(world)
-    blob = world.container("results").get_blob_client("nightly/1/1")
-    kept = blob.download_blob().readall()
+@pytest.mark.parametrize("way", ["message", "blob"])
+@pytest.mark.parametrize("spoil", ["delete", "change", "break"])
+def test_a_result_that_is_not_the_settled_one_pauses_the_job(world, spoil, way):
+    """Nothing is published from other bytes than those that were settled, and a person reads which blob it is."""
+    settled(world, way=way)
+    row = world.ledger.rows_of("nightly", [1])[1]
+    blob = world.container("results").get_blob_client(row.blob)
+    kept, begin = blob.download_blob().readall(), row.offset or 0
+    result = kept[begin : begin + row.length]
     if spoil == "delete":
         blob.delete_blob()
     else:
-        blob.upload_blob(kept + b" ", overwrite=True)
-    with pytest.raises(ResultRefusedError, match="nightly/1/1"):
+        other = zstandard.compress(zstandard.decompress(result) + b" ") if spoil == "change" else result[:-1]
+        blob.upload_blob(kept[:begin] + other + kept[begin + row.length :], overwrite=True)
+    with pytest.raises(ResultRefusedError, match=row.blob):
         world.finish()
     found = world.check()
     assert found.state is JobState.PAUSED

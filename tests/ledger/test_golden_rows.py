@@ -10,7 +10,7 @@ from azure.data.tables import EdmType, EntityProperty
 from shared.errors import LedgerCorruptError
 from shared.ledger import columns
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
-from shared.ledger.records import ChunkState, JobState, Risk
+from shared.ledger.records import ChunkState, JobState, Risk, Told
 from tests.ledger.golden import EMPTY_JOB, EMPTY_ROW, FULL_JOB, FULL_ROW, as_json, moment
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_rows.json").read_text())
@@ -62,6 +62,7 @@ SAMPLES = {
     columns.TOTALS: FULL_JOB.totals,
     columns.COUNTS: FULL_JOB.requests,
     columns.PLAN: FULL_JOB.plan,
+    columns.STORY: (Told(JobState.HELD, moment(7), 3, "why"),),
 }
 
 

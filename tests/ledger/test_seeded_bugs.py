@@ -8,7 +8,7 @@ from shared.ledger import settlement, table_ledger
 from shared.ledger.ledger import Written, change
 from shared.ledger.settlement import settle
 from shared.outbox import Outbox
-from shared.pipeline import finish, outputs
+from shared.pipeline import finish, outputs, segment_blobs, segments
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.settle import Settler
 from shared.pipeline.totals import TotalsTable
@@ -125,8 +125,8 @@ def event_sent_but_not_stored(patch):
     end = finish.Finisher._end
     patch.setattr(finish, "change", without_messages)
 
-    def end_and_tell(self, job, found):
-        ending = end(self, job, found)
+    def end_and_tell(self, job, found, gathered):
+        ending = end(self, job, found, gathered)
         if ending is finish.Ending.FINISHED:
             self._tools.outbox._send(finish.event_of(job))
         return ending
@@ -134,7 +134,29 @@ def event_sent_but_not_stored(patch):
     patch.setattr(finish.Finisher, "_end", end_and_tell)
 
 
+def merged_segment_sends_nothing(patch):
+    """Whoever finds its segment merged takes it that the others were looked at."""
+    merge = segments.Segments.merge
+
+    def end_early(self, job, message):
+        blobs = segment_blobs.SegmentBlobs(self.tools.results, job.job, job.revision)
+        is_there = message.segment not in blobs.missing(blobs.find_plan())
+        return is_there or merge(self, job, message)
+
+    patch.setattr(segments.Segments, "merge", end_early)
+
+
+def plan_taken_for_messages(patch):
+    """A finisher that finds a plan takes it that the messages were sent."""
+    send = FinishCall.send_segments
+    patch.setattr(
+        FinishCall, "send_segments", lambda self, *sent, again: None if again else send(self, *sent, again=again)
+    )
+
+
 BUGS = [
+    (merged_segment_sends_nothing, FinishHistory, "kill_after"),
+    (plan_taken_for_messages, FinishHistory, "kill_after"),
     (rows_in_a_second_write, SettleHistory, "kill_after"),
     (added_again_after_a_lost_reply, SettleHistory, "reset_after"),
     (pointer_after_the_state, SettleHistory, "kill_after"),

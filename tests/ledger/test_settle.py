@@ -18,7 +18,7 @@ from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.settle import Settled, Settler
 from tests.ledger.builders import ITEMS, NOON, job, parked, result
 from tests.ledger.memory_ledger import MemoryLedger
-from tests.ledger.stage import ManualClock, MemoryParked, MemoryPending, Stage, delivered
+from tests.ledger.stage import ManualClock, MemoryGroups, MemoryParked, MemoryPending, Stage, delivered
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_one_bad_message_does_not_take_ninety_eight_good_ones_along(ledger):
         (b"", "result_unreadable"),
         (b"[" * 100_000, "result_unreadable"),
         (b"\xff\xfe", "result_unreadable"),
-        (encode(result(0)) + b" " * 5000, "result_unreadable"),
+        (encode(result(0)) + b" " * 256 * 1024, "result_unreadable"),
         (encode(Finish(job="nightly", revision=1)), "result_unreadable"),
         (encode(result(0, v=2)), "result_unreadable"),
         (encode(result(0, job="../other")), "result_unreadable"),
@@ -222,7 +222,7 @@ def test_a_settler_that_ends_between_its_write_and_its_call_leaves_a_pointer(led
     def ends(queue, message):
         raise EndedError
 
-    dying = Settler(ledger, FinishCall(ends, stage.pending, stage.clock), stage.parking, stage.clock)
+    dying = Settler(ledger, FinishCall(ends, stage.pending, stage.clock), stage.parking, stage.groups, stage.clock)
     with pytest.raises(EndedError):
         dying.settle([delivered(result(n)) for n in range(3)])
     assert stage.pending.of(FINISH_POINTER) == ["nightly:1"]
@@ -265,7 +265,12 @@ def test_eight_settlers_on_one_job_stay_within_a_bounded_number_of_races(table_l
     def settle(first):
         call = FinishCall(lambda queue, message: sent.append(message), MemoryPending(), ManualClock())
         settler = Settler(
-            table_ledger, call, Parking(MemoryParked(), ManualClock(), Stages()), ManualClock(), pause=time.sleep
+            table_ledger,
+            call,
+            Parking(MemoryParked(), ManualClock(), Stages()),
+            MemoryGroups(),
+            ManualClock(),
+            pause=time.sleep,
         )
         for batch in range(batches):
             start = first + batch * settlers * size

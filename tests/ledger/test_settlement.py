@@ -68,15 +68,45 @@ def test_the_last_result_may_overtake_the_dispatcher():
     assert made.finish_due
 
 
-def test_two_results_of_one_run_that_differ_are_a_conflict():
-    """The first one stays and the second one is kept visible, with both hashes."""
+def test_of_two_runs_with_different_results_the_first_credited_stays():
+    """The other one is dropped like any duplicate, and named: it is no forgery."""
     first, rows = settled(job(), [result(1)])
-    liar = result(1, hash="0" * 64)
-    made, _ = settled(first.job, [liar], rows.values())
-    assert made.job == first.job
-    assert [refused.result for refused in made.refused] == [liar]
-    assert rows[1].hash in made.refused[0].reason
-    assert liar.hash in made.refused[0].reason
+    other = result(1, hash="0" * 64)
+    made, _ = settled(first.job, [other], rows.values())
+    assert (made.job, made.rows, made.refused) == (first.job, (), ())
+    assert (made.duplicates, made.differing) == ((other,), (other,))
+    again, _ = settled(first.job, [result(1)], rows.values())
+    assert (len(again.duplicates), again.differing) == (1, ())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_runs_in_one_group_the_row_and_the_result_are_of_the_same_one(turned):
+    """Whichever comes first counts: its totals, its hash, and its very message."""
+    runs = [result(1), result(1, hash="0" * 64, accepted=PortionMessage(items=1, sums={"amount": "1"}))]
+    runs = runs[::-1] if turned else runs
+    made, rows = settled(job(), [parked(1), *runs])
+    assert made.credited == (runs[0],)
+    assert (rows[1].hash, rows[1].totals.accepted.items) == (runs[0].hash, runs[0].accepted.items)
+    assert made.differing == (runs[1],)
+
+
+def test_the_credited_results_are_those_of_the_rows_in_their_order():
+    """Inserted rows and those that replace parked ones, in any order of arrival."""
+    before, rows = settled(job(), [parked(2)])
+    results = [result(2), result(0), result(1)]
+    made, _ = settled(before.job, results, rows.values())
+    assert [row.hash for row in made.rows] == [one.hash for one in made.credited]
+    assert sorted(row.chunk for row in made.rows) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"content": "x"}, {"content": "x", "blob": None, "hash": None}, {"reason": "why", "content": "x", "hash": None}],
+)
+def test_a_result_says_one_thing_about_its_content(changes):
+    """Both a blob and a content, a content without its hash, or a content of a parked chunk are refused."""
+    made, _ = settled(job(), [result(1, **changes)])
+    assert (made.rows, len(made.refused)) == ((), 1)
 
 
 def test_the_result_of_an_older_revision_is_no_conflict():

@@ -12,7 +12,7 @@ from shared.parked.entry import EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.payload import Limits
 from shared.pipeline.outputs import run_in_parts
-from shared.pipeline.results import ResultStore
+from shared.pipeline.results import ResultStore, pack_result
 from shared.workloads.billing import Billing
 from tests.ledger.world import World
 
@@ -22,7 +22,7 @@ PER_CHUNK = 50
 @pytest.fixture
 def world(azurite):
     """A billing job of four chunks."""
-    made = World(azurite.connection_string, chunks=4, workload=Billing(), checkpoint_every=3)
+    made = World(azurite.connection_string, chunks=4, workload=Billing(), segment_chunks=3)
     made.accept(items=4 * PER_CHUNK, declared={"quantity": Decimal(sum(map(quantity, range(4 * PER_CHUNK))))})
     yield made
     made.close()
@@ -55,9 +55,8 @@ def processed(world, number):
         frames=[],
         first_id=number * PER_CHUNK,
     )
-    stored = ResultStore(world.container("results")).put(
-        chunk, run_in_parts(Billing(), [lines(number)], chunk.first_id, Limits())
-    )
+    ran = run_in_parts(Billing(), [lines(number)], chunk.first_id, Limits())
+    stored = ResultStore(world.container("results")).put(pack_result(chunk, ran, Limits()))
     return Result(
         job=chunk.job,
         chunk=chunk.chunk,
@@ -72,7 +71,7 @@ def processed(world, number):
 def test_a_billing_job_is_settled_and_finished_from_what_processors_store(world):
     """Invoices, rejections and control totals come out as a loop over the same lines adds them up."""
     world.settle(*(processed(world, n) for n in range(4)))
-    world.finish()
+    world.finish_all()
     found = world.job()
     assert (found.state, found.problem) == (JobState.COMPLETE, None)
     good = [n for n in range(4 * PER_CHUNK) if n % 10]

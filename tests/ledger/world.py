@@ -1,5 +1,6 @@
 """A job from its results to its outputs on real storage clients: everything that settling and finishing touch."""
 
+import base64
 import hashlib
 import json
 import uuid
@@ -23,10 +24,11 @@ from shared.pending import OUTBOX_POINTER, PendingTable
 from shared.pipeline.chunk_size import Speeds
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
 from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.group_blobs import GroupBlobs
 from shared.pipeline.results import ChunkResult, write_result
 from shared.pipeline.settle import Settler
 from shared.pipeline.totals import FENCE_KEY, TotalsTable
-from shared.workloads import Line, Total
+from shared.workloads import Line, Total, shard_of
 from shared.workloads.registry import Workloads
 from shared.workloads.run import Rejection
 from tests.ledger.builders import job
@@ -75,6 +77,17 @@ class Summing:
             yield Line({"account": account, "amount": str(amount)})
 
 
+class Splitting(Summing):
+    """Adds amounts by account, and splits them."""
+
+    def split(self, partial, count):
+        """Return the amounts in slices."""
+        slices = [{} for _ in range(count)]
+        for account, amount in partial.items():
+            slices[shard_of(account, count)][account] = amount
+        return slices
+
+
 def payments(chunk):
     """Return the transactions of a chunk; accounts with characters that no key may have among them."""
     return [Payment(f"account/{(chunk + n) % ACCOUNTS}#?", Decimal(n) + Decimal("0.25")) for n in range(PER_CHUNK)]
@@ -86,8 +99,11 @@ AMOUNT = sum(payment.amount for payment in payments(0))
 class World:
     """One job, its storage, and a settler and a finisher that may be made anew as after a crash."""
 
-    def __init__(self, connection_string, *, chunks=3, transport=None, workload=None, **options):
+    def __init__(
+        self, connection_string, *, chunks=3, transport=None, workload=None, segment_chunks=None, shards=None, **options
+    ):
         self.chunks, self.options = chunks, options
+        self._segment_chunks, self._shards = segment_chunks, shards
         self.workload = workload or Summing()
         self.clock, self.parked = ManualClock(), MemoryParked()
         self.sent, self.told, self.rejected = [], [], {}
@@ -145,7 +161,18 @@ class World:
         return self.checked_ledger.insert(replace(made, **changes))[0]
 
     def result(self, chunk, *, revision=1, rejected=0):
-        """Store the result of a chunk, as a processor does, and return its message."""
+        """Return the message with the result of a chunk, as a processor sends it."""
+        return self._made(chunk, revision, rejected)[0]
+
+    def stored_result(self, chunk, *, revision=1, rejected=0, is_packed=True):
+        """Store the result of a chunk in a blob of its own, as a processor does with a large one, and return its message."""
+        message, content = self._made(chunk, revision, rejected)
+        name = result_blob("nightly", revision, chunk)
+        stored = zstandard.compress(content) if is_packed else content
+        self.container("results", self.direct).upload_blob(name, stored, overwrite=True)
+        return msgspec.structs.replace(message, blob=name, content=None)
+
+    def _made(self, chunk, revision, rejected):
         mapped, self.rejected[chunk] = payments(chunk), rejected
         good, bad = mapped[rejected:], mapped[:rejected]
         outcomes = [
@@ -165,17 +192,18 @@ class World:
             b"".join(msgspec.json.encode(one) + b"\n" for one in rejections),
             Limits(),
         )
-        name = result_blob("nightly", revision, chunk)
-        self.container("results", self.direct).upload_blob(name, content, overwrite=True)
-        return Result(
+        packed = zstandard.compress(content)
+        message = Result(
             job="nightly",
             chunk=chunk,
             revision=revision,
-            blob=name,
+            content=base64.b64encode(packed).decode(),
             hash=hashlib.sha256(content).hexdigest(),
+            length=len(packed),
             accepted=outcomes[0],
             rejected=outcomes[1],
         )
+        return message, content
 
     def lost(self, chunk):
         """Return the message about a chunk that is parked."""
@@ -189,14 +217,18 @@ class World:
 
     def settler(self):
         """Return a new settler."""
-        call = FinishCall(self._send, self.pending, self.clock)
         return Settler(
-            self.ledger, call, Parking(self.parked, self.clock, Stages()), self.clock, pause=self.clock.pause
+            self.ledger,
+            self._call(),
+            Parking(self.parked, self.clock, Stages()),
+            GroupBlobs(self.container("results")),
+            self.clock,
+            pause=self.clock.pause,
         )
 
     def finisher(self):
         """Return a new finisher."""
-        return Finisher(
+        made = Finisher(
             FinishTools(
                 ledger=self.ledger,
                 results=self.container("results"),
@@ -204,11 +236,20 @@ class World:
                 totals=TotalsTable(self.table("totals")),
                 workloads=Workloads([self.workload]),
                 outbox=self._outbox(),
+                call=self._call(),
                 note_speed=Speeds(None).note,
                 clock=self.clock,
                 **self.options,
             )
         )
+        if self._segment_chunks is not None:
+            made._segments = replace(made._segments, segment_chunks=self._segment_chunks)
+        if self._shards is not None:
+            made._segments = replace(made._segments, shards=self._shards)
+        return made
+
+    def _call(self):
+        return FinishCall(self._send, self.pending, self.clock)
 
     def _outbox(self):
         awaits = partial(is_finishing, self.ledger)
@@ -225,6 +266,13 @@ class World:
     def finish(self, revision=1):
         """Deliver a finish message."""
         return self.finisher().finish(Finish(job="nightly", revision=revision))
+
+    def finish_all(self):
+        """Deliver what was sent about the finish until nothing is left, and return how each ended."""
+        endings = []
+        while self.sent:
+            endings.append(self.finisher().finish(self.sent.pop(0)))
+        return endings
 
     def _send(self, queue, message):
         assert queue == "work-00"
@@ -256,12 +304,18 @@ class World:
 
     def totals(self, revision=1):
         """Return the amounts in the table of totals that have this revision."""
-        rows = self.table("totals", self.direct).query_entities("PartitionKey eq 'nightly'")
-        return {
-            row["account"]: Decimal(row["amount"])
-            for row in rows
-            if row["RowKey"] != FENCE_KEY and row["revision"] == revision
-        }
+        rows = self.table("totals", self.direct).query_entities(
+            "PartitionKey ge 'nightly' and PartitionKey lt 'nightlz'"
+        )
+        found = [row for row in rows if row["RowKey"] != FENCE_KEY and row["revision"] == revision]
+        amounts = {row["account"]: Decimal(row["amount"]) for row in found}
+        assert len(amounts) == len(found), "each account is in one partition"
+        return amounts
+
+    def fences(self):
+        """Return the revision and the number of rows of each partition."""
+        rows = self.table("totals", self.direct).query_entities("RowKey eq @key", parameters={"key": FENCE_KEY})
+        return {row["PartitionKey"]: (row["revision"], row["written"]) for row in rows}
 
     def expected(self, chunks):
         """Return the amounts by account of these chunks, added up by hand."""

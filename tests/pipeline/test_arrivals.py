@@ -8,7 +8,7 @@ import pytest
 
 from shared.errors import RefusedError
 from shared.ledger.records import JobState
-from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, encode
+from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, Segment, Shard, encode
 from shared.parked.poison_policy import Deliveries
 from shared.pipeline.arrivals import Arrivals
 
@@ -24,6 +24,13 @@ class Parked:
         self.reasons.append(error)
 
 
+class Notes:
+    """Forgets what was never noted."""
+
+    def forget(self, _key):
+        """Forget it."""
+
+
 @pytest.fixture
 def parked():
     """Everything that was parked."""
@@ -33,7 +40,7 @@ def parked():
 @pytest.fixture
 def deliver(world, process, parked):
     """Hand a message to the app as the host does, in its first delivery or a later one."""
-    arrivals = Arrivals(process().acceptance, parked, Deliveries(None))
+    arrivals = Arrivals(process().acceptance, parked, Deliveries(Notes()))
 
     def handle(body, count=1):
         arrivals.handle(Delivery(queue="submissions", message_id="m-1", body=body, count=count))
@@ -57,11 +64,13 @@ def forged(job):
         ChunkMessage(job=job, chunk=0, revision=1, **fields),
         Result(job=job, chunk=0, revision=1),
         Finish(job=job, revision=1),
+        Segment(job=job, revision=1, segment=0),
+        Shard(job=job, revision=1, shard=0),
         Completed(job=job, revision=1, workload="billing", state="complete"),
     ]
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(7))
 def test_whoever_sends_what_the_app_sends_itself_is_refused_at_the_first_delivery(world, deliver, parked, number):
     """A held job stays held, nothing is put anywhere, and the reason is that of the catalogue."""
     deliver(world.submission(gate="nightly"))

@@ -14,12 +14,23 @@ from shared.grammar import LONGEST_ON_BUS, NAME, bus_name, check_kept, is_job, i
 from shared.ledger.entities import job_entity, job_of
 from shared.ledger.records import Job, PlanBlob
 from shared.ledger.settlement import result_blob
-from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, decode, encode
+from shared.messages import (
+    ChunkMessage,
+    Completed,
+    Delivery,
+    DispatchMessage,
+    Finish,
+    Result,
+    Segment,
+    Shard,
+    decode,
+    encode,
+)
 from shared.parked.door import add_job_id, read_claimed_job
 from shared.parked.entry import NO_JOB
 from shared.pending import Pointer
+from shared.pipeline.bus_results import MOST_BYTES, trim_result
 from shared.pipeline.received import Received, sort
-from shared.pipeline.results import MOST_BYTES, result_body
 from shared.signals import Hint, job_message
 from shared.topology import room_of_queue, submission_queue
 from tests.parked.stages import stages
@@ -48,6 +59,8 @@ def messages(job):
         ChunkMessage(job=job, chunk=0, revision=1, blob=payload_name(job, SHA), is_kept=True, **fields),
         Result(job=job, chunk=0, revision=1, blob=result_blob(job, 1, 0), hash=SHA),
         Finish(job=job, revision=1),
+        Segment(job=job, revision=1, segment=0),
+        Shard(job=job, revision=1, shard=0),
         Completed(job=job, revision=1, workload="billing", state="complete"),
     ]
 
@@ -58,11 +71,11 @@ def test_messages_carry_it_and_their_readers_take_it(job):
     """On the wire, from the dead letters, from poison queues, on the bus."""
     for message in messages(job):
         assert decode(encode(message)) == message
-        if isinstance(message, ChunkMessage | Finish):
+        if isinstance(message, ChunkMessage | Finish | Segment | Shard):
             assert identified("work-00", encode(message)).job == job
         if isinstance(message, Result):
             assert identified("results", encode(message)).job == job
-            assert len(result_body(message)) <= MOST_BYTES
+            assert len(encode(trim_result(message))) <= MOST_BYTES
             ((arrived,),) = sort([Received(encode(message), "m")]).groups
             assert arrived.result.job == job
     assert Hint.of(None, job_message(job).application_properties).job == job
@@ -113,9 +126,9 @@ def test_a_publisher_that_says_an_id_inside_claims_nothing(job, room):
 @example("poison~x")
 def test_what_is_no_id_is_taken_nowhere(text):
     """Whoever wrote it: no table is asked for it, and no blob is named after it."""
-    for message in (ChunkMessage, Finish, Result):
+    for message in (ChunkMessage, Finish, Segment, Shard, Result):
         fields = {"workload": "b", "codec": "plain", "frames": [], "first_id": 1} if message is ChunkMessage else {}
-        number = {} if message is Finish else {"chunk": 0}
+        number = {Finish: {}, Segment: {"segment": 0}, Shard: {"shard": 0}}.get(message, {"chunk": 0})
         try:
             body = encode(message(job=text, revision=1, **number, **fields))
         except UnicodeEncodeError:

@@ -42,16 +42,29 @@ class KnownFronts:
         return self.read().fronts
 
 
+class Behind:
+    """Whether results wait for settlers, as a test says."""
+
+    def __init__(self):
+        self.is_behind, self.asked = False, []
+
+    def are_behind(self, patience):
+        """Say it."""
+        self.asked.append(patience)
+        return self.is_behind
+
+
 @pytest.fixture
 def sweep(world, process):
     """A function that follows this world's pointers, some minutes later, and returns how many there were."""
-    one, world.fronts = process(), KnownFronts(world.clock)
+    one, world.fronts, world.waiting = process(), KnownFronts(world.clock), Behind()
     acceptance = one.acceptance
     made = Sweep(
         ledger=world.ledger,
         pending=acceptance.pending,
         starter=one.starter,
         fronts=world.fronts,
+        results=world.waiting,
         finish=FinishCall(world.queues.send, acceptance.pending, world.clock),
         retention=Retention(
             ledger=world.ledger,
@@ -103,6 +116,19 @@ def test_chunks_lost_with_their_queue_are_put_again(world, sweep, told):
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
     assert world.ledger.read(world.job).nudged_at == world.clock.now()
     assert told(events.JOB_OVERDUE) == [{"job": world.job, "chunks": 1, "silent_seconds": 660}]
+
+
+def test_nothing_is_put_again_while_results_wait_for_settlers(world, sweep):
+    """Its chunks may be computed and wait to be credited: a tick later it is looked at again."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+    world.queues.sent.clear()
+    world.waiting.is_behind = True
+    sweep()
+    assert world.queues.on("work-") == []
+    assert world.waiting.asked == [OVERDUE / 2]
+    world.waiting.is_behind = False
+    sweep()
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
 
 
 def test_a_job_whose_dispatch_never_came_is_dispatched(world, sweep):

@@ -19,8 +19,9 @@ from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
 class WholeApp:
     """The app on storage of its own; the host's and the publisher's requests are other clients'."""
 
-    def __init__(self, connection_string, telemetry=SILENT, settings=SETTINGS, workload=None):
-        clock, self.bus = ManualClock(), Bus(Journal())
+    def __init__(self, connection_string, telemetry=SILENT, settings=SETTINGS, workload=None, settles_at_once=None):
+        clock, self.settles_at_once = ManualClock(), settles_at_once
+        self.bus = Bus(Journal(), clock.now)
         self.metered, self.others = (
             BusConnections(connection_string, self.bus, Plan(), transport=None) for _ in range(2)
         )
@@ -66,7 +67,7 @@ class WholeApp:
         return found
 
     def _settle(self):
-        letters = self.bus.waiting("results")
+        letters = self.bus.waiting("results")[: self.settles_at_once]
         if letters:
             self.app.settle([Received(one.body.encode(), one.id) for one in letters])
             self.bus.complete(letters)

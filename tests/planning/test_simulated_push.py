@@ -17,7 +17,7 @@ from shared.dequeue.drain import Drain, Drained
 from shared.dequeue.permits import CONTAINER, BlobSlots
 from shared.dequeue.permits import SlotPlan as Permits
 from shared.dequeue.work_queue import WorkQueue
-from shared.messages import Permit, encode_permit
+from shared.permit import Permit, encode_permit
 
 
 @pytest.mark.parametrize("messages", [1, 3])

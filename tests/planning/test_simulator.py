@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning.capacity import Load, plans
 from planning.simulated_push import Push
 from planning.simulator import Simulation
 from planning.synthetic import DAY, bursty_day
@@ -133,15 +132,6 @@ def test_what_is_no_trace_is_refused(lines, said):
     """With its line."""
     with pytest.raises(TraceRefusedError, match=said):
         read(lines)
-
-
-def test_ten_million_transactions_an_hour():
-    """More tasks are done sooner; the price hardly depends on them, and the account bears it."""
-    rows = plans(Load(10_000_000, 1000, 1.0), load(), (4, 16, 64))
-    assert [one.emptied for one in rows] == sorted((one.emptied for one in rows), reverse=True)
-    assert all(one.is_in_time and one.is_within_limits for one in rows)
-    assert max(one.amount for one in rows) < 1.05 * float(min(one.amount for one in rows))
-    assert not plans(Load(10**9, 1000, 1.0), load(), (4,))[0].is_in_time
 
 
 def test_the_requests_of_a_replay_are_of_kinds_that_have_a_price():

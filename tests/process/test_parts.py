@@ -4,12 +4,13 @@ import json
 
 import msgspec
 import pytest
+import zstandard
 
 from shared.errors import RefusedError, ResultRefusedError
 from shared.messages import PortionMessage
 from shared.payload import Limits
 from shared.pipeline.outputs import NOT_KEPT, run_in_parts
-from shared.pipeline.results import ChunkResult, read_result, write_result
+from shared.pipeline.results import ChunkResult, read_result, unpack_result, write_result
 from shared.refusals import Reason
 from shared.workloads.billing import Billing
 
@@ -86,6 +87,17 @@ def test_a_result_of_the_version_before_is_still_read():
     content = msgspec.json.encode(result(rejections=[{"number": 1}, {"number": 2}]))
     found, lines = read_result(content)
     assert (json.loads(bytes(found.partial)), list(lines)) == ({"a": 1}, [b'{"number":1}\n', b'{"number":2}\n'])
+
+
+def test_a_result_is_unpacked_within_its_bound_and_one_of_the_version_before_is_taken_as_it_is():
+    """Another program's blob must not fill the memory of the finisher."""
+    assert unpack_result("j/1/0", zstandard.compress(b"{}")) == b"{}"
+    assert unpack_result("j/1/0", b'{"job":"j"}') == b'{"job":"j"}'
+    bomb = zstandard.compress(b" " * (Limits().result_most + 1))
+    whole = zstandard.compress(b"{}")
+    for broken in (bomb, whole[:-1], whole + b"x"):
+        with pytest.raises(ResultRefusedError, match="j/1/0"):
+            unpack_result("j/1/0", broken)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xc3(", b'{"job":"\xc3("}', b"[" * 100_000, b'{"job":1}'])

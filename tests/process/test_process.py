@@ -3,13 +3,15 @@
 import base64
 import os
 import warnings
+from dataclasses import replace
 from decimal import Decimal
 
 import msgspec
 import pytest
 
 from shared.errors import ResultNotSentError, StorageUnavailableError
-from shared.messages import DispatchMessage, Finish, FirstChunkMark, PortionMessage, encode
+from shared.ledger import ChunkState
+from shared.messages import DispatchMessage, Finish, FirstChunkMark, PortionMessage, Segment, Shard, encode
 from shared.parked.entry import NO_JOB, EntryState
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.pipeline.results import read_partial
@@ -17,15 +19,15 @@ from tests.faults.plan import Plan
 from tests.process.world import LINES, World
 
 
-def test_a_chunk_leaves_its_result_and_one_message_about_it(world):
-    """The partial and the control sums are exact, and the message names the blob and its hash."""
+def test_a_chunk_leaves_one_message_with_its_result(world):
+    """The partial and the control sums are exact, and the message has the packed result and its hash."""
     world.deliver()
     (sent,) = world.sent
-    stored = world.stored
-    assert (sent.blob, sent.hash) == (f"{world.job}/1/0", stored.hash)
+    told, _ = world.told
+    assert (sent.blob, sent.hash, sent.length, world.stored) == (None, told.hash, told.length, None)
     assert sent.accepted == PortionMessage(items=10, sums={"amount": "46.00"})
     assert (sent.rejected, sent.parked, sent.reason) == (PortionMessage(), PortionMessage(), None)
-    partial = read_partial(stored.result, world.workload.partial)
+    partial = read_partial(told.result, world.workload.partial)
     assert partial == {"s0": Decimal("18.40"), "s1": Decimal("12.30"), "s2": Decimal("15.30")}
 
 
@@ -44,11 +46,22 @@ def test_a_parked_part_of_its_frames_counts_its_own_transactions(world):
     assert (sent.parked, sent.reason) == (PortionMessage(items=2, sums=None), "hash_mismatch")
 
 
-def test_a_chunk_takes_two_storage_requests(world):
-    """One ranged read and one conditional write: everything else is in the messages."""
+def test_a_chunk_takes_one_storage_request(world):
+    """One ranged read: everything else is in the messages."""
+    plan = Plan()
+    world.deliver(plan=plan)
+    assert plan.kinds == ["GET payloads", "SEND results"]
+
+
+@pytest.mark.parametrize("bound", ["CONTENT_MOST", "EXPANDED_MOST"])
+def test_a_result_that_is_too_large_for_its_message_is_stored_first(world, bound, monkeypatch):
+    """Packed or unpacked: its message names the blob and its hash."""
+    monkeypatch.setattr(f"shared.pipeline.results.{bound}", 100)
     plan = Plan()
     world.deliver(plan=plan)
     assert plan.kinds == ["GET payloads", "PUT results", "SEND results"]
+    (sent,) = world.sent
+    assert (sent.blob, sent.content, sent.hash) == (f"{world.job}/1/0", None, world.stored.hash)
 
 
 def test_a_marked_chunk_is_noted_when_its_work_begins(world):
@@ -79,29 +92,59 @@ def test_a_bad_transaction_is_rejected_and_takes_no_other_along(provisioned):
     assert rejections[1]["line"] == "not json"
 
 
-def test_a_redelivered_chunk_sends_the_stored_result_without_running_again(world):
-    """The worker died after the result was stored: the next delivery tells the ledger and computes nothing."""
+@pytest.mark.parametrize(("mode", "arrived"), [("reset_before", 0), ("reset_after", 1)])
+def test_a_result_whose_sending_failed_is_stored_and_told_again_without_a_run(world, mode, arrived):
+    """It may have arrived or not: the same result lies in the blob, and the next delivery computes nothing."""
+    plan = Plan.of(2, mode)
     with pytest.raises(ResultNotSentError):
-        world.deliver(plan=Plan.of(3, "reset_before"))
-    assert world.sent == []
+        world.deliver(plan=plan)
+    assert plan.kinds == ["GET payloads", "SEND results", "PUT results", "PATCH parked"]
+    assert len(world.sent) == arrived
     world.deliver(count=2)
-    assert [sent.hash for sent in world.sent] == [world.stored.hash]
+    assert {sent.hash for sent in world.sent} == {world.stored.hash}
+    assert (world.sent[-1].blob, world.sent[-1].content) == (f"{world.job}/1/0", None)
     assert world.workload.runs == 1
 
 
-def test_a_chunk_that_was_put_again_looks_for_its_result_first(world):
-    """A second message of the same chunk is a first delivery; it says that it is not the first message."""
+@pytest.mark.parametrize("again", [{"count": 2}, {"is_put_again": True}], ids=["delivered again", "put again"])
+def test_a_chunk_that_is_credited_is_neither_run_nor_told_again(world, again):
+    """Its row says so, by one request."""
     world.deliver()
-    world.deliver(body=encode(msgspec.structs.replace(world.message, again=True)))
-    assert world.workload.runs == 1
-    assert [sent.hash for sent in world.sent] == [world.stored.hash] * 2
+    world.credit(ChunkState.DONE)
+    plan = Plan()
+    world.deliver_again(plan, **again)
+    assert plan.kinds == ["GET jobs"]
+    assert (world.workload.runs, len(world.sent)) == (1, 1)
 
 
-def test_the_first_result_wins_over_a_later_one(world):
-    """A workload that gives something else each time cannot change what was counted."""
+def test_a_parked_row_does_not_end_a_chunk_that_comes_again(world):
+    """It is being replayed: it runs, though its message was delivered before."""
+    world.credit(ChunkState.PARKED)
+    world.deliver(count=2)
+    assert (world.workload.runs, [sent.reason for sent in world.sent]) == (1, [None])
+
+
+def test_a_chunk_without_row_and_blob_runs_again(world):
+    """Its first result may be on the bus. The ledger knows the second by its hash."""
+    world.deliver()
+    world.deliver_again(Plan(), is_put_again=True)
+    assert world.workload.runs == 2
+    assert len({sent.hash for sent in world.sent}) == 1
+
+
+def test_a_chunk_that_was_credited_meanwhile_is_not_parked(world):
+    """Another delivery was quicker, and this one fails for good."""
+    world.workload.fault = fail
+    world.credit(ChunkState.DONE)
+    world.deliver(DEFAULT_POLICY.deliveries)
+    assert (world.entry, world.sent) == (None, [])
+
+
+def test_the_first_stored_result_stays(world, monkeypatch):
+    """A workload that gives something else each time cannot change what a message names."""
+    monkeypatch.setattr("shared.pipeline.results.CONTENT_MOST", 0)
     world.deliver()
     first = world.stored
-    world.workload.fault = lambda _sale: None
     world.workload.combine = lambda _mapped: {"other": Decimal(1)}
     world.deliver()
     assert world.stored == first
@@ -141,6 +184,31 @@ def test_a_failing_workload_parks_at_the_fifth_delivery(world):
     entry = world.entry
     assert (entry.reason, entry.attempts, entry.state) == ("failed:ZeroDivisionError", 5, EntryState.OPEN)
     assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"]
+
+
+def test_each_failure_is_noted_until_the_chunk_is_done_or_parked(world):
+    """Which message, how often, what, where and when; no text of the error, which may quote a transaction."""
+    world.workload.fault = fail
+    for count in (1, 2):
+        with pytest.raises(ZeroDivisionError):
+            world.deliver(count)
+    with world.process() as process:
+        (failed,) = process.attempts.list_failures(world.job)
+        assert (failed.key, failed.deliveries, failed.kind) == ("chunk-000000000-1", 2, "ZeroDivisionError")
+        assert (failed.at, failed.place.split(" < ")[0].split(" ")[-1]) == (world.clock.at, "fail")
+        world.workload.fault = lambda _sale: None
+        world.deliver(3)
+        assert process.attempts.list_failures(world.job) == []
+
+
+def test_a_parked_chunk_names_the_place_and_the_transaction(world):
+    """Its eighth transaction divides by zero: the number is the one that `map` got."""
+    numbers = iter(range(100))
+    world.workload.fault = lambda sale: fail(sale) if next(numbers) == 7 else None
+    world.deliver(DEFAULT_POLICY.deliveries)
+    entry, first = world.entry, world.message.first_id
+    assert (entry.first_item, entry.failed_item) == (first, first + 7)
+    assert entry.place.startswith("test_process.py:")
 
 
 def test_a_parked_chunk_that_is_delivered_again_is_not_run_again(world):
@@ -212,7 +280,7 @@ def test_a_chunk_that_this_version_must_not_touch_is_parked(world, change):
     """Neither a newer format nor a name that leaves its container is worked on."""
     world.deliver(body=encode(msgspec.structs.replace(world.message, **change)))
     assert world.workload.runs == 0
-    assert world.stored is None
+    assert [sent for sent in world.sent if sent.hash] == []
 
 
 def test_a_message_of_another_queue_is_parked(world):
@@ -227,15 +295,23 @@ def test_a_message_sent_as_base64_is_understood(world):
     assert world.sent[0].accepted.items == 10
 
 
-def test_a_finish_message_goes_to_the_finisher(world):
+_KINDS = {(): Finish, ("segment",): Segment, ("shard",): Shard}
+
+
+@pytest.mark.parametrize("told", [{}, {"segment": 7}, {"shard": 7}], ids=["finish", "segment", "shard"])
+def test_a_message_about_a_finish_goes_to_the_finisher(world, told):
     """It travels on the first work queue, and is nobody's chunk."""
-    world.deliver(body=encode(Finish(job=world.job, revision=3)))
-    assert world.finishing.finished == [Finish(job=world.job, revision=3)]
+    message = _KINDS[tuple(told)](job=world.job, revision=3, **told)
+    world.deliver(body=encode(message))
+    assert world.finishing.finished == [message]
 
 
-def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world):
+@pytest.mark.parametrize(
+    ("told", "key"), [({}, "finish-1"), ({"segment": 7}, "segment-000007-1"), ({"shard": 7}, "shard-07-1")]
+)
+def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world, told, key):
     """The job says that its outputs cannot be made, and the message is there for when they can."""
-    message = Finish(job=world.job, revision=1)
+    message = _KINDS[tuple(told)](job=world.job, revision=1, **told)
     world.finishing.fault = fail
     for count in range(1, DEFAULT_POLICY.deliveries):
         with pytest.raises(ZeroDivisionError):
@@ -243,9 +319,24 @@ def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world):
     world.deliver(DEFAULT_POLICY.deliveries, body=encode(message))
     assert world.finishing.halted == [(message, ZeroDivisionError)]
     with world.process() as process:
-        entry = process.parked.get(world.job, "finish-1")
+        entry = process.parked.get(world.job, key)
     assert (entry.stage, entry.revision, entry.chunk) == ("finish", 1, None)
     assert world.sent == []
+
+
+@pytest.mark.parametrize(
+    ("told", "key"), [({}, "finish-1"), ({"segment": 7}, "segment-000007-1"), ({"shard": 7}, "shard-07-1")]
+)
+def test_a_replayed_message_about_a_finish_is_parked_at_its_first_failure(world, told, key):
+    """Whoever replays it sees within seconds that the cause is still there."""
+    body = encode(_KINDS[tuple(told)](job=world.job, revision=1, **told))
+    world.finishing.fault = fail
+    world.deliver(DEFAULT_POLICY.deliveries, body=body)
+    with world.process() as process:
+        parked = process.parked.get(world.job, key)
+        process.parked.change(parked, replace(parked, state=EntryState.REPLAYED))
+        world.deliver(1, body=body)
+        assert process.parked.get(world.job, key).returns == 1
 
 
 def test_a_chunk_without_an_answer_from_storage_is_not_parked(world):

@@ -6,8 +6,9 @@ import pytest
 from local.stack import StackOptions, start_host
 from shared.app import Stores
 from shared.azure.connections import Connections
-from shared.messages import encode
+from shared.messages import decode, encode
 from shared.parked.entry import NO_JOB
+from shared.pipeline.results import open_content
 from tests.process.world import World
 from tests.waiting import until
 
@@ -22,7 +23,7 @@ def by_trigger(stack_settings):
 
 @pytest.mark.usefixtures("by_trigger")
 def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
-    """Billing runs under the host as it is deployed: rates a chunk, stores the result, and survives rubbish."""
+    """Billing runs under the host as it is deployed: rates a chunk, sends the result, and survives rubbish."""
     lines = [b'{"account":"a","plan":"basic","quantity":"%d"}' % n for n in range(1, 101)]
     world, rubbish = World(provisioned, lines), b"rubbish of this test"
     with Connections(provisioned.connection_string) as connections:
@@ -30,9 +31,12 @@ def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
         queue.send_message(rubbish.decode(), time_to_live=-1)
         body = encode(msgspec.structs.replace(world.message, workload="billing"))
         queue.send_message(body.decode(), time_to_live=-1)
-        stored = until(lambda: world.stored)
         table = Stores(connections).parked_table
+        # Nobody accepted a job of this name. So the settler keeps its result as it came.
+        told = until(lambda: next(iter(table.entries(world.job)), None))
+        result = decode(table.body(told))
         entry = until(lambda: next((one for one in table.entries(NO_JOB) if table.body(one) == rubbish), None))
-    assert stored.result.accepted.items == 100
-    assert stored.result.accepted.sums == {"quantity": "5050"}
+    assert (told.reason, result.accepted.items) == ("result_of_unknown_job", 100)
+    assert result.accepted.sums == {"quantity": "5050"}
+    assert open_content(world.job, result.content, result.hash)
     assert (entry.reason, entry.queue) == ("unreadable", "work-00")

@@ -12,7 +12,7 @@ from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.messages import PortionMessage, Result, decode
-from shared.pipeline.results import BusResults, result_body
+from shared.pipeline.bus_results import BusResults, trim_result
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,26 @@ def send(bus):
 
 
 def received(bus, count, queue="results"):
-    """Take messages and return their bodies."""
+    """Take messages until so many results are there, and return them."""
     client = ServiceBusClient.from_connection_string(bus.connection_string)
     with client, client.get_queue_receiver(queue, max_wait_time=10) as receiver:
-        messages = []
-        while len(messages) < count and (page := receiver.receive_messages(count - len(messages))):
-            messages += page
+        found = []
+        while len(found) < count and (page := receiver.receive_messages(count)):
             for message in page:
+                found += results_in(b"".join(message.body))
                 receiver.complete_message(message)
-        return [b"".join(message.body) for message in messages]
+        return found
+
+
+def results_of(messages):
+    """Return the results in each message that is about to be sent."""
+    return [results_in(b"".join(message.body)) for message in messages]
+
+
+def results_in(body):
+    """Return the results in a message."""
+    message = decode(body)
+    return [message] if isinstance(message, Result) else message.results
 
 
 def result(chunk=0, **changes):
@@ -55,14 +66,14 @@ def result(chunk=0, **changes):
 def test_a_result_arrives_as_it_was_sent(bus, send):
     """What the settler decodes is what the processor said."""
     send(result())
-    assert [decode(body) for body in received(bus, 1)] == [result()]
+    assert received(bus, 1) == [result()]
 
 
 def test_several_threads_share_one_connection(bus, send):
     """The host runs chunks side by side, and the library's senders bear no sharing: each result arrives once."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda chunk: send(result(chunk)), range(40)))
-    assert sorted(decode(body).chunk for body in received(bus, 40)) == list(range(40))
+    assert sorted(found.chunk for found in received(bus, 40)) == list(range(40))
 
 
 def waiting_together(send, count):
@@ -76,16 +87,16 @@ def waiting_together(send, count):
 
 
 def test_what_waits_together_goes_together(bus, send, monkeypatch):
-    """Five threads that waited for a sixth are served by one transfer, and each result arrives."""
+    """Five threads that waited for a sixth are served by one transfer of one message, and each result arrives."""
     send(result(99))
     transfers, original = [], send._sender.send
     monkeypatch.setattr(
-        send._sender, "send", lambda to, messages: transfers.append(len(messages)) or original(to, messages)
+        send._sender, "send", lambda to, messages: transfers.append(results_of(messages)) or original(to, messages)
     )
     for task in waiting_together(send, 5):
         task.result()
-    assert transfers == [5]
-    assert sorted(decode(body).chunk for body in received(bus, 6)) == [0, 1, 2, 3, 4, 99]
+    assert [[len(results) for results in messages] for messages in transfers] == [[5]]
+    assert sorted(found.chunk for found in received(bus, 6)) == [0, 1, 2, 3, 4, 99]
 
 
 def test_what_failed_together_is_known_to_each():
@@ -137,8 +148,8 @@ def test_a_result_that_is_too_large_is_refused_before_it_is_sent(send):
 def test_what_a_chunk_took_is_left_out_before_its_result_is_refused():
     """The bill is short of a few requests then, and no work is lost."""
     large = result(blob="x" * 700, requests={f"blob-read {n}": 1 for n in range(20)})
-    assert decode(result_body(large)).requests == {}
-    assert decode(result_body(result(requests={"blob-read useful": 1}))).requests == {"blob-read useful": 1}
+    assert trim_result(large).requests == {}
+    assert trim_result(result(requests={"blob-read useful": 1})).requests == {"blob-read useful": 1}
 
 
 def test_a_dead_letter_is_delivered_to_its_function(bus, send):

@@ -12,17 +12,19 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError
+from shared.ledger import ChunkRow, Job, PlanBlob, TableLedger
 from shared.memory import Memory
 from shared.messages import ChunkMessage, Delivery, encode
+from shared.parked.attempts import Attempts
 from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
-from shared.parked.poison_policy import Attempts, Deliveries
+from shared.parked.poison_policy import Deliveries
 from shared.payload.compression import Codec, compress
 from shared.payload.payload_store import PayloadStore, PayloadStores
 from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline.process import Processor, Tools
-from shared.pipeline.results import ResultStore, read_result
+from shared.pipeline.results import ResultStore, StoredResult, hash_result, open_content, read_result, unpack_result
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
@@ -155,13 +157,33 @@ class World:
         with self.process() as process:
             return process.results.find(self.message)
 
+    def deliver_again(self, plan, *, count=1, is_put_again=False):
+        """Have one process handle the chunk once more: delivered again, or put again."""
+        body = encode(msgspec.structs.replace(self.message, again=True)) if is_put_again else self.body
+        self.deliver(count=count, plan=plan, body=body)
+
+    def credit(self, state):
+        """Write the chunk's row, as a settler does."""
+        with self.process() as process:
+            job = Job(
+                job=self.job, content_hash="", workload="sales", accepted_at=NOON, chunks=1, plan=PlanBlob("p", "e")
+            )
+            row = ChunkRow(job=self.job, chunk=0, state=state, revision=1, settled_at=NOON)
+            assert process.ledger.commit(process.ledger.insert(job)[0], [row])
+
+    @property
+    def told(self):
+        """The result in the last message, and the lines of its rejections."""
+        message = self.sent[-1]
+        packed = open_content("", message.content, message.hash)
+        content = unpack_result("", packed)
+        result, lines = read_result(content)
+        return StoredResult("", hash_result(content), len(packed), result), list(map(json.loads, lines))
+
     @property
     def rejections(self):
-        """The rejections in the stored result of the chunk."""
-        with self.process() as process:
-            container = process.connections.blobs.get_container_client("results")
-            _, lines = read_result(container.download_blob(self.stored.name).readall())
-            return list(map(json.loads, lines))
+        """The rejections in the last message."""
+        return self.told[1]
 
 
 class Process:
@@ -171,14 +193,17 @@ class Process:
         self._world, self.plan = world, plan
         self.connections = Connections(world.azurite.connection_string, transport=plan.transport)
         blobs, table = self.connections.blobs, self.connections.tables.get_table_client("parked")
+        tables = self.connections.tables
+        self.ledger = TableLedger(tables.get_table_client("jobs"), tables.get_table_client("jobindex"))
         self.results = ResultStore(blobs.get_container_client("results"))
         self.parked = ParkedTable(table, blobs.get_container_client("parked"))
-        self.attempts = Attempts(table)
+        self.attempts = Attempts(table, world.clock)
         self.processor = Processor(
             Tools(
                 weigh=lambda _stored: None,
                 workloads=Workloads([world.workload]),
                 read=PayloadReader(PayloadStores(blobs.get_container_client), Memory(WORK)),
+                ledger=self.ledger,
                 results=self.results,
                 send=self._send,
                 parking=Parking(self.parked, world.clock, stages(send=self._send)),

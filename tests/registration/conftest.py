@@ -1,6 +1,7 @@
 """Registration over the run's Azurite and a broker with its entities: an account of its own for each test."""
 
 import itertools
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,9 +17,9 @@ _numbers = itertools.count(1)
 CHOICE = {"SLUICE_REGISTRATION": "on", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}
 
 
-@pytest.fixture
-def world():
-    """An installation that nobody has used."""
+@contextmanager
+def installation():
+    """Run an installation that nobody has used."""
     with Azurite.start() as azurite:
         settings = settings_for(
             azurite.connection_string, "Endpoint=sb://nowhere/;SharedAccessKeyName=a;SharedAccessKey=b"
@@ -29,3 +30,10 @@ def world():
             settings = settings_for(azurite.connection_string, broker.connection_string) | CHOICE
             with World(Settings.parse(settings), settings) as made:
                 yield made
+
+
+@pytest.fixture
+def world():
+    """An installation that nobody has used."""
+    with installation() as made:
+        yield made

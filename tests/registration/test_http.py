@@ -122,6 +122,28 @@ def test_a_wait_of_five_seconds_takes_six_reads():
     assert sum(http.Wait(http.LONGEST_WAIT).pauses()) == pytest.approx(http.LONGEST_WAIT)
 
 
+@pytest.mark.parametrize("usual", [0.05, 0.8, 2.0, 60.0])
+@pytest.mark.parametrize("seconds", [0.05, 0.7, 5.0, 30.0])
+def test_a_request_does_not_read_long_before_the_usual_time(usual, seconds):
+    """What lately took a second is not read after a tenth. The sum stays what was asked for, and so does the last read."""
+    pauses = http.Wait(seconds).pauses(usual)
+    assert sum(pauses) == pytest.approx(seconds)
+    assert pauses[0] == pytest.approx(min(max(0.1, 0.75 * usual), 1.6, seconds))
+    assert len(pauses) <= len(http.Wait(seconds).pauses())
+
+
+def test_the_usual_time_follows_the_answers_up_and_down():
+    """Answers that take longer move it up, ones that the first read finds down again. A gate does not move it far."""
+    usual = 0.0
+    for _ in range(20):
+        usual = http.next_usual(usual, 0.8, reads=2)
+    assert usual == pytest.approx(0.8, rel=0.05)
+    assert http.next_usual(usual, 25.0, reads=9) < 1.2
+    for _ in range(4):
+        usual = http.next_usual(usual, 0.6, reads=1)
+    assert http.Wait(5.0).pauses(usual)[0] == 0.1
+
+
 @pytest.mark.parametrize("phase", list(OrderPhase))
 def test_a_request_without_a_version_waits_until_the_order_is_answered(phase):
     """Placed and held are left without the customer."""

@@ -1,14 +1,16 @@
 """What an operator of registration types and is told: the page's commands, the seats that are checked, what is counted."""
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from cli.options import PROBLEM_FOUND
 from local.paths import ROOT
 from shared.app.tick import SEATS_CHECKED_AT
 from shared.clock import SystemClock
@@ -72,6 +74,47 @@ def test_every_command_of_the_page_succeeds_and_a_new_key_changes_no_answer(worl
     assert keys == [1, 2]
     audit = world.connections.tables.get_table_client("audit").list_entities()
     assert [row["result"] for row in audit if row["what"] == "orders new-key"] == ["done: key 2"]
+
+
+def test_the_story_of_an_order_has_each_command_and_when_it_was_sent(world):
+    """By the first write that knew it: the reservation by that of its answer. The last command has no later write."""
+    open_conference(world)
+    placed_at = world.clock.now()
+    place(world, "order-1")
+    world.clock.moment += timedelta(seconds=3)
+    world.pump()
+    answered_at = world.clock.now()
+    world.clock.moment += timedelta(seconds=3)
+    world.take("payment", id="p1", order="order-1", outcome="completed", amount=str(world.order("order-1").total))
+    done = typed(world, "sluice processes show ORDER --json")
+    reserve, commit = json.loads(done.stdout)["commands"]
+    assert (reserve["kind"], commit["kind"]) == ("reserve_seats", "confirm_seats")
+    moments = [datetime.fromisoformat(reserve[name]) for name in ("decided_at", "sent_by")]
+    assert moments == [placed_at, answered_at]
+    assert (datetime.fromisoformat(commit["decided_at"]), commit["sent_by"]) == (world.clock.now(), None)
+    assert "reserve_seats" in typed(world, "sluice processes show ORDER").stdout
+
+
+def test_a_home_of_before_shows_the_commands_that_its_process_has(world):
+    """Its rows do not say when: the columns are left out, and the rest is read."""
+    open_conference(world)
+    place(world, "order-1")
+    table = world.connections.tables.get_table_client("homes")
+    for row in list(table.query_entities("PartitionKey eq 'order-order-1'")):
+        if row.pop("published", None) is not None and row["RowKey"] != "head":
+            row.pop("sends", None)
+            table.update_entity(row, mode="replace")
+    (reserve,) = json.loads(typed(world, "sluice processes show ORDER --json").stdout)["commands"]
+    assert (reserve["kind"], reserve["decided_at"], reserve["sent_by"]) == ("reserve_seats", None, None)
+
+
+def test_a_name_that_nothing_can_have_is_said_to_be_unknown(world):
+    """A slip of the keyboard is no outage of storage."""
+    for command, noun in (("orders", "order"), ("processes", "order"), ("seats", "conference")):
+        for name in ("²", "9" * 13, "a/b", "order#1"):
+            done = CliRunner().invoke(app, [command, "show", name], env=world.environ | {"COLUMNS": "200"})
+            assert done.exit_code == PROBLEM_FOUND, (command, name, done.exception)
+            assert f"there is no {noun} {name!r}" in done.output
 
 
 def test_skipped_commands_are_counted_by_their_reason_and_the_late_ones_are_told(told):

@@ -92,7 +92,7 @@ def happen(house, home, *bodies_of, **fields):
 def views(house, process=None):
     """Return a reader of orders in a new process."""
     process = process or house.process()
-    return OrderViews(process.reader, house.homes, house.aliases)
+    return OrderViews(process.reader, house.homes, house.aliases, house.clock)
 
 
 @pytest.mark.parametrize("seed", range(3))

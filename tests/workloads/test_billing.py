@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.workloads import Line, Total
+from shared.workloads import Line, Total, shard_of
 from shared.workloads.billing import PLANS, UNITS, Billing, Invoices, Tariff
 from shared.workloads.run import run_lines
 from tests.workloads import oracle
@@ -76,6 +76,18 @@ def test_merging_is_associative_and_nothing_merges_to_the_same(transactions, dat
     assert merged(partial_of(a), partial_of(b), partial_of(c)) == merged(partial_of(a), right_first)
     assert merged(BILLING.combine([]), partial_of(lines)) == merged(partial_of(lines), BILLING.combine([]))
     assert merged(partial_of(a), partial_of(b), partial_of(c)) == owed(partial_of(lines))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(sorted(PLANS)), quantities), max_size=12))
+def test_slices_yield_what_the_whole_yields(transactions):
+    """Each account with all its currencies is in its own shard, and nowhere else."""
+    whole = partial_of([line(account, plan, f"{quantity:f}") for account, plan, quantity in transactions])
+    expected = list(BILLING.finish(whole))
+    found = [list(BILLING.finish(one)) for one in BILLING.split(whole, 16)]
+    for number, items in enumerate(found):
+        assert {shard_of(item.account, 16) for item in items if isinstance(item, Total)} <= {number}
+    everything = [item for items in found for item in items]
+    assert sorted(map(msgspec.json.encode, everything)) == sorted(map(msgspec.json.encode, expected))
 
 
 @pytest.mark.parametrize(

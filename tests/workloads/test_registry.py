@@ -6,8 +6,8 @@ import pytest
 from docs.examples.enrichment import Enrichment
 from shared.errors import SettingsError, UnknownWorkloadError, WorkloadsRefusedError
 from shared.grammar import DIGITS_OF_SUM, PLACES
-from shared.messages import PortionMessage, Result, decode
-from shared.pipeline.results import MOST_BYTES, result_body
+from shared.messages import PortionMessage, Result, encode
+from shared.pipeline.bus_results import MOST_BYTES, trim_result
 from shared.settings import SETTINGS
 from shared.workloads.billing import Billing
 from shared.workloads.registry import LONGEST_SUM_NAME, MOST_SUMS, Workloads
@@ -74,6 +74,8 @@ async def waits(*_):
         ({"name": None}, "does not fit"),
         ({"map": None}, "it has no map"),
         ({"merge": waits}, "only map may be async"),
+        ({"split": waits}, "only map may be async"),
+        ({"split": 16}, "its split is not a function"),
         ({"partial": None}, "no type `partial`"),
         ({"transaction": dict}, "not a msgspec Struct"),
         ({"sums": ["units"]}, "must be a tuple"),
@@ -115,5 +117,5 @@ def test_the_largest_result_fits_its_kibibyte():
         milliseconds=600_000,
         requests={"blob-read useful": 10, "blob-write useful": 10},
     )
-    assert len(result_body(result)) <= MOST_BYTES
-    assert decode(result_body(result)).requests == result.requests
+    assert len(encode(result)) <= MOST_BYTES
+    assert trim_result(result).requests == result.requests

@@ -8,12 +8,12 @@ from functools import reduce
 import msgspec
 
 from local.paths import ROOT
-from shared.workloads import Line, Total
+from shared.workloads import Line, Total, shard_of, split
 from shared.workloads.registry import Workloads
 from shared.workloads.run import run_lines
 
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
-CODE = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+CODE, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatch):
@@ -39,3 +39,15 @@ def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatc
         Total("b", {"amount": "2"}),
     ]
     assert Decimal(yielded[1].properties["amount"]) == Decimal("1.10")
+
+
+def test_the_split_on_the_page_keeps_every_account_in_its_shard():
+    """Merged, the slices are the whole; each slice is of the type that is stored."""
+    names = {}
+    exec(CODE + SPLIT, names)
+    sales, whole = names["SplitSales"](), {f"shop-{n}": Decimal(n) for n in range(100)}
+    slices = split(sales, dict(whole), 16)
+    assert reduce(sales.merge, slices) == whole
+    for number, one in enumerate(slices):
+        stored = msgspec.json.decode(msgspec.json.encode(one), type=sales.partial)
+        assert {shard_of(item.account, 16) for item in sales.finish(stored) if isinstance(item, Total)} == {number}

@@ -1,0 +1,226 @@
+"""One stage of a large job in a process of its own, so that its time, its requests and its memory are its own.
+
+python -m tests.benchmarks.large_job_stage ROLE        (ROLE is JSON; the result is a line of JSON)
+
+Real: every stage of the app, its stores and Azurite. Simulated: the publisher makes one frame and repeats its bytes; the
+bus is a list, and the results that would travel over it lie in a file; the host is a loop that receives and deletes.
+"""
+
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from shared.app import App, Stores
+from shared.azure.requests import BUS
+from shared.ledger.records import JobState
+from shared.messages import Delivery, Result, encode
+from shared.payload import Frame, FrameIndex, Framing, Limits, PayloadStore, write_frames, write_submission
+from shared.payload.envelope import PayloadFields
+from shared.payload.submission import DeclaredFields, SubmissionFields
+from shared.pipeline.received import Received
+from shared.settings import Settings
+from shared.topology import payload_container, submission_queue
+from shared.workloads.registry import Workloads
+from tests.benchmarks.held_worker import Shifted
+from tests.benchmarks.pipeline_measure import transactions
+from tests.faults.bus import Bus, BusConnections
+from tests.faults.journal import Journal
+from tests.faults.plan import Plan
+from tests.memory import peak
+
+#: As host.json: messages of one queue in work, and results in one batch.
+AT_ONCE, BATCH = 24, 1_000
+#: Longer than any stage: no message comes back while it is in work.
+HIDDEN = 3_600
+WORK = "work-00"
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one process does, and on which jobs."""
+
+    stage: str
+    settings: dict[str, str]
+    jobs: list[str]
+    items: int
+    folder: str
+
+
+class Kept:
+    """Results that would travel over the bus, a line each in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, Lock()
+
+    def __call__(self, result: Result) -> None:
+        """Keep one."""
+        with self._lock, self._path.open("ab") as file:
+            file.write(encode(result) + b"\n")
+
+    def read(self) -> list[bytes]:
+        """Return the messages about all of them."""
+        return self._path.read_bytes().splitlines()
+
+    def close(self) -> None:
+        """Do nothing: each line was written at once."""
+
+
+class Stage:
+    """The app of one process, and the means to drive it."""
+
+    def __init__(self, role: Role) -> None:
+        self.role, self.clock, self.bus = role, Shifted(), Bus(Journal())
+        storage = role.settings["SluiceStorage"]
+        self.metered, self.others = (BusConnections(storage, self.bus, Plan(), transport=None) for _ in range(2))
+        settings = Settings.parse(role.settings)
+        stores = Stores(self.metered, clock=self.clock)
+        self.results = Kept(Path(role.folder) / "results")
+        stores.send_result = self.results  # type: ignore[assignment]  # kept instead of sent
+        self.app = App(self.metered, settings, Workloads.load(settings.workloads, role.settings), stores=stores)
+        self.ticks: list[float] = []
+
+    def measure(self, work: Callable[[], object]) -> dict[str, Any]:
+        """Do the work, and return what it took."""
+        asked = self.metered.meter.tally.counts()
+        used, began = time.process_time(), time.monotonic()
+        work()
+        wall, cpu = time.monotonic() - began, time.process_time() - used
+        made = {kind: number - asked.get(kind, 0) for kind, number in self.metered.meter.tally.counts().items()}
+        storage = sum(number for (kind, _), number in made.items() if kind.service != BUS)
+        ticks = {"ticks": len(self.ticks), "longest": max(self.ticks, default=0.0), "ticking": sum(self.ticks)}
+        return {"stage": self.role.stage, "wall": wall, "cpu": cpu, "requests": storage, "peak": peak(), **ticks}
+
+    def deliver(self, queue: str, handle: Callable[[Delivery], object], threads: int) -> None:
+        """Deliver every message of a queue."""
+        client = self.others.queues.get_queue_client(queue)
+
+        def take(message: Any) -> None:
+            handle(Delivery(queue=queue, message_id=message.id, body=message.content.encode(), count=1))
+            client.delete_message(message)
+
+        with ThreadPoolExecutor(threads) as pool:
+            while found := list(client.receive_messages(max_messages=32, visibility_timeout=HIDDEN)):
+                list(pool.map(take, found))
+
+    def tick(self) -> None:
+        """Tick once, and note how long it took."""
+        began = time.monotonic()
+        self.app.tick()
+        self.ticks.append(time.monotonic() - began)
+
+    def states(self) -> list[JobState | None]:
+        """Return the state of every job."""
+        rows = map(Stores(self.others).ledger.read, self.role.jobs)
+        return [None if row is None else row.state for row in rows]
+
+    def depth(self) -> int:
+        """Return how many messages the work queue has."""
+        found = self.others.queues.get_queue_client(WORK).get_queue_properties().approximate_message_count
+        return int(found or 0)
+
+
+def publish(stage: Stage) -> None:
+    """Drop every job: one frame, repeated."""
+    role, limits = stage.role, Limits()
+    store = PayloadStore(stage.metered.blobs.get_container_client(payload_container()), limits)
+    queue = stage.metered.queues.get_queue_client(submission_queue())
+    with io.BytesIO() as spool:
+        made = write_frames(
+            enumerate(transactions(limits.frame_items), 1), spool, Framing(sums=("quantity",), is_strict=True)
+        )
+        (frame,), text = made.index.frames, spool.getvalue()
+    number = role.items // frame.items
+    index = FrameIndex(tuple(Frame(at * frame.length, frame.length, frame.items, frame.sha256) for at in range(number)))
+    sums = {name: format(amount * number, "f") for name, amount in made.sums.items()}
+    listed = index.encode()
+    for job in role.jobs:
+        with (Path(role.folder) / "payload").open("w+b") as file:
+            whole = sha256()
+            for _ in range(number):
+                file.write(text)
+                whole.update(text)
+            file.seek(0)
+            name = store.put(job, file, index.stored, whole.hexdigest()).name
+        store.put(job, io.BytesIO(listed), len(listed), index.sha256)
+        payload = PayloadFields(blob=name, codec=made.codec, index=index.sha256)
+        declared = DeclaredFields(index.items, sums)
+        fields = SubmissionFields(job=job, workload="billing", declared=declared, payload=payload)
+        queue.send_message(write_submission(fields).decode(), time_to_live=-1)
+
+
+def accept(stage: Stage) -> None:
+    """Accept and dispatch every job."""
+    stage.deliver(submission_queue(), stage.app.accept, len(stage.role.jobs))
+
+
+def wait(stage: Stage) -> None:
+    """Tick while every chunk waits for its turn, and the jobs were silent for too long."""
+    stage.clock.ahead = stage.app.settings.chunk_overdue * 2
+    stage.tick()
+
+
+def lose(stage: Stage) -> None:
+    """Lose every message, and tick until all chunks were put again."""
+    stage.others.queues.get_queue_client(WORK).clear_messages()
+    stage.clock.ahead = stage.app.settings.chunk_overdue * 2
+    wanted = sum(row.chunks for row in _rows(stage))
+    while stage.depth() < wanted:
+        stage.tick()
+
+
+def process(stage: Stage) -> None:
+    """Work on every chunk."""
+    stage.deliver(WORK, stage.app.process_now, AT_ONCE)
+
+
+def settle(stage: Stage) -> None:
+    """Settle every result, batch after batch."""
+    found = stage.results.read()
+    for begin in range(0, len(found), BATCH):
+        stage.app.settle([Received(body, f"r{n}") for n, body in enumerate(found[begin : begin + BATCH], begin)])
+
+
+def finish(stage: Stage) -> None:
+    """Finish every job, one after the other."""
+    stage.deliver(WORK, stage.app.process_now, 1)
+    if set(stage.states()) != {JobState.COMPLETE}:
+        raise AssertionError(f"not each is complete: {stage.states()}")
+
+
+def bury(stage: Stage) -> None:
+    """Tick once after the end, then tick when retention is over, until nothing is left."""
+    stage.clock.ahead = stage.app.settings.chunk_overdue * 2
+    stage.tick()
+    stage.clock.ahead = stage.app.settings.retention * 2
+    container = stage.others.blobs.get_container_client("results")
+    while set(stage.states()) != {JobState.BURIED} or next(container.list_blob_names(), None):
+        stage.tick()
+
+
+def _rows(stage: Stage) -> Iterator[Any]:
+    return (row for job in stage.role.jobs if (row := stage.app.stores.ledger.read(job)) is not None)
+
+
+STAGES = {one.__name__: one for one in (publish, accept, wait, process, settle, finish, bury, lose)}
+#: The last one is of jobs of its own, for chunks that are put again cost a worker one read more.
+LAST = lose.__name__
+
+
+def main() -> None:
+    """Do one stage."""
+    role = Role(**json.loads(sys.argv[1]))
+    stage = Stage(role)
+    sys.stdout.write(json.dumps(stage.measure(lambda: STAGES[role.stage](stage))))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The requests that the model counts, beside those that the whole app makes."""
+
+from itertools import pairwise
+
+import pytest
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
+from planning.capacity_bill import count_requests
+from planning.load import Load
+from planning.measured import constants
+from shared.topology import topology
+from shared.usage import take_counts
+from shared.usage.month import CHUNKS_OF_A_GROUP
+from tests.faults.world import SETTINGS
+from tests.pipeline.whole_app import WholeApp
+
+#: The test's publisher and host are other clients: these are not the app's.
+OF_A_PUBLISHER = 2
+
+
+@pytest.fixture
+def app():
+    """An app on an Azurite of its own."""
+    with Azurite.start() as own:
+        provision(own.connection_string, topology())
+        # As many at once as the model assumes: each group is a blob and a transaction.
+        made = WholeApp(own.connection_string, settles_at_once=CHUNKS_OF_A_GROUP)
+        with made.metered, made.others:
+            yield made
+
+
+def counted(job, accounts):
+    """Return what the model counts for the app alone."""
+    load = Load(transactions=job.items, chunk_items=-(-job.items // job.chunks), accounts=accounts)
+    of_the_host = sum(n for charge, n in take_counts(job.chunks).items() if charge.meter == "queue")
+    return count_requests(load, constants()).storage - of_the_host - OF_A_PUBLISHER
+
+
+def test_the_model_counts_what_the_app_requests(app):
+    """Within a tenth for jobs of many chunks, and never fewer by more; the same for each further chunk."""
+    app.run("warm", 3)
+    found = [(job, made, counted(job, accounts=2)) for job, made in (app.run(f"of-{n}", n) for n in (10, 50, 90))]
+    for job, made, wanted in found:
+        assert wanted == pytest.approx(made, rel=0.25 if job.chunks < 50 else 0.1)
+    for (less, made, wanted), (more, made_then, wanted_then) in pairwise(found):
+        chunks = more.chunks - less.chunks
+        assert (wanted_then - wanted) / chunks == pytest.approx((made_then - made) / chunks, rel=0.1)
+
+
+def test_the_retention_that_the_model_counts_is_what_ticks_request(app):
+    """For a job of any size; the own queries of the two ticks are not the job's."""
+    for number, name in ((3, "small"), (90, "large")):
+        job, _ = app.run(name, number)
+        app.clock.advance(days=SETTINGS.retention.days)
+        app.app.tick()
+        before = app._made()
+        app.clock.advance(days=SETTINGS.retention.days)
+        app.app.tick()
+        # What a late settler left goes a day later.
+        app.clock.advance(days=1)
+        app.app.tick()
+        made, before = app._made() - before, app._made()
+        app.clock.advance(days=1)
+        app.app.tick()
+        made -= 2 * (app._made() - before)
+        load = Load(transactions=job.items, chunk_items=-(-job.items // job.chunks), accounts=2)
+        assert count_requests(load, constants()).buried == pytest.approx(made, abs=1), name
