@@ -1,12 +1,15 @@
 # Thin aliases of `python -m local COMMAND`, for those who have make.
 PYTHON ?= python3
-# Only `make up HOST=func` counts, never a HOST that the shell happens to export.
+# Only `make up HOST=func` or WORKER=microsoft counts, never what the shell happens to export.
 ifeq ($(origin HOST),command line)
 HOST_OPTION = --host=$(HOST)
 endif
+ifeq ($(origin WORKER),command line)
+WORKER_OPTION = --worker=$(WORKER)
+endif
 
-.PHONY: demo up test check bench faults fuzz docs lock setup verify-clone clean
+.PHONY: demo up test check bench faults fuzz others docs lock vendor setup verify-clone clean
 demo up test:
-	@$(PYTHON) -m local $@ $(HOST_OPTION) $(ARGS)
-check bench faults fuzz docs lock setup verify-clone clean:
+	@$(PYTHON) -m local $@ $(HOST_OPTION) $(WORKER_OPTION) $(ARGS)
+check bench faults fuzz others docs lock vendor setup verify-clone clean:
 	@$(PYTHON) -m local $@ $(ARGS)

@@ -8,6 +8,7 @@ from functions import (
     accept_hinted,
     accept_submission,
     change_order,
+    console,
     drain_work,
     expire_orders,
     health,
@@ -30,7 +31,7 @@ from functions import (
 from shared.app import App
 from shared.azure import Connections
 from shared.settings import Settings
-from shared.telemetry import quiet_libraries, telemetry
+from shared.telemetry import events, quiet_libraries, telemetry, tell
 from shared.usage import keep
 from shared.workloads import Workloads
 
@@ -51,6 +52,11 @@ app.register_functions(drain_work.blueprint(sluice))
 app.register_functions(process_chunk.blueprint(sluice))
 app.register_functions(settle_results.blueprint(sluice))
 app.register_functions(park_dead.blueprint(sluice))
+# A fault of the console leaves out the console alone: the work goes on without it.
+if settings.console.is_on:
+    app.register_functions(console.blueprint(sluice))
+if settings.console.refusal:
+    tell(events.CONSOLE_REFUSED, why=settings.console.refusal)
 # Off: the host indexes nothing of it, so nothing polls and nothing is asked.
 if orders := sluice.registration:
     app.register_functions(place_order.blueprint(orders))

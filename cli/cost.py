@@ -8,7 +8,6 @@ from statistics import median
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cli import cost_compare_view as comparison
 from cli import cost_idle
@@ -16,6 +15,7 @@ from cli import cost_view as view
 from cli.cost_idle import InstancesOption, PollingOption, both_modes
 from cli.jobs import JobArgument, find_job
 from cli.options import JsonOption, PricesOption, SettingsOption, connected
+from cli.screen import Screen
 from planning.comparison import InlineOrBlob, PushOrPoll, Work
 from planning.example import IdlePolling
 from planning.wake_prices import Dispatch, wakings
@@ -35,7 +35,7 @@ from shared.usage import (
     demand_of_jobs,
     forecast_month,
     load,
-    read_day,
+    read_notes,
 )
 
 #: Jobs that a forecast looks back at: each is a request.
@@ -68,7 +68,7 @@ def job_bill(
     if as_json:
         typer.echo(json.dumps(view.job_document(bill)))
     else:
-        view.print_job(bill, Console())
+        view.print_job(bill, Screen())
 
 
 @app.command("month")
@@ -90,7 +90,7 @@ def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
     if as_json:
         typer.echo(json.dumps(view.month_document(found, table)))
     else:
-        view.print_month(found, table, Console())
+        view.print_month(found, table, Screen())
 
 
 @app.command("day")
@@ -106,11 +106,11 @@ def day(
     """Add up the requests that all processes noted on a day: by queue, container, table and cause."""
     wanted, table = (when or datetime.now(UTC)).date(), load(prices)
     with connected(settings) as connections:
-        counts = read_day(Stores(connections).usage, wanted)
+        notes = read_notes(Stores(connections).usage, wanted)
     if as_json:
-        typer.echo(json.dumps(view.day_document(wanted, counts, table)))
+        typer.echo(json.dumps(view.day_document(wanted, notes, table)))
     else:
-        view.print_day(wanted, counts, table, Console())
+        view.print_day(wanted, notes, table, Screen())
 
 
 @app.command("example")
@@ -120,7 +120,7 @@ def example(prices: PricesOption = None, settings: SettingsOption = None, *, as_
     if as_json:
         typer.echo(json.dumps(view.example_document(IdlePolling())))
     else:
-        view.print_example(IdlePolling(), both_modes(settings, None, Installation()), load(prices), Console())
+        view.print_example(IdlePolling(), both_modes(settings, None, Installation()), load(prices), Screen())
 
 
 @app.command("compare")
@@ -160,7 +160,7 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
     if as_json:
         typer.echo(json.dumps(comparison.document(found)))
     else:
-        comparison.print_out(found, Console())
+        comparison.print_out(found, Screen())
 
 
 @app.command("prices")

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from rich.console import Console
 from rich.table import Table
 
 from cli.cost_view import money
+from cli.screen import Screen
 from planning.comparison import InlineOrBlob, PushOrPoll, Work, a_day, wakes
 from planning.wake_prices import Waking
 
@@ -35,23 +35,23 @@ class Comparison:
         return self.wakes_a_day < self.push.crossing
 
 
-def print_out(found: Comparison, console: Console) -> None:
+def print_out(found: Comparison, screen: Screen) -> None:
     """Print both choices with their crossing points."""
     push, payload = found.push, found.payload
-    console.print(
+    screen.print(
         f"Push or poll: a poller every {push.interval:g} s costs {money(push.polling)} a day; to be started by "
         f"{push.permits} permit(s) of {push.tasks} tasks costs {money(push.an_awakening)} each time. Below "
         f"{push.crossing:,} awakenings a day push is cheaper. Measured: {found.wakes_a_day:.1f} a day: "
         f"{'push' if found.is_push_cheaper else 'polling'}."
     )
-    console.print(
+    screen.print(
         f"Messages or a blob: a message costs {money(payload.inline(1))}, a message and a blob {money(payload.blob())}. "
         f"Above {payload.crossing:,} stored bytes ({payload.crossing // 1024} KiB) the blob is cheaper than the "
         f"messages that the bytes would need.{_side(found)}"
     )
     if found.wakings:
-        console.print(_waking_table(found))
-    console.print(f"Prices: {push.prices}")
+        screen.show(_waking_table(found))
+    screen.print(f"Prices: {push.prices}")
 
 
 def _side(found: Comparison) -> str:

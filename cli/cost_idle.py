@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cli.options import JsonOption, PricesOption, SettingsOption
+from cli.screen import Screen
 from cli.settings_file import load as read_settings
 from planning.idle_modes import IdleModes
 from shared.grammar import MOST_ROOMS
@@ -44,7 +44,7 @@ def idle(  # noqa: PLR0913 - each is one fact about the installation
     if as_json:
         typer.echo(json.dumps(document(modes, table)))
     else:
-        print_out(modes, table, Console())
+        print_out(modes, table, Screen())
 
 
 def both_modes(settings: Path | None, polling: float | None, one: Installation) -> IdleModes:
@@ -55,7 +55,7 @@ def both_modes(settings: Path | None, polling: float | None, one: Installation) 
     return IdleModes.of(one, by_push=polling_seconds(deployed, read_settings(settings)))
 
 
-def print_out(modes: IdleModes, prices: Prices, console: Console) -> None:
+def print_out(modes: IdleModes, prices: Prices, screen: Screen) -> None:
     """Print the requests of each sender, the price of a month of such days, and how the polls are reckoned."""
     table = Table("", title=f"A day without work: requests a day, and {prices.currency} a month of such days")
     for mode in modes.named:
@@ -66,10 +66,10 @@ def print_out(modes: IdleModes, prices: Prices, console: Console) -> None:
         if line.is_sum:
             table.add_section()
         table.add_row(str(line), *cells)
-    console.print(table)
+    screen.show(table)
     for line_of_mode in modes.formulas():
-        console.print(line_of_mode)
-    console.print(f"Operations of the bus come with its fixed charge. Prices: {prices}")
+        screen.print(line_of_mode)
+    screen.print(f"Operations of the bus come with its fixed charge. Prices: {prices}")
 
 
 def document(modes: IdleModes, prices: Prices) -> dict[str, object]:

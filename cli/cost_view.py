@@ -1,21 +1,31 @@
 """How `sluice cost` shows amounts: tables for people, one JSON shape per command for programs."""
 
-from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, timedelta
 from decimal import Decimal
 
-from rich.console import Console
 from rich.table import Table
 
+from cli.screen import Screen
 from planning.example import PRINTED, WHY_IT_DIFFERS, IdlePolling
 from planning.idle_modes import IdleModes
 from shared.azure import CountedRequest, usage_of_counts
-from shared.usage import TAKEN_AT_ONCE, Bill, JobBill, Month, Prices, price, useful
+from shared.usage import (
+    AT_LEAST_EVERY,
+    MOST_UNNOTED,
+    TAKEN_AT_ONCE,
+    Bill,
+    DayNotes,
+    JobBill,
+    Month,
+    Prices,
+    price,
+    useful,
+)
 
 MILLION = 1_000_000
 
 
-def print_job(bill: JobBill, console: Console) -> None:
+def print_job(bill: JobBill, screen: Screen) -> None:
     """Print the bill of a job beside its result."""
     job, table = bill.job, Table("why", "billed as", "requests", "amount", title=f"What job {bill.job.job} cost")
     for part in bill.parts:
@@ -25,17 +35,17 @@ def print_job(bill: JobBill, console: Console) -> None:
         table.add_row("noted before its meters were", "unknown", f"{bill.unpriced:,}", "not priced")
     table.add_section()
     table.add_row("in all", "", f"{bill.requests:,}", money(bill.total))
-    console.print(table)
-    console.print(
+    screen.show(table)
+    screen.print(
         f"{job.job} is {job.state.value}: {job.totals.accepted.items:,} of {job.items:,} transactions accepted, "
         f"{job.totals.rejected.items:,} rejected, {job.totals.parked.items:,} parked. "
         f"{bill.each:.4f} requests per transaction, {money(_million(bill.total, job.items))} per million transactions."
     )
-    console.print(
+    screen.print(
         f"One message for each transaction: {bill.one_by_one.requests:,} requests, {money(bill.one_by_one.total)}; "
         f"{by_the_batch(job.items, bill.prices)}. Computing, if chunks ran one at a time: {money(bill.computing)}."
     )
-    console.print(f"Prices: {bill.prices}")
+    screen.print(f"Prices: {bill.prices}")
 
 
 def by_the_batch(items: int, prices: Prices) -> str:
@@ -71,7 +81,7 @@ def _lines(bill: Bill) -> list[dict[str, object]]:
     ]
 
 
-def print_month(found: Month, prices: Prices, console: Console) -> None:
+def print_month(found: Month, prices: Prices, screen: Screen) -> None:
     """Print the forecast of a month."""
     table = Table("what", "requests", prices.currency, title=f"A month like {found.demand.source}")
     for item in found.items:
@@ -80,8 +90,8 @@ def print_month(found: Month, prices: Prices, console: Console) -> None:
     table.add_section()
     table.add_row("known items", "", money(found.total()))
     table.add_row("with assumed items", "", money(found.total(with_assumed=True)))
-    console.print(table)
-    console.print(f"Not in it: stored bytes, log ingestion, traffic, executions. Prices: {prices}")
+    screen.show(table)
+    screen.print(f"Not in it: stored bytes, log ingestion, traffic, executions. Prices: {prices}")
 
 
 def month_document(found: Month, prices: Prices) -> dict[str, object]:
@@ -101,8 +111,9 @@ def month_document(found: Month, prices: Prices) -> dict[str, object]:
     }
 
 
-def print_day(when: date, counts: Mapping[CountedRequest, int], prices: Prices, console: Console) -> None:
-    """Print the requests noted on a day."""
+def print_day(when: date, notes: DayNotes, prices: Prices, screen: Screen) -> None:
+    """Print the requests noted on a day, and until when."""
+    counts = notes.counts
     table = Table("service", "entity", "operation", "why", "requests", prices.currency, title=f"Noted on {when} (UTC)")
     for (kind, cause), number in sorted(counts.items()):
         amount = price(usage_of_counts({CountedRequest(kind, cause): number}), prices).total
@@ -110,16 +121,32 @@ def print_day(when: date, counts: Mapping[CountedRequest, int], prices: Prices, 
     table.add_section()
     total = price(usage_of_counts(counts), prices).total
     table.add_row("in all", "", "", "", f"{sum(counts.values()):,}", money(total))
-    console.print(table)
-    console.print(f"The app's own; the host's are with `sluice cost idle`. Prices: {prices}")
+    screen.show(table)
+    screen.print(_until(notes))
+    screen.print(f"The app's own; the host's are with `sluice cost idle`. Prices: {prices}")
 
 
-def day_document(when: date, counts: Mapping[CountedRequest, int], prices: Prices) -> dict[str, object]:
+def _until(notes: DayNotes) -> str:
+    when = f"a process notes its requests when there are {MOST_UNNOTED}, or after {AT_LEAST_EVERY // timedelta(hours=1)} hours"
+    if not notes.noted_at:
+        return f"No process has noted anything on this day so far: {when}."
+    first, last = (
+        f"{at.astimezone(UTC):%H:%M:%S}" for at in (min(notes.noted_at.values()), max(notes.noted_at.values()))
+    )
+    return (
+        f"Counted by {len(notes.noted_at)} processes, until {first} by the one that noted first and {last} by the last one "
+        f"(UTC): {when}. What they requested since is not in it."
+    )
+
+
+def day_document(when: date, notes: DayNotes, prices: Prices) -> dict[str, object]:
     """Return the requests noted on a day as JSON."""
+    counts = notes.counts
     rows = [{**kind._asdict(), "cause": cause.value, "requests": number} for (kind, cause), number in counts.items()]
     return {
         "day": when.isoformat(),
         "counts": rows,
+        "noted_at": {process: at.isoformat() for process, at in sorted(notes.noted_at.items())},
         "requests": sum(counts.values()),
         "amount": str(price(usage_of_counts(counts), prices).total),
         "currency": prices.currency,
@@ -127,7 +154,7 @@ def day_document(when: date, counts: Mapping[CountedRequest, int], prices: Price
     }
 
 
-def print_example(example: IdlePolling, modes: IdleModes, prices: Prices, console: Console) -> None:
+def print_example(example: IdlePolling, modes: IdleModes, prices: Prices, screen: Screen) -> None:
     """Print the published example, and the same idleness here."""
     table = Table("", "requests a day", "USD a month", title="200 threads that find nothing for 22 hours a day")
     table.add_row("one thread, once a second", f"{example.a_day:,}", f"{example.month_each.normalize()}")
@@ -139,9 +166,9 @@ def print_example(example: IdlePolling, modes: IdleModes, prices: Prices, consol
     for mode, here in modes.known().items():
         amount = here * example.price / 10_000 * 30
         table.add_row(f"Sluice, everything always on, by {mode}", f"{here:,}", f"{amount:.2f}")
-    console.print(table)
-    console.print(f"Why the published sum differs: {WHY_IT_DIFFERS}.")
-    console.print(
+    screen.show(table)
+    screen.print(f"Why the published sum differs: {WHY_IT_DIFFERS}.")
+    screen.print(
         "All at 0.01 USD per 10,000 requests, the example's price. Today a queue request costs "
         f"{prices.requests['queue']} per 10,000. Prices: {prices}"
     )

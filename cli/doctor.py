@@ -5,16 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.core.exceptions import AzureError
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import (
-    MessagingEntityNotFoundError,
     ServiceBusAuthenticationError,
     ServiceBusAuthorizationError,
 )
 
-from shared.azure import Connections, is_refused
+from shared.azure import Connections, is_missing, is_refused
 from shared.settings import Settings
 from shared.topology import BusEntities, DeliveryRules, Topology, topology
 
@@ -40,6 +39,8 @@ def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding per entity. Raise SettingsError first if the settings are wrong."""
     parsed = Settings.parse(settings)
     wanted = topology(parsed.work_queues, parsed.parts)
+    if parsed.console.refusal:
+        yield Finding("function", "console", f"is left out, and the app runs without it: {parsed.console.refusal}")
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
         yield from _storage(connections, wanted)
         yield from _bus(connections, wanted)
@@ -94,12 +95,11 @@ def _read_table(tables: TableServiceClient, name: str) -> None:
 def _look(kind: str, name: str, ask: Callable[[], object]) -> Finding:
     try:
         ask()
-    except (ResourceNotFoundError, MessagingEntityNotFoundError):
-        return Finding(kind, name, "does not exist: deploy it (`azd provision`), or locally run `make up`")
-    except (ServiceBusAuthenticationError, ServiceBusAuthorizationError) as error:
-        return Finding(kind, name, f"{REFUSED}: {_first_line(error)}")
     except AzureError as error:
-        return Finding(kind, name, f"{REFUSED if is_refused(error) else NO_ANSWER}: {_first_line(error)}")
+        if is_missing(error):
+            return Finding(kind, name, "does not exist: deploy it (`azd provision`), or locally run `make up`")
+        refused = is_refused(error) or isinstance(error, (ServiceBusAuthenticationError, ServiceBusAuthorizationError))
+        return Finding(kind, name, f"{REFUSED if refused else NO_ANSWER}: {_first_line(error)}")
     return Finding(kind, name)
 
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cli import gate_view as view
 from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, moment
+from cli.screen import Screen
 from cli.warm import WarmForecast, forecast, forecast_document, forecast_lines
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
@@ -62,8 +62,10 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
         warm = forecast(stores, settings, name, at, minutes) if at and not cold else None
         if at and not as_json:
             typer.echo("\n".join(forecast_lines(warm)))
+        # What it holds before it opens: the work is released at once, and then it is too late to count.
+        held = stores.held.summary(name)
         if not yes:
-            typer.confirm(_question(stores, name, at), abort=True, err=True)
+            typer.confirm(_question(stores, name, held, at), abort=True, err=True)
         try:
             if at is None:
                 outcome = stores.gate_operator.open(name, by=by, why=why, once=once)
@@ -75,11 +77,11 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
         except ScheduleRefusedError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error
-        _report(name, outcome, stores.held.summary(name), as_json=as_json, warm=warm)
+        _report(name, outcome, held, as_json=as_json, warm=warm)
 
 
-def _question(stores: Stores, name: str, at: datetime | None) -> str:
-    held, state = stores.held.summary(name), stores.gates.read(name)
+def _question(stores: Stores, name: str, held: HeldSummary, at: datetime | None) -> str:
+    state = stores.gates.read(name)
     when = f"At {view.moment(at)} UTC this starts" if at else "This starts"
     doubt = "" if held.count or state.changes else f" (gate {name} was never used: is it spelt like this?)"
     return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
@@ -111,7 +113,13 @@ def _report(
     state = outcome.after
     done = "is now" if outcome.is_changed else "was already"
     if state.scheduled is None:
-        typer.echo(f"{name} {done} {view.state_words(state)} at epoch {state.epoch}; held: {held.count}")
+        starts = held.count and state.epoch > outcome.before.epoch
+        what = (
+            f"{held.count} held {'entry starts' if held.count == 1 else 'entries start'}"
+            if starts
+            else f"held: {held.count}"
+        )
+        typer.echo(f"{name} {done} {view.state_words(state)} at epoch {state.epoch}; {what}")
     else:
         typer.echo(f"{name} opens at {view.plan_words(state)} UTC; held: {held.count}")
     if outcome.before.scheduled and state.scheduled is None:
@@ -132,18 +140,18 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
     if as_json:
         typer.echo(json.dumps(view.status_document(shown)))
     else:
-        view.show_status(Console(), shown, datetime.now(UTC))
+        view.show_status(Screen(), shown, datetime.now(UTC))
 
 
 @app.command("list")
 def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show every gate, also those never opened, with the held work and its age."""
     with connected(settings) as connections:
-        rows = Stores(connections).gates_overview()
+        rows = Stores(connections).gate_reader().read()
     if as_json:
         typer.echo(json.dumps(view.overview_document(rows)))
     else:
-        view.show_overview(Console(), rows, datetime.now(UTC))
+        view.show_overview(Screen(), rows, datetime.now(UTC))
 
 
 @app.command()

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from rich.console import Console
 from rich.table import Table
 
-from cli.screen import clean
+from cli.screen import Screen, clean
 from shared.gate import (
     FirstChunk,
     GateState,
@@ -126,19 +125,19 @@ def _first_chunk_words(found: FirstChunk) -> str:
     return f"began {found.delay.total_seconds():.3f} s after the opening, which was seen by {found.how.value}"
 
 
-def show_overview(console: Console, rows: list[Overview], now: datetime) -> None:
+def show_overview(screen: Screen, rows: list[Overview], now: datetime) -> None:
     """Print all gates, and name those that hold work but were never opened."""
     table = Table("gate", "state", "epoch", "opens at (UTC)", "held", "the oldest waits", title="Gates")
     for row in rows:
         waits = age(row.held.oldest, now)
         state = "unreadable" if row.problem else state_words(row.state)
         table.add_row(row.gate, state, str(row.state.epoch), plan_words(row.state), *held(row), waits)
-    console.print(table)
+    screen.show(table)
     for row in rows:
         if row.problem:
-            console.print(clean(row.problem))
+            screen.print(clean(row.problem))
         if row.holds_in_silence:
-            console.print(
+            screen.print(
                 f"{row.held.count} held behind {row.gate} for {age(row.held.oldest, now)}, and it was never opened: "
                 f"check its spelling, or type: sluice gate open {row.gate}",
                 markup=False,
@@ -150,27 +149,27 @@ def held(row: Overview) -> tuple[str]:
     return (str(row.held.count) if row.held.count else "-",)
 
 
-def show_status(console: Console, status: Status, now: datetime) -> None:
+def show_status(screen: Screen, status: Status, now: datetime) -> None:
     """Print everything about one gate."""
     gate, state = status.row.gate, status.row.state
-    console.print(f"{gate} is {state_words(state)} at epoch {state.epoch}", markup=False)
+    screen.print(f"{gate} is {state_words(state)} at epoch {state.epoch}", markup=False)
     if state.at:
-        console.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}"))
+        screen.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}"))
     if state.scheduled:
-        console.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
-    console.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
+        screen.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
+    screen.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
     for how, found in status.spreads.items():
-        console.print(f"seen by {how.value}: {found.number} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
+        screen.print(f"seen by {how.value}: {found.number} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
     if status.first_chunk:
-        console.print(f"first chunk: {_first_chunk_words(status.first_chunk)}")
+        screen.print(f"first chunk: {_first_chunk_words(status.first_chunk)}")
     for how, found in status.delays.items():
-        console.print(
+        screen.print(
             f"first chunks by {how.value}: {found.number} openings, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s"
         )
     for node, why in status.stragglers.items():
-        console.print(clean(f"straggler {node}: {why}"))
+        screen.print(clean(f"straggler {node}: {why}"))
     if state.changes:
-        console.print(_history(state))
+        screen.show(_history(state))
 
 
 def _history(state: GateState) -> Table:

@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
-from cli.screen import clean
+from cli.screen import Screen, clean
 from shared.app import Stores
-from shared.ids import Explanation, RangeGenerator, SequenceWrite, explain_in, read_sequence
+from shared.ids import Explanation, NumberFate, RangeGenerator, SequenceWrite, explain_in, read_sequence
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -51,7 +50,12 @@ def explain(
 ) -> None:
     """Explain a number: its holder, the time, and why it may be missing."""
     with connected(settings) as connections:
-        told = explain_in(Stores(connections).sequence(sequence), number)
+        store = Stores(connections).sequence(sequence)
+        told = explain_in(store, number)
+        is_unknown = told.fate is NumberFate.NOT_RESERVED and read_sequence(store) is None
+    if is_unknown:
+        _say_that_it_was_never_used(sequence, as_json=as_json)
+        raise typer.Exit(PROBLEM_FOUND)
     typer.echo(json.dumps(_story(sequence, told)) if as_json else str(told))
 
 
@@ -67,7 +71,7 @@ def status(sequence: SequenceArgument, settings: SettingsOption = None, *, as_js
         events = [_event(event) for event in page.events]
         typer.echo(json.dumps({"sequence": sequence, "next": page.next, "events": events}))
         return
-    Console().print(_table(sequence, page.events[-LAST_SHOWN:]))
+    Screen().show(_table(sequence, page.events[-LAST_SHOWN:]))
     typer.echo(f"the next free number of {sequence} is {page.next}")
 
 

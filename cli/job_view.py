@@ -1,14 +1,17 @@
 """How `sluice jobs` shows jobs: tables for people, one documented JSON shape for programs."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from rich.table import Table
 
 from cli.screen import clean
 from shared.azure import Charge
-from shared.ledger import Job, Listed, Portion, read_progress
+from shared.ledger import Job, JobState, Listed, Portion, read_progress
+from shared.operating import JobLook, explain_pace
+from shared.parked import Entry
 
 
 def job_document(job: Job, now: datetime) -> dict[str, object]:
@@ -36,10 +39,11 @@ def job_document(job: Job, now: datetime) -> dict[str, object]:
         "problem": job.problem,
         "requests": dict(job.requests),
         "outputs": f"outputs/{job.job}/{job.revision}/",
+        "story": [{**one._asdict(), "at": _iso(one.at)} for one in job.story],
     }
 
 
-def job_table(job: Job, now: datetime) -> Table:
+def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
     """Return everything about one job for a person."""
     table = Table(title=f"Job {job.job}", show_header=False)
     totals = job.totals
@@ -56,13 +60,78 @@ def job_table(job: Job, now: datetime) -> Table:
         "accepted at": _moment(job.accepted_at),
         "finished at": _moment(job.finished_at),
         "deadline": _deadline(job, now) or "none",
-        "predicted end": _moment(read_progress(job, now).predicted),
+        **_prediction(job, now, is_predictable=is_predictable),
         "storage requests": _requests(job),
         "outputs": f"container outputs, {job.job}/{job.revision}/",
     }
     for name, value in lines.items():
         table.add_row(name, clean(str(value)))
     return table
+
+
+def _prediction(job: Job, now: datetime, *, is_predictable: bool) -> dict[str, str]:
+    if job.finished_at:
+        return {}
+    return {"predicted end": _moment(read_progress(job, now).predicted) if is_predictable else "unknown: see below"}
+
+
+def look_document(look: JobLook, now: datetime) -> dict[str, object]:
+    """Return the job as JSON has it, with everything around it."""
+    if look.job is None:
+        raise ValueError("there is no job to show")
+    return {
+        **job_document(look.job, now),
+        # A forecast by the rate so far is wrong while a message fails again and again.
+        **({"predicted": None} if look.retried else {}),
+        "why": explain_pace(look, now),
+        "retried": [{**asdict(one), "at": _iso(one.at)} for one in look.retried],
+        "queues": [{**asdict(one), "oldest_at": _iso(one.oldest_at)} for one in look.queues],
+    }
+
+
+def look_table(look: JobLook, now: datetime) -> Table:
+    """Return everything about one job and what is around it, for a person."""
+    if look.job is None:
+        raise ValueError("there is no job to show")
+    table = job_table(look.job, now, is_predictable=not look.retried)
+    for told in look.job.story:
+        revision = f", revision {told.revision}" if told.revision > 1 else ""
+        table.add_row(
+            "story", clean(f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}")
+        )
+    if not look.job.story:
+        table.add_row("story", "not recorded")
+    for words in explain_pace(look, now):
+        table.add_row("why not further", clean(words))
+    for one in look.retried:
+        table.add_row(
+            "tried again",
+            clean(f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.kind} at {one.place}"),
+        )
+    for queue in look.queues:
+        oldest = f", the oldest that waits since {_moment(queue.oldest_at)}" if queue.oldest_at else ""
+        table.add_row("queue", f"{queue.queue}: {queue.messages} messages{oldest}")
+    if look.job.parked_chunks:
+        table.add_row("next", clean(f"sluice parked list --job {look.job.job}"))
+    return table
+
+
+def refused_words(job: str, refused: Sequence[Entry]) -> str:
+    """Return why there is no such job: its submission was parked."""
+    lines = [f"sluice: job {job} was not accepted: its submission is parked"]
+    for one in refused:
+        lines.append(clean(f"{one.reason}: {one.found}; {one.instead}").plain)
+        lines.append(f"sluice parked show {job} {one.key}")
+    return "\n".join(lines)
+
+
+def no_outputs_words(job: Job) -> str:
+    """Return why there are no outputs."""
+    if job.state is JobState.UNBALANCED:
+        return "what does not balance has no outputs; `sluice jobs show` says what differs"
+    if job.state is JobState.BURIED:
+        return "its retention is over, and its outputs with it"
+    return f"outputs come at its end: sluice jobs watch {job.job}"
 
 
 def list_table(rows: list[tuple[Listed, Job | None]], now: datetime) -> Table:

@@ -1,9 +1,12 @@
 """`sluice jobs`: accepted jobs, their progress and results. Reads the ledger, so the app may be down."""
 
 import json
+import sys
 import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -11,9 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from cli import job_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from cli.parked_view import entry_document
+from cli.screen import Screen, clean
+from cli.settings_file import load
 from shared.app import Stores
+from shared.errors import SettingsError
 from shared.ledger import FINISHED, Job, JobState, Ledger
-from shared.operating import AuditedAct
+from shared.operating import WRITTEN, AuditedAct, JobReader, OutputKind, complete_prefix
+from shared.parked import Entry
 
 #: Seconds between two reads of `watch`: each read is a billed request.
 LOOK_EVERY = 1.0
@@ -21,14 +29,21 @@ LOOK_EVERY = 1.0
 STOPS = FINISHED | {JobState.PAUSED, JobState.BURIED}
 GOOD = frozenset({JobState.COMPLETE})
 
+#: The last jobs among which the beginning of an id is looked for: a page, one request.
+LOOKED_THROUGH = 1000
+
 app = typer.Typer(
     help="Jobs: list them, look at one, watch one to its end.\n\nStatus: 0 done (`watch`: the job is complete), 1 there "
     "is no such job or it did not end well, 2 the call makes no sense, 3 `watch` ended before the job did.",
     no_args_is_help=True,
 )
 NOT_ENDED = 3
+#: Looks of `watch` at a job before one at the door, for a job that is not there. From this look on, an entry from before the
+#: watch is believed too.
+LOOK_AT_THE_DOOR = 5
+LATE_LOOK = 15
 
-JobArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB")]
+JobArgument = Annotated[str, typer.Argument(help="The job's id; its beginning is enough.", metavar="JOB")]
 
 
 @app.command("list")
@@ -46,19 +61,65 @@ def list_jobs(
         now = datetime.now(UTC)
         typer.echo(json.dumps({"jobs": [view.job_document(job, now) for _, job in rows if job]}))
         return
-    Console().print(view.list_table(rows, datetime.now(UTC)))
+    Screen().show(view.list_table(rows, datetime.now(UTC)))
 
 
 @app.command()
 def show(job: JobArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show everything about one job."""
     with connected(settings) as connections:
-        found = find_job(Stores(connections).ledger, job)
+        stores = Stores(connections)
+        reader = stores.job_reader(_work_queues(settings))
+        look = reader.look(job)
+        if look.job is None and not look.refused:
+            look = reader.look(find_job(stores.ledger, job).job)
     now = datetime.now(UTC)
-    if as_json:
-        typer.echo(json.dumps(view.job_document(found, now)))
+    if look.job is None:
+        _end_refused(job, look.refused, as_json=as_json)
+    elif as_json:
+        typer.echo(json.dumps(view.look_document(look, now)))
     else:
-        Console().print(view.job_table(found, now))
+        Screen().show(view.look_table(look, now))
+
+
+@app.command()
+def output(
+    job: JobArgument,
+    *,
+    rejected: Annotated[bool, typer.Option("--rejected", help="The rejected lines, with their reasons.")] = False,
+    totals: Annotated[bool, typer.Option("--totals", help="The totals by account.")] = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Write the outputs of a finished job to standard output, as newline-delimited JSON."""
+    if rejected and totals:
+        raise typer.BadParameter("say --rejected or --totals, not both")
+    kind = OutputKind.REJECTED if rejected else OutputKind.TOTALS if totals else OutputKind.OUTPUT
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        found = find_job(stores.ledger, job)
+        if found.state not in WRITTEN:
+            typer.echo(f"sluice: job {found.job} is {found.state.value}: {view.no_outputs_words(found)}", err=True)
+            raise typer.Exit(PROBLEM_FOUND)
+        _write_lines(stores.output_reader.read(found, kind))
+
+
+def _write_lines(pieces: Iterator[bytes]) -> None:
+    for piece in pieces:
+        if sys.stdout.isatty():
+            # JSON hides most control characters, but not text that runs backwards.
+            typer.echo("\n".join(clean(line).plain for line in piece.decode(errors="replace").split("\n")), nl=False)
+        else:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
+
+
+def _end_refused(job: str, refused: Sequence[Entry], *, as_json: bool) -> NoReturn:
+    """Tell that the submission was parked at acceptance, and end."""
+    if as_json:
+        typer.echo(json.dumps({"job": job, "state": None, "refused": [entry_document(one) for one in refused]}))
+    else:
+        typer.echo(view.refused_words(job, refused), err=True)
+    raise typer.Exit(PROBLEM_FOUND)
 
 
 @app.command()
@@ -69,9 +130,12 @@ def watch(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch one job until it ends. Waits for a job that was not accepted yet."""
+    """Watch one job until it ends. Needs the whole id: it waits for a job that was not accepted yet."""
     with connected(settings) as connections:
-        found = _watched(Stores(connections).ledger, job, timeout, is_shown=not as_json)
+        reader = Stores(connections).job_reader(_work_queues(settings))
+        found = _watched(reader, job, timeout, is_shown=not as_json)
+    if isinstance(found, list):
+        _end_refused(job, found, as_json=as_json)
     if found is None:
         typer.echo(f"sluice: no job {job!r} was accepted within {timeout:g} s: check the id", err=True)
         raise typer.Exit(PROBLEM_FOUND)
@@ -79,7 +143,7 @@ def watch(
     if as_json:
         typer.echo(json.dumps(view.job_document(found, now)))
     else:
-        Console().print(view.job_table(found, now))
+        Screen().show(view.job_table(found, now))
     if found.state not in GOOD:
         raise typer.Exit(PROBLEM_FOUND if found.state in STOPS else NOT_ENDED)
 
@@ -99,23 +163,33 @@ def resume_job(
         found = find_job(stores.ledger, job)
         if not yes:
             problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
-            typer.confirm(f"job {job} is {found.state.value} ({problem}): let it go on?", abort=True)
-        with stores.audit.record(AuditedAct(by, "job resume", job, why)) as command:
-            resumed = stores.job_operator.resume(job)
+            typer.confirm(f"job {found.job} is {found.state.value} ({problem}): let it go on?", abort=True)
+        with stores.audit.record(AuditedAct(by, "job resume", found.job, why)) as command:
+            resumed = stores.job_operator.resume(found.job)
             command.result = resumed.state.value
-    typer.echo(f"job {job} is {resumed.state.value}: `sluice jobs watch {job}`")
+    typer.echo(f"job {found.job} is {resumed.state.value}: `sluice jobs watch {found.job}`")
 
 
-def _watched(ledger: Ledger, job: str, timeout: float | None, *, is_shown: bool) -> Job | None:
+def _watched(reader: JobReader, job: str, timeout: float | None, *, is_shown: bool) -> Job | list[Entry] | None:
+    """Return the job at its end or after the time, or the entries if it was parked at acceptance."""
+    began, looks = datetime.now(UTC), 0
     end = None if timeout is None else time.monotonic() + timeout
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not is_shown) as bar:
         task = bar.add_task("waiting to be accepted", total=None)
         while True:
-            found = ledger.read(job)
+            found = reader.ledger.read(job)
             _show_progress(bar, task, found)
-            if (found and found.state in STOPS) or (end is not None and time.monotonic() >= end):
+            is_over = end is not None and time.monotonic() >= end
+            if found is None and (is_over or looks % LOOK_AT_THE_DOOR == 0):
+                # One that was parked before may have been sent again since, and be on its way.
+                is_patient = is_over or looks >= LATE_LOOK
+                refused = [one for one in reader.list_refused(job) if is_patient or one.last_at >= began]
+                if refused:
+                    return refused
+            if (found and found.state in STOPS) or is_over:
                 return found
+            looks += 1
             time.sleep(LOOK_EVERY)
 
 
@@ -125,9 +199,19 @@ def _show_progress(bar: Progress, task: TaskID, job: Job | None) -> None:
         bar.update(task, description=said, total=job.chunks or None, completed=job.ended_chunks)
 
 
+def _work_queues(settings: Path | None) -> int:
+    try:
+        return int(load(settings).get("SLUICE_WORK_QUEUES") or 1)
+    except ValueError as error:
+        raise SettingsError("SLUICE_WORK_QUEUES is not a number, expected 1 to 100") from error
+
+
 def find_job(ledger: Ledger, job: str) -> Job:
-    """Return the job, or end with a remedy if it does not exist."""
+    """Return the job, or the only one of the last jobs whose id begins so, or end with a remedy."""
     found = ledger.read(job)
+    if found is None:
+        whole = complete_prefix(job, (listed.job for listed in ledger.newest(LOOKED_THROUGH)), "jobs")
+        found = ledger.read(whole) if whole != job else None
     if found is None:
         typer.echo(f"sluice: there is no job {job!r}: `sluice jobs list` shows the last ones", err=True)
         raise typer.Exit(PROBLEM_FOUND)

@@ -7,25 +7,27 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cli import cost, gate, ids, jobs, migrate, orders, parked, tune
 from cli import doctor as examination
-from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
-from cli.screen import clean
-from cli.settings_file import NoSettingsError, load
+from cli.audit import audit
+from cli.deep import check_deeply
+from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
+from cli.screen import Screen, clean
+from cli.settings_file import NoSettingsError, load_connected
 from cli.submit import submit
+from cli.web import web
 from cli.worker import worker
 from shared import __version__
 from shared.errors import SettingsError, SluiceError
 
 app = typer.Typer(
-    help="Operate Sluice. It reads the app's own settings: the environment, else local.settings.json, else those of a "
-    "running `make up`.",
+    help="Operate Sluice. It reads the app's own settings: the environment, else those of a running `make up`, else "
+    "local.settings.json.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion=True,
 )
 
 app.add_typer(jobs.app, name="jobs")
@@ -38,7 +40,9 @@ app.add_typer(migrate.app, name="migrate")
 app.add_typer(orders.orders, name="orders")
 app.add_typer(orders.processes, name="processes")
 app.add_typer(orders.seats, name="seats")
+app.command()(audit)
 app.command()(submit)
+app.command()(web)
 app.command()(worker)
 
 
@@ -59,14 +63,29 @@ def root(
 
 
 @app.command()
-def doctor(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+def doctor(
+    settings: SettingsOption = None,
+    *,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Check what Sluice relies on of storage and bus, in places of its own.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="With --deep: one property or service; may be repeated.", metavar="NAME"),
+    ] = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check that every queue, container, table and bus entity exists and responds."""
-    findings = list(examination.examine(load(settings)))
+    if deep:
+        check_deeply(settings, only or (), is_sure=yes, as_json=as_json)
+        return
+    findings = list(examination.examine(load_connected(settings)))
     problems = [finding for finding in findings if finding.problem]
     if as_json:
         typer.echo(json.dumps({"ok": not problems, "findings": [asdict(finding) for finding in findings]}))
     else:
-        Console().print(_table(findings))
+        Screen().show(_table(findings))
         typer.echo(f"{len(findings) - len(problems)} of {len(findings)} are there and answer")
     if problems:
         raise typer.Exit(PROBLEM_FOUND)

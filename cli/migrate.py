@@ -12,14 +12,12 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from cli import migrate_view as view
 from cli.options import PROBLEM_FOUND, WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
-from cli.settings_file import load
+from cli.settings_file import load_connected
 from shared.app import RegistrationStores, Stores
 from shared.operating import AuditedAct
 from shared.readmodels import Migration, ModelPointer, Report
-from shared.registration import CONFERENCE_MODEL, ORDER_MODEL
+from shared.registration import READ_MODELS
 from shared.settings import Settings
-
-MODELS = {model.name: model for model in (ORDER_MODEL, CONFERENCE_MODEL)}
 
 app = typer.Typer(
     help="New versions of read models without downtime: docs/migrations.md has an example.", no_args_is_help=True
@@ -27,8 +25,8 @@ app = typer.Typer(
 
 
 def _model(name: str) -> str:
-    if name not in MODELS:
-        raise typer.BadParameter(f"there is no read model {name!r}: choose {' or '.join(MODELS)}")
+    if name not in READ_MODELS:
+        raise typer.BadParameter(f"there is no read model {name!r}: choose {' or '.join(READ_MODELS)}")
     return name
 
 
@@ -67,7 +65,7 @@ def start(  # noqa: PLR0913 - each option of the command is an argument
 def status(model: ModelArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show the current version, and how far a migration is."""
     with _opened(settings, model, is_shown=False) as (_, migration_to):
-        pointer = migration_to(MODELS[model].versions[0].version).read()
+        pointer = migration_to(READ_MODELS[model].versions[0].version).read()
     _tell(pointer, as_json=as_json)
 
 
@@ -157,13 +155,13 @@ def _opened(
     settings: Path | None, model: str, *, is_shown: bool
 ) -> Iterator[tuple[Stores, Callable[[int], Migration]]]:
     """Open the installation, or end if it has no registration. Yields what makes the migration to a version."""
-    if not Settings.parse(load(settings)).registration.is_on:
+    if not Settings.parse(load_connected(settings)).registration.is_on:
         typer.echo("sluice: SLUICE_REGISTRATION is off: this installation has no read models", err=True)
         raise typer.Exit(WRONG_CALL)
     with connected(settings) as connections, _progress(is_shown=is_shown) as report:
         stores = Stores(connections)
         views = RegistrationStores(stores).views
-        yield stores, lambda to: Migration(MODELS[model], to, views, report=report)
+        yield stores, lambda to: Migration(READ_MODELS[model], to, views, report=report)
 
 
 @contextmanager

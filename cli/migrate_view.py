@@ -4,34 +4,23 @@ import json
 from datetime import UTC, datetime
 from typing import Final
 
-from rich.console import Console
 from rich.table import Table
 
-from cli.screen import clean
-from shared.readmodels import ModelPointer, Phase, Rehearsal, Verification
+from cli.screen import Screen, clean
+from shared.readmodels import ModelPointer, Rehearsal, Verification, say_next
 
 #: Rows of a rehearsal that a person reads.
 _ROWS: Final = 5
-#: The next command of each phase, and what it does.
-_NEXT: Final = {
-    Phase.DOUBLING: ("start", "goes on with the build that was cut off"),
-    Phase.BUILDING: ("start", "goes on with the build that was cut off"),
-    Phase.BUILT: ("verify", "compares every row with the log; `finish` gives the new version up"),
-    Phase.VERIFIED: ("switch", "lets readers use it"),
-    Phase.SWITCHED: ("finish", "removes the former version; until then, `rollback` goes back to it"),
-    Phase.ROLLED_BACK: ("switch", "lets readers use it again; `finish` gives it up"),
-    Phase.FINISHING: ("finish", "goes on with the removal that was cut off"),
-}
 
 
 def print_rehearsal(model: str, to: int, found: Rehearsal) -> None:
     """Print the size of a migration, and some rows."""
-    console = Console()
+    screen = Screen()
     table = Table("home", "key", "row", title=f"Some rows of version {to} of {model}")
     for row in found.rows[:_ROWS]:
         table.add_row(clean(row.home), clean(row.key.key), clean(json.dumps(row.view)))
-    console.print(table)
-    console.print(
+    screen.show(table)
+    screen.print(
         f"{found.homes} homes with {found.events} events: about {found.requests} requests and {found.seconds:.0f} s to "
         f"build and to verify them. Nothing was written.\nNext: sluice migrate start {model} --to {to}",
         soft_wrap=True,
@@ -53,29 +42,28 @@ def rehearsal_document(model: str, to: int, found: Rehearsal) -> dict[str, objec
 
 def print_verification(model: str, to: int, found: Verification) -> None:
     """Print the outcome of a comparison."""
-    console = Console()
+    screen = Screen()
     table = Table("figure", "value", title=f"Version {to} of {model} against the log")
     for name, value in found.figures.items():
         table.add_row(name.replace("_", " "), str(value))
-    console.print(table)
+    screen.show(table)
     for line in found.differences:
-        console.print(clean(f"differs: {line}"))
+        screen.print(clean(f"differs: {line}"))
     command = "switch" if found.is_right else "finish"
     outcome = "no row differs" if found.is_right else "it must not be switched to; give it up, and mend its projection"
-    console.print(f"{outcome}\nNext: sluice migrate {command} {model} --to {to}", soft_wrap=True)
+    screen.print(f"{outcome}\nNext: sluice migrate {command} {model} --to {to}", soft_wrap=True)
 
 
 def print_pointer(pointer: ModelPointer) -> None:
     """Print how far a migration is, and what to type next."""
-    console = Console()
+    screen = Screen()
     table = Table("what", "value", title=f"Read model {pointer.model}")
     document = {name: value for name, value in pointer_document(pointer).items() if name not in {"model", "figures"}}
     for name, value in {**document, **pointer.figures}.items():
         table.add_row(name.replace("_", " "), clean("-" if value is None else str(value)))
-    console.print(table)
-    if pointer.phase in _NEXT:
-        command, effect = _NEXT[pointer.phase]
-        console.print(f"Next: sluice migrate {command} {pointer.model} --to {pointer.target}: {effect}", soft_wrap=True)
+    screen.show(table)
+    if following := say_next(pointer):
+        screen.print(f"Next: {following}", soft_wrap=True)
 
 
 def pointer_document(pointer: ModelPointer) -> dict[str, object]:

@@ -7,14 +7,21 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import typer
 
-from cli.settings_file import load
+from cli.settings_file import load_connected
 from shared.azure import Connections
+from shared.errors import StorageUnavailableError
 
 #: Exit statuses: 0 all is well, 1 something was found or failed, 2 the call or the settings make no sense.
 PROBLEM_FOUND, WRONG_CALL = 1, 2
+
+#: Seconds that a person waits to read that storage cannot be reached.
+ANSWERS_WITHIN = 3.0
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 SettingsOption = Annotated[
     Path | None, typer.Option("--settings", help="The settings file to read instead of the default ones.")
@@ -50,5 +57,22 @@ def moment(text: str) -> datetime:
 @contextmanager
 def connected(settings: Path | None) -> Iterator[Connections]:
     """Yield connections to the installation of the settings, with the person's own login if they hold no key."""
-    with Connections.parse(load(settings), is_person=True) as connections:
+    with Connections.parse(load_connected(settings), is_person=True) as connections:
+        _check_answer(connections.tables.url)
         yield connections
+
+
+def _check_answer(url: str) -> None:
+    """Raise StorageUnavailableError if nothing listens there. The library would try for half a minute."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
+    if getproxies():
+        # Then only the proxy may reach it.
+        return
+    try:
+        socket.create_connection((host, port), ANSWERS_WITHIN).close()
+    except OSError as error:
+        raise StorageUnavailableError(
+            f"storage does not answer at {host}:{port} ({error.strerror or error}): is the stack running (`make up`), or "
+            "the network down?"
+        ) from error

@@ -3,33 +3,28 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cli.options import PROBLEM_FOUND, WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
-from cli.screen import clean
-from cli.settings_file import load
+from cli.screen import Screen, clean
+from cli.settings_file import load_connected
 from shared.app import RegistrationStores, Stores
 from shared.operating import AuditedAct
-from shared.processes import SHARDS, STUCK_AFTER, TimeoutRow, restore_process
+from shared.processes import STUCK_AFTER, TimeoutRow
 from shared.registration import (
     KEYS,
     KEYS_KEPT,
     ORDER_MODEL,
     OrderPhase,
-    OrderProcess,
     OrderState,
     describe_order,
     order_home,
-    seats_home,
     state_of,
-    tell_process,
-    tell_seats,
 )
 from shared.settings import Settings
 
@@ -39,15 +34,13 @@ seats = typer.Typer(help="The seats of conferences.", no_args_is_help=True)
 
 OrderArgument = Annotated[str, typer.Argument(help="The id of the order, or its number.", metavar="ORDER")]
 MostOption = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
-#: Every row of a timeout is due before this.
-_NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @orders.command("show")
 def show_order(order: OrderArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show an order as its customer reads it, with the payments that a person has to settle."""
     with _opened(settings) as (stores, _):
-        view = stores.orders.find_numbered(int(order)) if order.isdigit() else stores.orders.find(order)
+        view = stores.orders.look_up(order)
     if view is None:
         _end(f"there is no order {order!r}")
     else:
@@ -106,9 +99,8 @@ def list_processes(
     """List the orders that run, the one that expires first at the top. An order that is held does not run."""
     with _opened(settings) as (stores, _):
         now = stores.clock.now()
-        until = now - STUCK_AFTER if stuck else _NEVER
-        rows = [row for shard in range(SHARDS) for row in stores.agenda.read_due(shard, until).timeouts]
-    found = [_timeout(row, now) for row in sorted(rows, key=lambda row: row.due)[:most]]
+        rows = stores.read_timeouts(now - STUCK_AFTER) if stuck else stores.read_timeouts()
+    found = [_timeout(row, now) for row in rows[:most]]
     _print_rows("processes", found, ("order", "expires", "late_seconds"), as_json=as_json)
     if stuck and found:
         raise typer.Exit(PROBLEM_FOUND)
@@ -116,23 +108,22 @@ def list_processes(
 
 @processes.command("show")
 def show_process(order: OrderArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
-    """Show the causal story of an order: events, skipped replies with their class, and the commands of its last write."""
+    """Show the causal story of an order: events, skipped replies with their class, and its commands.
+
+    A command was sent when a later write knew it: `sent_by` is the time of that write. The last one has no later write.
+    """
     with _opened(settings) as (stores, parsed):
-        key = (stores.agenda.find(int(order)) or "") if order.isdigit() else order_home(order)
-        home = stores.homes.load(key) if key else None
-        now = stores.clock.now()
-    if home is None:
+        found = stores.tell_order(order, parsed.registration)
+    if found is None:
         _end(f"there is no order {order!r}")
         return
-    choice = parsed.registration
-    process = OrderProcess(window=choice.reservation, buffer=choice.buffer, most_seats=choice.seats_per_order)
-    state, commands = restore_process(process, home)
-    found = tell_process(home, state, commands, now)
     if as_json:
         typer.echo(json.dumps(found))
         return
-    events = found.pop("events")
+    events, commands = found.pop("events"), found.pop("commands")
     _print(found, as_json=False)
+    shown = ("version", "kind", "to", "generation", "decided_at", "sent_by", "id")
+    _print_rows("commands", commands, shown, as_json=False)
     _print_rows("events", events, ("version", "at", "kind", "generation", "command", "body"), as_json=False)
 
 
@@ -145,12 +136,10 @@ def show_seats(
 ) -> None:
     """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota."""
     with _opened(settings) as (stores, _):
-        home = stores.homes.load(seats_home(conference))
-        now = stores.clock.now()
-    if home is None:
+        found = stores.tell_seats(conference)
+    if found is None:
         _end(f"there is no conference {conference!r}")
         return
-    found = tell_seats(home, now)
     if as_json:
         typer.echo(json.dumps(found))
     else:
@@ -163,7 +152,7 @@ def show_seats(
 
 @contextmanager
 def _opened(settings: Path | None) -> Iterator[tuple[RegistrationStores, Settings]]:
-    parsed = Settings.parse(load(settings))
+    parsed = Settings.parse(load_connected(settings))
     if not parsed.registration.is_on:
         typer.echo("sluice: SLUICE_REGISTRATION is off: this installation has no orders", err=True)
         raise typer.Exit(WRONG_CALL)
@@ -194,7 +183,7 @@ def _print(document: dict[str, Any], *, as_json: bool) -> None:
     table = Table(show_header=False, box=None)
     for name, value in document.items():
         table.add_row(name, clean(_text(value)))
-    Console().print(table)
+    Screen().show(table)
 
 
 def _print_rows(name: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *, as_json: bool) -> None:
@@ -204,7 +193,7 @@ def _print_rows(name: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *
     table = Table(*shown)
     for row in rows:
         table.add_row(*(clean(_text(row[column])) for column in shown))
-    Console().print(table)
+    Screen().show(table)
 
 
 def _text(value: Any) -> str:

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from cli import parked_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
+from cli.screen import Screen
 from cli.settings_file import load
 from shared.app import RegistrationPart, Stores
-from shared.messages import Permit
 from shared.operating import (
     ParkedOperator,
     ReplayFate,
@@ -29,16 +28,17 @@ from shared.operating import (
     waves,
 )
 from shared.parked import Entry
+from shared.permit import Permit
 from shared.settings import Settings
 
 app = typer.Typer(
     help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
-    "answer or could not be sent, 2 the call makes no sense.",
+    "answer, could not be sent or is not there, 2 the call makes no sense.",
     no_args_is_help=True,
 )
 
 FingerprintArgument = Annotated[
-    str | None, typer.Argument(help="The cause, as `list` shows it.", metavar="FINGERPRINT")
+    str | None, typer.Argument(help="The cause, as `list` shows it; its beginning is enough.", metavar="FINGERPRINT")
 ]
 JobOption = Annotated[
     str | None, typer.Option(help="Of this job only, and what was refused at the door and claims it.", metavar="JOB")
@@ -78,48 +78,40 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     as_json: JsonOption = False,
 ) -> None:
     """List parked entries by cause, the most frequent first. With a cause, list its entries."""
+    selection = Selection(fingerprint=fingerprint, job=job, reason=reason)
     with _operator(settings) as operator:
-        entries = operator.select(Selection(fingerprint=fingerprint, job=job, reason=reason), closed=closed)
-    if fingerprint is not None:
-        _show_entries(entries, as_json=as_json)
-        return
+        entries = operator.select(selection, closed=closed)
     groups = summarize_causes(entries)
-    if as_json:
-        typer.echo(json.dumps({"groups": [view.group_document(group) for group in groups]}))
-    elif groups:
-        Console().print(view.groups_table(groups))
-    else:
-        typer.echo("nothing is parked")
-
-
-def _show_entries(entries: list[Entry], *, as_json: bool) -> None:
-    if as_json:
+    if as_json and fingerprint is not None:
         typer.echo(json.dumps({"entries": [view.entry_document(entry) for entry in entries]}))
-    elif entries:
-        Console().print(view.entries_table(entries))
+    elif as_json:
+        typer.echo(json.dumps({"groups": [view.group_document(group) for group in groups]}))
+    elif not entries:
+        typer.echo("nothing is parked" if selection == Selection() else f"nothing is parked of {selection}")
     else:
-        typer.echo("nothing is parked for that cause")
+        Screen().show(view.groups_table(groups) if fingerprint is None else view.entries_table(entries))
+    if not entries and selection != Selection():
+        raise typer.Exit(PROBLEM_FOUND)
 
 
 @app.command()
 def show(
     job: Annotated[str, typer.Argument(help="The job; ~door or ~none where `list` shows that.")],
-    key: Annotated[str, typer.Argument(help="The entry's key.")],
+    key: Annotated[str, typer.Argument(help="The entry's key; its beginning is enough.")],
     *,
     body: Annotated[bool, typer.Option("--body", help="Write the original bytes, and nothing else.")] = False,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show everything about one entry."""
-    with connected(settings) as connections:
-        table = Stores(connections).parked_table
-        entry = table.about(job, key)
+    with _operator(settings) as operator:
+        entry = operator.show(job, key)
         if body:
-            sys.stdout.buffer.write(table.body(entry))
+            sys.stdout.buffer.write(operator.body(entry))
         elif as_json:
             typer.echo(json.dumps(view.entry_document(entry)))
         else:
-            Console().print(view.entry_table(entry))
+            Screen().show(view.entry_table(entry))
 
 
 @app.command()
@@ -132,7 +124,9 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     key: KeyOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many, the oldest.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many messages per second.")] = None,
-    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for the effects of a wave.")] = 120.0,
+    patience: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for the effects of a wave.")
+    ] = ReplayPace().patience,
     again: Annotated[
         bool, typer.Option("--again", help="Also entries that were replayed without an effect yet.")
     ] = False,
@@ -149,8 +143,11 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     selection = _selection(fingerprint, job, reason, key)
     pace = ReplayPace(limit=limit, rate=rate, patience=patience, again=again)
     with _operator(settings) as operator:
-        entries = choose(operator.select(selection), pace)
-        if dry_run or not entries:
+        found = operator.select(selection)
+        entries = choose(found, pace)
+        if not entries:
+            _end_without_any(operator, selection, found, as_json=as_json)
+        if dry_run:
             _show_plan(entries, as_json=as_json)
             return
         if not yes:
@@ -184,10 +181,13 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
         raise typer.BadParameter("say why it is not needed", param_hint="--why")
     selection = _selection(fingerprint, job, reason, key)
     with _operator(settings) as operator:
-        count = len(operator.select(selection))
-        if count and not yes:
+        found = operator.select(selection)
+        if not found:
+            _end_without_any(operator, selection, found, as_json=as_json)
+        count = len(found)
+        if not yes:
             typer.confirm(f"Discard {count} parked messages of {selection} for good?", abort=True, err=True)
-        closed = operator.discard(selection, by=by, why=why) if count else []
+        closed = operator.discard(selection, by=by, why=why)
     typer.echo(json.dumps({"discarded": len(closed)}) if as_json else f"{len(closed)} of {count} discarded")
     if len(closed) < count:
         raise typer.Exit(PROBLEM_FOUND)
@@ -198,6 +198,19 @@ def _selection(fingerprint: str | None, job: str | None, reason: str | None, key
     if selection == Selection():
         raise typer.BadParameter("say which: a fingerprint, --job, --reason or --key")
     return selection
+
+
+def _end_without_any(operator: ParkedOperator, selection: Selection, found: list[Entry], *, as_json: bool) -> NoReturn:
+    """End a command that has nothing to do. That is well only where all that was meant is closed already."""
+    closed = [] if found else operator.select(selection, closed=True)
+    if found:
+        said = f"{len(found)} of {selection} were replayed before and have no effect yet: --again sends them once more"
+    elif closed:
+        said = f"all {len(closed)} of {selection} are done or discarded already"
+    else:
+        said = f"nothing is parked of {selection}: `sluice parked list` shows what is"
+    typer.echo(json.dumps({"entries": 0, "why": said}) if as_json else said)
+    raise typer.Exit(0 if closed else PROBLEM_FOUND)
 
 
 def _named(operator: ParkedOperator, entries: list[Entry], job: str, *, by: str, why: str) -> Selection:
@@ -216,7 +229,7 @@ def _show_plan(entries: list[Entry], *, as_json: bool) -> None:
         typer.echo(json.dumps({"entries": len(entries), "waves": sizes}))
         return
     shown = ", ".join(map(str, sizes[:WAVES_SHOWN])) + (" ..." if len(sizes) > WAVES_SHOWN else "")
-    typer.echo(f"{len(entries)} to replay, in waves of {shown}" if entries else "nothing to replay")
+    typer.echo(f"{len(entries)} to replay, in waves of {shown}")
 
 
 def _reported(replayed: Iterator[Wave], *, quiet: bool) -> Iterator[Wave]:

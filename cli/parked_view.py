@@ -14,33 +14,33 @@ _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 def groups_table(groups: list[Group]) -> Table:
     """Return the causes."""
-    table = Table("fingerprint", "reason", "stage", "entries", "jobs", "last (UTC)", "what to do", title="Parked")
+    table = Table("fingerprint", "reason", "entries", "jobs", "what to do", "last (UTC)", "stage", title="Parked")
     for group in groups:
         table.add_row(
             group.fingerprint,
             clean(group.reason),
-            group.stage,
             str(len(group.entries)),
             str(group.jobs),
-            group.last_at.strftime(_MOMENT),
             clean(group.instead),
+            group.last_at.strftime(_MOMENT),
+            clean(group.stage),
         )
     return table
 
 
 def entries_table(entries: list[Entry]) -> Table:
     """Return the entries of a selection."""
-    table = Table("job", "key", "stage", "reason", "state", "attempts", "replays", "came back", "last (UTC)")
+    table = Table("job", "key", "state", "reason", "attempts", "replays", "came back", "last (UTC)", "stage")
     for entry in entries:
         counts = (str(entry.attempts), str(entry.replays), str(entry.returns))
         table.add_row(
             clean(entry.about),
             entry.key,
-            clean(entry.stage),
-            clean(entry.reason),
             entry.state.value,
+            clean(entry.reason),
             *counts,
             entry.last_at.strftime(_MOMENT),
+            clean(entry.stage),
         )
     return table
 

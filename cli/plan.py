@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cli.cost_view import money
@@ -19,6 +18,7 @@ from cli.options import (
     YesOption,
     connected,
 )
+from cli.screen import Screen
 from shared.app import Stores
 from shared.gate import Spread
 from shared.operating import AuditedAct, AuditTable
@@ -127,8 +127,8 @@ def _print(  # noqa: PLR0913 - each is a part of the page
     site: Site,
     delays: FirstChunkDelays,
 ) -> None:
-    console, waiting = Console(), f", and {held.others} messages that are no jobs" if held.others else ""
-    console.print(f"Gate {gate} holds {held.jobs} jobs of {held.chunks} chunks{waiting}.")
+    screen, waiting = Screen(), f", and {held.others} messages that are no jobs" if held.others else ""
+    screen.print(f"Gate {gate} holds {held.jobs} jobs of {held.chunks} chunks{waiting}.")
     if not held.jobs:
         return
     table = Table("function", "always ready", title="Before the gate opens")
@@ -136,9 +136,9 @@ def _print(  # noqa: PLR0913 - each is a part of the page
         table.add_row(function, str(count))
     table.add_section()
     table.add_row("at most, over all functions", str(found.maximum))
-    console.print(table)
-    console.print("\n".join(_delay_lines(delays)))
-    console.print(
+    screen.show(table)
+    screen.print("\n".join(_delay_lines(delays)))
+    screen.print(
         f"Chunks of {wanted.chunk_seconds:.3g} s end {_duration(found.finishes_in)} after the first one began. "
         f"From {wanted.lead.total_seconds() / 60:g} minutes before it to the end they cost {money(found.window)} "
         f"USD; left for a month, {money(found.month)} USD."

@@ -5,18 +5,48 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: Looked for in this order, below the current folder; the second is written by `make up`.
-SETTINGS_FILES = (Path("local.settings.json"), Path(".stack") / "up" / "local.settings.json")
+#: Looked for in this order, below the current folder. The first is written by `make up`, and counts while that runs.
+RUNNING_FILE = Path(".stack") / "up" / "local.settings.json"
+OWN_FILE = Path("local.settings.json")
+#: Names of the connections of storage begin so, with a key or by login.
+_STORAGE = "SluiceStorage"
 
 
 class NoSettingsError(Exception):
-    """Raised when there is no settings file where one was named, or it is not one."""
+    """Raised when there is no settings file where one was named, it is not one, or nothing says where storage is."""
 
 
 def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the settings of the file, overridden by the environment, as the Functions host does it."""
-    file = named or next((file for file in SETTINGS_FILES if file.exists()), None)
+    file = named or _find_file()
     return {**(_values(file) if file else {}), **environ}
+
+
+def load_connected(named: Path | None) -> dict[str, str]:
+    """Return the settings of a command that needs an installation. Without one, say how to come by it."""
+    settings = load(named)
+    if named is None and _find_file() is None and not any(name.startswith(_STORAGE) for name in settings):
+        raise NoSettingsError(
+            "no stack runs in this folder: type `make up` in another terminal; for an installation in Azure, name its "
+            "settings by --settings FILE or set SluiceStorage__accountName"
+        )
+    return settings
+
+
+def is_running(file: Path) -> bool:
+    """Return whether the stack that wrote the file still runs."""
+    try:
+        process = int(json.loads(file.read_text())["Process"])
+        os.kill(process, 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _find_file() -> Path | None:
+    if RUNNING_FILE.exists() and is_running(RUNNING_FILE):
+        return RUNNING_FILE
+    return OWN_FILE if OWN_FILE.exists() else None
 
 
 def _values(file: Path) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Final
@@ -12,15 +13,19 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.options import JsonOption, SettingsOption, connected, moment
+from cli.settings_file import load
 from shared.app import Stores
+from shared.errors import UnknownWorkloadError
 from shared.gate import GateState
 from shared.grammar import is_room, room_job
 from shared.payload import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import Publisher, Sent, read_file
+from shared.workloads import Workloads
 
 #: How much of a file's hash is in the job id that is made of it.
 _HASH_SHOWN: Final = 12
 _LONGEST_STEM: Final = 60
+_WORKLOADS: Final = "SLUICE_WORKLOADS"
 
 
 def _room(text: str) -> str:
@@ -84,6 +89,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
             file.open("rb") as opened,
             _progress(is_shown=not as_json) as progress,
         ):
+            _warn_of_refusal(load(settings), workload, sums or ())
             # Closed by `opened`: the wrapper only counts.
             counted: IO[bytes] = progress.wrap_file(opened, file.stat().st_size, description=f"sending {file.name}")
             sent = publisher.submit_lines(
@@ -96,7 +102,30 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
             )
         if hint and connections.has_bus and not sent.is_hinted:
             typer.echo("sluice: the bus took no hint: the app finds the job at its next poll", err=True)
+    for field in (field for field, total in sent.sums.items() if not total and sent.items):
+        typer.echo(f"sluice: the sum of {field} is 0: if no transaction has that field, check its spelling", err=True)
     typer.echo(_as_json(sent, room) if as_json else _in_words(sent, room))
+
+
+def _warn_of_refusal(settings: Mapping[str, str], workload: str, sums: Sequence[str]) -> None:
+    """Say what the app will refuse, where the settings name its workloads and this machine has their code."""
+    if not settings.get(_WORKLOADS):
+        return
+    try:
+        known = Workloads.load(settings[_WORKLOADS], settings)
+    except Exception:  # noqa: BLE001 - a publisher need not have the code, which may raise anything
+        return
+    try:
+        added = known.find(workload).sums
+    except UnknownWorkloadError as error:
+        typer.echo(f"sluice: the app will park this submission until it has the workload: {error}", err=True)
+        return
+    if unknown := sorted(set(sums) - set(added)):
+        typer.echo(
+            f"sluice: the app will refuse this submission: workload {workload} adds up {', '.join(added) or 'nothing'}, "
+            f"not {', '.join(unknown)}",
+            err=True,
+        )
 
 
 def job_id(file: Path) -> str:

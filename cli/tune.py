@@ -1,19 +1,18 @@
 """`sluice tune`: the allowed tasks with their reasons, other rules on a trace, and the capacity for a volume."""
 
 import json
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cli import tune_view as view
+from cli.capacity import show_capacity
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, SettingsOption, WhyOption, connected
 from cli.plan import plan_for_gate
+from cli.screen import Screen
 from cli.warm import show_warm
-from planning.capacity import Load, plans
 from planning.simulated_push import Push
 from planning.simulator import Outcome, Simulation
 from planning.synthetic import SEED, bursty_day
@@ -32,6 +31,7 @@ rules = typer.Typer(help="The rules of an operator: look at them, check them, pu
 app.add_typer(rules, name="rules")
 app.command("plan")(plan_for_gate)
 app.command("warm")(show_warm)
+app.command("capacity")(show_capacity)
 
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="RULES", help="A file with rules.")]
 
@@ -45,7 +45,7 @@ def show(settings: SettingsOption = None, *, as_json: JsonOption = False) -> Non
     if as_json:
         typer.echo(json.dumps(view.fleet_document(fleet, now)))
     else:
-        Console().print(view.fleet_table(fleet, now))
+        Screen().show(view.fleet_table(fleet, now))
 
 
 @app.command()
@@ -61,7 +61,7 @@ def explain(
     if as_json:
         typer.echo(json.dumps({"decisions": [view.decision_document(one) for one in found]}))
     else:
-        Console().print(view.history_table(found))
+        Screen().show(view.history_table(found))
 
 
 @app.command("dry-run")
@@ -85,26 +85,7 @@ def dry_run(
         documents = [view.outcome_document(one, table) for one in outcomes]
         typer.echo(json.dumps({"trace": replayed.header.what, "seed": replayed.header.seed, "outcomes": documents}))
     else:
-        Console().print(view.outcomes_table(replayed, outcomes, table))
-
-
-@app.command()
-def capacity(  # noqa: PLR0913 - each is an option
-    transactions: Annotated[int, typer.Option(min=1, help="Transactions of an hour, released at once.")] = 10_000_000,
-    chunk: Annotated[int, typer.Option(min=1, max=100_000, help="Transactions of a chunk.")] = 1000,
-    seconds: Annotated[float, typer.Option(min=0.001, help="Seconds of work for a chunk: `tune show` has them.")] = 1.0,
-    tasks: Annotated[int, typer.Option(min=1, max=32, help="Tasks of an instance.")] = 4,
-    prices: PricesOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Print the needs of an hourly volume: tasks, instances, queues, requests per second, price."""
-    volume, table = Load(transactions, chunk, seconds, tasks), load(prices)
-    rows = plans(volume, table)
-    if as_json:
-        typer.echo(json.dumps({"plans": [{**asdict(one), "amount": str(one.amount)} for one in rows]}))
-    else:
-        Console().print(view.capacity_table(volume, rows, table))
+        Screen().show(view.outcomes_table(replayed, outcomes, table))
 
 
 @app.command("trace")

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import msgspec
 from rich.table import Table
 
-from planning.capacity import Load, Plan
 from planning.simulator import Outcome
 from shared.concurrency import Decision, Fleet, Trace
 from shared.topology import URGENT
@@ -129,33 +128,6 @@ def outcomes_table(trace: Trace, outcomes: Sequence[Outcome], prices: Prices) ->
             f"{price(one.usage, prices).total:.4f}",
         )
     return table
-
-
-def capacity_table(load: Load, plans: Iterable[Plan], prices: Prices) -> Table:
-    """Return a capacity plan for a person."""
-    title = f"{load.transactions:,} transactions in an hour, released at once: {load.chunks:,} chunks of {load.seconds_each:g} s"
-    columns = ("tasks", "instances", "done after", "p95 wait", "requests/s", "bus/s", "queues", "price", "")
-    table = Table(*columns, title=title, caption=f"prices: {prices}")
-    for one in plans:
-        table.add_row(
-            str(one.tasks),
-            str(one.instances),
-            f"{one.emptied:,.0f} s",
-            f"{one.p95:,.0f} s",
-            f"{one.account_rate:,.0f}",
-            f"{one.bus_rate:,.0f}",
-            str(one.queues),
-            f"{one.amount:.4f}",
-            remark(one),
-        )
-    return table
-
-
-def remark(plan: Plan) -> str:
-    """Name the faults of a row."""
-    if not plan.is_in_time:
-        return "not done within the hour"
-    return "" if plan.is_within_limits else "more than half of the limit of one account or namespace"
 
 
 def _each(busy: float, done: int) -> float | None:

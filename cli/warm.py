@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cli.cost_view import money
 from cli.gate_view import moment
 from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from cli.screen import Screen
 from cli.settings_file import load as load_settings
 from shared.app import Stores
 from shared.gate import timestamp
@@ -197,9 +197,9 @@ def _document(record: WarmRecord) -> dict[str, object]:
 
 
 def _print(record: WarmRecord) -> None:
-    console = Console()
+    screen = Screen()
     if record.is_empty:
-        console.print("No planned opening warms instances, and none are to be given back.")
+        screen.print("No planned opening warms instances, and none are to be given back.")
         return
     openings = Table("gate", "opens at (UTC)", "warm from", "until at the latest", "instances", title="Openings")
     for one in record.openings:
@@ -209,5 +209,5 @@ def _print(record: WarmRecord) -> None:
     for name, group in record.groups.items():
         state = "given back" if group.back_since else "confirmed" if group.is_confirmed else "sent"
         groups.add_row(name, str(group.base or 0), str(group.ours[-1] if group.ours else "-"), state)
-    console.print(openings)
-    console.print(groups)
+    screen.show(openings)
+    screen.show(groups)

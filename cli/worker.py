@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from cli.options import PROBLEM_FOUND, SettingsOption
-from cli.settings_file import load
+from cli.settings_file import load_connected
 from shared.app import App
 from shared.azure import Connections
 from shared.errors import SettingsError
@@ -38,7 +38,7 @@ def worker(
     The process follows permits from the bus, as the function `drain_work` does. While the bus does not answer, it polls.
     At the end each task ends after its message, gives back what it has not begun, and another process is woken.
     """
-    environ = load(settings)
+    environ = load_connected(settings)
     parsed = Settings.parse(environ)
     _log_to_stderr()
     # Workloads lie beside function_app.py, and an installed command does not look into the folder that it is started in.

@@ -30,6 +30,12 @@ def main(arguments: Sequence[str]) -> int:
             raise
         print(f"sluice {options.command}: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        # A full disk, a folder that may not be written to.
+        if os.environ.get("SLUICE_TRACEBACK"):
+            raise
+        print(f"sluice {options.command}: {error.strerror or error}: {error.filename or ROOT}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(f"sluice {options.command}: stopped", file=sys.stderr)
         return 130
@@ -45,9 +51,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _setup(_options: argparse.Namespace, _rest: list[str]) -> int:
+def _setup(_options: argparse.Namespace, rest: list[str]) -> int:
     began = time.monotonic()
-    installation.ensure()
+    if "--browser" in rest:
+        installation.ensure_browser()
+    elif "--others" in rest:
+        installation.ensure_others()
+    else:
+        installation.ensure()
     print(f"sluice: ready after {time.monotonic() - began:.1f} s")
     return 0
 
@@ -69,6 +80,11 @@ def _check(_options: argparse.Namespace, _rest: list[str]) -> int:
         _python("-m", "local.infra"),
     ]
     return max(statuses)
+
+
+def _others(_options: argparse.Namespace, rest: list[str]) -> int:
+    installation.ensure_others()
+    return _python("-m", "pytest", "tests/others", *rest)
 
 
 def _lock(_options: argparse.Namespace, rest: list[str]) -> int:
@@ -95,8 +111,10 @@ def _source_folders() -> list[Path]:
             "shared",
             "functions",
             "planning",
+            "conformance",
             "local",
             "cli",
+            "console",
             "tests",
             "functions_local_host",
             "servicebus_local",
@@ -117,7 +135,7 @@ def _python(*arguments: str) -> int:
 #: Tests of one file share what they started; most of their time they wait.
 SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
 #: Their own `--help` tells more than this entry knows.
-PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults", "fuzz"}
+PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults", "fuzz", "others"}
 COMMANDS = (
     ("demo", _in_venv("-m", "local.demo"), "start the stack, show what Sluice does, stop the stack"),
     (
@@ -139,12 +157,22 @@ COMMANDS = (
         "try a million hostile inputs at every door, and write what came of them into docs/security.md",
     ),
     (
+        "others",
+        _others,
+        "install what others wrote for the local stack and try the stack with it; what follows goes to pytest",
+    ),
+    (
         "docs",
         _in_venv("-m", "local.docs"),
         "write what comes from the code: tables of the documentation, files of infra/",
     ),
-    ("lock", _lock, "make requirements.txt and requirements-dev.txt from pyproject.toml (--upgrade: newest versions)"),
-    ("setup", _setup, "install everything into .venv and .stack; every other command does this by itself"),
+    ("vendor", _in_venv("-m", "local.vendor"), "bring the files of others that the console's pages load"),
+    ("lock", _lock, "make the lock files from pyproject.toml (--upgrade: newest versions)"),
+    (
+        "setup",
+        _setup,
+        "install everything into .venv and .stack, as every other command does (--browser, --others: also for tests/browser or tests/others)",
+    ),
     ("verify-clone", _verify_clone, "prove that a fresh clone with an empty HOME and no system Node tests and demos"),
     ("clean", _clean, "remove everything that these commands installed or wrote"),
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import time
 import urllib.request
@@ -22,6 +23,8 @@ console = Console()
 def main() -> int:
     """Run the demonstration. A step that fails ends it with one line."""
     began = time.monotonic()
+    # The terminal was closed: everything is stopped as after Ctrl-C.
+    signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         with running(StackOptions(instances=2, settings=demo_sale.SETTINGS)) as stack:
             console.print(f"[bold]Sluice[/bold] runs at {stack.host.base_url} after {time.monotonic() - began:.1f} s")
@@ -30,7 +33,7 @@ def main() -> int:
             _step("a gate holds work and releases it at once", lambda: held_work_is_released(stack))
             demo_jobs.run(stack, console)
             demo_sale.run(stack, console)
-        console.print("everything stopped; `make up` leaves it running for you")
+        console.print("everything stopped; `make up` leaves it running for you, and `sluice web` shows it in a browser")
     except StackError as error:
         if os.environ.get("SLUICE_TRACEBACK"):
             raise

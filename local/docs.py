@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from local import registration_table, telemetry_tables
+from local import capacity_tables, registration_table, telemetry_tables
 from local.errors import StackError
 from local.infra import alerts, entities, queries
 from local.infra.tables import TABLES as INFRA
 from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
+from local.properties_table import properties
 from local.why_table import why
 from planning.idle_modes import IdleModes
 from shared.parked import DEFAULT_POLICY
@@ -146,7 +147,7 @@ def _poison() -> str:
     limits, name = DEFAULT_POLICY, "`SLUICE_POISON_{}`".format
     rows = [
         ("an unknown failure is parked at delivery", limits.deliveries, name("DELIVERIES")),
-        ("the begin and the end of a delivery are noted from delivery", limits.noted_from, "fixed"),
+        ("the begin of a delivery is noted from delivery", limits.noted_from, "fixed"),
         ("what kills its process is parked, before any work, at delivery", limits.killed_at, name("KILLED_AT")),
         ("if at least so many noted deliveries began and never ended", limits.deaths, name("DEATHS")),
         ("a job pauses if more of its chunks are parked than", f"{limits.pause_share:.0%}", name("PAUSE_PERCENT")),
@@ -217,6 +218,7 @@ def _table_of(make: Callable[[], Table]) -> str:
     return markdown(*make())
 
 
+_ROWS = {**INFRA, **telemetry_tables.TABLES, **capacity_tables.TABLES, "why": why, "properties": properties}
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "picture": picture,
@@ -231,7 +233,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "idle": _idle,
     "order-states": lambda: markdown(*registration_table.table()),
     "order-events": _order_events,
-    **{name: partial(_table_of, make) for name, make in {**INFRA, **telemetry_tables.TABLES, "why": why}.items()},
+    **{name: partial(_table_of, make) for name, make in _ROWS.items()},
 }
 
 #: Whole files that come from the code.

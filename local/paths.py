@@ -10,6 +10,14 @@ VENV = ROOT / ".venv"
 LOGS = STACK / "logs"
 AZURITE = STACK / "azurite"
 AZURITE_SCRIPT = AZURITE / "node_modules" / "azurite" / "dist" / "src" / "azurite.js"
+#: The JavaScript SDKs of tests/others, only where `make others` ran.
+OTHERS = STACK / "others"
+#: Microsoft's worker library, only where `make up WORKER=microsoft` or `make others` ran.
+WORKER = STACK / "worker"
+#: What checks the pages of the console in a browser, only where `make setup ARGS=--browser` ran.
+BROWSER = STACK / "browser"
+#: Written last by each step of an installation: what is without it is not installed.
+STAMP = ".sluice-stamp"
 
 
 def venv_python(venv: Path = VENV) -> Path:

@@ -4,6 +4,7 @@ Parts start in the order in which they are needed and stop in the reverse order,
 """
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,9 +15,11 @@ from typing import Protocol
 from functions_local_host.errors import StartError as HostStartError
 from functions_local_host.launcher import Host
 from local.azurite.launcher import Account, Azurite
+from local.doctors_entities import doctors_entities
 from local.errors import StackError
 from local.func_host import FuncHost
-from local.paths import ROOT
+from local.installation import ensure_worker
+from local.paths import ROOT, WORKER
 from local.provision import provision
 from servicebus_local.command import ENTITIES
 from servicebus_local.entities import Namespace, Subscription, read
@@ -49,6 +52,8 @@ class StackOptions:
     """How a stack is to be run."""
 
     host: str = "local"
+    #: Whose worker runs the app in the local host: "local" or "microsoft".
+    worker: str = "local"
     instances: int = 2
     #: 0: any free port.
     port: int = 0
@@ -99,10 +104,9 @@ def bus_entities(parsed: Settings, subscriptions: Sequence[tuple[str, str]] = ()
     added = {
         topic.name: tuple(Subscription(name) for to, name in subscriptions if to == topic.name) for topic in own.topics
     }
-    return replace(
-        own,
-        topics=tuple(replace(one, subscriptions=(*one.subscriptions, *added[one.name])) for one in own.topics),
-    )
+    topics = (replace(one, subscriptions=(*one.subscriptions, *added[one.name])) for one in own.topics)
+    doctors = doctors_entities()
+    return Namespace((*own.queues, *doctors.queues), (*topics, *doctors.topics))
 
 
 def sample_values() -> dict[str, str]:
@@ -118,15 +122,22 @@ def settings_for(storage: str, bus: str) -> dict[str, str]:
 
 def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:
     """Start the chosen host and return when it runs."""
+    words, extra = list(options.words), {}
+    if options.worker != "local" and options.host != "local":
+        raise StackError(f"the host {options.host!r} has a worker of its own: leave WORKER out")
+    if options.worker == "microsoft":
+        ensure_worker()
+        words += ["--worker", "microsoft"]
+        extra["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WORKER), os.environ.get("PYTHONPATH")]))
     if options.host == "local":
         with _in_one_line():
             return Host.start(
                 options.app,
-                settings=settings,
+                settings={**settings, **extra},
                 instances=options.instances,
                 flex=options.flex,
                 port=options.port,
-                options=options.words,
+                options=words,
             )
     if options.host == "func":
         return FuncHost.start(settings, options.port)

@@ -8,18 +8,24 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cli.settings_file import is_running
 from local.errors import StackError
 from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
-from shared.settings import Dequeue, Switch
+from shared.errors import SettingsError
+from shared.settings import SETTINGS, Dequeue, Switch
 from shared.telemetry import TelemetryChoice
 
 #: Where the `sluice` command finds the settings of the stack that runs.
 SETTINGS_FILE = STACK / "up" / "local.settings.json"
+#: A person's own settings, as `func` reads them.
+OWN_FILE = ROOT / "local.settings.json"
+#: Names of connections begin so: a stack has its own, and changes no app in Azure.
+_CONNECTIONS = ("AzureWebJobsStorage", "SluiceStorage", "SluiceBus", "SLUICE_WARM_SITE", "SLUICE_WARM_IDENTITY")
 LOOK_EVERY = 1.0
 
 
@@ -27,11 +33,12 @@ def main(arguments: Sequence[str]) -> int:
     """Run until a signal to stop, or until a part of the stack ends by itself."""
     options = _parser().parse_args(arguments)
     told_to_stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # SIGHUP: the terminal was closed.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: told_to_stop.set())
     try:
         return _external(options, told_to_stop) if options.external else _embedded(options, told_to_stop)
-    except StackError as error:
+    except (StackError, SettingsError) as error:
         if os.environ.get("SLUICE_TRACEBACK"):
             raise
         print(f"sluice up: {error}", file=sys.stderr)
@@ -41,6 +48,9 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make up ARGS=", description="Run the stack until Ctrl-C.")
     parser.add_argument("--host", choices=("local", "func"), default="local", help="what runs the app")
+    parser.add_argument(
+        "--worker", choices=("local", "microsoft"), default="local", help="whose worker runs it in the local host"
+    )
     parser.add_argument("--instances", type=int, default=2, help="worker processes of the local host (2)")
     parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
     parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")
@@ -59,8 +69,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def own_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a person's settings: those of the file without its connections, then the app's from the environment."""
+    known = {setting.name for setting in SETTINGS if setting.name.startswith("SLUICE_")}
+    values = _values_of(file) if file.exists() else {}
+    given = values | {name: value for name, value in environ.items() if name in known}
+    return {name: value for name, value in given.items() if not name.startswith(_CONNECTIONS)}
+
+
 def _stack_options(options: argparse.Namespace) -> StackOptions:
-    changed = {"SLUICE_TELEMETRY": TelemetryChoice.PRINT.value} if options.spans else {}
+    changed = own_settings(OWN_FILE, os.environ)
+    if options.spans:
+        changed["SLUICE_TELEMETRY"] = TelemetryChoice.PRINT.value
     if options.trigger:
         changed["SLUICE_DEQUEUE"] = Dequeue.TRIGGER.value
     if options.registration:
@@ -69,6 +89,7 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
         changed["SLUICE_ROOMS"] = options.rooms
     return StackOptions(
         host=options.host,
+        worker=options.worker,
         instances=options.instances,
         port=options.port,
         flex=options.flex,
@@ -78,12 +99,23 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
 
 
 def _embedded(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
+    _refuse_second()
     with running(_stack_options(options)) as stack, _published(stack.settings):
         processes = {"azurite": stack.azurite.process, "broker": stack.broker.process, "host": stack.host.process}
         _announce(stack.host, stack.settings)
         _wait(processes, told_to_stop, SpanLines(stack.host.log))
-        print("sluice up: stopping", flush=True)
+        # Where the terminal was closed, nothing can be printed any more.
+        with suppress(OSError):
+            print("sluice up: stopping", flush=True)
     return 0
+
+
+def _refuse_second() -> None:
+    if SETTINGS_FILE.exists() and is_running(SETTINGS_FILE):
+        raise StackError(
+            "a stack of this folder runs already, and the sluice command could not tell them apart: stop it with Ctrl-C, "
+            "or run this one in another clone"
+        )
 
 
 def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
@@ -99,10 +131,16 @@ def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int
 
 
 def _local_settings() -> dict[str, str]:
-    file = ROOT / "local.settings.json"
-    if not file.exists():
+    if not OWN_FILE.exists():
         raise StackError("--external needs local.settings.json: copy local.settings.sample.json and look it through")
-    values: dict[str, str] = json.loads(file.read_text())["Values"]
+    return _values_of(OWN_FILE)
+
+
+def _values_of(file: Path) -> dict[str, str]:
+    try:
+        values: dict[str, str] = {name: str(value) for name, value in json.loads(file.read_text())["Values"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StackError(f"{file} is not a settings file: expected JSON with an object `Values`") from error
     return values
 
 
@@ -112,7 +150,9 @@ def _published(settings: Mapping[str, str]) -> Iterator[None]:
     SETTINGS_FILE.parent.mkdir(parents=True, exist_ok=True)
     SETTINGS_FILE.unlink(missing_ok=True)
     SETTINGS_FILE.touch(mode=0o600)
-    SETTINGS_FILE.write_text(json.dumps({"IsEncrypted": False, "Values": dict(settings)}, indent=2))
+    SETTINGS_FILE.write_text(
+        json.dumps({"IsEncrypted": False, "Process": os.getpid(), "Values": dict(settings)}, indent=2)
+    )
     try:
         yield
     finally:
@@ -123,6 +163,7 @@ def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
     print(
         f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal:\n"
         f"    .venv/bin/sluice doctor\n"
+        f"    .venv/bin/sluice web      (the console: it prints an address for your browser)\n"
         f"Connections for publishers on this machine:\n"
         f"    SluiceStorage={settings['SluiceStorage']}\n"
         f"    SluiceBus={settings['SluiceBus']}\n"

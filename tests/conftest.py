@@ -18,8 +18,10 @@ hypothesis.settings.load_profile("sluice")
 
 
 def pytest_addoption(parser):
-    """Let `make test HOST=func` run the end-to-end tests on Core Tools."""
+    """Let `make test HOST=func` and `make test WORKER=microsoft` run the end-to-end tests on what others wrote."""
+    parser.addoption("--need-browser", action="store_true", help="fail, and do not skip, where no browser is")
     parser.addoption("--host", choices=("local", "func"), default="local", help="the host of end-to-end tests")
+    parser.addoption("--worker", choices=("local", "microsoft"), default="local", help="the worker in the local host")
 
 
 @pytest.fixture

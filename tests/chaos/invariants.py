@@ -1,7 +1,8 @@
 """What must hold when everything has come to rest; each breach is one sentence."""
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from typing import NamedTuple
 
 from shared.app import App, Stores
 from shared.clock import SystemClock
@@ -79,21 +80,18 @@ def _left_over(stack, others):
             yield f"pending still points to {kind} {name}"
 
 
+class Computed(NamedTuple):
+    """How many chunks of a job were computed, and how many of them more than once."""
+
+    computed: int
+    again: int
+
+
 def computed_again(stack, expected):
-    """Return the chunks that were computed after their result was stored, and how many were computed at all."""
-    runs = {}
+    """Return how often the chunks of a job were computed."""
+    job, runs = Stores(stack.connections).ledger.read(expected.job), Counter()
     for words in stack.notes():
         if words[0] == "run":
-            runs.setdefault(int(words[1]), []).append(float(words[2]))
-    again, results = [], stack.connections.blobs.get_container_client("results")
-    ledger, computed = Stores(stack.connections).ledger, 0
-    for one in expected:
-        job = ledger.read(one.job)
-        for row in ledger.rows(one.job):
-            times = runs.get(job.id_base + row.chunk * FRAME_ITEMS, [])
-            computed += bool(times)
-            stored = results.get_blob_client(row.blob).get_blob_properties().creation_time
-            # Storage says whole seconds.
-            if any(datetime.fromtimestamp(time, UTC) > stored + timedelta(seconds=1) for time in times):
-                again.append(f"{one.job}/{row.chunk}")
-    return again, computed
+            runs[int(words[1])] += 1
+    counts = [runs[job.id_base + chunk * FRAME_ITEMS] for chunk in range(job.chunks)]
+    return Computed(sum(count > 0 for count in counts), sum(count > 1 for count in counts))

@@ -1,4 +1,4 @@
-"""Stands in front of Azurite and answers 503 while it is told to, as storage does that is too busy."""
+"""Stands in front of a service: answers 503 while it is told to, as busy storage does, or cuts every connection."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ class Proxy:
 
     def __init__(self, ports):
         self._targets, self.ports = dict(ports), {}
-        self.is_busy = False
+        self.is_busy = self._is_cut = False
         #: Requests that were answered by 503.
         self.refused = 0
         self._loop = asyncio.new_event_loop()
@@ -35,11 +35,23 @@ class Proxy:
         self._thread.join()
         self._loop.close()
 
+    def cut(self):
+        """Cut every connection, and each new one, until it is restored."""
+        self._is_cut = True
+        self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks])
+
+    def restore(self):
+        """Take connections again."""
+        self._is_cut = False
+
     async def _listen(self):
         self._servers = [await self._serve(service, port) for service, port in self._targets.items()]
 
     async def _serve(self, service, target):
         async def connected(reader, writer):
+            if self._is_cut:
+                writer.close()
+                return
             task = asyncio.current_task()
             self._tasks.add(task)
             try:

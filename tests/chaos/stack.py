@@ -29,8 +29,10 @@ FRAME_ITEMS = 100
 class Stack:
     """What is running, and what can be done to it."""
 
-    def __init__(self, azurite, proxy, broker, host, settings):
-        self.azurite, self.proxy, self.broker, self.host, self.settings = azurite, proxy, broker, host, settings
+    def __init__(self, azurite, proxies, broker, host, settings):
+        self.azurite, self.broker, self.host, self.settings = azurite, broker, host, settings
+        #: What stands in front of storage, and in front of the bus.
+        self.proxy, self.way_to_bus = proxies
         self.connections = Connections.parse(settings | {"SluiceStorage": azurite.connection_string})
 
     def notes(self):
@@ -93,8 +95,11 @@ def running(folder, *, instances=3, twice=0.0, late=0.0, overdue=60, tick="*/5 *
     """Start everything, yield it, and stop everything."""
     with Azurite.start() as azurite, Proxy(azurite.ports) as proxy:
         broker = Broker.start(lock_seconds=LEASE_SECONDS)
+        way_to_bus = Proxy({"bus": broker.port})
         try:
-            settings = settings_for(azurite.account.connection_string(proxy.ports), broker.connection_string)
+            way_to_bus.__enter__()
+            bus = broker.connection_string.replace(f":{broker.port}", f":{way_to_bus.ports['bus']}")
+            settings = settings_for(azurite.account.connection_string(proxy.ports), bus)
             settings |= {
                 "SLUICE_WORKLOADS": "tests.chaos.unsteady:Unsteady",
                 "SLUICE_CHUNK_ITEMS": str(FRAME_ITEMS),
@@ -110,12 +115,13 @@ def running(folder, *, instances=3, twice=0.0, late=0.0, overdue=60, tick="*/5 *
             options = ["--message-lease", str(LEASE_SECONDS), "--longest-pause", "1"]
             host = Host.start(ROOT, settings, instances=instances, options=options)
             try:
-                stack = Stack(azurite, proxy, broker, host, settings)
+                stack = Stack(azurite, (proxy, way_to_bus), broker, host, settings)
                 with stack.connections:
                     yield stack
             finally:
                 host.stop()
         finally:
+            way_to_bus.__exit__()
             broker.stop()
 
 

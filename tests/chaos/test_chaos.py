@@ -31,8 +31,8 @@ def test_jobs_complete_from_the_ledger_after_bus_and_queues_are_lost(stack):
     assert found(scenes.losses(stack, jobs=1, items=1_500, hurries=True)) == []
 
 
-def test_an_outage_parks_nothing_and_computes_nothing_again(stack):
-    """`results` away for seconds, then 503 from all of storage for seconds."""
+def test_an_outage_parks_nothing_and_computes_again_what_was_lost_at_most(stack):
+    """The bus away for seconds, then lost, then 503 from all of storage for seconds."""
     assert found(scenes.outages(stack, items=1_500, bus_seconds=2, storage_seconds=2, hurries=True)) == []
 
 

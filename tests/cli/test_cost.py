@@ -202,8 +202,13 @@ def test_a_day_is_what_the_processes_noted(cost, provisioned):
         "cause": "retry",
         "requests": 10_000,
     }
-    assert "10,000" in cost("day", "2029-05-01").stdout
-    assert json.loads(cost("day", "2029-05-02", "--json").stdout)["requests"] == 0
+    assert list(said["noted_at"].values()) == ["2029-05-01T00:00:00+00:00"]
+    shown = cost("day", "2029-05-01").stdout
+    assert "10,000" in shown
+    assert "Counted by 1 processes, until 00:00:00" in shown
+    empty = json.loads(cost("day", "2029-05-02", "--json").stdout)
+    assert (empty["requests"], empty["noted_at"]) == (0, {})
+    assert "No process has noted anything on this day so far" in cost("day", "2029-05-02").stdout
 
 
 def test_every_command_of_the_pages_runs(stack_settings, billed, tmp_path, monkeypatch):

@@ -1,10 +1,15 @@
 """`sluice doctor`, as a person runs it, against the real stack."""
 
 import json
+import os
+import socket
+import subprocess
 
 import pytest
 from azure.storage.queue import QueueServiceClient
 
+from servicebus_local.entities import Namespace, Queue
+from servicebus_local.launcher import Broker
 from shared import __version__
 from shared.topology import topology
 
@@ -43,6 +48,15 @@ def test_what_is_missing_is_named(sluice, stack_settings):
     assert "does not exist" in " ".join(done.stdout.split())
 
 
+def test_what_is_missing_on_the_bus_is_not_taken_for_a_refused_login(sluice, stack_settings):
+    """The service answers 404 to the login for an entity that is not there."""
+    with Broker.start(Namespace((Queue("another"),)), sas_key="a-key") as bus:
+        done = sluice("doctor", "--json", settings={**stack_settings, "SluiceBus": bus.connection_string})
+    problems = {one["problem"] for one in json.loads(done.stdout)["findings"] if one["problem"]}
+    assert (done.returncode, len(problems)) == (1, 1)
+    assert problems.pop().startswith("does not exist")
+
+
 def test_a_bus_that_does_not_answer_is_named(sluice, stack_settings):
     """With the bus gone every bus entity is a problem, storage is not, and there is no traceback."""
     nowhere = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true;"
@@ -53,12 +67,62 @@ def test_a_bus_that_does_not_answer_is_named(sluice, stack_settings):
     assert "Traceback" not in done.stderr
 
 
+def test_a_console_that_the_app_leaves_out_is_named(sluice, stack_settings):
+    """The work goes on without it, so nothing else would say why its address is not there."""
+    done = sluice("doctor", "--json", settings={**stack_settings, "SLUICE_CONSOLE": "on"})
+    (problem,) = [one for one in json.loads(done.stdout)["findings"] if one["problem"]]
+    assert (done.returncode, problem["kind"], problem["name"]) == (1, "function", "console")
+    assert "WEBSITE_AUTH_ENABLED is not true" in problem["problem"]
+    guarded = {**stack_settings, "SLUICE_CONSOLE": "on", "WEBSITE_AUTH_ENABLED": "True"}
+    assert json.loads(sluice("doctor", "--json", settings=guarded).stdout)["ok"]
+
+
 def test_missing_settings_are_one_line(sluice):
-    """Without settings the command says which are missing, with status 2."""
-    done = sluice("doctor", settings={})
-    assert done.returncode == 2
-    assert done.stderr.startswith("sluice: SluiceStorage is missing")
+    """Without settings the command says how to come by them, with status 2, from every command that needs them."""
+    for command in (("doctor",), ("jobs", "list"), ("parked", "list"), ("gate", "list"), ("orders", "list")):
+        done = sluice(*command, settings={})
+        assert done.returncode == 2
+        assert done.stderr.startswith("sluice: no stack runs in this folder: type `make up`")
+        assert done.stderr.count("\n") == 1
+
+
+def test_settings_without_storage_say_what_is_missing(sluice, tmp_path):
+    """There is a file, so the person has an installation in mind: its mistake is named."""
+    (tmp_path / "local.settings.json").write_text(json.dumps({"Values": {"SluiceBus": "x"}}))
+    assert "SluiceStorage is missing" in sluice("jobs", "list", settings={}).stderr
+
+
+def test_a_running_stack_goes_before_a_file_of_ones_own(sluice, stack_settings, tmp_path):
+    """And a file that a killed stack left behind counts no more."""
+    (tmp_path / "local.settings.json").write_text(json.dumps({"Values": {"SluiceStorage": "nonsense"}}))
+    running = tmp_path / ".stack" / "up" / "local.settings.json"
+    running.parent.mkdir(parents=True)
+    running.write_text(json.dumps({"Process": os.getpid(), "Values": stack_settings}))
+    assert sluice("jobs", "list", settings={}).returncode == 0
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    running.write_text(json.dumps({"Process": ended.pid, "Values": stack_settings}))
+    assert "SluiceStorage" in sluice("jobs", "list", settings={}).stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("jobs", "list"), ("gate", "wait", "nightly", "--timeout", "5"), ("ids", "next", "numbers"), ("audit",)]
+)
+def test_storage_that_is_down_is_one_line_with_its_address(sluice, stack_settings, command):
+    """From every command, at once: a gate that cannot be asked is not a gate that stayed closed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/dev"
+    dead = f"AccountName=dev;AccountKey=AAAA;BlobEndpoint={address};QueueEndpoint={address};TableEndpoint={address};"
+    done = sluice(*command, settings={**stack_settings, "SluiceStorage": dead})
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"sluice: storage does not answer at 127.0.0.1:{port} (Connection refused)")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_shell_completes_commands(sluice):
+    """Typer's own completion is on."""
+    assert "_SLUICE_COMPLETE" in sluice("--show-completion", "bash").stdout
 
 
 def test_a_settings_file_is_found_and_the_environment_wins(sluice, stack_settings, tmp_path):

@@ -3,6 +3,8 @@
 import itertools
 import json
 import re
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -10,8 +12,14 @@ import pytest
 
 from shared.app import Stores
 from shared.azure.connections import Connections
-from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
+from shared.errors import RefusedError
+from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
+from shared.messages import Delivery
+from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.pending import PendingTable
+from shared.pipeline.outputs import Outputs, PartWriter
+from shared.pipeline.totals import TotalsWriter
+from shared.workloads import Total
 
 _numbers = itertools.count(1)
 
@@ -22,8 +30,8 @@ def job_in(stack_settings):
     with Connections.parse(stack_settings) as connections:
         ledger = Stores(connections).ledger
 
-        def make(state, **fields):
-            name = f"cli-job-{next(_numbers)}"
+        def make(state, job=None, **fields):
+            name = job or f"cli-job-{next(_numbers)}"
             known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": datetime.now(UTC)}
             plan = PlanBlob(f"{name}/plan", "e")
             ledger.insert(Job(job=name, state=state, items=10, chunks=2, plan=plan, id_base=100, **known | fields))
@@ -69,6 +77,134 @@ def test_a_deadline_at_risk_is_seen_wherever_one_looks(sluice, job_in):
     listed = {job["job"]: job for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]}
     assert (listed[name]["risk"], listed[name]["late"]) == ("waits_too_long", False)
     assert "waits too long" in sluice("jobs", "watch", name, "--timeout", "0").stderr
+
+
+def test_the_beginning_of_an_id_is_enough(sluice, job_in):
+    """The one that it fits is shown; where it fits several, they are named; where none, the status is 1."""
+    first, second = job_in(JobState.RUNNING, job="beginning-of-one"), job_in(JobState.RUNNING, job="beginning-of-two")
+    assert json.loads(sluice("jobs", "show", first[:-2], "--json").stdout)["job"] == first
+    said = sluice("jobs", "show", "beginning-of-")
+    assert said.returncode == 1
+    assert first in said.stderr
+    assert second in said.stderr
+    assert sluice("jobs", "show", "beginning-of-three").returncode == 1
+
+
+@pytest.fixture
+def stores(stack_settings):
+    """The stores of the run's stack."""
+    with Connections.parse(stack_settings) as connections, Stores(connections) as stores:
+        yield stores
+
+
+def test_why_a_job_is_slow_is_shown(sluice, job_in, stores):
+    """A chunk that fails again and again: which, how often, with what and where; and no forecast meanwhile."""
+    began = datetime.now(UTC) - timedelta(minutes=10)
+    name = job_in(JobState.RUNNING, done=1, dispatch_cursor=2, started_at=began)
+    assert json.loads(sluice("jobs", "show", name, "--json").stdout)["predicted"]
+    stores.attempts.note_failure(job_note(name, chunk_key(1, 1)), 3, ValueError("quoted text"))
+    said = json.loads(sluice("jobs", "show", name, "--json").stdout)
+    (retried,) = said["retried"]
+    assert (retried["key"], retried["deliveries"], retried["kind"]) == ("chunk-000000001-1", 3, "ValueError")
+    assert said["predicted"] is None
+    assert "chunk-000000001-1 failed at delivery 3 with ValueError" in said["why"][0]
+    shown = sluice("jobs", "show", name).stdout
+    assert "tried again\tchunk-000000001-1, 3 times" in shown
+    assert "quoted text" not in shown
+
+
+def test_a_chunk_that_has_ended_is_not_tried_again(sluice, job_in, stores):
+    """A second message of the chunk was done; the note of the first one stays, and says nothing any more."""
+    name = job_in(JobState.RUNNING, done=0)
+    row = ChunkRow(job=name, chunk=1, state=ChunkState.DONE, revision=1, settled_at=datetime.now(UTC))
+    stores.ledger.commit(replace(stores.ledger.read(name), done=1), [row])
+    stores.attempts.note_failure(job_note(name, chunk_key(1, 1)), 2, ValueError())
+    assert json.loads(sluice("jobs", "show", name, "--json").stdout)["retried"] == []
+
+
+def test_depth_and_age_of_its_queues_are_shown(sluice, job_in, stores):
+    """One message waits on the only queue: a person sees how many and since when."""
+    name = job_in(JobState.RUNNING)
+    with stores.connections.queues.get_queue_client("work-00") as queue:
+        queue.send_message("{}")
+        said = json.loads(sluice("jobs", "show", name, "--json").stdout)
+        queue.clear_messages()
+    (look,) = said["queues"]
+    assert (look["queue"], look["messages"] >= 1, bool(look["oldest_at"])) == ("work-00", True, True)
+    assert "on its queues" in said["why"][-1]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [(JobState.HELD, "sluice gate status nightly"), (JobState.PAUSED, "sluice jobs resume")]
+)
+def test_what_waits_for_a_person_says_for_which_command(sluice, job_in, state, said):
+    """Nobody has to know the states to go on."""
+    assert said in sluice("jobs", "show", job_in(state, gate="nightly")).stdout
+
+
+@pytest.fixture
+def refused(stores):
+    """A submission that was parked at acceptance: its sum names no field."""
+    job = f"refused-{time.monotonic_ns()}"
+    body = json.dumps({"sluice": {"job": job, "items": []}}).encode()
+    error = RefusedError("unknown_sum", "workload 'billing' adds up no 'amount'", "declare quantity")
+    delivery = Delivery(queue="submissions", message_id="m-1", body=body, count=1)
+    entry = stores.parking.park(ACCEPT, delivery, error)
+    yield job
+    with stores.connections.tables.get_table_client("parked") as table:
+        table.delete_entity(entry.job, entry.key)
+
+
+def test_a_submission_that_was_parked_is_found_as_its_job(sluice, refused):
+    """It is no unknown job: its reason and the next command are told, and a program gets them too."""
+    done = sluice("jobs", "show", refused)
+    assert done.returncode == 1
+    for part in ("unknown_sum", "declare quantity", f"sluice parked show {refused} accept-"):
+        assert part in done.stderr
+    document = json.loads(sluice("jobs", "show", refused, "--json").stdout)
+    assert (document["state"], document["refused"][0]["reason"]) == (None, "unknown_sum")
+
+
+def test_who_watches_a_submission_that_was_parked_is_told(sluice, refused):
+    """The watch ends by itself, although no job will ever come; with a time, at its end."""
+    done = sluice("jobs", "watch", refused)
+    assert done.returncode == 1
+    assert "unknown_sum" in done.stderr
+    assert "unknown_sum" in sluice("jobs", "watch", refused, "--timeout", "0").stderr
+
+
+def test_the_outputs_of_a_job_are_lines(sluice, job_in, stores):
+    """Output, rejected lines with their reasons, totals: unpacked, in order, of the last revision only."""
+    name = job_in(JobState.COMPLETE, revision=2, finished_at=datetime.now(UTC))
+    outputs = Outputs(stores.container("outputs"), name, 2)
+    lines = PartWriter(outputs, "output", part_bytes=60)
+    for number in range(10):
+        lines.write({"invoice": number})
+    lines.close()
+    rejected = PartWriter(outputs, "rejected-000000")
+    rejected.write_line(b'{"number":7,"reason":"no_rate","found":"CHF","line":"{}"}\n')
+    rejected.close()
+    PartWriter(Outputs(stores.container("outputs"), name, 1), "output").close()
+    totals = TotalsWriter(stores.totals, name, 2)
+    totals.write(Total("alice", {"amount": "12.50", "count": 3_000_000_000}))
+    totals.close()
+    printed = sluice("jobs", "output", name).stdout.splitlines()
+    assert [json.loads(line)["invoice"] for line in printed] == list(range(10))
+    assert json.loads(sluice("jobs", "output", name, "--rejected").stdout)["reason"] == "no_rate"
+    account = json.loads(sluice("jobs", "output", name, "--totals").stdout)
+    assert account == {"account": "alice", "revision": 2, "amount": "12.50", "count": 3_000_000_000}
+    assert sluice("jobs", "output", name, "--rejected", "--totals").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [(JobState.RUNNING, "jobs watch"), (JobState.UNBALANCED, "no outputs"), (JobState.BURIED, "retention")],
+)
+def test_a_job_without_outputs_says_why(sluice, job_in, state, why):
+    """An empty file would look like a result."""
+    done = sluice("jobs", "output", job_in(state))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert why in done.stderr
 
 
 def test_the_newest_job_is_listed_first(sluice, job_in):

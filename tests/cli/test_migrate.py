@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from cli.migrate import MODELS
 from local.docs import documents
 from local.paths import ROOT
 from local.provision import provision
@@ -22,7 +21,7 @@ from shared.eventsourcing import Commit
 from shared.messaging import EventRange
 from shared.parts import registration
 from shared.readmodels import Slot
-from shared.registration import ORDER_MODEL, order_home
+from shared.registration import ORDER_MODEL, READ_MODELS, order_home
 from shared.registration.bodies import OrderPlaced
 from shared.registration.stored_events import event_of
 from shared.topology import topology
@@ -145,6 +144,6 @@ def test_an_unknown_model_or_no_registration_is_a_wrong_call(sluice, on, stack_s
 def test_the_document_lists_every_version(on):
     """A version more is a row more."""
     text = next(one for one in documents() if one.name == "migrations.md").read_text()
-    for model in MODELS.values():
+    for model in READ_MODELS.values():
         for one in model.versions:
             assert f"| `{model.name}` | {one.version} |" in text

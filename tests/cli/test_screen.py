@@ -1,18 +1,21 @@
 """What others wrote is shown as text: no markup, no control sequence reaches a person's terminal."""
 
 import io
+import re
 from datetime import UTC, datetime
 
 import pytest
-from rich.console import Console
+from rich.table import Table
 
 from cli import gate_view, job_view, main, parked_view
 from cli.doctor import Finding
+from cli.screen import Screen
 from shared.gate.gate_decisions import open_gate
 from shared.gate.held import HeldSummary
 from shared.gate.state import GateState, Opening
+from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, JobState
-from shared.operating.gate_acts import Overview
+from shared.operating import Overview
 from shared.parked.entry import Entry
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -34,17 +37,17 @@ def entry():
     return parked_view.entry_table(Entry(**known, **fields, first_at=NOW, last_at=NOW))
 
 
-def gate(console):
+def gate(screen):
     """A gate that somebody opened for a strange reason."""
     shown = gate_view.Status(
         Overview("g", open_gate(GateState(), Opening(at=NOW, by=EVIL, why=EVIL), NOW), HeldSummary(0, None)), [], []
     )
-    gate_view.show_status(console, shown, NOW)
+    gate_view.show_status(screen, shown, NOW)
 
 
-def broken_gate(console):
+def broken_gate(screen):
     """A gate whose blob holds something strange."""
-    gate_view.show_overview(console, [Overview("g", GateState(), HeldSummary(0, None), EVIL)], NOW)
+    gate_view.show_overview(screen, [Overview("g", GateState(), HeldSummary(0, None), EVIL)], NOW)
 
 
 def finding():
@@ -55,11 +58,72 @@ def finding():
 @pytest.mark.parametrize("show", [job, entry, finding, gate, broken_gate], ids=lambda show: show.__name__)
 def test_the_text_of_others_is_shown_as_text(show):
     """All of it can be read, and none of it does anything."""
-    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=400)
+    screen = _screen(400)
     if show in {gate, broken_gate}:
-        show(console)
+        show(screen)
     else:
-        console.print(show())
-    said = console.file.getvalue()
+        screen.show(show())
+    said = screen.file.getvalue()
     assert "[/x][link=http://example.com]here[/link]" in said
     assert [one for one in ("\x1b]", "\x1b[31m", "\x07", "\u202e") if one in said] == []
+
+
+def _screen(width, *, is_terminal=True):
+    return Screen(file=io.StringIO(), width=width, is_terminal=is_terminal)
+
+
+def jobs(number=2):
+    """Jobs whose ids differ at the end only, in the longest state."""
+    rows = []
+    for count in range(number):
+        name = f"usage-of-november-north-{count:012}"
+        state = JobState.COMPLETED_WITH_PARKED
+        job = Job(job=name, content_hash="", workload="billing", gate="nightly", accepted_at=NOW, state=state)
+        rows.append((Listed(name, NOW, "billing", "nightly"), job))
+    return job_view.list_table(rows, NOW)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_ids_and_states_are_whole_in_a_terminal(width):
+    """A cut id is typed into the next command, and `comple...` is two states."""
+    screen = _screen(width)
+    screen.show(jobs())
+    said = re.sub(r"\x1b\[\d+m", "", screen.file.getvalue())
+    for part in ("usage-of-november-north-000000000000", "usage-of-november-north-000000000001"):
+        assert part in said
+    assert said.count("completed_with_parked") == 2
+    assert "…" not in said
+    assert max(map(len, said.splitlines())) <= width
+
+
+def test_columns_that_have_no_room_are_named():
+    """A person at 80 columns knows that there is more, and a wide terminal has all of it."""
+    narrow, wide = _screen(80), _screen(200)
+    narrow.show(jobs())
+    wide.show(jobs())
+    assert "left out for lack of room:" in narrow.file.getvalue()
+    assert "deadline" in narrow.file.getvalue()
+    assert "left out" not in wide.file.getvalue()
+
+
+def test_nothing_is_lost_where_not_even_the_ids_have_room():
+    """Every character is there, on more lines."""
+    screen, name = _screen(40), "a" * 30 + "b" * 30
+    table = Table("job", "state")
+    table.add_row(name, "completed_with_parked")
+    screen.show(table)
+    said = screen.file.getvalue()
+    assert (said.count("a"), said.count("b")) == (32, 31)
+
+
+def test_a_pipe_gets_plain_lines():
+    """One line for each row, values between tabs, whole; what others wrote cannot add a value or a line."""
+    screen = _screen(80, is_terminal=False)
+    table = Table("job", "why", title="Jobs", caption="prices: mine")
+    table.add_row("j" * 100, f"long {'text ' * 40}\tand\nmore [dim](assumed)[/dim]")
+    screen.show(table)
+    title, head, row, caption = screen.file.getvalue().splitlines()
+    assert (title, head, caption) == ("# Jobs", "job\twhy", "# prices: mine")
+    name, why = row.split("\t")
+    assert name == "j" * 100
+    assert why.endswith("text \\x09and\\x0amore (assumed)")

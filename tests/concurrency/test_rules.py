@@ -1,5 +1,6 @@
 """Rules: what a text says, what is wrong with it and on which line, and what the rules ask for."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,15 @@ def test_no_text_makes_the_reader_fail(text):
     """Whatever somebody pastes is refused by name."""
     found = lint(text)
     assert (found.rules is None) == bool(found.problems)
+
+
+def test_the_rule_on_the_page_weighs_large_chunks():
+    """The built-in steps count messages only; the page shows what to put before them, and it changes nothing else."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "concurrency.md").read_text()
+    rule = re.search(r"```yaml\n(  - name: large.*?)```", page, re.DOTALL)[1]
+    rules = parse(SAMPLE.replace("rules:\n", f"rules:\n{rule}"))
+    assert rules.ask(Observation(depth=50, payload_bytes=264_000)).tasks == 50
+    assert (
+        rules.ask(Observation(depth=50, payload_bytes=33_000)).tasks == BUILT_IN.ask(Observation(depth=50)).tasks == 10
+    )
+    assert rules.ask(Observation(depth=50)).tasks == 10

@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from local.paths import ROOT
+from planning.capacity import STEPS
+from shared.app import Stores
 from shared.azure.pushback import Governor
 from shared.concurrency.trace import Stretch
 from shared.errors import RulesRefusedError, SluiceError, TraceRefusedError
@@ -120,11 +122,64 @@ def test_a_day_without_a_trace_is_a_problem(tune, fleet, tmp_path):
         tune("dry-run", str(SAMPLE), "--trace", str(empty), settings={})
 
 
-def test_a_capacity_plan_is_a_table(tune):
-    """Tasks, instances, rates, price for a volume."""
-    rows = json.loads(tune("capacity", "--transactions", "10000000", "--json", settings={}).stdout)["plans"]
-    assert [one["tasks"] for one in rows] == [4, 8, 16, 32, 64, 128, 256]
-    assert "10,000,000 transactions in an hour" in tune("capacity", settings={}).stdout.replace("\n", " ")
+def test_a_capacity_estimate_is_three_tables_or_json(tune):
+    """Time by instances, ceilings, and the rest; without an installation."""
+    said = json.loads(tune("capacity", "--transactions", "100000000", "--json", settings={}).stdout)
+    assert (said["jobs"], said["chunk_items"], said["chunks"]) == (10, 8_000, 12_500)
+    assert [one["instances"] for one in said["plans"]] == list(STEPS)
+    assert said["plans"][0]["seconds"] == pytest.approx(sum(said["plans"][0]["stages"].values()), abs=0.01)
+    assert [one["rate"] for one in said["ceilings"]] == sorted(one["rate"] for one in said["ceilings"])
+    shown = tune("capacity", "--accounts", "1", "--instances", "7", "--instances", "1", settings={}).stdout
+    for part in (
+        "10,000,000 transactions at once",
+        "processor of each instance",
+        "bus, tier Standard",
+        "longest tick",
+        "finish",
+    ):
+        assert part in shown
+
+
+def test_a_capacity_estimate_takes_the_measured_speed_of_a_workload(tune, fleet):
+    """As the finisher of a large job noted it; without a note there is nothing to take."""
+    done = tune("capacity", "--workload", "billing")
+    assert (done.exit_code, "no measured speed" in done.stderr) == (1, True)
+    speeds = Stores(fleet.connections).speeds
+    speeds.store("billing").try_write(b'{"milliseconds":600000,"items":100000,"v":1}', None)
+    said = json.loads(tune("capacity", "--workload", "billing", "--json").stdout)
+    assert said["chunk_items"] == 2_000
+    assert said == json.loads(tune("capacity", "--wall-ms", "6", "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--transactions", "0"), "--transactions"),
+        (("--transactions", "-5"), "--transactions"),
+        (("--transactions", "1000000000000000"), "--transactions"),
+        (("--transactions", "many"), "--transactions"),
+        (("--transactions", "30000000", "--jobs", "2"), "give 3 jobs or more"),
+        (("--transactions", "5", "--jobs", "6"), "6 jobs cannot share 5 transactions"),
+        (("--chunk", "0"), "--chunk"),
+        (("--chunk", "100001"), "--chunk"),
+        (("--accounts", "0"), "--accounts"),
+        (("--cpu-us", "0"), "--cpu-us"),
+        (("--wall-ms", "0"), "--wall-ms"),
+        (("--tasks", "0"), "--tasks"),
+        (("--tasks", "2001"), "--tasks"),
+        (("--queues", "101"), "--queues"),
+        (("--instances", "0"), "--instances"),
+        (("--instances", "1001"), "--instances"),
+        (("--most", "0"), "--most"),
+        (("--round-trip-ms", "-1"), "--round-trip-ms"),
+        (("--workload", "billing", "--wall-ms", "3"), "one of --workload and --wall-ms"),
+    ],
+)
+def test_a_load_that_makes_no_sense_is_refused_with_its_bound(tune, words, said):
+    """By its name; nothing is estimated."""
+    done = tune("capacity", *words, settings={})
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_every_command_of_the_page_runs(tune, fleet, recording, monkeypatch):

@@ -12,7 +12,7 @@ from shared.dequeue.drain import PATIENCE, Drain, Drained
 from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
 from shared.dequeue.permits import SlotPlan
 from shared.errors import StorageUnavailableError
-from shared.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
+from shared.permit import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots
 

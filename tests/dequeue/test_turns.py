@@ -1,12 +1,13 @@
 """Turns of messages that triggers delivered: never more than the slots allow, over all processes, in their order."""
 
 import threading
+from itertools import pairwise
 
 import pytest
 
 from shared.clock import SystemClock
 from shared.dequeue.permits import SlotPlan
-from shared.dequeue.turns import KEEP_UNUSED, SEEK_EVERY, Turns
+from shared.dequeue.turns import KEEP_UNUSED, SEEK_AGAIN, SEEK_EVERY, Turns
 from shared.errors import NoSlotError, StorageUnavailableError
 from tests.dequeue.memory_queue import ManualClock
 from tests.dequeue.memory_slots import MemorySlots
@@ -183,24 +184,46 @@ def test_a_lost_lease_lets_nothing_begin():
             pass
 
 
-def test_a_storage_that_does_not_answer_is_asked_again_after_a_while():
-    """The messages wait; asking at once again would not help."""
+def test_a_search_without_a_slot_is_repeated_soon_at_first_and_then_seldom():
+    """Mostly another process is about to release one; storage that does not answer must not be asked all the time."""
     clock = ManualClock()
     fleet = Fleet(4, clock)
     answers = fleet.slots.lease
     asked = []
 
     def fail(slot):
-        asked.append(slot)
+        asked.append(clock.monotonic())
         raise StorageUnavailableError("injected")
 
     fleet.slots.lease = fail
     with fleet.process(patience=0) as turns:
-        for _ in range(3):
+        for _ in range(60):
             with pytest.raises(NoSlotError), turns.turn():
                 pass
-        assert asked == [0]
+            clock.advance(0.5)
+        pauses = [after - before for before, after in pairwise(asked)]
+        assert pauses[:4] == [SEEK_AGAIN, 2 * SEEK_AGAIN, 4 * SEEK_AGAIN, SEEK_EVERY]
+        assert set(pauses[4:]) == {SEEK_EVERY}
         fleet.slots.lease = answers
         clock.advance(SEEK_EVERY)
         with turns.turn():
             assert turns.taken == 1
+
+
+def test_the_next_message_of_a_job_begins_soon_in_another_process():
+    """The host gives the last chunk to one process and the finish to another: it must not wait for the first one's slot."""
+    clock = ManualClock()
+    fleet = Fleet(4, clock)
+    with fleet.process() as first, fleet.process(patience=0) as second:
+        with first.turn():
+            (held,) = first._held.values()
+        ended = clock.monotonic()
+        while True:
+            try:
+                with second.turn():
+                    break
+            except NoSlotError:
+                clock.advance(0.25)
+            if clock.monotonic() >= held.due:
+                held.renew()
+        assert clock.monotonic() - ended <= KEEP_UNUSED + 2 * SEEK_AGAIN

@@ -16,7 +16,7 @@ from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.dequeue.hooks import BackOff
 from shared.dequeue.worker import PermitWorker
-from shared.messages import Permit
+from shared.permit import Permit
 from shared.signals import BusPermits
 from tests.dequeue.drain_process import CAP, VISIBILITY, drain_of
 

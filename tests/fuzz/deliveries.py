@@ -150,7 +150,7 @@ def _submission(rng):
 
 def _internal(rng):
     fields = {
-        "kind": rng.choice(["chunk", "finish", "dispatch", "result", "completed"]),
+        "kind": rng.choice(["chunk", "finish", "segment", "shard", "dispatch", "result", "completed"]),
         "job": rng.choice([*JOBS, "a"]),
     }
     fields |= {"chunk": rng.randrange(3), "revision": 1} if fields["kind"] in {"chunk", "result", "finish"} else {}

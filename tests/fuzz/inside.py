@@ -15,9 +15,10 @@ from shared.gate import state
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
 from shared.memory import Memory
-from shared.messages import MOST_OF_A_FLEET, ChunkMessage, Delivery, decode_permit, encode
+from shared.messages import ChunkMessage, Delivery, encode
 from shared.payload.compression import Codec
 from shared.payload.reading import WORK, PayloadReader
+from shared.permit import MOST_OF_A_FLEET, decode_permit
 from shared.pipeline import received
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.results import read_partial, read_result, result_of
@@ -98,6 +99,12 @@ def _work_case(rng):
         fields |= {"part": [rng.randrange(4), rng.randrange(5)], "v": rng.choice([2, 2, 2, 1])}
     if rng.random() < 0.2:
         fields = {"kind": "finish", "job": "job-1", "revision": 1}
+        fields |= {"kind": "segment", "segment": rng.randrange(9)} if rng.random() < 0.5 else {}
+        fields = (
+            {"kind": "shard", "job": "job-1", "revision": 1, "shard": rng.randrange(20)}
+            if rng.random() < 0.3
+            else fields
+        )
     return (encoded(spelt(mutated({"sluice": fields}, rng), rng), rng, 0.2),)
 
 

@@ -78,7 +78,9 @@ def test_an_opening_is_confirmed(sluice, house, gate):
     refused = sluice("open", gate, typed="n\n")
     assert (refused.exit_code, house.gates.read(gate).epoch) == (1, 0)
     assert f"This starts the 1 entries held behind {gate} and cannot be undone" in refused.stderr
-    assert sluice("open", gate, typed="y\n").exit_code == 0
+    opened = sluice("open", gate, typed="y\n")
+    assert opened.exit_code == 0
+    assert "at epoch 1; 1 held entry starts" in opened.stdout
     assert house.gates.read(gate).is_open
 
 
@@ -212,4 +214,4 @@ def test_storage_that_does_not_answer_is_one_line(sluice_process, gate, stack_se
     done = sluice_process("status", gate, settings={**stack_settings, "SluiceStorage": nowhere})
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("sluice: could not")
+    assert done.stderr.startswith("sluice: storage does not answer at 127.0.0.1:9 (Connection refused)")

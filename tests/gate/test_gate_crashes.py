@@ -110,7 +110,7 @@ def holding_in_the_moment_of_opening(world):
         world.hold(world.faulty, "a")
 
     yield hold
-    has_row = world.gate in world.house.held.gates()
+    has_row = world.gate in world.house.held.summaries()
     on_queue = world.taken()
     world.house.tick.run()
     assert on_queue | world.taken() == ({"a"} if has_row or on_queue else set())
@@ -157,7 +157,7 @@ def releasing_by_slices(world):
         end_leases(world)
         world.house.tick.run()
     assert world.taken() == {"a", "b", "c"}
-    assert world.gate not in world.house.held.gates()
+    assert world.gate not in world.house.held.summaries()
 
 
 def leased(world):

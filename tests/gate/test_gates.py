@@ -47,7 +47,7 @@ def test_an_open_gate_lets_work_pass(house, gate, queue):
     """Work that comes to an open gate is on its queue at once, without a row."""
     house.gate_operator.open(gate, by="ann")
     assert house.held_work.hold(gate, "a", queue.queue_name, "one") is Holding.PASSED
-    assert (bodies(queue), list(house.held.gates())) == (["one"], [])
+    assert (bodies(queue), list(house.held.summaries())) == (["one"], [])
 
 
 def test_a_pulse_between_two_ticks_is_served(house, gate, queue):
@@ -75,7 +75,7 @@ def test_work_held_in_the_very_moment_of_opening_is_dispatched_by_its_keeper(hou
 
     keeper = house_under(PulseBeforeTheRow())
     assert keeper.held_work.hold(gate, "a", queue.queue_name, "one") is Holding.RELEASED
-    assert (bodies(queue), list(house.held.gates())) == (["one"], [])
+    assert (bodies(queue), list(house.held.summaries())) == (["one"], [])
 
 
 def test_once_closes_after_the_held_work_of_its_epoch(house, gate, queue):
@@ -254,7 +254,7 @@ def test_a_message_that_no_queue_carries_is_refused_before_it_is_held(house, gat
     """What could never be dispatched is not taken."""
     with pytest.raises(MessageRefusedError, match=reason):
         house.held_work.hold(gate, "a", "work-00", message)
-    assert list(house.held.gates()) == []
+    assert list(house.held.summaries()) == []
 
 
 def test_names_are_checked_before_storage_is_asked(house):
@@ -425,7 +425,7 @@ def test_many_releasers_at_once_lose_nothing_and_leave_nothing(house, gate, queu
     seen = set()
     while found := bodies(queue):
         seen |= set(found)
-    assert (sorted(seen), list(house.held.gates())) == (ids, [])
+    assert (sorted(seen), list(house.held.summaries())) == (ids, [])
 
 
 def test_more_than_one_page_is_released(house, gate, queue, connections):

@@ -29,6 +29,14 @@ def test_a_missing_compiler_is_named_before_anything_is_installed(tmp_path):
     assert "install gcc or clang" in installation.compiler_problem(lambda _: None, tmp_path, "gcc -pthread")
 
 
+def test_microsoft_s_worker_is_refused_where_this_python_cannot_run_it(monkeypatch):
+    """With the version that it needs, before anything is installed."""
+    monkeypatch.setattr(installation.sys, "version_info", (3, 12, 1))
+    monkeypatch.setattr(installation, "_step", lambda what, *_: pytest.fail(what))
+    with pytest.raises(SetupError, match=r"needs Python 3\.13 or later, this is 3\.12\.1.*PYTHON=python3\.13"):
+        installation.ensure_worker()
+
+
 def test_a_linked_environment_is_left_as_it_is(tmp_path, monkeypatch):
     """A second worktree may share the first one's; making it anew would empty it under those who work with it."""
     (tmp_path / "theirs").mkdir()
@@ -89,3 +97,23 @@ def test_a_new_package_is_installed_again_and_a_rule_of_ruff_is_not(tmp_path):
         project.write_text(changed)
         stamps.append(installation._command_stamp(project))
     assert stamps[0] == stamps[1] != stamps[2]
+
+
+@pytest.mark.parametrize(
+    ("has_uv", "fails", "tools"), [(True, False, ["uv"]), (True, True, ["uv", "pip"]), (False, False, ["pip"])]
+)
+def test_uv_installs_where_it_is_and_pip_where_it_cannot(monkeypatch, capsys, has_uv, fails, tools):
+    """Its registries are set apart from pip's, so a refusal is no end."""
+    tried = []
+
+    def run(tool, command, **_options):
+        tried.append(tool)
+        assert command[-2:] == ["--requirement", str(installation.REQUIREMENTS)]
+        if fails and tool == "uv":
+            raise SetupError("uv failed with exit status 2")
+
+    monkeypatch.setattr(installation.shutil, "which", lambda _name: "/bin/uv" if has_uv else None)
+    monkeypatch.setattr(installation, "_run", run)
+    installation._install("--requirement", str(installation.REQUIREMENTS))
+    assert tried == tools
+    assert ("trying pip" in capsys.readouterr().err) == fails

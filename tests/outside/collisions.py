@@ -64,6 +64,7 @@ def _forged():
         "huge-result": {"kind": "result", "chunk": 2**31, "revision": 1},
         "finish": {"revision": 1},
         "huge-finish": {"kind": "finish", "revision": 2**63},
+        "segment": {"revision": 1, "segment": 0},
         "completed": {"revision": 1, "workload": "billing", "state": "complete"},
         "work": {"slot": 0, "depth": 1, "tasks": 1},
         "release": {"gate": "kept-shut", "epoch": 1},

@@ -72,6 +72,8 @@ def _holds(state):
     return look
 
 
+#: Ends with status 1, as a search that finds nothing does.
+NOTHING_FOUND = "sluice parked list --reason delivered_too_often"
 #: (document, what stands there, whether its effect is there)
 EXAMPLES = [
     (
@@ -84,7 +86,8 @@ EXAMPLES = [
     ("docs/first-job.md", 'sluice gate open nightly --yes --why "first try"', _opened(1)),
     ("docs/first-job.md", "sluice jobs watch first", _is_first_right),
     ("docs/first-job.md", "sluice cost job first", _prints("first")),
-    ("docs/first-job.md", "sluice parked list", _prints("nothing is parked")),
+    ("docs/first-job.md", "sluice jobs output first ", _prints("alice", "bob")),
+    ("docs/first-job.md", "sluice jobs output first --rejected", _prints("no-such-plan")),
     ("docs/first-job.md", "sluice ids explain transactions 1", _prints("1")),
     (
         "docs/operating.md",
@@ -113,7 +116,7 @@ EXAMPLES = [
     ("docs/gate.md", "sluice gate close nightly", _holds("held")),
     ("docs/gate.md", "sluice gate status nightly", _prints("nightly")),
     ("docs/gate.md", "sluice gate list", _prints("nightly")),
-    ("docs/operating.md", "sluice parked list --reason delivered_too_often", _prints("nothing is parked")),
+    ("docs/operating.md", NOTHING_FOUND, _prints("nothing is parked of delivered_too_often")),
     ("docs/parked.md", "sluice parked list", lambda world: world.parked(reason="payload_missing", entries=2)),
     ("docs/parked.md", "sluice parked show JOB KEY", _prints("payload_missing", "late")),
     ("docs/operating.md", "sluice parked replay FINGERPRINT --dry-run", _prints("2 to replay")),

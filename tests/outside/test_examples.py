@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from local.paths import ROOT
-from tests.outside.examples import EXAMPLES, USAGE, World
+from tests.outside.examples import EXAMPLES, NOTHING_FOUND, USAGE, World
 from tests.outside.people import running
 from tests.waiting import until
 
@@ -80,7 +80,7 @@ def test_what_a_page_says_to_type_does_what_it_says(world, folder, monkeypatch, 
     words = shlex.split(
         re.sub(r"\b(JOB|KEY|FINGERPRINT|DISCARDED)\b", lambda word: what_stands_for(word[0], world), discarded)
     )
-    world.said = world.people.operator.types(*words[1:])
+    world.said = world.people.operator.types(*words[1:], status=int(text == NOTHING_FOUND))
     assert is_there(world), world.said
 
 

@@ -33,7 +33,50 @@ def test_the_list_for_programs_is_one_document(sluice, entry):
     assert (group["fingerprint"], group["entries"], group["jobs"]) == (entry.fingerprint, 1, 1)
     (one,) = json.loads(sluice("list", entry.fingerprint, "--job", entry.job, "--json").stdout)["entries"]
     assert (one["job"], one["key"], one["state"], one["attempts"]) == (entry.job, entry.key, "open", 5)
-    assert "nothing is parked" in sluice("list", "--job", "no-such-job").stdout
+
+
+def test_the_beginning_of_a_fingerprint_and_of_a_key_is_enough(sluice, ward, entry):
+    """What a person copied from a narrow terminal means the one entry that it fits."""
+    (one,) = json.loads(sluice("list", entry.fingerprint[:6], "--job", entry.job, "--json").stdout)["entries"]
+    assert one["key"] == entry.key
+    assert sluice("show", entry.job, entry.key[:9], "--body").stdout_bytes == ward.worlds[0].body
+    done = sluice("replay", entry.fingerprint[:6], "--job", entry.job, "--patience", "0", "--yes")
+    assert done.stdout.splitlines()[-1] == "1 no answer"
+    with ward.process() as process:
+        table = process.connections.tables.get_table_client("audit")
+        (row,) = table.query_entities("target eq @target", parameters={"target": f"{entry.fingerprint} {entry.job}"})
+    assert row["what"] == "parked replay"
+
+
+def test_a_selection_that_meets_nothing_is_status_1(sluice, entry):
+    """A cut or misspelt fingerprint is no success, whatever the command would have done with it."""
+    unknown = "0" * 12
+    for arguments in (
+        ["list", unknown],
+        ["list", "--job", "no-such-job", "--json"],
+        ["replay", unknown, "--yes"],
+        ["replay", unknown, "--dry-run"],
+        ["discard", unknown, "--why", "x", "--yes"],
+    ):
+        assert sluice(*arguments).exit_code == 1, arguments
+    assert "nothing is parked of 000000000000" in sluice("replay", unknown, "--yes").stdout
+
+
+def test_what_is_closed_already_needs_nothing(sluice, entry):
+    """Discarded twice is discarded: no error, and the command says so."""
+    discard = ("discard", "--job", entry.job, "--why", "published again", "--yes")
+    sluice(*discard)
+    again = sluice(*discard)
+    assert (again.exit_code, again.stdout) == (0, f"all 1 of {entry.job} are done or discarded already\n")
+
+
+def test_what_has_no_effect_yet_is_sent_again_by_name_only(sluice, entry):
+    """The second replay says what it would take."""
+    replay = ("replay", "--job", entry.job, "--patience", "0", "--yes")
+    sluice(*replay)
+    again = sluice(*replay)
+    assert again.exit_code == 1
+    assert "--again" in again.stdout
 
 
 def test_show_tells_everything_and_gives_the_very_bytes(sluice, ward, entry):

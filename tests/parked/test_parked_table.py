@@ -11,9 +11,8 @@ from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
 from shared.messages import Delivery, Finish, PortionMessage, Result, encode
 from shared.operating.grouping import WAVES, summarize_causes, waves
 from shared.parked.door import add_job_id, at_the_door, door_key, read_claimed_job
-from shared.parked.entry import ACCEPT, NO_JOB, EntryState, chunk_key
+from shared.parked.entry import ACCEPT, NO_JOB, EntryState, chunk_key, job_note
 from shared.parked.parking import Claim, Parking
-from shared.parked.poison_policy import Mark
 from shared.parked.poison_queues import drain_poison, park_dead_result
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of
@@ -112,7 +111,7 @@ def test_asking_for_what_is_not_parked_says_so(process):
 def test_the_list_has_no_notes_of_deliveries(world, parking, process):
     """They lie in the same table."""
     park(parking, world, WRONG)
-    process.attempts.note(f"{world.job}|x", 3, Mark.BEGUN)
+    process.attempts.note_begun(job_note(world.job, "x"), 3)
     jobs = [entry.job for entry in process.parked.entries(closed=True)]
     assert world.job in jobs
     assert all(not job.startswith("~attempts") for job in jobs)

@@ -17,9 +17,10 @@ from shared.errors import (
     UnknownWorkloadError,
 )
 from shared.messages import PortionMessage, Result, decode, encode
+from shared.parked.attempts import Mark
 from shared.parked.cause import fingerprint_of, reason_of
 from shared.parked.poison_policy import DEFAULT_POLICY as POLICY
-from shared.parked.poison_policy import Deliveries, KillerError, Mark, Nature, PoisonPolicy, nature_of
+from shared.parked.poison_policy import Deliveries, KillerError, Nature, PoisonPolicy, nature_of
 
 REFUSED = RefusedError("hash_mismatch", "found", "instead")
 
@@ -200,6 +201,11 @@ def test_unknown_sums_stay_unknown_on_the_wire():
     assert decode(encode(result)) == result
 
 
+def first(_error):
+    """Say that the message was never replayed."""
+    return False
+
+
 class Notes:
     """Notes of deliveries in memory."""
 
@@ -210,9 +216,13 @@ class Notes:
         """Return the marks of a message."""
         return self.rows.get(key, {})
 
-    def note(self, key, delivery, mark):
+    def note_begun(self, key, delivery):
         """Keep a mark."""
-        self.rows.setdefault(key, {})[delivery] = mark
+        self.rows.setdefault(key, {})[delivery] = Mark.BEGUN
+
+    def note_failure(self, key, delivery, _error):
+        """Keep a mark."""
+        self.rows.setdefault(key, {})[delivery] = Mark.ENDED
 
     def forget(self, key):
         """Drop the marks of a message."""
@@ -236,7 +246,7 @@ def test_the_verdict_on_a_killer_comes_before_any_work():
     """The work would be the next death. The notes stay until the entry is parked: a crash before that must find them."""
     notes, work = Notes(begun=range(POLICY.noted_from, POLICY.killed_at)), Work()
     deliveries = Deliveries(notes, POLICY)
-    assert isinstance(deliveries.attempt("m", POLICY.killed_at, work), KillerError)
+    assert isinstance(deliveries.attempt("m", POLICY.killed_at, work, first), KillerError)
     assert work.calls == 0
     assert len(notes.of("m")) == POLICY.killed_at - POLICY.noted_from
     deliveries.forget("m", POLICY.killed_at)
@@ -247,7 +257,7 @@ def test_an_error_that_parks_is_returned_and_its_notes_stay_until_it_is_parked()
     """A process that dies between the two parks the same message at its next delivery."""
     notes, error = Notes(), ValueError("odd")
     deliveries = Deliveries(notes, POLICY)
-    assert deliveries.attempt("m", POLICY.deliveries, Work(error)) is error
+    assert deliveries.attempt("m", POLICY.deliveries, Work(error), first) is error
     assert notes.of("m") == {POLICY.deliveries: Mark.ENDED}
     deliveries.forget("m", POLICY.deliveries)
     assert notes.rows == {}
@@ -260,28 +270,60 @@ def test_an_error_that_another_delivery_may_not_have_is_raised(error, count):
     """The host then delivers the message again; its death is not among those that were noted."""
     notes = Notes()
     with pytest.raises(type(error)):
-        Deliveries(notes, POLICY).attempt("m", count, Work(error))
+        Deliveries(notes, POLICY).attempt("m", count, Work(error), first)
     assert notes.of("m") == {count: Mark.ENDED}
 
 
 def test_work_that_is_done_leaves_no_notes_and_an_early_delivery_writes_none():
     """The ordinary message costs nothing."""
     notes = Notes()
-    assert Deliveries(notes, POLICY).attempt("m", POLICY.noted_from, Work()) is None
+    assert Deliveries(notes, POLICY).attempt("m", POLICY.noted_from, Work(), first) is None
     assert notes.rows == {}
     silent = Deliveries(None, POLICY)
-    assert silent.attempt("m", POLICY.noted_from - 1, Work()) is None
-    assert isinstance(silent.attempt("m", 1, Work(REFUSED)), RefusedError)
-    silent.forget("m", POLICY.noted_from - 1)
+    assert silent.attempt("m", 1, Work(), first) is None
+    assert isinstance(silent.attempt("m", 1, Work(REFUSED), first), RefusedError)
+    silent.forget("m", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_noted"),
+    [(ValueError("odd"), True), (ConnectionError(), True), (StorageUnavailableError("down"), False)],
+)
+def test_a_failure_is_noted_from_the_first_delivery_on(error, is_noted):
+    """A person sees what is tried again; storage that is down is not asked to keep that it is down."""
+    notes = Notes()
+    with pytest.raises(type(error)):
+        Deliveries(notes, POLICY).attempt("m", 1, Work(error), first)
+    assert notes.of("m") == ({1: Mark.ENDED} if is_noted else {})
+    Deliveries(notes, POLICY).attempt("m", 2, Work(), first)
+    assert notes.rows == {}
+
+
+def test_what_was_replayed_for_this_failure_is_parked_at_once():
+    """Another four attempts would tell the person who waits nothing. What passes by itself is never parked."""
+    error = ValueError("odd")
+    assert Deliveries(Notes(), POLICY).attempt("m", 1, Work(error), lambda failed: failed is error) is error
+    with pytest.raises(ConnectionError):
+        Deliveries(Notes(), POLICY).attempt("m", 1, Work(ConnectionError()), lambda _: True)
+
+
+def test_who_cannot_ask_whether_it_was_replayed_goes_on_trying():
+    """The outage is not the message's fault, and its own error is the one that is told."""
+
+    def ask(_error):
+        raise StorageUnavailableError("down")
+
+    with pytest.raises(ValueError, match="odd"):
+        Deliveries(Notes(), POLICY).attempt("m", 1, Work(ValueError("odd")), ask)
 
 
 def test_the_limits_are_those_of_the_policy():
     """An operator who sets others gets others."""
     strict = PoisonPolicy(deliveries=2, killed_at=5, deaths=2)
     error = ValueError("odd")
-    assert Deliveries(Notes(), strict).attempt("m", 2, Work(error)) is error
-    assert isinstance(Deliveries(Notes(begun=[3, 4]), strict).attempt("m", 5, Work()), KillerError)
-    assert Deliveries(Notes(begun=[3]), strict).attempt("m", 5, Work()) is None
+    assert Deliveries(Notes(), strict).attempt("m", 2, Work(error), first) is error
+    assert isinstance(Deliveries(Notes(begun=[3, 4]), strict).attempt("m", 5, Work(), first), KillerError)
+    assert Deliveries(Notes(begun=[3]), strict).attempt("m", 5, Work(), first) is None
 
 
 @given(st.integers(0, 100), st.integers(1, 100), st.integers(0, 100), st.integers(0, 20))

@@ -168,3 +168,24 @@ def test_what_is_no_room_is_refused_before_anything_is_sent(room, storage, queue
     done = sluice(storage, usage, "--room", room, cwd=tmp_path)
     assert (done.returncode, queue.peek_messages(32)) == (2, [])
     assert "is not a room" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (("--workload", "billng"), "the app will park this submission until it has the workload"),
+        (("--workload", "billing", "--sum", "amount"), "workload billing adds up quantity, not amount"),
+        (("--sum", "nosuch"), "the sum of nosuch is 0"),
+        (("--workload", "billing"), ""),
+    ],
+)
+def test_what_the_app_will_refuse_is_said_at_once(storage, queue, usage, words, warning):
+    """The submission is sent all the same: the app may have another version. Without the setting, nothing is known."""
+    known = {"SLUICE_WORKLOADS": "shared.workloads.billing:Billing"}
+    done = sluice(storage, usage, *words, cwd=usage.parent, **known)
+    assert done.returncode == 0
+    assert warning in done.stderr if warning else done.stderr == ""
+    assert "the app will" not in sluice(storage, usage, *words, cwd=usage.parent).stderr
+    # A workload whose code this machine lacks is no fault.
+    assert sluice(storage, usage, cwd=usage.parent, SLUICE_WORKLOADS="not_here:Nothing").stderr == ""
+    queue.clear_messages()

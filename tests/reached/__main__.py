@@ -38,7 +38,7 @@ branch = false
 parallel = true
 sigterm = true
 concurrency = thread, multiprocessing
-source = {root}/shared,{root}/planning
+source = {root}/shared,{root}/planning,{root}/conformance
 data_file = {data}
 """
 #: The local host ends its instances at once, which no exit handler sees: they note their lines before it.

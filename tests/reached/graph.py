@@ -1,4 +1,4 @@
-"""Who calls whom, by reading: what of `shared` and `planning` is reached from the triggers, the commands and the documented names.
+"""Who calls whom, by reading: what of `shared`, `planning` and `conformance` is reached from the triggers, the commands and the documented names.
 
 A name is followed through the imports of its module. A call of a method is followed to every reached class that has one
 of that name: too many rather than too few, so that what is left over is called by nobody but tests.
@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 
 #: What somebody starts: the app, the command and the local stack; all that is in them counts.
-ROOTS = ("function_app.py", "functions", "cli", "local")
+ROOTS = ("function_app.py", "functions", "cli", "console", "local")
 #: Packages of which every definition has a caller.
-WATCHED = ("shared", "planning")
+WATCHED = ("shared", "planning", "conformance")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _QUOTED = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 #: A file that a page sends its reader to: all of it is there to be read and used.

@@ -2,10 +2,10 @@
 
 #: Packages, and modules that stand alone.
 ORDER = (
-    ("errors", "clock", "retry", "closing", "refusals", "grammar", "topology", "memory"),
+    ("errors", "clock", "retry", "closing", "refusals", "grammar", "topology", "memory", "decoding"),
     ("telemetry",),
     ("azure",),
-    ("messages", "pending", "parts", "values"),
+    ("messages", "permit", "pending", "parts", "values"),
     ("outbox", "signals"),
     ("eventsourcing",),
     ("messaging",),

@@ -13,7 +13,18 @@ from tests.repo.words import markdown, python
 
 SEED, NUMBER = 20261122, 40
 #: Everything a stranger reads, tests and made tables apart.
-READ = ("README.md", "docs", "function_app.py", "functions", "shared", "cli", "planning", "local")
+READ = (
+    "README.md",
+    "docs",
+    "function_app.py",
+    "functions",
+    "shared",
+    "cli",
+    "console",
+    "planning",
+    "conformance",
+    "local",
+)
 #: A shorter text is a name or a heading.
 LEAST_WORDS = 5
 

@@ -30,6 +30,8 @@ RUN_BY = {
     "README.md": "tests/e2e/test_up.py",
     # CI runs these targets themselves.
     "docs/contributing.md": "tests/repo/test_documents.py",
+    "docs/conformance.md": "tests/cli/test_deep.py",
+    "docs/console.md": "tests/console/test_server.py",
     "docs/cost.md": "tests/e2e/test_documents.py",
     "docs/operating.md": "tests/e2e/test_documents.py",
     "docs/parked.md": "tests/e2e/test_documents.py",
@@ -102,7 +104,7 @@ def test_every_block_of_python_imports_what_there_is(name, block):
 def test_every_file_that_is_named_is_there(name):
     """`tests/gate/test_release.py` and the like, in any document."""
     named = re.findall(
-        r"`((?:shared|tests|planning|local|functions_local_host|servicebus_local|cli|functions|infra)/[\w./-]+\.(?:py|json|bicep|kql|yaml))`",
+        r"`((?:shared|tests|planning|conformance|local|functions_local_host|servicebus_local|cli|functions|infra)/[\w./-]+\.(?:py|json|bicep|kql|yaml))`",
         DOCUMENTS[name],
     )
     assert [file for file in named if not (ROOT / file).exists()] == []

@@ -1,7 +1,11 @@
 """The rules of the layout, held by reading every module's imports."""
 
 import ast
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,14 +13,36 @@ import pytest
 from tests.repo.layers import ORDER
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("shared", "functions", "planning", "cli", "local", "functions_local_host", "servicebus_local")
+SOURCES = (
+    "shared",
+    "functions",
+    "planning",
+    "conformance",
+    "cli",
+    "console",
+    "local",
+    "functions_local_host",
+    "servicebus_local",
+)
 #: Which of the project's own packages each one may import.
 ALLOWED = {
     "shared": {"shared"},
-    "functions": {"functions", "shared"},
+    "functions": {"functions", "shared", "console"},
     "planning": {"planning", "shared"},
-    "cli": {"cli", "shared", "planning"},
-    "local": {"local", "shared", "planning", "cli", "functions_local_host", "servicebus_local"},
+    # Not `cli`: the console is deployed, the command never.
+    "console": {"console", "shared"},
+    "conformance": {"conformance", "shared"},
+    "cli": {"cli", "shared", "planning", "conformance", "console"},
+    "local": {
+        "local",
+        "shared",
+        "planning",
+        "conformance",
+        "cli",
+        "console",
+        "functions_local_host",
+        "servicebus_local",
+    },
     "functions_local_host": {"functions_local_host"},
     "servicebus_local": {"servicebus_local"},
 }
@@ -95,8 +121,6 @@ def test_only_function_app_reads_the_environment_of_the_deployed_code():
 @pytest.mark.parametrize("name", STANDARD_LIBRARY_ONLY)
 def test_the_entry_needs_nothing_installed(name):
     """What runs before the installation imports the standard library and its own kind only."""
-    import sys  # noqa: PLC0415 - its list of names is the point
-
     module = ROOT / "local" / f"{name}.py"
     foreign = imports(module) - set(sys.stdlib_module_names) - {"local"}
     assert foreign == set()
@@ -127,3 +151,19 @@ def test_modules_stay_small_enough_to_read():
         if (lines := len(module.read_text().splitlines())) > MOST_LINES
     }
     assert set(long) <= CATALOGUES, long
+
+
+def test_loading_the_app_loads_no_page():
+    """A process that nobody visits pays for no template. The command is not deployed, so no page may need it."""
+    script = (
+        "import sys, function_app\n"
+        "assert 'console' in {one.get_function_name() for one in function_app.app.get_functions()}\n"
+        "assert not {'console', 'jinja2'} & set(sys.modules), 'loaded before the first visit'\n"
+        "import console.function\n"
+        "assert not {'cli', 'typer', 'rich'} & set(sys.modules), 'not deployed'\n"
+    )
+    values = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]
+    on = {"SLUICE_CONSOLE": "on", "WEBSITE_AUTH_ENABLED": "true", "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, **values, **on}
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environ, capture_output=True, check=False)
+    assert (done.returncode, done.stderr.decode()[-2000:]) == (0, "")

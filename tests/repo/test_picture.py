@@ -43,3 +43,11 @@ def test_the_small_picture_in_the_readme_names_functions_of_the_app():
 def test_the_only_route_is_the_one_that_costs_nothing():
     """Nothing of the app can be asked without a login but whether it runs; a new route would have to be listed here."""
     assert [function for function, source in triggers().items() if source == "http"] == ["health"]
+
+
+def test_the_console_is_a_route_only_where_it_is_on_and_guarded():
+    """It asks for a login by itself: tests/console/test_function.py has each refusal."""
+    wanted, guarded = ("SLUICE_CONSOLE", "on"), ("WEBSITE_AUTH_ENABLED", "True")
+    assert "console" not in triggers(guarded)
+    assert "console" not in triggers(wanted)
+    assert triggers(wanted, guarded)["console"] == "http"

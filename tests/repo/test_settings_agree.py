@@ -45,6 +45,26 @@ def test_everything_wrong_is_reported_at_once():
         assert part in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("console", "auth", "is_on", "said"),
+    [
+        ("", "", False, ""),
+        ("off", "true", False, ""),
+        ("on", "True", True, ""),
+        (" On ", " true", True, ""),
+        ("on", "", False, "WEBSITE_AUTH_ENABLED is not true"),
+        ("on", "1", False, "WEBSITE_AUTH_ENABLED is not true"),
+        ("yes", "true", False, "SLUICE_CONSOLE is 'yes', expected off or on"),
+    ],
+)
+def test_a_console_that_is_not_guarded_is_left_out_and_stops_nothing(console, auth, is_on, said):
+    """Payments must not stand still because somebody switched off a login page."""
+    choice = Settings.parse({**SAMPLE, "SLUICE_CONSOLE": console, "WEBSITE_AUTH_ENABLED": auth}).console
+    assert choice.is_on is is_on
+    assert said in choice.refusal
+    assert bool(choice.refusal) is bool(said)
+
+
 @pytest.mark.parametrize("text", ["0", "101", "-1", "1.5", "²", "1e1"])
 def test_a_number_out_of_its_range_is_refused(text):
     """Only whole numbers within the range pass."""

@@ -24,10 +24,11 @@ from shared.ledger.ledger import MOST_ROWS
 from shared.operating.grouping import WAVES
 from shared.payload.limits import KIB, MIB, Limits
 from shared.payload.strict_json import MOST_DIGITS
-from shared.pipeline import fronts, merge, orphans
+from shared.pipeline import fronts, orphans, result_reading
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
+from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS
 from shared.processes import STUCK_AFTER
 from shared.registration.known_reservations import KEPT_FOR
 from shared.registration.order_turn import MOST_SKIPPED
@@ -37,6 +38,7 @@ from shared.usage.prices import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
 from shared.workloads.registry import MOST_SUMS
 from shared.workloads.run import CONCURRENCY, LONGEST_LINE
+from tests.ledger.test_segments import ONE_SEGMENT, TWO_SEGMENTS
 
 HOST = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
 #: The messages of one queue that the host of an instance runs at a time.
@@ -140,11 +142,12 @@ STATED = [
     ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
     ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
-    ("ledger.md", f"a checkpoint every {merge.CHECKPOINT_EVERY}"),
+    ("ledger.md", f"at most {SEGMENT_CHUNKS}, whose results have at most {SEGMENT_BYTES // MIB} MiB"),
+    ("ledger.md", f"| one segment | {ONE_SEGMENT} | | two segments | {TWO_SEGMENTS} |"),
     ("ledger.md", f"at {orphans.SWEEP_HOUR:02}:00 UTC"),
     ("ledger.md", f"{orphans.PAGE:,} blobs of a container"),
     ("ledger.md", f"{orphans.PAGE * orphans.PAGES_A_TICK:,} blobs at most"),
-    ("ledger.md", f"up to {merge.WINDOW} results, of together {merge.WINDOW_BYTES // MIB} MiB"),
+    ("ledger.md", f"up to {result_reading.WINDOW} results, of together {result_reading.WINDOW_BYTES // MIB} MiB"),
     ("parked.md", f"waves of {', '.join(map(str, WAVES))}, {WAVES[-1]} ..."),
     ("workloads.md", f"`concurrency`, {CONCURRENCY} where"),
     ("workloads.md", f"at most {word(MOST_SUMS)}"),

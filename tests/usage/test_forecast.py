@@ -64,9 +64,9 @@ def test_a_trace_of_the_same_chunks_is_forecast_like_the_jobs():
                 done=1_000,
                 requests={
                     "queue useful": 1_002,
-                    "blob-read useful": 1_000,
-                    "blob-write useful": 1_010,
-                    "table useful": 40,
+                    "blob-read useful": 36,
+                    "blob-write useful": 40,
+                    "table useful": 46,
                 },
             )
         ],

@@ -1,0 +1,109 @@
+"""The JSON of the commands is the one that docs/json.md names: a program may rely on each key."""
+
+import json
+import re
+import time
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from local.paths import ROOT
+from shared.app import Stores
+from shared.azure.connections import Connections
+from shared.errors import RefusedError
+from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
+from shared.messages import Delivery
+from shared.parked.entry import ACCEPT, chunk_key, job_note
+from shared.registration import PlaceOrder
+from tests.registration.conftest import installation
+
+#: Their keys are data: names of fields, of meters, of processes.
+FREE = {"counts", "sums", "declared", "requests", "noted_at", "details", "receipts", "first_chunks", "stragglers"}
+FREE |= {"requested", "reserved", "types", "body", "row"}
+OF_REGISTRATION = {"orders", "processes", "seats", "migrate"}
+ROW = re.compile(r"^\| `sluice ([^`]+)` \| (.+) \|$", re.MULTILINE)
+
+
+def keys_of(value, path=""):
+    """Yield the path of every key."""
+    if path.rpartition(".")[2] in FREE:
+        yield path
+    elif isinstance(value, list):
+        # An empty list shows nothing of its rows.
+        yield from {found for one in value for found in keys_of(one, f"{path}[]")} or {f"{path}[]"}
+    elif isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from keys_of(inner, f"{path}.{name}" if path else name)
+    else:
+        yield path
+
+
+@pytest.fixture(scope="module")
+def names(provisioned_settings):
+    """One of everything that a command may show, and how it is called."""
+    stamp = time.monotonic_ns()
+    done, open_, refused = f"json-done-{stamp}", f"json-open-{stamp}", f"json-refused-{stamp}"
+    now = datetime.now(UTC)
+    known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": now, "items": 10, "chunks": 2}
+    with Connections.parse(provisioned_settings) as connections, Stores(connections) as stores:
+        totals = Totals(accepted=Portion(10, {"quantity": Decimal("1.5")}))
+        plan = PlanBlob(f"{done}/plan", "e")
+        ended = Job(job=done, state=JobState.COMPLETE, done=2, totals=totals, finished_at=now, plan=plan, **known)
+        stores.ledger.insert(ended.add_requests({"table useful": 15}))
+        stores.ledger.insert(Job(job=open_, state=JobState.RUNNING, started_at=now, **known))
+        stores.attempts.note_failure(job_note(open_, chunk_key(1, 1)), 2, ValueError())
+        body = json.dumps({"sluice": {"job": refused, "items": []}}).encode()
+        delivery = Delivery(queue="submissions", message_id="m", body=body, count=1)
+        # A cause of its own: what other tests parked is not discarded.
+        entry = stores.parking.park(ACCEPT, delivery, RefusedError(f"reason-{stamp}", "found", "instead"))
+    for words in (["ids", "next", f"json-{stamp}"], ["gate", "open", f"json-{stamp}", "--yes"]):
+        assert CliRunner().invoke(app, words, env=provisioned_settings).exit_code == 0
+    return {
+        "DONE": done,
+        "OPEN": open_,
+        "REFUSED": refused,
+        "KEY": entry.key,
+        "FINGERPRINT": entry.fingerprint,
+        "SEQUENCE": f"json-{stamp}",
+        "GATE": f"json-{stamp}",
+    }
+
+
+@pytest.fixture(scope="module")
+def registration():
+    """The settings of an installation with an order."""
+    with installation() as world:
+        world.take("conference", id="k1", conference="c1", seats={"a": {"price": "500.00", "quota": 100}})
+        world.pump()
+        world.verbs.place(PlaceOrder(order="order-1", conference="c1", seats={"a": 1}))
+        world.pump()
+        yield world.environ
+
+
+@pytest.fixture(scope="module")
+def provisioned_settings(stack_settings):
+    """The settings of the run's stack."""
+    return stack_settings
+
+
+def documented():
+    """Return each command of the page with its keys, in the order of the page."""
+    page, found = (ROOT / "docs" / "json.md").read_text(), {}
+    for command, keys in ROW.findall(page):
+        found.setdefault(command, []).extend(re.findall(r"`([^`]+)`", keys))
+    return list(found.items())
+
+
+@pytest.mark.parametrize(("command", "keys"), documented(), ids=[command for command, _ in documented()])
+def test_a_command_prints_the_keys_of_the_page(command, keys, names, request, tmp_path):
+    """No key more, none less: one that is renamed or dropped breaks a program."""
+    file = tmp_path / "usage.ndjson"
+    file.write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
+    words = [str(file) if word == "FILE" else names.get(word, word) for word in command.split()]
+    whose = "registration" if words[0] in OF_REGISTRATION else "provisioned_settings"
+    ran = CliRunner().invoke(app, [*words, "--json"], env=request.getfixturevalue(whose))
+    document = json.loads(ran.stdout)
+    assert sorted(set(keys_of(document))) == sorted(keys)
