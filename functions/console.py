@@ -3,6 +3,7 @@
 import azure.functions as func
 
 from shared.app import App
+from shared.telemetry import discreet
 
 
 def blueprint(app: App) -> func.Blueprint:
@@ -14,6 +15,7 @@ def blueprint(app: App) -> func.Blueprint:
     def console(req: func.HttpRequest) -> func.HttpResponse:
         from console.function import answer  # noqa: PLC0415 - templates are loaded at the first visit
 
-        return answer(app, req)
+        with discreet():
+            return answer(app, req)
 
     return functions

@@ -45,6 +45,7 @@ PURPOSES: Final = {
     "roles-of-operators.bicep": "what operators may do",
     "function-app.bicep": "the app and its plan",
     "roles-of-warming.bicep": "what may change the app's instances",
+    "console.bicep": "Azure's login before the console's pages",
     "alerts.bicep": "a rule for each event that calls an operator",
 }
 

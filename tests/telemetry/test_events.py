@@ -15,9 +15,12 @@ from shared.telemetry.events import EVENTS
 from shared.telemetry.log import describe_error, discreet, place, tell
 
 SOURCES = [
-    module
-    for package in ("shared", "functions", "planning", "conformance", "cli", "console")
-    for module in sorted((ROOT / package).rglob("*.py"))
+    ROOT / "function_app.py",
+    *(
+        module
+        for package in ("shared", "functions", "planning", "conformance", "cli", "console")
+        for module in sorted((ROOT / package).rglob("*.py"))
+    ),
 ]
 
 
