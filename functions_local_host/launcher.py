@@ -49,14 +49,15 @@ class Host:
         flex: bool = False,
         port: int = 0,
         options: Sequence[str] = (),
+        python: str = sys.executable,
         deadline: float = START_DEADLINE,
     ) -> Self:
-        """Start and return when every instance runs. `options` are further words of the command line."""
+        """Start in that Python and return when every instance runs. `options` are words of the command line."""
         LOGS.mkdir(parents=True, exist_ok=True)
         folder = RunFolder(Path(tempfile.mkdtemp(prefix="functions-local-host-")))
         log = LOGS / f"{folder.path.name}.log"
         words = ["--app", str(app), "--port", str(port), "--instances", str(instances), *options]
-        command = [sys.executable, "-m", "functions_local_host", *words, "--run-folder", str(folder.path)]
+        command = [python, "-m", "functions_local_host", *words, "--run-folder", str(folder.path)]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, *(["--flex"] if flex else [])],

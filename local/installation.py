@@ -14,11 +14,27 @@ import time
 import tomllib
 import venv
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from local import debian
 from local.errors import SetupError, tail
-from local.paths import AZURITE, AZURITE_SCRIPT, BROWSER, LOGS, OTHERS, ROOT, STACK, STAMP, VENV, WORKER, venv_python
+from local.paths import (
+    AZURITE,
+    AZURITE_SCRIPT,
+    BROWSER,
+    GO,
+    LOGS,
+    OTHERS,
+    ROOT,
+    STACK,
+    STAMP,
+    VENV,
+    WORKER,
+    venv_python,
+)
 
+APP_FILE = ROOT / "requirements.txt"
 REQUIREMENTS = ROOT / "requirements-dev.txt"
 PROJECT = ROOT / "pyproject.toml"
 AZURITE_FILES = tuple(ROOT / "local" / "azurite" / name for name in ("package.json", "package-lock.json"))
@@ -26,12 +42,12 @@ BROWSER_REQUIREMENTS = ROOT / "requirements-browser.txt"
 BROWSER_FILES = tuple(ROOT / "tests" / "browser" / name for name in ("package.json", "package-lock.json"))
 OTHERS_FILES = tuple(ROOT / "tests" / "others" / name for name in ("package.json", "package-lock.json"))
 WORKER_FILE = ROOT / "local" / "worker" / "requirements.txt"
-#: Microsoft's worker library is for these versions of Python.
-WORKER_SINCE = (3, 13)
+#: Microsoft's worker library is for these versions of Python, oldest first.
+WORKER_PYTHONS = ((3, 13), (3, 14))
 COMPILERS = ("cc", "gcc", "clang")
-_PIP = (str(venv_python()), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
+_PIP = ("-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
 #: Takes two thirds of pip's time with nothing in its cache.
-_UV = ("pip", "install", "--quiet", "--native-tls", "--python", str(venv_python()))
+_UV = ("pip", "install", "--quiet", "--native-tls", "--python")
 
 
 def ensure() -> None:
@@ -46,19 +62,43 @@ def ensure_others() -> None:
     """Install the software of others that tests/others tries the stand-ins with. Nothing else needs it."""
     ensure()
     _step("JavaScript SDKs", OTHERS / STAMP, f"{_digest(*OTHERS_FILES)}\n", lambda: _npm_ci(OTHERS, OTHERS_FILES))
-    if sys.version_info >= WORKER_SINCE:
-        ensure_worker()
+    # Some machines lack what these need, and the tests that use them are skipped by name.
+    for ensure_one in (ensure_worker, _ensure_go):
+        try:
+            ensure_one()
+        except SetupError as error:
+            print(f"sluice: {error}; its tests are skipped", file=sys.stderr, flush=True)
 
 
 def ensure_worker() -> None:
-    """Install Microsoft's worker library, where this Python can run it."""
-    if sys.version_info < WORKER_SINCE:
-        wanted, found = (".".join(map(str, version)) for version in (WORKER_SINCE, sys.version_info[:3]))
-        raise SetupError(
-            f"Microsoft's worker library needs Python {wanted} or later, this is {found}: "
-            f"run `make clean`, then the same command with PYTHON=python{wanted}"
-        )
-    _step("worker of Microsoft", WORKER / STAMP, f"{sys.version} {_digest(WORKER_FILE)}\n", _install_worker)
+    """Install Microsoft's worker library with the app's packages, in an environment of a Python that can run it."""
+    python = python_of_worker()
+    wanted = f"{python} {_digest(APP_FILE, WORKER_FILE)}\n"
+    _step("worker of Microsoft", WORKER / STAMP, wanted, lambda: _install_worker(python))
+
+
+def _ensure_go() -> None:
+    _step("storage clients of Go", GO / STAMP, f"{_digest(debian.LOCK)}\n", lambda: debian.unpack(_run))
+
+
+def python_of_worker() -> str:
+    """Return the first interpreter that can run Microsoft's worker: this one, or one on the PATH."""
+    if sys.version_info[:2] in WORKER_PYTHONS:
+        return sys.executable
+    for major, minor in WORKER_PYTHONS:
+        version = f"{major}.{minor}"
+        # What pyenv puts on the PATH runs only the versions that are chosen.
+        environment = {**os.environ, "PYENV_VERSION": version}
+        with suppress(OSError):
+            command = [f"python{version}", "-c", "import ensurepip, sys; print(sys.executable)"]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return done.stdout.strip()
+    found = ".".join(map(str, sys.version_info[:3]))
+    raise SetupError(
+        f"Microsoft's worker library needs Python 3.13 or later with venv; this is {found}, and neither python3.13 "
+        "nor python3.14 on the PATH runs"
+    )
 
 
 def ensure_browser() -> None:
@@ -126,18 +166,18 @@ def _install_command() -> None:
     _install("--editable", str(ROOT))
 
 
-def _install(*what: str) -> None:
+def _install(*what: str, into: Path = VENV) -> None:
     """Install by uv where it is, else by pip. The lock names every package, so neither resolves nor adds anything."""
     uv = shutil.which("uv")
     if uv:
         try:
-            _run("uv", [uv, *_UV, "--no-deps", *what])
+            _run("uv", [uv, *_UV, str(venv_python(into)), "--no-deps", *what])
         except SetupError as error:
             # It has settings of its own for registries, which may lack what pip's have.
             print(f"sluice: {error}; trying pip", file=sys.stderr, flush=True)
         else:
             return
-    _run("pip", [*_PIP, "--no-deps", *what])
+    _run("pip", [str(venv_python(into)), *_PIP, "--no-deps", *what])
 
 
 def _create_environment() -> None:
@@ -148,10 +188,9 @@ def _create_environment() -> None:
     venv.EnvBuilder(clear=True, with_pip=True, symlinks=os.name != "nt").create(VENV)
 
 
-def _install_worker() -> None:
-    shutil.rmtree(WORKER, ignore_errors=True)
-    # Without dependencies: the library shares azure-functions with the app.
-    _install("--target", str(WORKER), "--requirement", str(WORKER_FILE))
+def _install_worker(python: str) -> None:
+    _run("venv", [python, "-m", "venv", "--clear", str(WORKER)])
+    _install("--requirement", str(APP_FILE), "--requirement", str(WORKER_FILE), into=WORKER)
 
 
 def _install_azurite() -> None:

@@ -9,14 +9,20 @@ from local.paths import ROOT, venv_python
 #: Each lock file and the extras of pyproject.toml that it holds.
 LOCKS = {"requirements.txt": (), "requirements-dev.txt": ("dev",), "requirements-browser.txt": ("dev", "browser")}
 #: Tools in environments of their own: each lock file and what it is made from.
-TOOLS = {"local/infra/checkov/requirements.txt": "local/infra/checkov/requirements.in"}
+TOOLS = {
+    "local/infra/checkov/requirements.txt": "local/infra/checkov/requirements.in",
+    "local/worker/requirements.txt": "local/worker/requirements.in",
+}
+#: The oldest Python of a lock file where it is not the project's.
+SINCE = {"local/worker/requirements.txt": "3.13"}
 
 
 def compile_command(name: str, output: Path) -> list[str]:
     """Return the resolver's command: one lock for every Python and platform, no registry address in it."""
     extras = [flag for extra in LOCKS.get(name, ()) for flag in ("--extra", extra)]
     quiet = ["--quiet", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
-    universal = ["--universal", "--python-version", "3.11", "--custom-compile-command", "make lock"]
+    since = SINCE.get(name, "3.11")
+    universal = ["--universal", "--python-version", since, "--custom-compile-command", "make lock"]
     uv = [str(venv_python()), "-m", "uv", "pip", "compile", str(ROOT / TOOLS.get(name, "pyproject.toml"))]
     return [*uv, *extras, *universal, *quiet, "--output-file", str(output)]
 

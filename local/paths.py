@@ -12,7 +12,9 @@ AZURITE = STACK / "azurite"
 AZURITE_SCRIPT = AZURITE / "node_modules" / "azurite" / "dist" / "src" / "azurite.js"
 #: The JavaScript SDKs of tests/others, only where `make others` ran.
 OTHERS = STACK / "others"
-#: Microsoft's worker library, only where `make up WORKER=microsoft` or `make others` ran.
+#: Go and Microsoft's storage clients for it, only where `make others` ran on a Debian.
+GO = STACK / "go"
+#: An environment with Microsoft's worker library, only where `make up WORKER=microsoft` or `make others` ran.
 WORKER = STACK / "worker"
 #: What checks the pages of the console in a browser, only where `make setup ARGS=--browser` ran.
 BROWSER = STACK / "browser"

@@ -4,8 +4,8 @@ Parts start in the order in which they are needed and stop in the reverse order,
 """
 
 import json
-import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from local.doctors_entities import doctors_entities
 from local.errors import StackError
 from local.func_host import FuncHost
 from local.installation import ensure_worker
-from local.paths import ROOT, WORKER
+from local.paths import ROOT, WORKER, venv_python
 from local.provision import provision
 from servicebus_local.command import ENTITIES
 from servicebus_local.entities import Namespace, Subscription, read
@@ -122,22 +122,23 @@ def settings_for(storage: str, bus: str) -> dict[str, str]:
 
 def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:
     """Start the chosen host and return when it runs."""
-    words, extra = list(options.words), {}
+    words, python = list(options.words), sys.executable
     if options.worker != "local" and options.host != "local":
         raise StackError(f"the host {options.host!r} has a worker of its own: leave WORKER out")
     if options.worker == "microsoft":
         ensure_worker()
         words += ["--worker", "microsoft"]
-        extra["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WORKER), os.environ.get("PYTHONPATH")]))
+        python = str(venv_python(WORKER))
     if options.host == "local":
         with _in_one_line():
             return Host.start(
                 options.app,
-                settings={**settings, **extra},
+                settings=settings,
                 instances=options.instances,
                 flex=options.flex,
                 port=options.port,
                 options=words,
+                python=python,
             )
     if options.host == "func":
         return FuncHost.start(settings, options.port)

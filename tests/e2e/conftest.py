@@ -17,9 +17,14 @@ def host_kind(request):
 
 
 @pytest.fixture(scope="session")
-def app_host(request, host_kind, stack_settings):
+def worker(request):
+    """Whose worker runs the app wherever these tests start it in the local host."""
+    return request.config.getoption("--worker")
+
+
+@pytest.fixture(scope="session")
+def app_host(host_kind, worker, stack_settings):
     """The app, running."""
-    worker = request.config.getoption("--worker")
     host = start_host(StackOptions(host=host_kind, worker=worker, instances=2), stack_settings)
     yield host
     host.stop()

@@ -65,7 +65,7 @@ def typed(settings, *words):
 
 
 @pytest.fixture(scope="module", params=FAILURES)
-def written(request):
+def written(request, worker):
     """Everything that a run of the stack wrote, by who wrote it, and the secrets that it knew."""
     failures = FAILURES[request.param]
     settings = {
@@ -76,7 +76,7 @@ def written(request):
         "PYTHONPATH": str(ROOT),
     }
     with (
-        running(StackOptions(instances=1, settings=settings)) as stack,
+        running(StackOptions(worker=worker, instances=1, settings=settings)) as stack,
         Connections.parse(stack.settings) as connections,
     ):
         drop_everything(connections)

@@ -53,9 +53,10 @@ class Browser:
 
 
 @pytest.fixture(scope="module")
-def stack():
+def stack(worker):
     """A stack whose app has the console, behind what Azure would set."""
-    with running(StackOptions(instances=2, settings={**ON, "WEBSITE_AUTH_ENABLED": "True"})) as started:
+    settings = {**ON, "WEBSITE_AUTH_ENABLED": "True"}
+    with running(StackOptions(worker=worker, instances=2, settings=settings)) as started:
         yield started
 
 
@@ -108,9 +109,9 @@ def test_an_operator_opens_a_gate_and_its_job_runs_to_its_end(stack):
         assert "complete" in operator.ask("/api/console/job/console-1")[2]
 
 
-def test_off_there_is_no_route_and_without_azures_login_neither(stack_settings):
+def test_off_there_is_no_route_and_without_azures_login_neither(worker, stack_settings):
     """The app runs all the same, and says why."""
-    host = start_host(StackOptions(instances=1), {**stack_settings, **ON})
+    host = start_host(StackOptions(worker=worker, instances=1), {**stack_settings, **ON})
     try:
         assert Browser(host, describe("Operator")).ask("/api/console")[0] == 404
         assert json.loads(Browser(host).ask("/api/health")[2])["status"] == "ok"
@@ -118,7 +119,7 @@ def test_off_there_is_no_route_and_without_azures_login_neither(stack_settings):
         assert "WEBSITE_AUTH_ENABLED is not true" in host.log.read_text()
     finally:
         host.stop()
-    host = start_host(StackOptions(instances=1), {**stack_settings, "WEBSITE_AUTH_ENABLED": "true"})
+    host = start_host(StackOptions(worker=worker, instances=1), {**stack_settings, "WEBSITE_AUTH_ENABLED": "true"})
     try:
         assert Browser(host, describe("Operator")).ask("/api/console")[0] == 404
         assert "sluice.console.refused" not in host.log.read_text()

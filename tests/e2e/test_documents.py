@@ -29,9 +29,9 @@ def blocks(name):
 
 
 @pytest.fixture(scope="module")
-def stack_settings(host_kind):
+def stack_settings(host_kind, worker):
     """The settings of a stack of its own: the pages list and replay everything that is there."""
-    with running(StackOptions(host=host_kind)) as stack:
+    with running(StackOptions(host=host_kind, worker=worker)) as stack:
         yield stack.settings
 
 

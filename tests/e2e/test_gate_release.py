@@ -22,14 +22,14 @@ SOON = 30.0
 
 
 @pytest.fixture(scope="module")
-def world(host_kind):
+def world(host_kind, worker):
     """A stack of its own, whose broker a test may stop, with the app on it."""
     if host_kind != "local":
         pytest.skip("firing the timer by hand needs the local host's keys")
     with Azurite.start() as azurite, Broker.start() as broker:
         settings = settings_for(azurite.connection_string, broker.connection_string)
         provision(azurite.connection_string, topology())
-        host = start_host(StackOptions(instances=1), {**settings, "SLUICE_TICK_SCHEDULE": NEVER})
+        host = start_host(StackOptions(worker=worker, instances=1), {**settings, "SLUICE_TICK_SCHEDULE": NEVER})
         with Connections.parse(settings) as connections:
             connections.queues.create_queue("dest").close()
             yield host, broker, connections

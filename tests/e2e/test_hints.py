@@ -32,10 +32,10 @@ BODIES = (
 
 
 @pytest.fixture(scope="module")
-def deaf():
+def deaf(worker):
     """An app whose host does not listen to the intake."""
     with (
-        running(StackOptions(instances=1, counts_requests=True, settings=ONLY_BY_HINTS)) as stack,
+        running(StackOptions(worker=worker, instances=1, counts_requests=True, settings=ONLY_BY_HINTS)) as stack,
         Connections.parse(stack.settings) as connections,
     ):
         yield stack, connections

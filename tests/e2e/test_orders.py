@@ -22,14 +22,15 @@ SLUICE = Path(sys.executable).parent / "sluice"
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory):
+def stack(worker, tmp_path_factory):
     """A stack with registration, whose host requires function keys."""
     keys = tmp_path_factory.mktemp("keys") / "keys.json"
     settings = {
         "SLUICE_REGISTRATION": "on",
         "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5",
     }
-    with running(StackOptions(instances=1, settings=settings, words=("--auth", "--keys", str(keys)))) as started:
+    words = ("--auth", "--keys", str(keys))
+    with running(StackOptions(worker=worker, instances=1, settings=settings, words=words)) as started:
         yield started, json.loads(keys.read_text())["host"]
 
 

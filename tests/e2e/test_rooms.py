@@ -18,9 +18,9 @@ DENIED = {401, 403}
 
 
 @pytest.fixture(scope="module")
-def stack():
+def stack(worker):
     """A stack with two rooms."""
-    with running(StackOptions(instances=1, settings={"SLUICE_ROOMS": "team-a,b"})) as started:
+    with running(StackOptions(worker=worker, instances=1, settings={"SLUICE_ROOMS": "team-a,b"})) as started:
         yield started
 
 

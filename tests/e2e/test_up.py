@@ -75,14 +75,14 @@ def wait_for_line(process, text):
 
 
 @pytest.fixture
-def up():
+def up(worker):
     """Start `make up` with these arguments; whatever happens, it is stopped at the end."""
     if SETTINGS_FILE.exists() and is_running(SETTINGS_FILE):
         pytest.skip("a stack of this folder runs, and a second one is refused")
     started = []
 
     def start(*arguments, **settings):
-        command = [sys.executable, "-m", "local.up", "--port", "0", *arguments]
+        command = [sys.executable, "-m", "local.up", "--port", "0", "--worker", worker, *arguments]
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | settings
         )

@@ -9,10 +9,10 @@ from tests.e2e.test_pipeline import usages, wait_for
 QUEUES = 4
 
 
-def test_a_job_is_spread_over_four_work_queues_and_completes():
+def test_a_job_is_spread_over_four_work_queues_and_completes(worker):
     """Each queue has its own function, each gets chunks, and the job is complete and exact."""
     settings = {"SLUICE_DEQUEUE": "trigger", "SLUICE_WORK_QUEUES": str(QUEUES), "SLUICE_CHUNK_ITEMS": "250"}
-    options = StackOptions(instances=2, settings=settings)
+    options = StackOptions(worker=worker, instances=2, settings=settings)
     with running(options) as stack, Connections.parse(stack.settings) as connections:
         publisher = Publisher(
             connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")

@@ -1,10 +1,11 @@
 """The installation: what it refuses, and when it does nothing."""
 
+import hashlib
 import sys
 
 import pytest
 
-from local import installation
+from local import debian, installation
 from local.__main__ import version_problem
 from local.errors import SetupError
 
@@ -29,12 +30,30 @@ def test_a_missing_compiler_is_named_before_anything_is_installed(tmp_path):
     assert "install gcc or clang" in installation.compiler_problem(lambda _: None, tmp_path, "gcc -pthread")
 
 
-def test_microsoft_s_worker_is_refused_where_this_python_cannot_run_it(monkeypatch):
-    """With the version that it needs, before anything is installed."""
+def test_microsoft_s_worker_is_refused_where_no_python_can_run_it(monkeypatch, tmp_path):
+    """With the version that it needs, before anything is installed. The other software of others is installed."""
     monkeypatch.setattr(installation.sys, "version_info", (3, 12, 1))
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(installation, "_step", lambda what, *_: pytest.fail(what))
-    with pytest.raises(SetupError, match=r"needs Python 3\.13 or later, this is 3\.12\.1.*PYTHON=python3\.13"):
+    with pytest.raises(SetupError, match=r"needs Python 3\.13 or later.*this is 3\.12\.1, and neither python3\.13"):
         installation.ensure_worker()
+    steps = []
+    monkeypatch.setattr(installation, "_step", lambda what, *_: steps.append(what))
+    installation.ensure_others()
+    assert "JavaScript SDKs" in steps
+    assert "worker of Microsoft" not in steps
+
+
+def test_microsoft_s_worker_has_the_first_python_that_runs(monkeypatch, tmp_path):
+    """A command that is there and fails, as pyenv's does for a version that is not installed, is passed over."""
+    monkeypatch.setattr(installation.sys, "version_info", (3, 12, 1))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, script in (("python3.13", "exit 127"), ("python3.14", "echo /the/newer/python")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    assert installation.python_of_worker() == "/the/newer/python"
+    monkeypatch.setattr(installation.sys, "version_info", (3, 13, 0))
+    assert installation.python_of_worker() == sys.executable
 
 
 def test_a_linked_environment_is_left_as_it_is(tmp_path, monkeypatch):
@@ -108,6 +127,7 @@ def test_uv_installs_where_it_is_and_pip_where_it_cannot(monkeypatch, capsys, ha
 
     def run(tool, command, **_options):
         tried.append(tool)
+        assert str(installation.venv_python()) in command
         assert command[-2:] == ["--requirement", str(installation.REQUIREMENTS)]
         if fails and tool == "uv":
             raise SetupError("uv failed with exit status 2")
@@ -117,3 +137,23 @@ def test_uv_installs_where_it_is_and_pip_where_it_cannot(monkeypatch, capsys, ha
     installation._install("--requirement", str(installation.REQUIREMENTS))
     assert tried == tools
     assert ("trying pip" in capsys.readouterr().err) == fails
+
+
+def test_a_package_of_debian_that_is_another_one_than_the_list_s_is_not_unpacked(tmp_path, monkeypatch):
+    """Nothing of the others either; without apt it is said before anything is tried."""
+    lock = tmp_path / "debian.txt"
+    lock.write_text(f"# the list\ngood=1 {hashlib.sha256(b'good').hexdigest()}\nbad=2 {'0' * 64}\n")
+    monkeypatch.setattr(debian.shutil, "which", lambda _name: "/usr/bin/apt-get")
+    monkeypatch.setattr(debian, "_extract", lambda archive, _: pytest.fail(archive.name))
+
+    def fetch(_tool, command, folder):
+        if "download" in command:
+            assert command[-2:] == ["good=1", "bad=2"]
+            for name in ("good", "bad"):
+                (folder / f"{name}.deb").write_bytes(name.encode())
+
+    with pytest.raises(SetupError, match="another bad=2 than the list names"):
+        debian.unpack(fetch, lock, tmp_path / "into")
+    monkeypatch.setattr(debian.shutil, "which", lambda _name: None)
+    with pytest.raises(SetupError, match="apt-get is not here"):
+        debian.unpack(lambda *_: pytest.fail("was tried"), lock, tmp_path / "into")

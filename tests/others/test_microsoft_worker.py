@@ -1,6 +1,5 @@
 """Microsoft's worker library under the local host: the code that runs functions on Azure runs them here."""
 
-import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,8 +11,7 @@ from functions_local_host.errors import StartError
 from functions_local_host.launcher import Host
 from functions_local_host.tests.client import eventually, get, get_json, runs
 from functions_local_host.tests.listeners.bus_topology import bus
-from local.installation import WORKER_SINCE
-from local.paths import STAMP, WORKER
+from local.paths import STAMP, WORKER, venv_python
 from local.stack import StackOptions, start_host
 from servicebus_local.launcher import Broker
 from shared import __version__
@@ -21,11 +19,12 @@ from shared.azure import STORAGE_CONNECTION
 
 APP = Path(__file__).parents[2] / "functions_local_host" / "tests" / "app"
 TIMERS = ("every_second", "hourly", "on_startup", "slow_tick")
+WITH_WORKER = {"options": ("--worker", "microsoft"), "python": str(venv_python(WORKER))}
 BUS = {"BUS_QUEUE": "plain-0", "BUS_SESSIONS": "ordered-0", "BUS_TOPIC": "topic-0"}
 
 pytestmark = pytest.mark.skipif(
-    sys.version_info < WORKER_SINCE or not (WORKER / STAMP).exists(),
-    reason="Microsoft's worker is not installed: `make others` does it from Python 3.13 on",
+    not (WORKER / STAMP).exists(),
+    reason="Microsoft's worker is not installed: `make others` does it where a Python 3.13 is",
 )
 
 
@@ -55,7 +54,6 @@ def settings(azurite, names, events):
         "AzureFunctionsWebHost__hostid": uuid4().hex,
         "HOURLY": "0 0 * * * *",
         "Bus": events.connection_string,
-        "PYTHONPATH": str(WORKER),
         **names,
         **BUS,
         **off,
@@ -65,7 +63,7 @@ def settings(azurite, names, events):
 @pytest.fixture(scope="module")
 def host(settings):
     """The host, with Microsoft's worker in it."""
-    with Host.start(APP, settings, options=["--worker", "microsoft"]) as running:
+    with Host.start(APP, settings, **WITH_WORKER) as running:
         yield running
 
 
@@ -146,7 +144,7 @@ def test_an_app_that_the_library_refuses_does_not_start(settings, tmp_path):
         "    return ''\n"
     )
     with pytest.raises(StartError, match="context"):
-        Host.start(tmp_path, settings, options=["--worker", "microsoft"])
+        Host.start(tmp_path, settings, **WITH_WORKER)
 
 
 def test_sluice_itself_runs_in_it(stack_settings):

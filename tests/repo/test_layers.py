@@ -47,7 +47,17 @@ ALLOWED = {
     "servicebus_local": {"servicebus_local"},
 }
 #: Runs before anything is installed.
-STANDARD_LIBRARY_ONLY = ("__init__", "__main__", "commands", "errors", "installation", "lock", "paths", "verify_clone")
+STANDARD_LIBRARY_ONLY = (
+    "__init__",
+    "__main__",
+    "commands",
+    "debian",
+    "errors",
+    "installation",
+    "lock",
+    "paths",
+    "verify_clone",
+)
 MOST_LINES = 250
 #: Lists: one entry after the other, however many there are.
 CATALOGUES = {"shared/errors.py", "shared/telemetry/events.py"}
