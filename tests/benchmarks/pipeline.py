@@ -10,62 +10,22 @@ import json
 import os
 import platform
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import median
 
-import msgspec
-
 from local.paths import ROOT
-from shared.workloads.billing import Billing, UsageRecord
-from tests.benchmarks import pipeline_celery
+from tests.benchmarks import pipeline_celery, pipeline_loops
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_celery import CeleryUnavailableError
+from tests.benchmarks.pipeline_found import FULL, QUICK, Found, Scale
 from tests.benchmarks.pipeline_goals import goals, markdown
-from tests.benchmarks.pipeline_measure import FOLDER, Measured, Run, file_of
+from tests.benchmarks.pipeline_measure import FOLDER, Measured, file_of, warm_up
 from tests.benchmarks.pipeline_peers import Ideal, Naive, OneEach, OneEachAio, race
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
 
 OUTPUT = FOLDER / "pipeline.json"
 DOCUMENT = ROOT / "docs" / "performance.md"
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How much is run."""
-
-    whole: int
-    each: int
-    busy: int
-    sizes: Sequence[int]
-    runs: int
-
-
-FULL = Scale(whole=400_000, each=1_000, busy=120_000, sizes=(10_000, 100_000, 1_000_000), runs=3)
-QUICK = Scale(whole=100_000, each=200, busy=10_000, sizes=(10_000, 100_000), runs=1)
-
-
-@dataclass(slots=True)
-class Found:
-    """Everything that was measured."""
-
-    scale: Scale
-    contenders: dict[str, Measured] = field(default_factory=dict)
-    #: What could not be run, and why.
-    absent: dict[str, str] = field(default_factory=dict)
-    sizes: dict[int, list[SluiceRun]] = field(default_factory=dict)
-    #: Of the runs of the whole job the middle one, by default and in chunks of 1,000.
-    wholes: list[SluiceRun] = field(default_factory=list)
-    loops: dict[str, float] = field(default_factory=dict)
-    #: A workload that computes, by the number of worker processes.
-    busy: dict[int, Measured] = field(default_factory=dict)
-
-    def keep(self, *runs: Run) -> None:
-        """Add one contender's runs, and say so."""
-        who, measured = runs[0].who, Measured(runs)
-        self.contenders[who] = measured
-        print(f"{who}: {measured.spread(lambda run: run.rate)} a second", flush=True)  # noqa: T201 - commands print
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -75,8 +35,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         part(found)
         # It takes many minutes: what was measured is kept when something stops it.
         _save(found)
-    reached = goals(found.contenders, found.loops, found.sizes, found.busy, found.wholes)
-    parts = [_about(found.scale), _goal_table(reached), _contender_table(found), _size_table(found)]
+    reached = goals(found)
+    tables = (_contender_table(found), _size_table(found), _accounts_table(found))
+    parts = [_about(found.scale), _goal_table(reached), *tables]
     parts += [_where(whole) for whole in found.wholes]
     tables = "\n\n".join(parts)
     print(tables)  # noqa: T201 - commands print
@@ -95,34 +56,23 @@ def _scale(arguments: Sequence[str]) -> Scale:
 
 
 def _loops(found: Found) -> None:
-    """Measure what the work itself costs in a plain loop: as a person writes it, and with a typed decoder."""
-    lines = file_of(100_000).read_bytes().splitlines()
-    typed = msgspec.json.Decoder(UsageRecord).decode
-    readers = {
-        "json": lambda line: msgspec.convert(json.loads(line), UsageRecord),
-        "msgspec": typed,
-    }
-    for name, read in readers.items():
-        times = []
-        for _ in range(3):
-            began, billing, owed = time.process_time(), Billing(), {}
-            for line in lines:
-                account, currency, _, amount = billing.map(read(line), 0)
-                owed[account, currency] = owed.get((account, currency), 0) + amount
-            times.append((time.process_time() - began) / len(lines) * 1e6)
-        found.loops[name] = median(times)
+    found.loops = pipeline_loops.microseconds()
 
 
 def _sluice(found: Found) -> None:
     scale = found.scale
     for chunk_items in (None, 1_000):
         with sluice(chunk_items) as running:
-            running.run(10_000)  # the first job pays for imports and connections
+            running.run(warm_up(scale.whole))  # the first job pays for imports and connections
             whole = [running.run(scale.whole) for _ in range(scale.runs)]
             found.keep(*(one.run for one in whole))
             found.wholes.append(sorted(whole, key=lambda one: one.run.seconds)[len(whole) // 2])
             for items in scale.sizes if chunk_items is None else ():
-                found.sizes[items] = [running.run(items) for _ in range(scale.runs if items < scale.whole else 1)]
+                found.sizes[items] = [running.run(items) for _ in range(scale.runs)]
+            # By turns, because the machine's speed changes within minutes.
+            for _ in range(scale.runs if chunk_items is None else 0):
+                for items, accounts in scale.accounts:
+                    found.accounts.setdefault((items, accounts), []).append(running.run(items, accounts=accounts))
 
 
 def _busy(found: Found) -> None:
@@ -205,6 +155,19 @@ def _size_table(found: Found) -> str:
         )
     heads = ("in one submission", "time per 1,000", "requests per 1,000", "of them the host's")
     return markdown((*heads, "of them counted on the job", "CPU µs each", "most memory of a process"), rows)
+
+
+def _accounts_table(found: Found) -> str:
+    rows = []
+    for (items, accounts), runs in found.accounts.items():
+        one = Measured(tuple(run.run for run in runs))
+        share = median(run.stretches["finishing"] / run.run.seconds for run in runs)
+        rate = one.spread(lambda run: run.rate)
+        rows.append(
+            (f"{items:,}", f"{accounts:,}", rate, f"{share:.0%}", f"{one.middle(lambda run: run.requests):,.0f}")
+        )
+    heads = ("in one submission", "accounts", "transactions/s", "finishing, of the time", "storage requests")
+    return markdown(heads, rows)
 
 
 def _where(whole: SluiceRun) -> str:

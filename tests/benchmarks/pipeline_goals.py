@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tests.benchmarks.pipeline_found import Found
 from tests.benchmarks.pipeline_measure import Measured, Run
 from tests.benchmarks.pipeline_peers import Ideal, Naive
 from tests.benchmarks.pipeline_sluice import SluiceRun
@@ -26,22 +27,18 @@ def rate(run: Run) -> float:
     return run.rate
 
 
-def goals(
-    found: Mapping[str, Measured],
-    loops: Mapping[str, float],
-    sizes: Mapping[int, Sequence[SluiceRun]],
-    busy: Mapping[int, Measured],
-    wholes: Sequence[SluiceRun],
-) -> list[tuple[str, str, bool]]:
+def goals(found: Found) -> list[tuple[str, str, bool]]:
     """Return each goal, what was measured, and whether it was reached."""
+    contenders = found.contenders
     return [
-        *_against(found, wholes[0].run.items),
-        *_requests(found, sizes),
-        *_cpu(found[DEFAULT], loops),
-        *_finishing(wholes),
-        *_scaling(busy),
-        *_flat(sizes),
-        _memory(sizes),
+        *_against(contenders, found.scale.whole),
+        *_requests(contenders, found.sizes),
+        *_cpu(contenders[DEFAULT], found.loops),
+        *_finishing(found.wholes),
+        *_accounts(found.accounts),
+        *_scaling(found.busy),
+        *_flat(found.sizes),
+        _memory(found.sizes),
     ]
 
 
@@ -80,6 +77,19 @@ def _finishing(wholes: Sequence[SluiceRun]) -> Iterable[tuple[str, str, bool]]:
     for whole, most in zip(wholes, (0.08, 0.10), strict=True):
         share = whole.stretches["finishing"] / whole.run.seconds
         yield f"finishing, of a job's time, {whole.run.who}: at most {most:.0%}", f"{share:.0%}", share <= most
+
+
+def _accounts(found: Mapping[tuple[int, int], Sequence[SluiceRun]]) -> Iterable[tuple[str, str, bool]]:
+    for items, least in ((400_000, 0.55), (1_000_000, 0.75)):
+        if (items, 500) in found and (items, 5_000) in found:
+            few, many = (
+                Measured(tuple(run.run for run in found[items, number])).middle(rate) for number in (500, 5_000)
+            )
+            yield (
+                f"5,000 accounts against 500, {items:,} in one job: at least {least:g}x",
+                f"{many / few:.2f}x",
+                (many / few >= least),
+            )
 
 
 def _scaling(busy: Mapping[int, Measured]) -> Iterable[tuple[str, str, bool]]:

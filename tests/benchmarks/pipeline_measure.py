@@ -10,6 +10,7 @@ from statistics import median
 
 from local.azurite.launcher import Azurite
 
+#: Accounts of a file, where nothing else is said.
 ACCOUNTS = 500
 PLANS = ("basic", "standard", "premium")
 FOLDER = Path(".stack/bench")
@@ -73,25 +74,30 @@ class Measured:
         return [asdict(run) for run in self.runs]
 
 
-def transactions(items: int) -> Iterator[bytes]:
+def warm_up(items: int) -> int:
+    """Return how many transactions each contender processes before it is measured: a tenth, at most 10,000."""
+    return min(items // 10, 10_000)
+
+
+def transactions(items: int, accounts: int = ACCOUNTS) -> Iterator[bytes]:
     """Yield so many lines of usage, about 190 bytes each."""
     for number in range(items):
         mixed = number * 2_654_435_761 % 4_294_967_296
         yield (
-            f'{{"id":"usage-{number:010}-{mixed:08x}","account":"account-{mixed % ACCOUNTS:06}",'
+            f'{{"id":"usage-{number:010}-{mixed:08x}","account":"account-{mixed % accounts:06}",'
             f'"plan":"{PLANS[mixed % 3]}","meter":"{("api-calls", "storage-gb-hours", "egress-gb")[mixed % 7 % 3]}",'
             f'"quantity":"{mixed % 100_000 / 100 + 0.01:.2f}","unit":"each",'
             f'"at":"2026-11-{mixed % 28 + 1:02}T{mixed % 24:02}:{mixed % 60:02}:00Z"}}'
         ).encode()
 
 
-def file_of(items: int) -> Path:
+def file_of(items: int, accounts: int = ACCOUNTS) -> Path:
     """Return the file with so many transactions, made at its first use."""
-    path = FOLDER / f"usage-{items}.ndjson"
+    path = FOLDER / f"usage-{items}-{accounts}.ndjson"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            file.writelines(line + b"\n" for line in transactions(items))
+            file.writelines(line + b"\n" for line in transactions(items, accounts))
     return path
 
 

@@ -18,7 +18,15 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, Job
 from shared.settings import BILLING
-from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, main_thread_cpu_of, peak_of
+from tests.benchmarks.pipeline_measure import (
+    ACCOUNTS,
+    RequestLog,
+    Run,
+    cpu_of,
+    file_of,
+    main_thread_cpu_of,
+    peak_of,
+)
 
 LOOK_EVERY = 0.05
 PATIENCE = 600.0
@@ -72,9 +80,9 @@ class Sluice:
         self._host, self._jobs = stack.host, 0
         self._looks = connections.meter.tally
 
-    def run(self, items: int, workload: str = "billing") -> SluiceRun:
+    def run(self, items: int, workload: str = "billing", accounts: int = ACCOUNTS) -> SluiceRun:
         """Submit a file and wait until its outputs are there."""
-        path = file_of(items)
+        path = file_of(items, accounts)
         instances, supervisor = list(self._host.instance_pids().values()), self._host.process.pid
         pids = [supervisor, *instances]
         own, log, used = self._asked(), RequestLog(self._stack.azurite), cpu_of(pids)
