@@ -50,7 +50,7 @@ def test_the_beginning_of_a_fingerprint_and_of_a_key_is_enough(sluice, ward, ent
 
 def test_a_selection_that_meets_nothing_is_status_1(sluice, entry):
     """A cut or misspelt fingerprint is no success, whatever the command would have done with it."""
-    unknown = "0" * 12
+    unknown = "facade" * 2
     for arguments in (
         ["list", unknown],
         ["list", "--job", "no-such-job", "--json"],
@@ -59,7 +59,7 @@ def test_a_selection_that_meets_nothing_is_status_1(sluice, entry):
         ["discard", unknown, "--why", "x", "--yes"],
     ):
         assert sluice(*arguments).exit_code == 1, arguments
-    assert "nothing is parked of 000000000000" in sluice("replay", unknown, "--yes").stdout
+    assert "nothing is parked of facadefacade" in sluice("replay", unknown, "--yes").stdout
 
 
 def test_what_is_closed_already_needs_nothing(sluice, entry):
