@@ -129,6 +129,8 @@ class Publisher(Closing):
 
     def _send(self, about: SubmissionFields, lines: Iterable[tuple[int, bytes]], sums: Iterable[str]) -> Sent:
         job = about.job or ""
+        if self._hints is not None:
+            self._hints.prepare()
         framing = Framing(limits=self._limits, codec=self._codec, sums=tuple(sums), is_strict=True)
         with spool_for(self._limits) as spool:
             framed = write_frames(lines, spool, framing)

@@ -4,7 +4,7 @@ Each may be lost. That costs latency, not work: the next poll or the tick finds 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Thread
@@ -188,11 +188,19 @@ class BusHints(Closing):
     def __init__(self, connections: Connections) -> None:
         self._sender = BusSender(connections)
 
+    def connect(self) -> Exception | None:
+        """Open the connection ahead of the first hint, and return the error if that failed. Never raises."""
+        return self._try(lambda: self._sender.connect(_HINTS))
+
     def __call__(self) -> Exception | None:
         """Send a hint and return None, or the error if it could not be sent. Never raises."""
+        # Nothing in it: what is not there cannot be believed. The queue sets its time to live.
+        return self._try(lambda: self._sender.send(_HINTS, [ServiceBusMessage(b"")]))
+
+    @staticmethod
+    def _try(act: Callable[[], object]) -> Exception | None:
         try:
-            # Nothing in it: what is not there cannot be believed. The queue sets its time to live.
-            self._sender.send(_HINTS, [ServiceBusMessage(b"")])
+            act()
         except Exception as error:  # noqa: BLE001 - whatever the bus or the login raise, nothing depends on a hint
             return error
         return None
@@ -204,8 +212,7 @@ class BusHints(Closing):
 
 def brief_hints(connections: Connections) -> BriefSender:
     """Build the sender of a publisher's hints. It logs the first failure of an outage."""
-    hints = BusHints(connections)
-    return BriefSender(hints, hints.close, lambda error: tell(events.HINT_UNSENT, error=describe_error(error)))
+    return BriefSender(BusHints(connections), lambda error: tell(events.HINT_UNSENT, error=describe_error(error)))
 
 
 def release_message(gate: str, epoch: int) -> ServiceBusMessage:

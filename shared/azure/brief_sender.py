@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from threading import Condition, Thread
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 
 from shared.closing import Closing
 
@@ -13,30 +13,50 @@ BRIEF: Final = 2.0
 QUIET: Final = 30.0
 
 
+class Transfer(Protocol):
+    """One message, always the same, and the connection that it goes over."""
+
+    def connect(self) -> Exception | None:
+        """Open the connection ahead, and return the error if that failed. Never raises."""
+        ...
+
+    def __call__(self) -> Exception | None:
+        """Send the message, and return the error if that failed. Never raises."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
 class BriefSender(Closing):
     """Sends for callers that must neither fail by it nor wait long. Several threads may send.
 
-    A thread of its own makes the transfers. One serves all calls before it, so every message must be the same.
+    A thread of its own makes the transfers. One serves all calls before it.
     """
 
-    def __init__(  # noqa: PLR0913 - the transfer, what follows it, and three times
+    def __init__(
         self,
-        transfer: Callable[[], Exception | None],
-        close: Callable[[], object],
+        transfer: Transfer,
         on_failure: Callable[[Exception], object],
         *,
         patience: float = BRIEF,
         quiet: float = QUIET,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """Take the transfer, which returns its error. `on_failure` is called with the first error of an outage."""
-        self._transfer, self._close, self._on_failure = transfer, close, on_failure
+        """Take the transfer. `on_failure` is called with the first error of an outage."""
+        self._transfer, self._on_failure = transfer, on_failure
         self._patience, self._quiet, self._now = patience, quiet, now
         self._changed, self._thread = Condition(), Thread(target=self._run, name="brief-sender", daemon=True)
         #: The calls, and those of them that were served.
         self._wanted = self._done = 0
-        self._is_closed = self._has_failed = False
+        self._is_begun = self._is_closed = self._has_failed = False
         self._quiet_until = 0.0
+
+    def prepare(self) -> None:
+        """Connect beside what the caller does before it sends. Returns at once."""
+        with self._changed:
+            self._begin()
 
     def send(self) -> bool:
         """Send. Return False if it was not sent in time. Never raises."""
@@ -45,8 +65,7 @@ class BriefSender(Closing):
                 return False
             self._wanted += 1
             mine = self._wanted
-            if mine == 1:
-                self._thread.start()
+            self._begin()
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._done >= mine, self._patience):
                 self._note_failure(TimeoutError())
@@ -57,10 +76,21 @@ class BriefSender(Closing):
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        if self._wanted:
+        if self._is_begun:
             self._thread.join(self._patience)
 
+    def _begin(self) -> None:
+        if not (self._is_begun or self._is_closed):
+            self._is_begun = True
+            self._thread.start()
+
     def _run(self) -> None:
+        if (error := self._transfer.connect()) is not None:
+            with self._changed:
+                # A call that waits is answered by this failure, and not by another try.
+                self._done = self._wanted
+                self._note_failure(error)
+                self._changed.notify_all()
         while (wanted := self._next()) is not None:
             error = self._transfer()
             with self._changed:
@@ -68,7 +98,7 @@ class BriefSender(Closing):
                 if error is not None:
                     self._note_failure(error)
                 self._changed.notify_all()
-        self._close()
+        self._transfer.close()
 
     def _next(self) -> int | None:
         """Wait for a call. None: this sender was closed."""

@@ -43,8 +43,7 @@ def bus():
 
 def hints_of(connections, failures, patience, now=time.monotonic):
     """Return the sender of a publisher, with another patience and clock; its failures go into a list."""
-    hints = BusHints(connections)
-    return BriefSender(hints, hints.close, failures.append, patience=patience, now=now)
+    return BriefSender(BusHints(connections), failures.append, patience=patience, now=now)
 
 
 def hints_on(broker):
@@ -65,6 +64,25 @@ def test_each_drop_is_followed_by_an_empty_hint_over_one_connection(bus, provisi
         assert relay.accepted == 1
     assert [one.is_hinted for one in sent] == [True] * 3
     assert hints_on(bus) == [b""] * 3
+
+
+def test_the_connection_is_opened_beside_the_reading(bus, provisioned):
+    """A new connection takes half a second; a publisher that reads meanwhile waits for none of it."""
+
+    def slowly():
+        end = time.monotonic() + 30
+        while not relay.accepted:
+            assert time.monotonic() < end, "the connection waits for the last line"
+            time.sleep(0.01)
+        yield USAGE[0]
+
+    with (
+        Relay(bus) as relay,
+        Connections(provisioned.connection_string, relay.connection_string) as connections,
+        Publisher.connect(connections) as publisher,
+    ):
+        assert publisher.submit(job="slowly", transactions=slowly()).is_hinted
+    assert hints_on(bus) == [b""]
 
 
 @pytest.mark.parametrize("has_bus", [True, False])
