@@ -9,8 +9,8 @@ from local.paths import ROOT
 
 #: The contenders: the beginning of each row there, and the name used here.
 WHO: Final = {
-    "Sluice, chunks of 1,000": "Sluice, a thousand transactions per chunk",
-    "Sluice, chunks of 4,000": "Sluice, four thousand per chunk",
+    "Sluice, default": "Sluice, in a job of 400,000",
+    "Sluice, chunks of 1,000": "Sluice, with a thousand transactions per chunk",
     "one message each, aio": "a message for each transaction; a crash loses some",
     "whole job, naive": "a message, an id and a table row for each, which survives a crash",
 }

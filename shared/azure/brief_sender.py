@@ -54,7 +54,7 @@ class BriefSender(Closing):
         self._quiet_until = 0.0
 
     def prepare(self) -> None:
-        """Connect beside what the caller does before it sends. Returns at once."""
+        """Connect while the caller goes on. Its first message then needs no wait. Returns at once."""
         with self._changed:
             self._begin()
 

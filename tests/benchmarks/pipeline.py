@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     reached = goals(found)
     tables = (_contender_table(found), _size_table(found), _accounts_table(found))
     parts = [_about(found.scale), _goal_table(reached), *tables]
-    parts += [_where(whole) for whole in found.wholes]
+    parts += [_where(whole[len(whole) // 2]) for whole in found.wholes]
     tables = "\n\n".join(parts)
     print(tables)  # noqa: T201 - commands print
     _save(found, reached)
@@ -66,7 +66,7 @@ def _sluice(found: Found) -> None:
             running.run(warm_up(scale.whole))  # the first job pays for imports and connections
             whole = [running.run(scale.whole) for _ in range(scale.runs)]
             found.keep(*(one.run for one in whole))
-            found.wholes.append(sorted(whole, key=lambda one: one.run.seconds)[len(whole) // 2])
+            found.wholes.append(sorted(whole, key=lambda one: one.run.seconds))
             for items in scale.sizes if chunk_items is None else ():
                 found.sizes[items] = [running.run(items) for _ in range(scale.runs)]
             # By turns, because the machine's speed changes within minutes.

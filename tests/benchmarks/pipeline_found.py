@@ -39,8 +39,8 @@ class Found:
     #: What could not be run, and why.
     absent: dict[str, str] = field(default_factory=dict)
     sizes: dict[int, list[SluiceRun]] = field(default_factory=dict)
-    #: Of the runs of the whole job the middle one, by default and in chunks of 1,000.
-    wholes: list[SluiceRun] = field(default_factory=list)
+    #: The runs of the whole job, by default and in chunks of 1,000, each from the shortest to the longest.
+    wholes: list[list[SluiceRun]] = field(default_factory=list)
     loops: dict[str, float] = field(default_factory=dict)
     #: The default by how many transactions and accounts a job has.
     accounts: dict[tuple[int, int], list[SluiceRun]] = field(default_factory=dict)
