@@ -130,24 +130,22 @@ class NoSignals(Closing):
 
     def send(self, gate: str, epoch: int, at: datetime | None = None) -> None:  # noqa: ARG002 - as its like
         """Raise SignalNotSentError: no bus could carry the signal."""
-        raise SignalNotSentError(
-            f"there is no bus to signal that gate {gate!r} is open at epoch {epoch}: the next poll finds it"
-        )
+        raise _no_bus(f"gate {gate!r} is open at epoch {epoch}: the next poll finds it")
 
     def send_on(self, hints: Sequence[Hint], epoch: int) -> None:  # noqa: ARG002 - as its like
         """Raise SignalNotSentError: no bus could carry the signal."""
-        raise SignalNotSentError(
-            f"there is no bus to signal that more is to be released behind gate {hints[0].gate!r}: the tick does it"
-        )
+        raise _no_bus(f"more is to be released behind gate {hints[0].gate!r}: the tick does it")
 
     def send_job(self, job: str) -> None:
         """Raise SignalNotSentError: no bus could carry the signal."""
-        raise SignalNotSentError(
-            f"there is no bus to signal that there is more to do for job {job!r}: the tick does it"
-        )
+        raise _no_bus(f"there is more to do for job {job!r}: the tick does it")
 
     def close(self) -> None:
         """Do nothing: nothing was opened."""
+
+
+def _no_bus(news: str) -> SignalNotSentError:
+    return SignalNotSentError(f"there is no bus to signal that {news}")
 
 
 class SendPermits(Protocol):
@@ -190,24 +188,24 @@ class BusHints(Closing):
 
     def connect(self) -> Exception | None:
         """Open the connection ahead of the first hint, and return the error if that failed. Never raises."""
-        return self._try(lambda: self._sender.connect(_HINTS))
+        return _error_of(lambda: self._sender.connect(_HINTS))
 
     def __call__(self) -> Exception | None:
         """Send a hint and return None, or the error if it could not be sent. Never raises."""
         # Nothing in it: what is not there cannot be believed. The queue sets its time to live.
-        return self._try(lambda: self._sender.send(_HINTS, [ServiceBusMessage(b"")]))
-
-    @staticmethod
-    def _try(act: Callable[[], object]) -> Exception | None:
-        try:
-            act()
-        except Exception as error:  # noqa: BLE001 - whatever the bus or the login raise, nothing depends on a hint
-            return error
-        return None
+        return _error_of(lambda: self._sender.send(_HINTS, [ServiceBusMessage(b"")]))
 
     def close(self) -> None:
         """Close the connection."""
         self._sender.close()
+
+
+def _error_of(act: Callable[[], object]) -> Exception | None:
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001 - whatever the bus or the login raise, nothing depends on a hint
+        return error
+    return None
 
 
 def brief_hints(connections: Connections) -> BriefSender:
