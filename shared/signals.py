@@ -69,7 +69,17 @@ class Signals(Protocol):
         ...
 
 
-class BusSignals(Closing):
+class _Kept(Closing):
+    """Holds a connection to the bus."""
+
+    _sender: BusSender
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sender.close()
+
+
+class BusSignals(_Kept):
     """Signals on Service Bus, on a connection that is kept. Close it when done."""
 
     def __init__(self, connections: Connections) -> None:
@@ -117,10 +127,6 @@ class BusSignals(Closing):
                 "nothing is lost, the next poll finds the same"
             ) from error
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._sender.close()
-
 
 class NoSignals(Closing):
     """Signals of an installation without a bus."""
@@ -156,7 +162,7 @@ class SendPermits(Protocol):
         ...
 
 
-class BusPermits(Closing):
+class BusPermits(_Kept):
     """SendPermits over Service Bus, on a connection that is kept. Close it when done."""
 
     def __init__(self, connections: Connections) -> None:
@@ -175,12 +181,8 @@ class BusPermits(Closing):
             sent += len(batch)
         return sent
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._sender.close()
 
-
-class BusHints(Closing):
+class BusHints(_Kept):
     """Says over Service Bus that something was dropped, on a connection that is kept. Close it when done."""
 
     def __init__(self, connections: Connections) -> None:
@@ -194,10 +196,6 @@ class BusHints(Closing):
         """Send a hint and return None, or the error if it could not be sent. Never raises."""
         # Nothing in it: what is not there cannot be believed. The queue sets its time to live.
         return _error_of(lambda: self._sender.send(_HINTS, [ServiceBusMessage(b"")]))
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._sender.close()
 
 
 def _error_of(act: Callable[[], object]) -> Exception | None:
@@ -231,8 +229,8 @@ def job_message(job: str) -> ServiceBusMessage:
 
 
 def _message(fields: dict[str, Any], subject: str | None = None) -> ServiceBusMessage:
-    # Subscriptions filter by `kind`. The body is for languages that cannot read properties.
     said: Any = {"kind": RELEASE, **fields}
+    # Subscriptions filter by `kind`. The body is for languages that cannot read properties.
     return ServiceBusMessage(
         json.dumps({"sluice": {"v": 1, **said}}),
         application_properties=said,
