@@ -1,6 +1,6 @@
 # Thin aliases of `python -m local COMMAND`, for those who have make.
 PYTHON ?= python3
-# Only `make up HOST=func` or WORKER=microsoft counts, never what the shell happens to export.
+# Only `make up HOST=func` or WORKER=grpc counts, never what the shell happens to export.
 ifeq ($(origin HOST),command line)
 HOST_OPTION = --host=$(HOST)
 endif

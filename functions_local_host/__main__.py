@@ -16,7 +16,7 @@ from functions_local_host.errors import StartError
 from functions_local_host.host_json import HostJsonError, load_host_json
 from functions_local_host.local_settings import SettingsError, load_settings
 from functions_local_host.logs import HOST_LOG, set_up_logging
-from functions_local_host.plan import HostArguments
+from functions_local_host.plan import WORKERS, HostArguments
 from functions_local_host.run_folder import RunFolder, write
 from functions_local_host.supervisor import Supervisor
 
@@ -52,7 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--run-folder", type=Path, help="where the processes leave their state (default: a temporary one)"
     )
-    parser.add_argument("--worker", choices=("local", "microsoft"), default="local", help="whose worker runs user code")
+    parser.add_argument("--worker", choices=WORKERS, default="local", help="whose worker runs user code")
+    parser.add_argument("--worker-process", type=Path, metavar="FILE", help="the program that --worker grpc starts")
     parser.add_argument("--verbose", action="store_true", help="show tracebacks of start errors")
     return parser
 
@@ -96,6 +97,7 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
         longest_pause=given.longest_pause,
         is_verbose=given.verbose,
         worker=given.worker,
+        worker_process=str(given.worker_process.resolve()) if given.worker_process else None,
     )
     listening = _listen(given.port)
     port = listening.getsockname()[1]

@@ -25,12 +25,11 @@ from functions_local_host.keys import KeysError, load_keys
 from functions_local_host.listeners import Listeners
 from functions_local_host.logs import HOST_LOG, set_up_logging
 from functions_local_host.meter import Meter
-from functions_local_host.microsoft_worker import MicrosoftWorker
 from functions_local_host.outputs import Outputs
 from functions_local_host.plan import HTTP, Exit, InstanceArguments
 from functions_local_host.run_folder import RunFolder, write
 from functions_local_host.signature import AppRefusedError
-from functions_local_host.worker import Worker, thread_count
+from functions_local_host.worker_choice import choose_worker
 
 #: How often the counts of requests are saved; a killed instance loses at most this much of them.
 _SAVE_SECONDS = 1.0
@@ -50,10 +49,7 @@ class Instance:
         self._folder = RunFolder(Path(host.run_folder))
         self._meter = Meter()
         self._settings = dict(os.environ)
-        if host.worker == "microsoft":
-            self._worker: Worker = MicrosoftWorker(host.app, app.functions)
-        else:
-            self._worker = Worker(host.app, thread_count(self._settings))
+        self._worker = choose_worker(host, app.functions, self._settings)
         self._listeners = Listeners(arguments, options, self._settings, self._meter)
         self._outputs = Outputs(self._listeners.connect, self._meter, options.queues.message_encoding)
         self._invoke = Invoker(app.functions, self._worker, self._outputs, options.function_timeout)

@@ -10,6 +10,10 @@ from typing import Any
 HTTP = "http"
 
 
+#: Whose worker runs user code: this host's own, Microsoft's library in its process, or that in a process of its own.
+WORKERS = ("local", "microsoft", "grpc")
+
+
 class Exit(IntEnum):
     """Why an instance ended."""
 
@@ -36,8 +40,10 @@ class HostArguments:
     drain_seconds: float = 30.0
     longest_pause: float = 30.0
     is_verbose: bool = False
-    #: Whose worker runs user code: "local" or "microsoft".
+    #: One of `WORKERS`.
     worker: str = "local"
+    #: What the worker `grpc` starts; None: Microsoft's library, by `functions_local_host.worker_process`.
+    worker_process: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

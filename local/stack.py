@@ -52,7 +52,7 @@ class StackOptions:
     """How a stack is to be run."""
 
     host: str = "local"
-    #: Whose worker runs the app in the local host: "local" or "microsoft".
+    #: Whose worker runs the app in the local host: one of its `WORKERS`.
     worker: str = "local"
     instances: int = 2
     #: 0: any free port.
@@ -125,9 +125,9 @@ def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHos
     words, python = list(options.words), sys.executable
     if options.worker != "local" and options.host != "local":
         raise StackError(f"the host {options.host!r} has a worker of its own: leave WORKER out")
-    if options.worker == "microsoft":
+    if options.worker != "local":
         ensure_worker()
-        words += ["--worker", "microsoft"]
+        words += ["--worker", options.worker]
         python = str(venv_python(WORKER))
     if options.host == "local":
         with _in_one_line():

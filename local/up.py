@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cli.settings_file import is_running
+from functions_local_host.plan import WORKERS
 from local.errors import StackError
 from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
@@ -48,9 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make up ARGS=", description="Run the stack until Ctrl-C.")
     parser.add_argument("--host", choices=("local", "func"), default="local", help="what runs the app")
-    parser.add_argument(
-        "--worker", choices=("local", "microsoft"), default="local", help="whose worker runs it in the local host"
-    )
+    parser.add_argument("--worker", choices=WORKERS, default="local", help="whose worker runs it in the local host")
     parser.add_argument("--instances", type=int, default=2, help="worker processes of the local host (2)")
     parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
     parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")

@@ -6,6 +6,7 @@ import logging
 import hypothesis
 import pytest
 
+from functions_local_host.plan import WORKERS
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from local.stack import StackOptions, settings_for, start_host
@@ -18,10 +19,10 @@ hypothesis.settings.load_profile("sluice")
 
 
 def pytest_addoption(parser):
-    """Let `make test HOST=func` and `make test WORKER=microsoft` run the end-to-end tests on what others wrote."""
+    """Let `make test HOST=func` and `make test WORKER=grpc` run the end-to-end tests on what others wrote."""
     parser.addoption("--need-browser", action="store_true", help="fail, and do not skip, where no browser is")
     parser.addoption("--host", choices=("local", "func"), default="local", help="the host of end-to-end tests")
-    parser.addoption("--worker", choices=("local", "microsoft"), default="local", help="the worker in the local host")
+    parser.addoption("--worker", choices=WORKERS, default="local", help="the worker in the local host")
 
 
 @pytest.fixture

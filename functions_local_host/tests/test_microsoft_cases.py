@@ -18,7 +18,9 @@ from servicebus_local.entities import Namespace, Queue
 from servicebus_local.launcher import Broker
 
 APP = Path(__file__).parent / "cases_app"
-HAS_WORKER = (WORKER / STAMP).exists()
+NEEDS_WORKER = pytest.mark.skipif(
+    not (WORKER / STAMP).exists(), reason="Microsoft's worker is not installed: `make others`"
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +32,7 @@ def queues(azurite):
 
 @pytest.fixture(
     scope="module",
-    params=[
-        "local",
-        pytest.param(
-            "microsoft",
-            marks=pytest.mark.skipif(not HAS_WORKER, reason="Microsoft's worker is not installed: `make others`"),
-        ),
-    ],
+    params=["local", pytest.param("microsoft", marks=NEEDS_WORKER), pytest.param("grpc", marks=NEEDS_WORKER)],
 )
 def host(request, azurite, tmp_path_factory):
     """The host with the app of these cases, and each worker in it."""
@@ -49,7 +45,7 @@ def host(request, azurite, tmp_path_factory):
             "Bus": bus.connection_string,
             "CASES_BUS": "events",
         }
-        python = str(venv_python(WORKER)) if request.param == "microsoft" else sys.executable
+        python = str(venv_python(WORKER)) if request.param != "local" else sys.executable
         with Host.start(APP, settings, options=["--worker", request.param], python=python) as running:
             running.cases = settings["CASES"]
             yield running

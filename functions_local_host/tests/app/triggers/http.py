@@ -81,7 +81,7 @@ def trace(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
     """Say which trace this is."""
     known = context.trace_context
     assert (known.Traceparent, known.Tracestate) == (known.trace_parent, known.trace_state)
-    return _answer(parent=known.Traceparent, state=known.Tracestate, attributes=known.Attributes)
+    return _answer(parent=known.Traceparent, state=known.Tracestate, attributes=dict(known.Attributes))
 
 
 @blueprint.route("queue-only", binding_arg_name="response")
