@@ -23,6 +23,7 @@ from local.paths import (
     AZURITE,
     AZURITE_SCRIPT,
     BROWSER,
+    C_LIBRARY,
     GO,
     LOGS,
     OTHERS,
@@ -34,6 +35,7 @@ from local.paths import (
     venv_python,
 )
 
+C_FILE = ROOT / "tests" / "others" / "uamqp.txt"
 APP_FILE = ROOT / "requirements.txt"
 REQUIREMENTS = ROOT / "requirements-dev.txt"
 PROJECT = ROOT / "pyproject.toml"
@@ -63,7 +65,7 @@ def ensure_others() -> None:
     ensure()
     _step("JavaScript SDKs", OTHERS / STAMP, f"{_digest(*OTHERS_FILES)}\n", lambda: _npm_ci(OTHERS, OTHERS_FILES))
     # Some machines lack what these need, and the tests that use them are skipped by name.
-    for ensure_one in (ensure_worker, _ensure_go):
+    for ensure_one in (ensure_worker, _ensure_go, _ensure_c):
         try:
             ensure_one()
         except SetupError as error:
@@ -79,6 +81,11 @@ def ensure_worker() -> None:
 
 def _ensure_go() -> None:
     _step("storage clients of Go", GO / STAMP, f"{_digest(debian.LOCK)}\n", lambda: debian.unpack(_run))
+
+
+def _ensure_c() -> None:
+    into = ("--target", str(C_LIBRARY), "--upgrade", "--requirement", str(C_FILE))
+    _step("AMQP library for C", C_LIBRARY / STAMP, f"{sys.version} {_digest(C_FILE)}\n", lambda: _install(*into))
 
 
 def python_of_worker() -> str:

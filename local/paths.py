@@ -14,6 +14,8 @@ AZURITE_SCRIPT = AZURITE / "node_modules" / "azurite" / "dist" / "src" / "azurit
 OTHERS = STACK / "others"
 #: Go and Microsoft's storage clients for it, only where `make others` ran on a Debian.
 GO = STACK / "go"
+#: Microsoft's AMQP library for C, only where `make others` ran with Python 3.12 or earlier.
+C_LIBRARY = STACK / "c"
 #: An environment with Microsoft's worker library, only where `make up WORKER=microsoft` or `make others` ran.
 WORKER = STACK / "worker"
 #: What checks the pages of the console in a browser, only where `make setup ARGS=--browser` ran.

@@ -43,6 +43,7 @@ from cproton import (
 )
 from proton import Collector, Connection, Link, Transport
 
+from servicebus_local import greeting
 from servicebus_local.tokens import Scope
 
 _LOG = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class Peer(asyncio.Protocol):
         self._engine = Transport(Transport.SERVER)
         self._engine.max_frame_size = _FRAME
         self._engine.sasl().allowed_mechs("ANONYMOUS")
+        self._heard, self._said = greeting.of_client(), greeting.of_engine()
         self._collector = Collector()
         self._connection = Connection()
         self._connection.container = "servicebus-local"
@@ -137,7 +139,7 @@ class Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the engine and answer what comes of it."""
-        rest = memoryview(data)
+        rest = memoryview(self._heard.passed(data))
         while rest:
             taken = pn_transport_push(self._engine._impl, rest)  # noqa: SLF001 - the C pointer; see the module's reason
             if taken <= 0:
@@ -179,7 +181,7 @@ class Peer(asyncio.Protocol):
                 self._socket.close()
                 return
             _, data = pn_transport_peek(engine, pending)
-            self._socket.write(data)
+            self._socket.write(self._said.passed(data))
             pn_transport_pop(engine, pending)
 
     def beat(self, now: float) -> None:
