@@ -64,7 +64,7 @@ def job_bill(
     """Bill one job, beside the price of one message per transaction."""
     table = load(prices)
     with connected(settings) as connections:
-        bill = bill_of(find_job(Stores(connections).ledger, job), table)
+        bill = bill_of(find_job(Stores(connections), job), table)
     if as_json:
         typer.echo(json.dumps(view.job_document(bill)))
     else:

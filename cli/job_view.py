@@ -134,17 +134,38 @@ def no_outputs_words(job: Job) -> str:
     return f"outputs come at its end: sluice jobs watch {job.job}"
 
 
-def list_table(rows: list[tuple[Listed, Job | None]], now: datetime) -> Table:
+def list_table(jobs: Sequence[Listed], now: datetime) -> Table:
     """Return the list of jobs for a person."""
     heads = ("job", "state", "workload", "gate", "transactions", "chunks", "accepted at (UTC)", "deadline (UTC)")
-    table = Table(*heads, title="Jobs")
-    for listed, job in rows:
-        state = job.state.value if job else "gone"
-        chunks = f"{job.ended_chunks}/{job.chunks}" if job else ""
-        items = f"{job.items:,}" if job else ""
-        times = _moment(listed.accepted_at), _deadline(job, now) if job else ""
-        table.add_row(listed.job, state, listed.workload, listed.gate or "", items, chunks, *times)
+    table = Table(*heads, "as of (UTC)", title="Jobs")
+    for one in jobs:
+        state, items, chunks = "not recorded", "", ""
+        if one.state is not None:
+            state, items, chunks = one.state.value, f"{one.items:,}", f"{one.ended_chunks}/{one.chunks}"
+        times = _moment(one.accepted_at), _deadline(one, now), _moment(one.as_of)
+        table.add_row(one.job, state, one.workload, one.gate or "", items, chunks, *times)
     return table
+
+
+def listed_document(job: Listed, now: datetime) -> dict[str, object]:
+    """Return a line of the list of jobs as JSON has it."""
+    how_far = read_progress(job, now)
+    return {
+        "job": job.job,
+        "state": job.state and job.state.value,
+        "as_of": _iso(job.as_of),
+        "workload": job.workload,
+        "gate": job.gate,
+        "revision": job.revision,
+        "items": job.items,
+        "chunks": {"all": job.chunks, "done": job.done, "parked": job.parked_chunks},
+        "accepted_at": _iso(job.accepted_at),
+        "finished_at": _iso(job.finished_at),
+        "deadline": _iso(job.deadline),
+        "late": how_far.is_late,
+        "risk": how_far.risk,
+        "problem": job.problem,
+    }
 
 
 def _tally(tally: Portion) -> dict[str, object]:
@@ -164,12 +185,12 @@ def on_its_way(job: Job, now: datetime) -> str:
     return ", ".join(words for words in (f"{job.job} {job.state.value}", end, _risk(job, now)) if words)
 
 
-def _risk(job: Job, now: datetime) -> str:
+def _risk(job: Job | Listed, now: datetime) -> str:
     risk = read_progress(job, now).risk
     return risk.value.replace("_", " ") if risk else ""
 
 
-def _deadline(job: Job, now: datetime) -> str:
+def _deadline(job: Job | Listed, now: datetime) -> str:
     return ": ".join(words for words in (_moment(job.deadline), _risk(job, now)) if words)
 
 

@@ -19,8 +19,8 @@ from cli.screen import Screen, clean
 from cli.settings_file import load
 from shared.app import Stores
 from shared.errors import SettingsError
-from shared.ledger import FINISHED, Job, JobState, Ledger
-from shared.operating import WRITTEN, AuditedAct, JobReader, OutputKind, complete_prefix
+from shared.ledger import FINISHED, Job, JobState, Wanted
+from shared.operating import LEAST, WRITTEN, AuditedAct, JobReader, OutputKind, complete_prefix
 from shared.parked import Entry
 
 #: Seconds between two reads of `watch`: each read is a billed request.
@@ -29,8 +29,10 @@ LOOK_EVERY = 1.0
 STOPS = FINISHED | {JobState.PAUSED, JobState.BURIED}
 GOOD = frozenset({JobState.COMPLETE})
 
-#: The last jobs among which the beginning of an id is looked for: a page, one request.
-LOOKED_THROUGH = 1000
+#: Jobs whose ids begin as one that was typed: more than an error shows.
+LOOKED_THROUGH = 20
+#: Jobs after which `reindex` says how far it is.
+SAY_EVERY = 500
 
 app = typer.Typer(
     help="Jobs: list them, look at one, watch one to its end.\n\nStatus: 0 done (`watch`: the job is complete), 1 there "
@@ -47,21 +49,47 @@ JobArgument = Annotated[str, typer.Argument(help="The job's id; its beginning is
 
 
 @app.command("list")
-def list_jobs(
+def list_jobs(  # noqa: PLR0913 - the filters of the list
     most: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
-    settings: SettingsOption = None,
     *,
+    state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
+    workload: Annotated[str | None, typer.Option(help="Only jobs of this workload.")] = None,
+    gate: Annotated[str | None, typer.Option(help="Only jobs of this gate.")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only jobs accepted since this time, in UTC.")] = None,
+    before: Annotated[datetime | None, typer.Option(help="Only jobs accepted before this time, in UTC.")] = None,
+    after: Annotated[str, typer.Option(help="Go on where an earlier page ended, as it says.")] = "",
+    settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the jobs that were accepted last."""
+    """List the jobs that were accepted last, by one request. Counts are as of the last news of each job."""
+    wanted = Wanted(state, workload, gate, *(moment and moment.replace(tzinfo=UTC) for moment in (since, before)))
     with connected(settings) as connections:
-        ledger = Stores(connections).ledger
-        rows = [(listed, ledger.read(listed.job)) for listed in ledger.newest(most)]
+        page = Stores(connections).job_list.page(wanted, most, after)
+    now = datetime.now(UTC)
     if as_json:
-        now = datetime.now(UTC)
-        typer.echo(json.dumps({"jobs": [view.job_document(job, now) for _, job in rows if job]}))
+        typer.echo(json.dumps({"jobs": [view.listed_document(one, now) for one in page.jobs], "after": page.after}))
         return
-    Screen().show(view.list_table(rows, datetime.now(UTC)))
+    Screen().show(view.list_table(page.jobs, now))
+    if page.after:
+        typer.echo(f"there may be more: the same with --after '{page.after}'", err=True)
+
+
+@app.command()
+def reindex(settings: SettingsOption = None) -> None:
+    """Fill in the states of jobs that an earlier version listed. Two requests per job; may be stopped and repeated."""
+    told = gone = 0
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        for listed in stores.job_list.untold():
+            job = stores.ledger.read(listed.job)
+            if job is None:
+                gone += 1
+                continue
+            stores.job_list.tell(job)
+            told += 1
+            if told % SAY_EVERY == 0:
+                typer.echo(f"{told:,} jobs filled in", err=True)
+    typer.echo(f"{told:,} jobs filled in" + (f", {gone:,} have no row any more" if gone else ""))
 
 
 @app.command()
@@ -72,7 +100,7 @@ def show(job: JobArgument, settings: SettingsOption = None, *, as_json: JsonOpti
         reader = stores.job_reader(_work_queues(settings))
         look = reader.look(job)
         if look.job is None and not look.refused:
-            look = reader.look(find_job(stores.ledger, job).job)
+            look = reader.look(find_job(stores, job).job)
     now = datetime.now(UTC)
     if look.job is None:
         _end_refused(job, look.refused, as_json=as_json)
@@ -96,7 +124,7 @@ def output(
     kind = OutputKind.REJECTED if rejected else OutputKind.TOTALS if totals else OutputKind.OUTPUT
     with connected(settings) as connections:
         stores = Stores(connections)
-        found = find_job(stores.ledger, job)
+        found = find_job(stores, job)
         if found.state not in WRITTEN:
             typer.echo(f"sluice: job {found.job} is {found.state.value}: {view.no_outputs_words(found)}", err=True)
             raise typer.Exit(PROBLEM_FOUND)
@@ -160,7 +188,7 @@ def resume_job(
     """Let a paused job go on: chunks parked so far do not pause it again."""
     with connected(settings) as connections:
         stores = Stores(connections)
-        found = find_job(stores.ledger, job)
+        found = find_job(stores, job)
         if not yes:
             problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
             typer.confirm(f"job {found.job} is {found.state.value} ({problem}): let it go on?", abort=True)
@@ -206,12 +234,12 @@ def _work_queues(settings: Path | None) -> int:
         raise SettingsError("SLUICE_WORK_QUEUES is not a number, expected 1 to 100") from error
 
 
-def find_job(ledger: Ledger, job: str) -> Job:
-    """Return the job, or the only one of the last jobs whose id begins so, or end with a remedy."""
-    found = ledger.read(job)
+def find_job(stores: Stores, job: str) -> Job:
+    """Return the job, or the only one whose id begins so, or end with a remedy."""
+    found, jobs = stores.ledger.read(job), stores.job_list
     if found is None:
-        whole = complete_prefix(job, (listed.job for listed in ledger.newest(LOOKED_THROUGH)), "jobs")
-        found = ledger.read(whole) if whole != job else None
+        named = {one.job: one for one in jobs.named(job, LOOKED_THROUGH)} if len(job) >= LEAST else {}
+        found = named.get(complete_prefix(job, named, "jobs"))
     if found is None:
         typer.echo(f"sluice: there is no job {job!r}: `sluice jobs list` shows the last ones", err=True)
         raise typer.Exit(PROBLEM_FOUND)

@@ -201,6 +201,10 @@ class JobStateError(LedgerError):
     """A job's state does not allow the requested change."""
 
 
+class ListPlaceError(LedgerError):
+    """Raised when the list of jobs is to go on at a place that no page of it gave."""
+
+
 class RowTooLargeError(LedgerError):
     """A row or a property is larger than Azure Tables takes. Azurite would take it."""
 

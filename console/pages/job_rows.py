@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from shared.ledger import FINISHED, Job, JobState, Risk, read_progress
+from shared.ledger import FINISHED, Job, JobState, Listed, Risk, read_progress
 
+#: The state of a job that an earlier version listed. `sluice jobs reindex` finds it.
+NOT_RECORDED: Final = "not recorded"
 #: In these states the rate so far predicts nothing.
 _STANDING: Final = FINISHED | {JobState.PAUSED, JobState.HELD, JobState.PLANNING, JobState.BURIED}
 
@@ -15,7 +17,7 @@ class JobRow:
     """One line of a list of jobs."""
 
     job: str
-    state: JobState
+    state: str
     workload: str
     gate: str | None
     items: int
@@ -30,14 +32,14 @@ class JobRow:
     rate: float | None
 
 
-def row_of_job(job: Job, now: datetime) -> JobRow:
+def row_of_job(job: Job | Listed, now: datetime) -> JobRow:
     """Return the line of a job."""
     how_far = read_progress(job, now)
-    is_on_its_way = job.state not in _STANDING and job.started_at is not None
+    is_on_its_way = job.state is not None and job.state not in _STANDING and job.started_at is not None
     seconds = (now - job.started_at).total_seconds() if is_on_its_way and job.started_at else 0.0
     return JobRow(
         job=job.job,
-        state=job.state,
+        state=job.state or NOT_RECORDED,
         workload=job.workload,
         gate=job.gate,
         items=job.items,
@@ -48,5 +50,5 @@ def row_of_job(job: Job, now: datetime) -> JobRow:
         deadline=job.deadline,
         predicted=how_far.predicted if is_on_its_way else None,
         risk=how_far.risk,
-        rate=job.totals.items / seconds if seconds >= 1 and job.totals.items else None,
+        rate=job.items * job.ended_chunks / job.chunks / seconds if seconds >= 1 and job.ended_chunks else None,
     )

@@ -2,43 +2,75 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import BadRequest, NotFound
 
 from console.acts import read_form
 from console.pages.chunk_grid import draw_grid
 from console.pages.job_rows import row_of_job
 from console.visit import Download, Page, Visit
 from shared.azure import Charge
-from shared.errors import ActStaleError, JobStateError
-from shared.ledger import Job, JobState
+from shared.errors import ActStaleError, JobStateError, ListPlaceError
+from shared.ledger import Job, JobState, Wanted
 from shared.operating import WRITTEN, AuditedAct, JobLook, OutputKind, explain_pace
 from shared.parked import chunk_of_key
 from shared.usage import price
 
 PAGE: Final = 50
-#: The last jobs among which the beginning of an id is looked for: one request.
-_LOOKED_THROUGH: Final = 1000
+#: Fields of the form above the list.
+_FILTERS: Final = ("state", "workload", "gate", "since", "before")
 #: Chunk rows of one request. More are read only if a person wants them.
 _READ_AT_ONCE: Final = 1000
 
 
 def show_jobs(visit: Visit) -> Page:
-    """Show the last jobs, or the one whose id begins so."""
-    ledger, typed = visit.view.stores.ledger, visit.query.get("id", "").strip()
-    listed, said = ledger.newest(_LOOKED_THROUGH if typed else PAGE), ""
+    """Show a page of the wanted jobs, the newest first, or those whose ids begin so. One request."""
+    jobs, typed = visit.view.stores.job_list, visit.query.get("id", "").strip()
     if typed:
-        matching = [one for one in listed if one.job.startswith(typed)]
-        said = f"{len(matching)} of the last {len(listed)} jobs begin with {typed}" if matching else ""
-        listed = matching[:PAGE]
-        if not matching:
-            said = f"none of the last jobs begins with {typed}"
-    rows = [row_of_job(job, visit.now) for one in listed if (job := ledger.read(one.job)) is not None]
-    values = {"jobs": rows, "said": said}
+        named = jobs.named(typed, PAGE)
+        said = f"the first {PAGE} jobs" if len(named) == PAGE else f"{len(named) or 'no'} jobs"
+        values = {"jobs": [row_of_job(job, visit.now) for job in named], "said": f"{said} begin with {typed}"}
+        return Page(title="Jobs", section="jobs", template="jobs.html", values=values, looks_again=True)
+    asked = {name: value for name in _FILTERS if (value := visit.query.get(name, "").strip())}
+    try:
+        page = jobs.page(_read_wanted(asked), PAGE, visit.query.get("after", ""))
+    except (ValueError, ListPlaceError) as error:
+        raise BadRequest(str(error)) from error
+    values: dict[str, Any] = {
+        "jobs": [row_of_job(job, visit.now) for job in page.jobs],
+        "asked": asked,
+        "states": list(JobState),
+        "next": visit.link("jobs", **asked, after=page.after) if page.after else "",
+    }
     return Page(title="Jobs", section="jobs", template="jobs.html", values=values, looks_again=True)
+
+
+def _read_wanted(asked: Mapping[str, str]) -> Wanted:
+    """Read the form. ValueError says which field is wrong."""
+    state = asked.get("state")
+    if state and state not in {one.value for one in JobState}:
+        raise ValueError(f"there is no state {state[:40]!r}; the states are: {', '.join(JobState)}")
+    return Wanted(
+        state=JobState(state) if state else None,
+        workload=asked.get("workload"),
+        gate=asked.get("gate"),
+        since=_read_day(asked, "since"),
+        before=_read_day(asked, "before"),
+    )
+
+
+def _read_day(asked: Mapping[str, str], name: str) -> datetime | None:
+    text = asked.get(name)
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{name} is {text[:40]!r}, expected a day or a time in UTC, as 2026-11-23T14:00") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def show_job(visit: Visit, job: str) -> Page:

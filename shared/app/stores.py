@@ -67,6 +67,7 @@ class Stores(Closing):
         connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
         self.ledger = TableLedger(table("jobs"), table("jobindex"))
+        self.job_list = self.ledger.list
         self.pending = PendingTable(table("pending"))
         self.plans = PlanStore(self.container)
         self.results, self.groups = ResultStore(self.container("results")), GroupBlobs(self.container("results"))

@@ -5,7 +5,7 @@ Reading order:
 - `records` defines the data, `columns` and `entities` how it is stored.
 - `job_decisions`, `settlement`, `progress` and `turn` decide. They make no request.
 - `ledger` is the contract, with `change`: the one loop that changes a job.
-- `table_ledger` is the store.
+- `table_ledger` is the store, `job_list` what pages and lists read of it.
 """
 
 from shared.ledger.entities import read_totals, write_totals
@@ -28,6 +28,7 @@ from shared.ledger.job_decisions import (
     resume,
     undispatchable,
 )
+from shared.ledger.job_list import JobList, JobPage, Wanted
 from shared.ledger.ledger import MOST_ROWS, Ledger, Listed, Written, change, commit, counting
 from shared.ledger.progress import (
     Balance,
@@ -41,7 +42,19 @@ from shared.ledger.progress import (
     note_turn,
     read_progress,
 )
-from shared.ledger.records import FINISHED, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
+from shared.ledger.records import (
+    CLOSED,
+    FINISHED,
+    ChunkRow,
+    ChunkState,
+    Job,
+    JobState,
+    PlanBlob,
+    Portion,
+    Risk,
+    Told,
+    Totals,
+)
 from shared.ledger.settlement import Settlement, result_blob, settle
 from shared.ledger.table_ledger import TableLedger
 from shared.ledger.turn import (
@@ -58,6 +71,7 @@ from shared.ledger.turn import (
 )
 
 __all__ = [
+    "CLOSED",
     "FINISHED",
     "FRONT",
     "MOST_ROWS",
@@ -68,6 +82,8 @@ __all__ = [
     "Fronted",
     "Fronts",
     "Job",
+    "JobList",
+    "JobPage",
     "JobState",
     "Ledger",
     "Listed",
@@ -80,6 +96,7 @@ __all__ = [
     "Told",
     "Totals",
     "Turn",
+    "Wanted",
     "Watermark",
     "Written",
     "advance_cursor",

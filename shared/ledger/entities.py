@@ -1,7 +1,4 @@
-"""The ledger's records as table entities, and back.
-
-A table lists in key order only, so the keys in the list of jobs count down: the newest job comes first.
-"""
+"""The ledger's records as table entities, and back."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +14,6 @@ from shared.azure import Entity, check_limits
 from shared.errors import LedgerCorruptError
 from shared.grammar import Amounts, texts
 from shared.ledger.columns import ColumnCodec, columns
-from shared.ledger.ledger import Listed
 from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 
 Convert: TypeAlias = Callable[[Any], Any]
@@ -190,22 +186,3 @@ def _table(record: type[Job | ChunkRow]) -> _Table:
 
 
 _TABLES: Final = {record: _table(record) for record in (Job, ChunkRow)}
-_LAST_MONTH: Final = 999_999
-_LAST_MILLISECOND: Final = 10**15 - 1
-
-
-def index_entity(job: Job) -> Entity:
-    """Encode the job's row in the list of jobs. The same job always has the same row."""
-    moment = job.accepted_at
-    listed = {"job": job.job, "workload": job.workload, "gate": job.gate, "accepted_at": moment.isoformat()}
-    keys = {
-        "PartitionKey": f"{_LAST_MONTH - (moment.year * 100 + moment.month):06}",
-        "RowKey": f"{_LAST_MILLISECOND - int(moment.timestamp() * 1000):015}|{job.job}",
-    }
-    return keys | {name: value for name, value in listed.items() if value is not None}
-
-
-def to_listed(entity: Mapping[str, Any]) -> Listed:
-    """Decode a row of the list of jobs."""
-    accepted_at = datetime.fromisoformat(entity["accepted_at"])
-    return Listed(entity["job"], accepted_at, entity["workload"], entity.get("gate"))

@@ -5,14 +5,14 @@ on its own outcome changes nothing. So a stage that lost the reply of a write re
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
 from shared.errors import JobStateError
 from shared.gate import Reading, must_dispatch
 from shared.ledger.progress import Balance
-from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk, Told
+from shared.ledger.records import CLOSED, FINISHED, Job, JobState, PlanBlob, Risk, Told
 
 #: Characters of a problem: it is shown in a list of jobs, and a row has a limit.
 LONGEST_PROBLEM: Final = 2000
@@ -21,6 +21,9 @@ FIRST_TOLD: Final = 10
 LAST_TOLD: Final = 50
 #: Characters of a line's note: all lines together fit their column.
 LONGEST_NOTE: Final = 100
+#: States of which the list of jobs is told at once. Of progress it is told this often.
+NEWS: Final = CLOSED | {JobState.HELD, JobState.RUNNING, JobState.PAUSED}
+LISTED_EVERY: Final = timedelta(minutes=1)
 _BEFORE_DISPATCH: Final = frozenset({JobState.PLANNING, JobState.HELD})
 
 
@@ -209,14 +212,20 @@ def stamp(job: Job, nonce: str, now: datetime) -> Job:
 
     The story of an earlier version's row is never begun: its past is not known.
     """
+    story = _told(job, now)
+    # A row of an earlier version tells no story, so only its end is news at once.
+    is_news = job.state in (NEWS if story else CLOSED) and story != job.story
+    is_due = job.listed_at is None or now - job.listed_at >= LISTED_EVERY
+    return replace(job, nonce=nonce, story=story, listed_at=now if is_news or is_due else job.listed_at)
+
+
+def _told(job: Job, now: datetime) -> tuple[Told, ...]:
     is_old = bool(job.etag) and not job.story
     last = job.story[-1] if job.story else None
     if is_old or (last is not None and (last.state, last.revision) == (job.state, job.revision)):
-        return replace(job, nonce=nonce)
+        return job.story
     told = (*job.story, Told(job.state, now, job.revision, _note_state(job)))
-    if len(told) > FIRST_TOLD + LAST_TOLD:
-        told = told[:FIRST_TOLD] + told[-LAST_TOLD:]
-    return replace(job, nonce=nonce, story=told)
+    return told if len(told) <= FIRST_TOLD + LAST_TOLD else told[:FIRST_TOLD] + told[-LAST_TOLD:]
 
 
 def _note_state(job: Job) -> str:

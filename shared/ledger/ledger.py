@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from shared.azure import TABLE, Charge, RequestTally, charges, current_cause, tally_requests
 from shared.errors import ContentionError
-from shared.ledger.records import ChunkRow, Job
+from shared.ledger.records import ChunkRow, Job, JobState
 from shared.outbox import OutboxStore, OutgoingMessage
 from shared.retry import LOST_RACES, Retry
 
@@ -24,12 +24,29 @@ MOST_ROWS = 99
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One job in the list of jobs."""
+    """One job in the list of jobs, as the last news of it says."""
 
     job: str
     accepted_at: datetime
     workload: str
     gate: str | None
+    #: None: an earlier version listed it, without what follows.
+    state: JobState | None = None
+    as_of: datetime | None = None
+    revision: int = 1
+    items: int = 0
+    chunks: int = 0
+    done: int = 0
+    parked_chunks: int = 0
+    deadline: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    problem: str | None = None
+
+    @property
+    def ended_chunks(self) -> int:
+        """The number of chunks that were done or parked."""
+        return self.done + self.parked_chunks
 
 
 class Ledger(OutboxStore, Protocol):
@@ -66,6 +83,10 @@ class Ledger(OutboxStore, Protocol):
 
     def remove_rows(self, job: str) -> Iterator[None]:
         """Remove the chunk rows of a buried job, and yield after each group. Safe to repeat, and to stop."""
+        ...
+
+    def tell_list(self, job: Job) -> None:
+        """Write the last word about a job into the list of jobs. Safe to repeat."""
         ...
 
     def newest(self, limit: int) -> list[Listed]:

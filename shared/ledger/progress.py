@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from shared.grammar import ZERO, plus
+from shared.ledger.ledger import Listed
 from shared.ledger.records import ENDED, Job, JobState, Risk, Totals
 
 
@@ -91,13 +92,13 @@ class Progress:
         return self.risk in {Risk.PREDICTED_LATE, Risk.MISSED}
 
 
-def read_progress(job: Job, now: datetime) -> Progress:
+def read_progress(job: Job | Listed, now: datetime) -> Progress:
     """Measure the progress of a job, and predict its end from the rate so far."""
     predicted = job.finished_at or _predict_end(job, now)
     return Progress(job.ended_chunks, job.chunks, predicted, _risk(job, predicted, now))
 
 
-def _predict_end(job: Job, now: datetime) -> datetime | None:
+def _predict_end(job: Job | Listed, now: datetime) -> datetime | None:
     if job.started_at is None or not job.ended_chunks or job.ended_chunks < _TOO_EARLY * job.chunks:
         return None
     # The rate counts up to now, not up to the last progress: each minute of silence makes a stalled job later.
@@ -105,7 +106,7 @@ def _predict_end(job: Job, now: datetime) -> datetime | None:
     return now + per_chunk * (job.chunks - job.ended_chunks)
 
 
-def _risk(job: Job, predicted: datetime | None, now: datetime) -> Risk | None:
+def _risk(job: Job | Listed, predicted: datetime | None, now: datetime) -> Risk | None:
     # A later revision comes from a replay or a resume: the deadline was for the first one.
     if job.deadline is None or job.revision > 1:
         return None

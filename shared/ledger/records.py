@@ -54,6 +54,8 @@ class JobState(StrEnum):
 
 #: Nothing more happens unless an operator acts.
 FINISHED: Final = frozenset({JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED})
+#: Closed until a replay begins another revision.
+CLOSED: Final = FINISHED | {JobState.BURIED}
 #: Every chunk has ended: a chunk that is replayed now starts a new revision.
 ENDED: Final = FINISHED | {JobState.FINISHING}
 
@@ -193,18 +195,15 @@ class Job:
     dispatch_cursor: Annotated[int, Column(WHOLE)] = 0
     #: The work queue of all its messages, where the job was predicted late. None: they are spread.
     lane: Annotated[str | None, Column(TEXT)] = None
-    #: When the first chunk was put on a queue.
-    started_at: Annotated[datetime | None, Column(MOMENT)] = None
-    #: When a chunk last ended or was put on a queue.
-    progressed_at: Annotated[datetime | None, Column(MOMENT)] = None
+    started_at: Annotated[datetime | None, Column(MOMENT)] = None  # when the first chunk was put on a queue
+    progressed_at: Annotated[datetime | None, Column(MOMENT)] = None  # when a chunk last ended or was put on a queue
     #: When storage inserted the job's last chunk message. Rows of earlier versions lack it.
     put_until: Annotated[datetime | None, Column(MOMENT)] = None
     #: When the last revision was finished.
     finished_at: Annotated[datetime | None, Column(MOMENT, kept=True)] = None
     #: When silent chunks were last put on their queues again.
     nudged_at: Annotated[datetime | None, Column(MOMENT)] = None
-    #: The first chunk of those that are still to be put again. None: that is done, or nothing was lost.
-    again_from: Annotated[int | None, Column(WHOLE)] = None
+    again_from: Annotated[int | None, Column(WHOLE)] = None  # the first of the lost chunks still to be put again
     forgiven: Annotated[int, Column(WHOLE)] = 0  # parked chunks when an operator last resumed the job
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
@@ -218,6 +217,7 @@ class Job:
     trace: Annotated[str | None, Column(TEXT)] = None
     #: Its first states and its last ones. Empty: a row of an earlier version, or a buried one.
     story: Annotated[tuple[Told, ...], Column(STORY)] = ()
+    listed_at: Annotated[datetime | None, Column(MOMENT)] = None  # when the list of jobs was last told of it
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""
     etag: Annotated[str, Column(KEY, kept=True)] = ""
 

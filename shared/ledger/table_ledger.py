@@ -27,30 +27,26 @@ from shared.azure import (
     write_group,
 )
 from shared.clock import Clock, SystemClock
-from shared.errors import RowTooLargeError
+from shared.errors import RowTooLargeError, StorageUnavailableError
 from shared.ledger.entities import (
     CHUNK_PREFIX,
     EVENT_PREFIX,
     JOB_KEY,
     chunk_key,
-    index_entity,
     job_entity,
     job_of,
     row_entity,
     row_of_entity,
-    to_listed,
 )
 from shared.ledger.job_decisions import stamp
+from shared.ledger.job_list import JobList
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import JOB_EVENTS, OutgoingMessage
+from shared.telemetry import describe_error, events, tell
 
 #: Rows of a page. A gap between two chunks that exceeds it starts another query.
 _PAGE: Final = 1000
-
-
-def _new_nonce() -> str:
-    return uuid.uuid4().hex
 
 
 class TableLedger:
@@ -60,10 +56,11 @@ class TableLedger:
         self,
         jobs: TableClient,
         index: TableClient,
-        new_nonce: Callable[[], str] = _new_nonce,
+        new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex,
         clock: Clock | None = None,
     ) -> None:
-        self._jobs, self._index, self._new_nonce, self._clock = jobs, index, new_nonce, clock or SystemClock()
+        self._jobs, self._new_nonce, self._clock = jobs, new_nonce, clock or SystemClock()
+        self.list = JobList(index, jobs)
 
     def insert(self, job: Job) -> tuple[Job, bool]:
         """Insert a job, or return the job that already has this id. Either is in the list of jobs afterwards."""
@@ -77,8 +74,8 @@ class TableLedger:
                 if found is None:
                     raise
                 stored, is_new = found, found.nonce == mine.nonce
-            # By the stored time: the next delivery after a crash writes the same row.
-            self._index.upsert_entity(index_entity(stored), mode=UpdateMode.REPLACE)
+            # By the stored row: the next delivery after a crash writes the same.
+            self.list.tell(stored)
         return stored, is_new
 
     def read(self, job: str) -> Job | None:
@@ -106,10 +103,16 @@ class TableLedger:
 
     def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages in one entity-group transaction: all or nothing."""
-        mine = stamp(job, self._new_nonce(), self._clock.now())
+        now = self._clock.now()
+        written = self._write(stamp(job, self._new_nonce(), now), rows, messages)
+        if written is not None and written.listed_at == now:
+            self._tell_news(written)
+        return written
+
+    def _write(self, mine: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> Job | None:
         stamped = [replace(row, nonce=mine.nonce) for row in rows]
         operations = _operations(mine, stamped, messages)
-        with expecting_an_answer(f"write job {job.job!r} with {len(rows)} chunks"):
+        with expecting_an_answer(f"write job {mine.job!r} with {len(rows)} chunks"):
             try:
                 etags = write_group(self._jobs, operations)
             except AzureError as error:
@@ -140,11 +143,20 @@ class TableLedger:
                         raise
                 yield
 
+    def tell_list(self, job: Job) -> None:
+        """Write the last word about a job into the list of jobs. Safe to repeat."""
+        self.list.tell(job)
+
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""
-        with expecting_an_answer("list the jobs"):
-            found = self._index.list_entities(results_per_page=min(limit, _PAGE))
-            return [to_listed(entity) for entity, _ in zip(found, range(limit), strict=False)]
+        return self.list.newest(limit)
+
+    def _tell_news(self, job: Job) -> None:
+        try:
+            self.list.tell(job)
+        except StorageUnavailableError as error:
+            # The job is written. The list is a hint: the next news, or the tick, tells it.
+            tell(events.JOB_UNLISTED, job=job.job, state=job.state.value, error=describe_error(error))
 
     def _first_keys(self, job: str) -> list[str]:
         found = self._list_between(job, CHUNK_PREFIX, CHUNK_PREFIX + "~", page=MOST_ROWS, select=["RowKey"])

@@ -18,10 +18,11 @@ from shared.operating.job_acts import Resume
 from shared.operating.job_look import JobLook, JobReader, QueueLook, explain_pace, read_queue
 from shared.operating.job_outputs import WRITTEN, OutputKind, OutputReader
 from shared.operating.parked_acts import ParkedOperator, Selection, describe_fault, digest_entries
-from shared.operating.prefixes import complete_prefix
+from shared.operating.prefixes import LEAST, complete_prefix
 from shared.operating.replay import Replayer, ReplayFate, ReplayPace, Wave, choose, nobody
 
 __all__ = [
+    "LEAST",
     "WRITTEN",
     "ActKey",
     "AuditTable",

@@ -14,6 +14,7 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.ledger import (
+    CLOSED,
     FINISHED,
     Job,
     JobState,
@@ -80,10 +81,6 @@ def warn(ledger: Ledger, job: Job, now: datetime) -> Job:
     return noted or job
 
 
-#: States that change only by an act or a replay.
-_SETTLED: Final = FINISHED | {JobState.BURIED}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """The followers of pointers to jobs. One per process."""
@@ -141,8 +138,11 @@ class Sweep:
             job = warn(self.ledger, job, self.clock.now())
         if job is not None and job.state in FINISHED:
             self.retention.begin(job)
-        if job is None or job.state in _SETTLED:
+        if job is None or job.state in CLOSED:
             # The row that was to follow the pointer never came, or the job needs no more checks.
+            if job is not None:
+                # The process that ended it may have died before it told the list.
+                self.ledger.tell_list(job)
             self.pending.remove(pointer)
             return
         with counting():

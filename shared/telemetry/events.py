@@ -70,6 +70,12 @@ JOB_MOVED: Final = LogEvent(
     fields=("job",),
     meaning="a job made progress while the tick was about to note that it made none",
 )
+JOB_UNLISTED: Final = LogEvent(
+    name="sluice.job.unlisted",
+    level=WARNING,
+    fields=("job", "state", "error"),
+    meaning="a job came to a state, and the list of jobs was not told; the next news of the job, or the tick, tells it",
+)
 JOB_PAUSED: Final = LogEvent(
     name="sluice.job.paused",
     level=ERROR,

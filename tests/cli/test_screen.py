@@ -78,8 +78,7 @@ def jobs(number=2):
     for count in range(number):
         name = f"usage-of-november-north-{count:012}"
         state = JobState.COMPLETED_WITH_PARKED
-        job = Job(job=name, content_hash="", workload="billing", gate="nightly", accepted_at=NOW, state=state)
-        rows.append((Listed(name, NOW, "billing", "nightly"), job))
+        rows.append(Listed(name, NOW, "billing", "nightly", state, NOW))
     return job_view.list_table(rows, NOW)
 
 

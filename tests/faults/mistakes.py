@@ -9,7 +9,6 @@ from shared.azure.transport import expecting_an_answer
 from shared.errors import SluiceError
 from shared.gate.batches import HeldFate
 from shared.ledger import is_waiting, table_ledger
-from shared.ledger.entities import index_entity
 from shared.ledger.job_decisions import stamp
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
@@ -90,7 +89,7 @@ def insert_once(self, job):
     mine = stamp(job, self._new_nonce(), self._clock.now())
     with expecting_an_answer("insert"):
         metadata = self._jobs.create_entity(table_ledger.job_entity(mine))
-        self._index.upsert_entity(index_entity(mine), mode=UpdateMode.REPLACE)
+        self.list.tell(mine)
     return replace(mine, etag=metadata["etag"]), True
 
 

@@ -1,0 +1,209 @@
+"""The list of jobs: a row for each, the newest first, with the last news of it. A page of it is one request.
+
+It is a hint with a time; a job's own row is the truth. Its rows are written beside the job's, by any process, in any
+order. So the news of an open job and the news of its end have columns of their own, and a write replaces one of the two. A
+reader takes those of the later revision, at the same revision the end. A slow "running" never hides an end, although no
+write reads first or has a condition.
+
+A table lists in key order only, so the keys count down.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from azure.core.exceptions import HttpResponseError
+from azure.data.tables import TableClient, UpdateMode
+
+from shared.azure import Entity, expecting_an_answer
+from shared.errors import ListPlaceError
+from shared.ledger.entities import JOB_KEY, job_of
+from shared.ledger.ledger import Listed
+from shared.ledger.records import CLOSED, Job, JobState
+
+#: Characters of a problem; the job's page has all of it.
+_LONGEST_PROBLEM: Final = 200
+#: Rows and requests of a search by the beginning of an id.
+_PAGE: Final = 1000
+_MOST_PAGES: Final = 5
+_LAST_MONTH: Final = 999_999
+_LAST_MILLISECOND: Final = 10**15 - 1
+#: Of a place in the list: the partition, and the beginning of the row's key.
+_PLACE: Final = re.compile(r"[^~]{1,100}~.{1,500}")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs a person wants to see. None: all of them."""
+
+    state: JobState | None = None
+    workload: str | None = None
+    gate: str | None = None
+    #: Accepted since and before these moments.
+    since: datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """A page of the list."""
+
+    jobs: Sequence[Listed]
+    #: The place at which the next page begins. None: this was the last one.
+    after: str | None
+
+
+class JobList:
+    """The list of jobs in the table `jobindex`."""
+
+    def __init__(self, index: TableClient, jobs: TableClient) -> None:
+        self._index, self._jobs = index, jobs
+
+    def tell(self, job: Job) -> None:
+        """Write the news of a job. Safe to repeat."""
+        with expecting_an_answer(f"list job {job.job!r}"):
+            self._index.upsert_entity(_entity(job), mode=UpdateMode.MERGE)
+
+    def newest(self, limit: int) -> list[Listed]:
+        """Return the latest jobs, the newest first."""
+        with expecting_an_answer("list the jobs"):
+            found = self._index.list_entities(results_per_page=min(limit, _PAGE))
+            return [_listed(entity) for entity, _ in zip(found, range(limit), strict=False)]
+
+    def page(self, wanted: Wanted, most: int, after: str = "") -> JobPage:
+        """Return a page of the wanted jobs by one request. It may be short, or empty, and yet not be the last one."""
+        words, values = _query(wanted)
+        with expecting_an_answer("list the jobs"):
+            found = (
+                self._index.query_entities(words, parameters=values, results_per_page=most)
+                if words
+                else self._index.list_entities(results_per_page=most)
+            )
+            pages = found.by_page(_token(after))
+            try:
+                rows = list(next(pages, ()))
+            except HttpResponseError as error:
+                if error.status_code == _BAD_REQUEST and after:
+                    raise _no_place(after) from error
+                raise
+        listed = [_listed(entity) for entity in rows]
+        token: Any = pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
+        place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
+        # A replay has begun since, or a slow writer came late: then the column that was asked for is not the last word.
+        return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
+
+    def named(self, beginning: str, most: int) -> list[Job]:
+        """Return the jobs whose ids begin so, in the order of their ids, up to so many."""
+        words = "PartitionKey ge @low and PartitionKey lt @high and RowKey eq @key"
+        bounds = {"low": beginning, "high": f"{beginning}~", "key": JOB_KEY}
+        found: list[Job] = []
+        with expecting_an_answer(f"look for jobs whose ids begin with {beginning!r}"):
+            pages = self._jobs.query_entities(words, parameters=bounds, results_per_page=most).by_page()
+            for page, _ in zip(pages, range(_MOST_PAGES), strict=False):
+                found += [job_of(entity, str(entity.metadata["etag"])) for entity in page]
+                if len(found) >= most:
+                    break
+        return found[:most]
+
+    def untold(self) -> Iterator[Listed]:
+        """Yield the jobs that an earlier version listed, without their states."""
+        with expecting_an_answer("list the jobs"):
+            for entity in self._index.list_entities(results_per_page=_PAGE):
+                if "open" not in entity and "end" not in entity:
+                    yield _listed(entity)
+
+
+_BAD_REQUEST: Final = 400
+
+
+def _entity(job: Job) -> Entity:
+    keys = {"PartitionKey": _month(job.accepted_at), "RowKey": f"{_moment(job.accepted_at)}|{job.job}"}
+    about: dict[str, Any] = {"job": job.job, "workload": job.workload, "gate": job.gate}
+    about |= {"items": job.items, "chunks": job.chunks}
+    times = {name: getattr(job, name) for name in ("accepted_at", "deadline", "started_at", "finished_at")}
+    about |= {name: moment and moment.isoformat() for name, moment in times.items()}
+    kind = "end" if job.state in CLOSED else "open"
+    news = {
+        kind: job.state.value,
+        f"{kind}_revision": job.revision,
+        f"{kind}_as_of": job.listed_at and job.listed_at.isoformat(),
+        f"{kind}_done": job.done,
+        f"{kind}_parked": job.parked_chunks,
+        f"{kind}_problem": (job.problem or "")[:_LONGEST_PROBLEM],
+    }
+    # An ended job is none of those that are open, until a slow writer or a replay says so again.
+    closed = {"open": ""} if kind == "end" else {}
+    return keys | {name: value for name, value in {**about, **news, **closed}.items() if value is not None}
+
+
+def _listed(entity: Mapping[str, Any]) -> Listed:
+    kind = "open"
+    if "end" in entity and (not entity.get("open") or entity["end_revision"] >= entity["open_revision"]):
+        kind = "end"
+    state = entity.get(kind)
+    return Listed(
+        job=entity["job"],
+        accepted_at=datetime.fromisoformat(entity["accepted_at"]),
+        workload=entity["workload"],
+        gate=entity.get("gate"),
+        state=JobState(state) if state else None,
+        as_of=_read_moment(entity, f"{kind}_as_of"),
+        revision=entity.get(f"{kind}_revision", 1),
+        items=entity.get("items", 0),
+        chunks=entity.get("chunks", 0),
+        done=entity.get(f"{kind}_done", 0),
+        parked_chunks=entity.get(f"{kind}_parked", 0),
+        deadline=_read_moment(entity, "deadline"),
+        started_at=_read_moment(entity, "started_at"),
+        finished_at=_read_moment(entity, "finished_at") if kind == "end" else None,
+        problem=entity.get(f"{kind}_problem") or None,
+    )
+
+
+def _read_moment(entity: Mapping[str, Any], name: str) -> datetime | None:
+    text = entity.get(name)
+    return datetime.fromisoformat(text) if text else None
+
+
+def _query(wanted: Wanted) -> tuple[str, dict[str, str]]:
+    """Return the filter. Bounds of time are bounds of keys, so the table need not look beyond them."""
+    words: list[str] = []
+    values: dict[str, str] = {}
+    given = {"workload": wanted.workload, "gate": wanted.gate}
+    if wanted.state is not None:
+        given["end" if wanted.state in CLOSED else "open"] = wanted.state.value
+    for name, value in given.items():
+        if value is not None:
+            words, values = [*words, f"{name} eq @{name}"], values | {name: value}
+    if wanted.since is not None:
+        words += ["PartitionKey le @oldest_month", "RowKey lt @oldest"]
+        values |= {"oldest_month": _month(wanted.since), "oldest": f"{_moment(wanted.since)}~"}
+    if wanted.before is not None:
+        words += ["PartitionKey ge @newest_month", "RowKey gt @newest"]
+        values |= {"newest_month": _month(wanted.before), "newest": f"{_moment(wanted.before)}~"}
+    return " and ".join(words), values
+
+
+def _month(moment: datetime) -> str:
+    return f"{_LAST_MONTH - (moment.year * 100 + moment.month):06}"
+
+
+def _moment(moment: datetime) -> str:
+    return f"{_LAST_MILLISECOND - int(moment.timestamp() * 1000):015}"
+
+
+def _token(after: str) -> Any:
+    if not after:
+        return None
+    if not _PLACE.fullmatch(after):
+        raise _no_place(after)
+    partition, _, row = after.partition("~")
+    return {"PartitionKey": partition, "RowKey": row}
+
+
+def _no_place(after: str) -> ListPlaceError:
+    return ListPlaceError(
+        f"could not go on in the list of jobs after {after[:40]!r}: no page of the list ended there; begin at the top"
+    )
