@@ -29,42 +29,41 @@ _READ_AT_ONCE: Final = 1000
 def show_jobs(visit: Visit) -> Page:
     """Show a page of the wanted jobs, the newest first, or those whose ids begin so. One request."""
     jobs, typed = visit.view.stores.job_list, visit.query.get("id", "").strip()
+    asked = {name: visit.query.get(name, "").strip() for name in _FILTERS}
+    values: dict[str, Any] = {"asked": asked, "states": list(JobState), "said": "", "next": ""}
     if typed:
         named = jobs.named(typed, PAGE)
         said = f"the first {PAGE} jobs" if len(named) == PAGE else f"{len(named) or 'no'} jobs"
-        values = {"jobs": [row_of_job(job, visit.now) for job in named], "said": f"{said} begin with {typed}"}
-        return Page(title="Jobs", section="jobs", template="jobs.html", values=values, looks_again=True)
-    asked = {name: value for name in _FILTERS if (value := visit.query.get(name, "").strip())}
-    try:
-        page = jobs.page(_read_wanted(asked), PAGE, visit.query.get("after", ""))
-    except (ValueError, ListPlaceError) as error:
-        raise BadRequest(str(error)) from error
-    values: dict[str, Any] = {
-        "jobs": [row_of_job(job, visit.now) for job in page.jobs],
-        "asked": asked,
-        "states": list(JobState),
-        "next": visit.link("jobs", **asked, after=page.after) if page.after else "",
-    }
+        values |= {"jobs": [row_of_job(job, visit.now) for job in named], "said": f"{said} begin with {typed}"}
+    else:
+        try:
+            page = jobs.page(_read_wanted(asked), PAGE, visit.query.get("after", ""))
+        except (ValueError, ListPlaceError) as error:
+            raise BadRequest(str(error)) from error
+        values["jobs"] = [row_of_job(job, visit.now) for job in page.jobs]
+        if page.after:
+            given = {name: value for name, value in asked.items() if value}
+            values["next"] = visit.link("jobs", **given, after=page.after)
     return Page(title="Jobs", section="jobs", template="jobs.html", values=values, looks_again=True)
 
 
 def _read_wanted(asked: Mapping[str, str]) -> Wanted:
     """Read the form. ValueError says which field is wrong."""
-    state = asked.get("state")
+    state = asked["state"]
     if state and state not in {one.value for one in JobState}:
         raise ValueError(f"there is no state {state[:40]!r}; the states are: {', '.join(JobState)}")
     return Wanted(
         state=JobState(state) if state else None,
-        workload=asked.get("workload"),
-        gate=asked.get("gate"),
+        workload=asked["workload"] or None,
+        gate=asked["gate"] or None,
         since=_read_day(asked, "since"),
         before=_read_day(asked, "before"),
     )
 
 
 def _read_day(asked: Mapping[str, str], name: str) -> datetime | None:
-    text = asked.get(name)
-    if text is None:
+    text = asked[name]
+    if not text:
         return None
     try:
         found = datetime.fromisoformat(text)

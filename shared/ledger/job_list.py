@@ -91,7 +91,6 @@ class JobList:
         listed = [_listed(entity) for entity in rows]
         token: Any = pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
         place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
-        # A replay has begun since, or a slow writer came late: then the column that was asked for is not the last word.
         return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
 
     def named(self, beginning: str, most: int) -> list[Job]:
@@ -111,7 +110,7 @@ class JobList:
         """Yield the jobs that an earlier version listed, without their states."""
         with expecting_an_answer("list the jobs"):
             for entity in self._index.list_entities(results_per_page=_PAGE):
-                if "open" not in entity and "end" not in entity:
+                if "state" not in entity:
                     yield _listed(entity)
 
 
@@ -133,15 +132,14 @@ def _entity(job: Job) -> Entity:
         f"{kind}_parked": job.parked_chunks,
         f"{kind}_problem": (job.problem or "")[:_LONGEST_PROBLEM],
     }
-    # An ended job is none of those that are open, until a slow writer or a replay says so again.
-    closed = {"open": ""} if kind == "end" else {}
-    return keys | {name: value for name, value in {**about, **news, **closed}.items() if value is not None}
+    # What filters go by. After a slow writer it is behind until the next news, and a page leaves such a job out.
+    news["state"] = job.state.value
+    return keys | {name: value for name, value in {**about, **news}.items() if value is not None}
 
 
 def _listed(entity: Mapping[str, Any]) -> Listed:
-    kind = "open"
-    if "end" in entity and (not entity.get("open") or entity["end_revision"] >= entity["open_revision"]):
-        kind = "end"
+    is_over = "end" in entity and entity["end_revision"] >= entity.get("open_revision", 0)
+    kind = "end" if is_over else "open"
     state = entity.get(kind)
     return Listed(
         job=entity["job"],
@@ -171,9 +169,7 @@ def _query(wanted: Wanted) -> tuple[str, dict[str, str]]:
     """Return the filter. Bounds of time are bounds of keys, so the table need not look beyond them."""
     words: list[str] = []
     values: dict[str, str] = {}
-    given = {"workload": wanted.workload, "gate": wanted.gate}
-    if wanted.state is not None:
-        given["end" if wanted.state in CLOSED else "open"] = wanted.state.value
+    given = {"state": wanted.state and wanted.state.value, "workload": wanted.workload, "gate": wanted.gate}
     for name, value in given.items():
         if value is not None:
             words, values = [*words, f"{name} eq @{name}"], values | {name: value}

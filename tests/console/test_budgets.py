@@ -1,5 +1,7 @@
 """What pages cost: nothing while nobody looks, little while somebody does. Counted by the meter."""
 
+import html
+import re
 from threading import Barrier, Thread
 
 import pytest
@@ -88,6 +90,34 @@ def _selection(fingerprint):
     from shared.operating import Selection  # noqa: PLC0415
 
     return Selection(fingerprint=fingerprint)
+
+
+def test_a_page_of_the_list_of_jobs_is_one_request(house, visitor):
+    """However many jobs there are, with a filter or without; the next page is a link."""
+    for number in range(60):
+        put_job(house.stores, make_job(f"many-{number:03}", chunks=1, done=1))
+    first, requests = house.count(lambda: visitor.get("/jobs"))
+    assert requests == 1
+    shown = re.findall(r"many-\d{3}(?=</a>)", first.text)
+    older, requests = house.count(lambda: visitor.get(next_of(first.text)))
+    assert requests == 1
+    shown += re.findall(r"many-\d{3}(?=</a>)", older.text)
+    assert sorted(shown) == [f"many-{number:03}" for number in range(60)]
+    for filters in (
+        "state=running",
+        "workload=billing&gate=nightly",
+        "since=2026-01-01&before=2027-01-01",
+        "id=many-0",
+    ):
+        assert house.count(lambda asked=filters: visitor.get(f"/jobs?{asked}"))[1] == 1
+    assert visitor.get("/jobs?state=nothing").status_code == 400
+    assert visitor.get("/jobs?since=yesterday").status_code == 400
+    assert visitor.get("/jobs?after=nowhere").status_code == 400
+
+
+def next_of(text):
+    """Return the address of the next page, as it stands behind the console's own."""
+    return "/jobs?" + html.unescape(re.search(r'rel="next" href="[^"]*/jobs\?([^"]+)"', text)[1])
 
 
 def test_a_file_of_the_console_costs_nothing(house, visitor):

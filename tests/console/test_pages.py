@@ -73,7 +73,7 @@ def test_the_jobs_are_listed_and_found_by_the_beginning_of_their_id(visitor):
     found = words(visitor.get("/jobs?id=inv"))
     assert "invoices-11" in found
     assert "usage-0411" not in found
-    assert "begins with nothing-such" in words(visitor.get("/jobs?id=nothing-such"))
+    assert "no jobs begin with nothing-such" in words(visitor.get("/jobs?id=nothing-such"))
 
 
 def test_a_job_says_how_far_it_is_and_why_not_further(visitor):

@@ -1,0 +1,168 @@
+"""The list of jobs: the last word wins in whatever order the writers come, and a page is what a person wants to see."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.errors import ListPlaceError, StorageUnavailableError
+from shared.ledger import Wanted, change
+from shared.ledger.records import JobState
+from shared.telemetry import events
+from tests.ledger.builders import NOON, job
+
+
+@pytest.fixture
+def jobs(table_ledger):
+    """A list that holds nothing yet."""
+    return table_ledger.list
+
+
+def listed(jobs, name="nightly"):
+    """Return the line of one job."""
+    return next(one for one in jobs.newest(100) if one.job == name)
+
+
+RUNNING = job(listed_at=NOON)
+ENDED = job(state=JobState.COMPLETE, done=3, finished_at=NOON + timedelta(minutes=1), listed_at=NOON)
+AGAIN = replace(RUNNING, revision=2)
+OVER = replace(ENDED, revision=2, state=JobState.COMPLETED_WITH_PARKED, parked_chunks=1)
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ((RUNNING, ENDED), JobState.COMPLETE),
+        ((ENDED, RUNNING), JobState.COMPLETE),
+        ((ENDED, AGAIN), JobState.RUNNING),
+        ((AGAIN, ENDED), JobState.RUNNING),
+        ((ENDED, OVER, AGAIN), JobState.COMPLETED_WITH_PARKED),
+        ((AGAIN, OVER, RUNNING), JobState.COMPLETED_WITH_PARKED),
+    ],
+)
+def test_a_slow_writer_hides_no_end(jobs, told, state):
+    """The news of two processes come in any order; no write reads first. A replay opens the job again."""
+    for news in told:
+        jobs.tell(news)
+    assert listed(jobs).state is state
+    assert [one for other in set(JobState) - {state} for one in jobs.page(Wanted(state=other), 10).jobs] == []
+    # As the tick tells the end once more, or the next progress of an open job.
+    jobs.tell(next(news for news in told if news.state is state))
+    assert [one.job for one in jobs.page(Wanted(state=state), 10).jobs] == ["nightly"]
+
+
+def test_a_line_has_what_the_list_shows(jobs):
+    """Counts, times and the problem, as the job's row had them."""
+    told = job(
+        state=JobState.PAUSED,
+        gate="nightly",
+        done=1,
+        parked_chunks=2,
+        problem="x" * 300,
+        deadline=NOON + timedelta(hours=1),
+        listed_at=NOON + timedelta(minutes=2),
+    )
+    jobs.tell(told)
+    found = listed(jobs)
+    assert (found.state, found.done, found.parked_chunks, found.ended_chunks) == (JobState.PAUSED, 1, 2, 3)
+    assert (found.gate, found.workload, found.items, found.chunks) == ("nightly", "billing", 30, 3)
+    assert (found.as_of, found.deadline, found.started_at) == (told.listed_at, told.deadline, NOON)
+    assert found.problem == "x" * 200
+
+
+def test_pages_follow_each_other_to_the_end(jobs):
+    """No job is on two pages, and none is left out, across the turn of a month."""
+    names = [f"job-{number:02}" for number in range(25)]
+    for number, name in enumerate(names):
+        jobs.tell(job(job=name, accepted_at=NOON + timedelta(days=number)))
+    found, after = [], ""
+    while after is not None:
+        page = jobs.page(Wanted(), 10, after)
+        found, after = [*found, *(one.job for one in page.jobs)], page.after
+    assert found == names[::-1]
+    with pytest.raises(ListPlaceError, match="nowhere"):
+        jobs.page(Wanted(), 10, "nowhere")
+
+
+def test_filters_select_by_what_a_person_knows(jobs):
+    """Workload, gate and time of acceptance, alone and together."""
+    for number in range(6):
+        gate, workload = ("nightly", "billing") if number % 2 else (None, "sales")
+        moment = NOON + timedelta(days=10 * number)
+        jobs.tell(job(job=f"job-{number}", gate=gate, workload=workload, accepted_at=moment))
+
+    def found(**wanted):
+        return [int(one.job[-1]) for one in jobs.page(Wanted(**wanted), 10).jobs]
+
+    day = timedelta(days=1)
+    assert found(workload="sales") == [4, 2, 0]
+    assert found(gate="nightly") == [5, 3, 1]
+    assert found(since=NOON + 20 * day) == [5, 4, 3, 2]
+    assert found(before=NOON + 20 * day) == [1, 0]
+    assert found(since=NOON + 10 * day, before=NOON + 40 * day, workload="sales") == [2]
+
+
+def test_a_commit_tells_a_new_state_at_once_and_progress_once_a_minute(table_of):
+    """A settler writes a job's row many times a minute; the list is one request a minute."""
+    ledger, told = table_of(), []
+    clock = Clock()
+    ledger._clock = clock
+    tell, ledger.list.tell = ledger.list.tell, lambda news: (told.append(news.state), tell(news))
+    ledger.insert(job(state=JobState.DISPATCHING))
+    for state, seconds in (
+        (JobState.RUNNING, 1),
+        (JobState.RUNNING, 59),
+        (JobState.RUNNING, 2),
+        (JobState.FINISHING, 1),
+        (JobState.COMPLETE, 1),
+    ):
+        clock.seconds += seconds
+        change(ledger, "nightly", lambda one, state=state: replace(one, state=state, done=one.done + 1), tried="go on")
+    assert told == [JobState.DISPATCHING, JobState.RUNNING, JobState.RUNNING, JobState.COMPLETE]
+    assert (listed(ledger.list).state, listed(ledger.list).done) == (JobState.COMPLETE, 5)
+
+
+class Clock:
+    """Noon, and some seconds."""
+
+    seconds = 0.0
+
+    def now(self):
+        """Return the time."""
+        return NOON + timedelta(seconds=self.seconds)
+
+
+def test_news_that_cannot_be_written_fail_no_stage(table_ledger, told):
+    """The job is written; the list is a hint that the tick mends."""
+    stored, _ = table_ledger.insert(job())
+    tell = table_ledger.list.tell
+
+    def fail(_job):
+        raise StorageUnavailableError("busy")
+
+    table_ledger.list.tell = fail
+    ended = table_ledger.commit(replace(stored, state=JobState.COMPLETE))
+    assert ended.state is JobState.COMPLETE
+    assert [one["state"] for one in told(events.JOB_UNLISTED)] == ["complete"]
+    table_ledger.list.tell = tell
+    assert listed(table_ledger.list).state is JobState.RUNNING
+    table_ledger.tell_list(ended)
+    assert listed(table_ledger.list).state is JobState.COMPLETE
+
+
+def test_the_beginning_of_an_id_finds_jobs_however_old(table_ledger):
+    """Not only among the last ones: by the keys of the jobs themselves."""
+    for name in ("north-1", "north-2", "south-1"):
+        table_ledger.insert(job(job=name))
+    assert [one.job for one in table_ledger.list.named("north-", 10)] == ["north-1", "north-2"]
+    assert [one.job for one in table_ledger.list.named("north-", 1)] == ["north-1"]
+    assert table_ledger.list.named("east-", 10) == []
+
+
+def test_jobs_that_an_earlier_version_listed_are_shown_and_found(jobs):
+    """Their lines have no state until `sluice jobs reindex` fills them in."""
+    jobs.tell(job(job="new"))
+    line = {"job": "old", "workload": "billing", "accepted_at": NOON.isoformat()}
+    jobs._index.upsert_entity({"PartitionKey": "797388", "RowKey": "99820|old", **line})
+    assert listed(jobs, "old").state is None
+    assert [one.job for one in jobs.untold()] == ["old"]
