@@ -36,14 +36,14 @@ from shared.usage import (
 )
 
 #: Requests of a job of any size, beside its chunks: submission, ids, plan, row, pointers, outputs, end.
-OF_A_JOB: Final = useful(table=18, blob_read=5, blob_write=6, blob_list=1, queue=2)
+OF_A_JOB: Final = useful(table=21, blob_read=5, blob_write=6, blob_list=1, queue=2)
 #: Requests of a segment, where a job has several: its message, rows and blob, the look for the others, and the join.
 OF_A_SEGMENT: Final = useful(queue=4, table=2, blob_read=2, blob_write=1, blob_list=1)
 #: Requests of a shard beside its slices and rows: its message, the job, its fence, plan, part and blob, the look for the others.
 OF_A_SHARD: Final = useful(queue=4, table=3, blob_read=2, blob_write=2, blob_list=2)
 #: Requests to bury a job of any size: its row, its plan, the publisher's two blobs, the empty last pages. A day later: the pointer
 #: for that, the row, the look for blobs that came too late.
-OF_A_BURIAL: Final = useful(table=9, blob_read=3, blob_list=3, blob_delete=3)
+OF_A_BURIAL: Final = useful(table=10, blob_read=3, blob_list=3, blob_delete=3)
 #: Bytes of one request when the publisher writes a large payload.
 _BLOCK: Final = Limits().block_bytes
 #: Seconds between two ticks.

@@ -46,6 +46,7 @@ FULL = p.Job(
     story=(p.Told(p.JobState.HELD, NOON, 1, "gate ä, epoch 1"), p.Told(p.JobState.COMPLETED_WITH_PARKED, LATER, 2)),
     workload="billing",
     accepted_at=NOON,
+    listed_at=NOON,
     state=p.JobState.COMPLETED_WITH_PARKED,
     gate="morning",
     held_epoch=3,
@@ -76,7 +77,7 @@ FULL = p.Job(
     trace=TRACE,
 )
 STORY = (p.Told(p.JobState.PLANNING, NOON, 1),)
-LEAST = p.Job(job="team-a~least", content_hash=SHA, workload="sales", accepted_at=LATER, story=STORY)
+LEAST = p.Job(job="team-a~least", content_hash=SHA, workload="sales", accepted_at=LATER, listed_at=NOON, story=STORY)
 EVENT = p.OutgoingMessage("000000002", p.JOB_EVENTS, b'{"sluice":{"kind":"completed"}}')
 JOBS = [(FULL, ROWS, [EVENT]), (LEAST, [], [])]
 

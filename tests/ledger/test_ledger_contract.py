@@ -25,7 +25,7 @@ def inserted(ledger, **changes):
 
 def without_marks(record):
     """Return a record as it was before a store put its own marks on it."""
-    told = {"story": ()} if isinstance(record, Job) else {}
+    told = {"story": (), "listed_at": None} if isinstance(record, Job) else {}
     return replace(record, etag="", nonce="", **told)
 
 

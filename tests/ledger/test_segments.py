@@ -18,7 +18,7 @@ from tests.ledger.builders import row
 from tests.ledger.world import PER_CHUNK, Summing, World
 
 #: Requests after the last result of a job of four chunks with rejections, messages apart.
-ONE_SEGMENT, TWO_SEGMENTS = 16, 35
+ONE_SEGMENT, TWO_SEGMENTS = 17, 36
 MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_DO
 
 

@@ -21,7 +21,7 @@ from tests.ledger.test_segments import TWO_SEGMENTS
 from tests.ledger.world import PER_CHUNK, Splitting, Summing, World
 
 #: Requests after the last result of a job of four chunks in two segments and two shards, messages apart.
-TWO_SHARDS = 61
+TWO_SHARDS = 62
 MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_DO
 
 

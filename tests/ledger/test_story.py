@@ -53,7 +53,7 @@ def test_a_story_keeps_its_beginning_and_its_end():
 def test_the_write_that_changes_the_state_tells_it(tables, table_ledger):
     """In the row itself: no request more, and a reader sees both or none."""
     now = SimpleNamespace(now=lambda: NOON)
-    ledger = TableLedger(table_ledger._jobs, table_ledger._index, clock=now)
+    ledger = TableLedger(table_ledger._jobs, table_ledger.list._index, clock=now)
     ledger.insert(job(state=JobState.PAUSED, parked_chunks=2, problem=None))
     now.now = lambda: at(5)
     change(ledger, "nightly", lambda found: resume(found, NOON + timedelta(seconds=5)), tried="resume it")

@@ -297,6 +297,20 @@ def test_a_job_that_was_late_although_nobody_looked_is_told_of_at_its_end(world,
     assert late(caplog) == ["missed"]
 
 
+def test_the_last_look_at_a_job_tells_the_list_how_it_ended(world, sweep, monkeypatch):
+    """The process that ended it may have died before. The pointer goes after that, so the tick may die too."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+    job = world.ledger.read(world.job)
+    world.ledger.commit(replace(job, state=JobState.COMPLETE, finished_at=world.clock.now()))
+    monkeypatch.setattr(world.ledger, "tell_list", lambda _job: killed())
+    with pytest.raises(KilledError):
+        sweep()
+    told = []
+    monkeypatch.setattr(world.ledger, "tell_list", lambda ended: told.append((ended.job, ended.state)))
+    sweep()
+    assert told == [(world.job, JobState.COMPLETE)]
+
+
 def test_one_job_that_fails_keeps_its_pointer(world, sweep, told):
     """Storage that fails in the middle is logged, and the next tick tries again."""
     sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
