@@ -110,7 +110,7 @@ EXAMPLES = [
         'sluice gate close nightly --why "draining for the new version"',
         lambda world: world.gate()["state"] == "closed",
     ),
-    ("docs/operating.md", "sluice jobs list --state running", _prints("Jobs")),
+    ("docs/operating.md", "sluice jobs list --most 100", _prints("after-1-held")),
     ("docs/operating.md", "sluice jobs watch first --timeout 300", _prints("complete")),
     ("docs/gate.md", 'sluice gate open nightly --why "the books are closed"', _opened(3)),
     ("docs/gate.md", "sluice gate close nightly", _holds("held")),
