@@ -28,7 +28,7 @@ from shared.ledger.job_decisions import (
     resume,
     undispatchable,
 )
-from shared.ledger.job_list import JobList, JobPage, Wanted
+from shared.ledger.job_list import Wanted
 from shared.ledger.ledger import MOST_ROWS, Ledger, Listed, Written, change, commit, counting
 from shared.ledger.progress import (
     Balance,
@@ -82,8 +82,6 @@ __all__ = [
     "Fronted",
     "Fronts",
     "Job",
-    "JobList",
-    "JobPage",
     "JobState",
     "Ledger",
     "Listed",
