@@ -76,7 +76,7 @@ def list_jobs(  # noqa: PLR0913 - the filters of the list
 
 @app.command()
 def reindex(settings: SettingsOption = None) -> None:
-    """Fill in the states of jobs that an earlier version listed. Two requests per job; may be stopped and repeated."""
+    """Fill in the states of jobs that an earlier version listed. Two requests per job. It may be stopped and repeated."""
     told = gone = 0
     with connected(settings) as connections:
         stores = Stores(connections)
@@ -238,7 +238,7 @@ def find_job(stores: Stores, job: str) -> Job:
     """Return the job, or the only one whose id begins so, or end with a remedy."""
     found, jobs = stores.ledger.read(job), stores.job_list
     if found is None:
-        named = {one.job: one for one in jobs.named(job, LOOKED_THROUGH)} if len(job) >= LEAST else {}
+        named = {one.job: one for one in jobs.find(job, LOOKED_THROUGH)} if len(job) >= LEAST else {}
         found = named.get(complete_prefix(job, named, "jobs"))
     if found is None:
         typer.echo(f"sluice: there is no job {job!r}: `sluice jobs list` shows the last ones", err=True)

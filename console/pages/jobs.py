@@ -32,7 +32,7 @@ def show_jobs(visit: Visit) -> Page:
     asked = {name: visit.query.get(name, "").strip() for name in _FILTERS}
     values: dict[str, Any] = {"asked": asked, "states": list(JobState), "said": "", "next": ""}
     if typed:
-        named = jobs.named(typed, PAGE)
+        named = jobs.find(typed, PAGE)
         said = f"the first {PAGE} jobs" if len(named) == PAGE else f"{len(named) or 'no'} jobs"
         values |= {"jobs": [row_of_job(job, visit.now) for job in named], "said": f"{said} begin with {typed}"}
     else:

@@ -21,7 +21,7 @@ FIRST_TOLD: Final = 10
 LAST_TOLD: Final = 50
 #: Characters of a line's note: all lines together fit their column.
 LONGEST_NOTE: Final = 100
-#: States of which the list of jobs is told at once. Of progress it is told this often.
+#: States that the list of jobs gets at once. It gets progress this often.
 NEWS: Final = CLOSED | {JobState.HELD, JobState.RUNNING, JobState.PAUSED}
 LISTED_EVERY: Final = timedelta(minutes=1)
 _BEFORE_DISPATCH: Final = frozenset({JobState.PLANNING, JobState.HELD})
@@ -212,14 +212,14 @@ def stamp(job: Job, nonce: str, now: datetime) -> Job:
 
     The story of an earlier version's row is never begun: its past is not known.
     """
-    story = _told(job, now)
+    story = _extend_story(job, now)
     # A row of an earlier version tells no story, so only its end is news at once.
     is_news = job.state in (NEWS if story else CLOSED) and story != job.story
     is_due = job.listed_at is None or now - job.listed_at >= LISTED_EVERY
     return replace(job, nonce=nonce, story=story, listed_at=now if is_news or is_due else job.listed_at)
 
 
-def _told(job: Job, now: datetime) -> tuple[Told, ...]:
+def _extend_story(job: Job, now: datetime) -> tuple[Told, ...]:
     is_old = bool(job.etag) and not job.story
     last = job.story[-1] if job.story else None
     if is_old or (last is not None and (last.state, last.revision) == (job.state, job.revision)):

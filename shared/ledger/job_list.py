@@ -70,7 +70,7 @@ class JobList:
         """Return the latest jobs, the newest first."""
         with expecting_an_answer("list the jobs"):
             found = self._index.list_entities(results_per_page=min(limit, _PAGE))
-            return [_listed(entity) for entity, _ in zip(found, range(limit), strict=False)]
+            return [_read_line(entity) for entity, _ in zip(found, range(limit), strict=False)]
 
     def page(self, wanted: Wanted, most: int, after: str = "") -> JobPage:
         """Return a page of the wanted jobs by one request. It may be short, or empty, and yet not be the last one."""
@@ -88,12 +88,12 @@ class JobList:
                 if error.status_code == _BAD_REQUEST and after:
                     raise _no_place(after) from error
                 raise
-        listed = [_listed(entity) for entity in rows]
+        listed = [_read_line(entity) for entity in rows]
         token: Any = pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
         place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
         return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
 
-    def named(self, beginning: str, most: int) -> list[Job]:
+    def find(self, beginning: str, most: int) -> list[Job]:
         """Return the jobs whose ids begin so, in the order of their ids, up to so many."""
         words = "PartitionKey ge @low and PartitionKey lt @high and RowKey eq @key"
         bounds = {"low": beginning, "high": f"{beginning}~", "key": JOB_KEY}
@@ -111,7 +111,7 @@ class JobList:
         with expecting_an_answer("list the jobs"):
             for entity in self._index.list_entities(results_per_page=_PAGE):
                 if "state" not in entity:
-                    yield _listed(entity)
+                    yield _read_line(entity)
 
 
 _BAD_REQUEST: Final = 400
@@ -137,7 +137,7 @@ def _entity(job: Job) -> Entity:
     return keys | {name: value for name, value in {**about, **news}.items() if value is not None}
 
 
-def _listed(entity: Mapping[str, Any]) -> Listed:
+def _read_line(entity: Mapping[str, Any]) -> Listed:
     is_over = "end" in entity and entity["end_revision"] >= entity.get("open_revision", 0)
     kind = "end" if is_over else "open"
     state = entity.get(kind)

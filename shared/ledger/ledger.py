@@ -30,7 +30,7 @@ class Listed:
     accepted_at: datetime
     workload: str
     gate: str | None
-    #: None: an earlier version listed it, without what follows.
+    #: None: a line of an earlier version, which has no more than this.
     state: JobState | None = None
     as_of: datetime | None = None
     revision: int = 1

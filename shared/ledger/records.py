@@ -201,9 +201,11 @@ class Job:
     put_until: Annotated[datetime | None, Column(MOMENT)] = None
     #: When the last revision was finished.
     finished_at: Annotated[datetime | None, Column(MOMENT, kept=True)] = None
-    #: When silent chunks were last put on their queues again.
-    nudged_at: Annotated[datetime | None, Column(MOMENT)] = None
-    again_from: Annotated[int | None, Column(WHOLE)] = None  # the first of the lost chunks still to be put again
+    nudged_at: Annotated[datetime | None, Column(MOMENT)] = (
+        None  # when silent chunks were last put on their queues again
+    )
+    #: The first lost chunk that is still to be put again.
+    again_from: Annotated[int | None, Column(WHOLE)] = None
     forgiven: Annotated[int, Column(WHOLE)] = 0  # parked chunks when an operator last resumed the job
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
@@ -217,7 +219,7 @@ class Job:
     trace: Annotated[str | None, Column(TEXT)] = None
     #: Its first states and its last ones. Empty: a row of an earlier version, or a buried one.
     story: Annotated[tuple[Told, ...], Column(STORY)] = ()
-    listed_at: Annotated[datetime | None, Column(MOMENT)] = None  # when the list of jobs was last told of it
+    listed_at: Annotated[datetime | None, Column(MOMENT)] = None  # when its line in the list of jobs was last written
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""
     etag: Annotated[str, Column(KEY, kept=True)] = ""
 

@@ -141,7 +141,7 @@ class Sweep:
         if job is None or job.state in CLOSED:
             # The row that was to follow the pointer never came, or the job needs no more checks.
             if job is not None:
-                # The process that ended it may have died before it told the list.
+                # The process that ended it may have died before it wrote that into the list.
                 self.ledger.tell_list(job)
             self.pending.remove(pointer)
             return

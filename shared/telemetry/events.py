@@ -74,7 +74,7 @@ JOB_UNLISTED: Final = LogEvent(
     name="sluice.job.unlisted",
     level=WARNING,
     fields=("job", "state", "error"),
-    meaning="a job came to a state, and the list of jobs was not told; the next news of the job, or the tick, tells it",
+    meaning="a job came to a state, and its line in the list of jobs could not be written; the next news of the job, or the tick, does it",
 )
 JOB_PAUSED: Final = LogEvent(
     name="sluice.job.paused",

@@ -154,9 +154,9 @@ def test_the_beginning_of_an_id_finds_jobs_however_old(table_ledger):
     """Not only among the last ones: by the keys of the jobs themselves."""
     for name in ("north-1", "north-2", "south-1"):
         table_ledger.insert(job(job=name))
-    assert [one.job for one in table_ledger.list.named("north-", 10)] == ["north-1", "north-2"]
-    assert [one.job for one in table_ledger.list.named("north-", 1)] == ["north-1"]
-    assert table_ledger.list.named("east-", 10) == []
+    assert [one.job for one in table_ledger.list.find("north-", 10)] == ["north-1", "north-2"]
+    assert [one.job for one in table_ledger.list.find("north-", 1)] == ["north-1"]
+    assert table_ledger.list.find("east-", 10) == []
 
 
 def test_jobs_that_an_earlier_version_listed_are_shown_and_found(jobs):
