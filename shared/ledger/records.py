@@ -201,9 +201,7 @@ class Job:
     put_until: Annotated[datetime | None, Column(MOMENT)] = None
     #: When the last revision was finished.
     finished_at: Annotated[datetime | None, Column(MOMENT, kept=True)] = None
-    nudged_at: Annotated[datetime | None, Column(MOMENT)] = (
-        None  # when silent chunks were last put on their queues again
-    )
+    nudged_at: Annotated[datetime | None, Column(MOMENT)] = None  # when silent chunks were last put again
     #: The first lost chunk that is still to be put again.
     again_from: Annotated[int | None, Column(WHOLE)] = None
     forgiven: Annotated[int, Column(WHOLE)] = 0  # parked chunks when an operator last resumed the job
