@@ -22,6 +22,7 @@ BENCHMARKS = (
     "lines",
     "broker_cpu",
     "gate",
+    "console",
     "storm",
     "ids",
     "ids_chaos",
