@@ -10,7 +10,7 @@ from typing import Final
 
 from console.snapshot import OpenWork
 from shared.concurrency import Fleet
-from shared.ledger import Job, JobState, read_progress
+from shared.ledger import Job, JobState, Listed, read_progress
 from shared.operating import Group, Overview, QueueLook
 
 #: A tick follows each pointer within a minute or two.
@@ -78,7 +78,7 @@ def _of_workers(fleet: Fleet, queues: Sequence[QueueLook], now: datetime, link: 
         )
 
 
-def _of_job(job: Job, now: datetime, link: _Link) -> Iterator[Alarm]:
+def _of_job(job: Job | Listed, now: datetime, link: _Link) -> Iterator[Alarm]:
     address = link("job", job=job.job)
     how_far = read_progress(job, now)
     if how_far.is_late and job.deadline is not None:
@@ -94,7 +94,7 @@ def _of_job(job: Job, now: datetime, link: _Link) -> Iterator[Alarm]:
     if job.state is JobState.PAUSED:
         found = job.problem or f"{job.parked_chunks} of {job.chunks} chunks are parked"
         yield Alarm("job paused", f"{job.job}: {found}", "find the cause, mend it, then resume the job", address)
-    elif job.problem:
+    elif job.problem and job.state is not None:
         yield Alarm(f"job {job.state.value}", f"{job.job}: {job.problem}", "its page says what to do", address)
 
 

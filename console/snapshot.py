@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from shared.app import Stores
 from shared.concurrency import Fleet
-from shared.ledger import FINISHED, Job, JobState
+from shared.ledger import FINISHED, Job, JobState, Listed
 from shared.operating import Overview, QueueLook, read_queue
 from shared.parked import Entry
 from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, Pointer
@@ -23,6 +23,8 @@ from shared.topology import URGENT, submission_queue, work_queue_names
 
 #: Open jobs that Now shows.
 MOST_OPEN: Final = 50
+#: Up to so many, each by its own row. More by the list of jobs, which is up to a minute behind.
+MOST_ROWS: Final = 10
 #: Points that a plot of the queues has at most.
 MOST_POINTS: Final = 400
 #: Looks of an idle page at the fleet for one at the index of open work.
@@ -78,7 +80,7 @@ class Part(Generic[_Value]):
 class OpenWork:
     """The jobs that are open, at most fifty of them, and what the index says beside them."""
 
-    jobs: Sequence[Job]
+    jobs: Sequence[Job | Listed]
     #: All open jobs.
     number: int
     #: When the oldest pointer was or is due.
@@ -133,7 +135,7 @@ class Snapshot:
         return self._queues.get(age)
 
     def open_work(self, age: float) -> OpenWork:
-        """Return the open jobs."""
+        """Return the open jobs. One request, and one for each job or one for all."""
         return self._open.get(age)
 
     def gates(self, age: float) -> Sequence[Overview]:
@@ -176,7 +178,10 @@ class Snapshot:
         now = self._clock.now()
         pointers = [one for one in self._stores.pending.due(now + self._ahead) if _is_of_work(one)]
         names = dict.fromkeys(one.id for one in pointers if one.kind in _OPEN_KINDS)
-        jobs = [job for name in list(names)[:MOST_OPEN] if (job := self._stores.ledger.read(name)) is not None]
+        listed = {one.job: one for one in self._stores.job_list.find_open()} if len(names) > MOST_ROWS else {}
+        # What the list does not have among its open jobs, its own row knows.
+        found = [listed.get(name) or self._stores.ledger.read(name) for name in list(names)[:MOST_OPEN]]
+        jobs = [job for job in found if job is not None]
         return OpenWork(jobs, len(names), min((one.due for one in pointers), default=None))
 
     def _read_parked(self, known: _Parked | None) -> _Parked:

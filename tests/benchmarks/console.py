@@ -42,11 +42,12 @@ LARGE = "job-00000"
 
 @dataclass(frozen=True)
 class Page:
-    """A page, and whether it is a list of which a page is to be one request."""
+    """A page, whether it is a list that is to be one request, and whether its first visit has a goal."""
 
     words: str
     path: str
     is_list: bool = False
+    is_parked: bool = False
 
 
 PAGES = (
@@ -62,8 +63,8 @@ PAGES = (
     Page("Job of 1,000 chunks", f"/job/{LARGE}"),
     Page("Gates", "/gates"),
     Page("Gate", "/gate/gate-07"),
-    Page("Parked", "/parked"),
-    Page("Parked: a cause", "/parked/cause-0"),
+    Page("Parked", "/parked", is_parked=True),
+    Page("Parked: a cause", "/parked/cause-0", is_parked=True),
     Page("Parked: an entry", f"/parked/{LARGE}/{chunk_key(1, 1)}"),
 )
 
@@ -106,7 +107,7 @@ def measure(page, connection_string):
     missed = [
         *([f"{page.words}: {took:.0f} ms"] if took > MOST_MS else []),
         *([f"{page.words}: {size:,} bytes"] if size > MOST_BYTES else []),
-        *([f"{page.words}: the first took {first:.0f} ms"] if first > MOST_FIRST_MS else []),
+        *([f"{page.words}: the first took {first:.0f} ms"] if page.is_parked and first > MOST_FIRST_MS else []),
         *([f"{page.words}: {requests} requests"] if page.is_list and {cold, requests} != {OF_A_LIST} else []),
     ]
     return f"| {page.words} | {first:.0f} ms | {cold} | {took:.0f} ms | {requests} | {size / 1000:.0f} kB |", missed

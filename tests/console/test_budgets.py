@@ -2,13 +2,16 @@
 
 import html
 import re
+from dataclasses import replace
+from datetime import timedelta
 from threading import Barrier, Thread
 
 import pytest
 
-from console.snapshot import Part
+from console.snapshot import MOST_ROWS, Part
+from shared.ledger import JobState
 from tests.console.conftest import HOST
-from tests.console.fillings import decide, hold, make_entry, make_job, park, put_job
+from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job
 
 #: What `console.js` does while nothing moves, for half an hour after the last key: it doubles from 2 s to a minute.
 FIRST, LONGEST, PATIENCE = 2, 60, 1800
@@ -44,6 +47,26 @@ def test_a_look_while_something_moves_takes_fleet_queues_and_open_jobs(house, vi
     assert again.status_code == 200
     queues, jobs = 3, 1
     assert requests == 1 + queues + 1 + jobs
+
+
+def test_many_open_jobs_are_one_request(house, visitor):
+    """They come from the list of jobs; what it does not tell is read from the job's own row, as an ended job is."""
+    decide(house.stores)
+    names = [f"open-{number:02}" for number in range(MOST_ROWS + 5)]
+    for name in names:
+        put_job(house.stores, make_job(name, chunks=10, done=3))
+    ended = house.stores.ledger.read(names[0])
+    house.stores.ledger.commit(replace(ended, state=JobState.COMPLETE, done=10, finished_at=NOON))
+    shown = visitor.get("/")
+    assert all(f"/job/{name}" in shown.text for name in names)
+    house.clock.advance(2)
+    again, requests = house.count(lambda: visitor.look_again("/", shown))
+    assert again.status_code == 200
+    queues, listed, ended = 3, 1, 1
+    assert requests == 1 + queues + 1 + listed + ended
+    for pointer in house.stores.pending.due(house.clock.now() + timedelta(hours=1)):
+        if pointer.id in names:
+            house.stores.pending.remove(pointer)
 
 
 def test_all_tabs_share_what_one_has_read(house, visitor):
