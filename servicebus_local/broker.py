@@ -42,7 +42,7 @@ class Outlet:
         ]
         for scheduled in self.intake.waiting(first) if self.intake else ():
             if lane is None or scheduled.parcel.session_id == lane:
-                label = Label(scheduled.sequence, scheduled.sequence, 0, state=SCHEDULED)
+                label = Label(scheduled.sequence, None, 0, state=SCHEDULED)
                 found.append((scheduled.sequence, labelled(scheduled.parcel, label)))
         return [encoded for _, encoded in sorted(found)[:limit]]
 
@@ -204,7 +204,7 @@ class Broker:
         outlet = self._add_outlet(queue.name, queue.delivery)
 
         def deliver(parcel: Parcel, sequence: int, now: float) -> None:
-            outlet.queue.put(parcel, sequence, sequence, now)
+            outlet.queue.put(parcel, sequence, None, now)
 
         window = None if queue.duplicate_window is None else queue.duplicate_window.total_seconds()
         sessions, allowance = queue.delivery.sessions, outlet.allowance

@@ -171,7 +171,8 @@ class Label:
     """The annotations that the broker writes on a message when it hands it out."""
 
     sequence: int
-    origin: int
+    #: The message's number in the topic that it was sent to; None for one that was sent to a queue.
+    origin: int | None
     enqueued: float
     failures: int = 0
     #: Seconds since the epoch; None for a message that is only looked at.
@@ -191,7 +192,7 @@ def lock_token(token: str) -> UUID:
 
 def _delivery_annotations(token: str | None) -> bytes:
     if token is None:
-        return b""
+        return wire.section(wire.DELIVERY_ANNOTATIONS, 0xD1, 0, b"")
     pair = _TOKEN_KEY + wire.uuid(lock_token(token))
     return wire.section(wire.DELIVERY_ANNOTATIONS, 0xD1, 2, pair)
 
@@ -204,11 +205,11 @@ def labelled(parcel: Parcel, label: Label) -> bytes:
         parcel.annotations,
         _SEQUENCE_KEY,
         wire.long(label.sequence),
-        _ORIGIN_KEY,
-        wire.long(label.origin),
         _ENQUEUED_KEY,
         wire.timestamp(label.enqueued),
     ]
+    if label.origin is not None:
+        annotations += (_ORIGIN_KEY, wire.long(label.origin))
     if label.locked_until is not None:
         annotations += (_LOCKED_KEY, wire.timestamp(label.locked_until))
     if label.state:

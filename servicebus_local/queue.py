@@ -53,7 +53,7 @@ class MessageQueue:
         """Have the dispatcher look at this queue."""
         self._stirred.add(self)
 
-    def put(self, parcel: Parcel, sequence: int, origin: int, now: float) -> None:
+    def put(self, parcel: Parcel, sequence: int, origin: int | None, now: float) -> None:
         """Take a message in."""
         lane = parcel.session_id if self.policy.sessions else ONLY
         life = min(self.policy.time_to_live, inf if parcel.time_to_live is None else parcel.time_to_live)

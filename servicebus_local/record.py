@@ -25,7 +25,8 @@ class Record:
     """A message at rest."""
 
     sequence: int
-    origin: int
+    #: Its number in the topic; None for a message of a queue.
+    origin: int | None
     parcel: Parcel
     enqueued: float
     lane: str

@@ -63,3 +63,15 @@ async def test_a_repeat_that_is_scheduled_gets_number_0(bus, fresh):
     [first] = await sender.schedule_messages(ServiceBusMessage("a", message_id="1"), later)
     assert first > 0
     assert await sender.schedule_messages(ServiceBusMessage("b", message_id="1"), later) == [0]
+
+
+def test_a_message_of_a_queue_has_what_the_service_writes_and_no_more(broker, fresh):
+    """No number of a topic, and no lock's token where nothing is locked: the annotations are there, and empty."""
+    queue = fresh("plain")
+    with ServiceBusClient.from_connection_string(broker.connection_string) as client:
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+        with client.get_queue_receiver(queue, receive_mode="receiveanddelete") as receiver:
+            (message,) = receiver.receive_messages(max_wait_time=10)
+    assert message.enqueued_sequence_number is None
+    assert message.raw_amqp_message.delivery_annotations == {}
