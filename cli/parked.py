@@ -2,34 +2,23 @@
 
 import json
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from cli import parked_view as view
-from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption, connected
+from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption
+from cli.replays import follow, open_operator, replays, step_replay, stop
 from cli.screen import Screen
-from cli.settings_file import load
-from shared.app import RegistrationPart, Stores
 from shared.operating import (
     ParkedOperator,
-    ReplayFate,
     ReplayPace,
     Selection,
-    Wave,
     choose,
-    describe_fault,
     summarize_causes,
     waves,
 )
 from shared.parked import Entry
-from shared.permit import Permit
-from shared.settings import Settings
 
 app = typer.Typer(
     help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
@@ -47,24 +36,6 @@ ReasonOption = Annotated[str | None, typer.Option(help="Parked for this reason o
 KeyOption = Annotated[str | None, typer.Option(help="With this key only.", metavar="KEY")]
 #: Of the dots that a person sees when there are more waves.
 WAVES_SHOWN = 8
-#: The fates after which nothing is left to do.
-WELL = frozenset({ReplayFate.DONE, ReplayFate.DONE_BEFORE, ReplayFate.SKIPPED})
-
-
-@contextmanager
-def _operator(settings: Path | None) -> Iterator[ParkedOperator]:
-    with connected(settings) as connections, Stores(connections) as stores, _further_stages(stores, settings):
-        # An app with triggers needs no waking; then no function receives this signal.
-        wake = partial(stores.send_permits, [Permit(slot=0, depth=1, tasks=1)])
-        yield stores.build_parked_operator(time.sleep, wake=wake)
-
-
-def _further_stages(stores: Stores, settings: Path | None) -> AbstractContextManager[object]:
-    """Register the stages of registration where it is on. Nothing of it is requested before a replay."""
-    environ = load(settings)
-    # A program that only replays jobs may have no more settings than its connections.
-    parsed = Settings.parse(environ) if environ.get("SLUICE_REGISTRATION", "").strip() else None
-    return RegistrationPart(stores, parsed) if parsed and parsed.registration.is_on else nullcontext()
 
 
 @app.command("list")
@@ -79,7 +50,7 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
 ) -> None:
     """List parked entries by cause, the most frequent first. With a cause, list its entries."""
     selection = Selection(fingerprint=fingerprint, job=job, reason=reason)
-    with _operator(settings) as operator:
+    with open_operator(settings) as operator:
         entries = operator.select(selection, closed=closed)
     groups = summarize_causes(entries)
     if as_json and fingerprint is not None:
@@ -104,7 +75,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show everything about one entry."""
-    with _operator(settings) as operator:
+    with open_operator(settings) as operator:
         entry = operator.show(job, key)
         if body:
             sys.stdout.buffer.write(operator.body(entry))
@@ -142,7 +113,7 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     """Put entries back on their queues in growing waves. Stop when one comes back for the same cause."""
     selection = _selection(fingerprint, job, reason, key)
     pace = ReplayPace(limit=limit, rate=rate, patience=patience, again=again)
-    with _operator(settings) as operator:
+    with open_operator(settings) as operator:
         found = operator.select(selection)
         entries = choose(found, pace)
         if not entries:
@@ -154,13 +125,7 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
             typer.confirm(f"Replay {len(entries)} parked messages of {selection}?", abort=True, err=True)
         if as_job is not None:
             selection = _named(operator, entries, as_job, by=by, why=why)
-        done = list(_reported(operator.replay(selection, pace, by=by, why=why), quiet=as_json))
-    if as_json:
-        typer.echo(json.dumps({"waves": [view.wave_document(wave) for wave in done], "result": describe_fault(done)}))
-    else:
-        typer.echo(describe_fault(done))
-    if any(wave.count(fate) for wave in done for fate in ReplayFate if fate not in WELL):
-        raise typer.Exit(PROBLEM_FOUND)
+        step_replay(operator, operator.ask_replay(selection, pace, by=by, why=why), as_json=as_json)
 
 
 @app.command()
@@ -180,7 +145,7 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
     if not why.strip():
         raise typer.BadParameter("say why it is not needed", param_hint="--why")
     selection = _selection(fingerprint, job, reason, key)
-    with _operator(settings) as operator:
+    with open_operator(settings) as operator:
         found = operator.select(selection)
         if not found:
             _end_without_any(operator, selection, found, as_json=as_json)
@@ -232,8 +197,6 @@ def _show_plan(entries: list[Entry], *, as_json: bool) -> None:
     typer.echo(f"{len(entries)} to replay, in waves of {shown}")
 
 
-def _reported(replayed: Iterator[Wave], *, quiet: bool) -> Iterator[Wave]:
-    for number, wave in enumerate(replayed, 1):
-        if not quiet:
-            typer.echo(f"wave {number} of {len(wave.entries)}: {describe_fault([wave])}")
-        yield wave
+app.command()(replays)
+app.command()(follow)
+app.command()(stop)

@@ -1,12 +1,13 @@
 """Output of `sluice parked`: tables for people, documents for programs."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from rich.table import Table
 
 from cli.screen import clean
-from shared.operating import Group, ReplayFate, Wave
+from shared.operating import Group, Replay, ReplayFate, Wave, describe_fates
 from shared.parked import Entry
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
@@ -77,4 +78,47 @@ def group_document(group: Group) -> dict[str, Any]:
 
 def wave_document(wave: Wave) -> dict[str, int]:
     """Return the effects of a wave, for a program."""
-    return {"entries": len(wave.entries), **{fate.name.lower(): wave.count(fate) for fate in ReplayFate}}
+    return {"entries": wave.size, **{fate.name.lower(): wave.count(fate) for fate in ReplayFate}}
+
+
+def replays_table(replays: list[Replay], now: datetime) -> Table:
+    """Return the replays, the newest first."""
+    table = Table("replay", "state", "of", "entries", "waves", "result", "who", "why", title="Replays")
+    for replay in replays:
+        table.add_row(
+            replay.id,
+            describe_state(replay, now),
+            clean(str(replay.selection)),
+            f"{replay.taken}/{replay.entries}",
+            str(replay.begun),
+            clean(replay.result or describe_fates(replay.counts)),
+            clean(replay.who),
+            clean(replay.why),
+        )
+    return table
+
+
+def describe_state(replay: Replay, now: datetime) -> str:
+    """Return the state of a replay in words."""
+    return f"{replay.state}, stands still" if replay.is_still(now) else replay.state.value
+
+
+def replay_document(replay: Replay, now: datetime) -> dict[str, Any]:
+    """Return a replay for a program."""
+    return {
+        "replay": replay.id,
+        "state": replay.state.value,
+        "stands_still": replay.is_still(now),
+        "who": replay.who,
+        "why": replay.why,
+        "asked_at": replay.asked_at.isoformat(),
+        "moved_at": replay.moved_at.isoformat(),
+        "selection": asdict(replay.selection),
+        "entries": replay.entries,
+        "taken": replay.taken,
+        "begun": replay.begun,
+        "owner": replay.owner,
+        "stopped_by": replay.stopped_by,
+        "counts": {fate.name.lower(): replay.counts.get(fate, 0) for fate in ReplayFate},
+        "result": replay.result,
+    }

@@ -3,6 +3,7 @@
 - SluiceError
   - StorageUnavailableError, ContentionError
   - ActRepeatedError, ActStaleError
+  - LeaseLostError, NoReplayError
   - AmbiguousError
   - RefusedError, PayloadTamperedError
   - WorkloadsRefusedError, UnknownWorkloadError
@@ -53,6 +54,14 @@ class ActRepeatedError(SluiceError):
 
 class ActStaleError(SluiceError):
     """The object of an act is another one than the person saw. Nothing was done."""
+
+
+class LeaseLostError(SluiceError):
+    """Another process has taken the row that this one works on, because its lease was over."""
+
+
+class NoReplayError(SluiceError):
+    """No replay has this id."""
 
 
 class AmbiguousError(SluiceError):

@@ -48,6 +48,8 @@ FRONT_POINTER: Final = "front"
 WARM_POINTER: Final = "warm"
 #: A work queue with a message that no open job stands for.
 WORK_POINTER: Final = "work"
+#: A replay that any process may step.
+REPLAY_POINTER: Final = "replay"
 #: A container that was found gone.
 ROOM_POINTER: Final = "room"
 

@@ -22,6 +22,7 @@ PLANS = "plans"
 #: The common room's queue and container. Another room adds its name to each; its queue identifies a message's sender.
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
+_TABLES = "jobs pending held totals parked receipts decisions audit jobindex usage replays"
 #: The work queue that tasks ask first. No function has it as its trigger, so the host moves nothing to a poison queue.
 URGENT = f"{_WORK}urgent"
 #: The bus queue that publishers may send to. Its messages have no content: each says that something was dropped.
@@ -227,7 +228,7 @@ def _base(work_queues: int) -> Part:
         queues=(submission_queue(), *work_queue_names(work_queues)),
         lanes=(URGENT,),
         containers=(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
-        tables=("jobs", "pending", "held", "totals", "parked", "receipts", "decisions", "audit", "jobindex", "usage"),
+        tables=tuple(_TABLES.split()),
         bus=BusEntities(
             # An outage of storage must not dead-letter healthy results: settling backs off by itself.
             queues=(

@@ -1,5 +1,6 @@
 """Every table, container, queue and topic of an installation, each made once, and a person's operations on them."""
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -22,12 +23,15 @@ from shared.operating import (
     OutputReader,
     ParkedOperator,
     Replayer,
+    ReplayTable,
     Resume,
+    draw_owner,
     nobody,
 )
 from shared.outbox import BusAnnouncements, Outbox
 from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages
 from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
+from shared.permit import Permit
 from shared.pipeline import (
     BusResults,
     FinishCall,
@@ -88,6 +92,7 @@ class Stores(Closing):
 
         self.parked_table = ParkedTable(table("parked"), self.container("parked"))
         self.attempts = Attempts(table("parked"), self.clock)
+        self.replays = ReplayTable(table("replays"))
 
         self.fleet = FleetTable(table("decisions"))
         self.rules = RulesBlob(self.container("settings"))
@@ -157,11 +162,28 @@ class Stores(Closing):
         return Resume(ledger=self.ledger, finish=finish, pending=self.pending, hints=self.signals, clock=self.clock)
 
     def build_parked_operator(
-        self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody
+        self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody, kind: str = "command"
     ) -> ParkedOperator:
         """Build the operator that replays and discards for a person. It calls `wake` after it put work back."""
-        replayer = Replayer(self.parked_table, self.parking.stages, self.clock, pause, wake)
-        return ParkedOperator(self.parked_table, replayer, self.audit)
+        return ParkedOperator(
+            table=self.parked_table,
+            replays=self.replays,
+            pending=self.pending,
+            audit=self.audit,
+            replayer=Replayer(self.parked_table, self.parking.stages, wake),
+            clock=self.clock,
+            pause=pause,
+            owner=draw_owner(kind),
+        )
+
+    def wake_workers(self) -> None:
+        """Have workers look at the queues by push. With triggers no function receives this signal."""
+        self.send_permits([Permit(slot=0, depth=1, tasks=1)])
+
+    @cached_property
+    def replay_stepper(self) -> ParkedOperator:
+        """Goes on with replays in the tick."""
+        return self.build_parked_operator(time.sleep, wake=self.wake_workers, kind="tick")
 
     def put(self, queue: str, message: str) -> datetime:
         """Put a message on a storage queue, and return when storage inserted it. It never expires there."""

@@ -18,6 +18,7 @@ from shared.pending import (
     ORPHANS_POINTER,
     OUTBOX_POINTER,
     PENDING,
+    REPLAY_POINTER,
     ROOM_POINTER,
     WARM_POINTER,
     WORK_POINTER,
@@ -33,6 +34,8 @@ from shared.topology import POISON_SUFFIX, topology
 GATES_TAKE: Final = timedelta(seconds=20)
 #: How long a tick begins further rows of the agenda of registration.
 ORDERS_TAKE: Final = timedelta(minutes=3)
+#: How long a tick steps replays.
+REPLAYS_TAKE: Final = timedelta(seconds=20)
 #: The minute of each hour in which the seats of conferences are checked, beside the other work of a whole hour.
 SEATS_CHECKED_AT: Final = 7
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
@@ -94,6 +97,8 @@ def build_tick(stages: AppStages, registration: RegistrationPart | None = None) 
             lambda _due, _began: keeper.look_for_queues(),
             lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
             *more,
+            # At the end, because it waits for the effects of a wave.
+            lambda due, _began: stores.replay_stepper.follow_due(due.of(REPLAY_POINTER), REPLAYS_TAKE.total_seconds()),
         ],
         clock=stages.clock,
     )

@@ -7,7 +7,8 @@ Reading order:
 - `gate_look`: all gates, with the work behind each
 - `job_look`, `job_outputs`: a job with everything around it, and the lines that it made
 - `prefixes`: the one name that a person typed the beginning of
-- `parked_acts`, `grouping`, `replay`: parked messages are replayed by cause, or discarded
+- `parked_acts`, `grouping`, `selection`: parked messages are replayed by cause, or discarded
+- `replay`, `replay_record`, `replay_table`, `replay_run`: a replay is a row, and any process steps it
 """
 
 from shared.operating.audit import ActKey, AuditedAct, AuditTable, RecordedAct
@@ -17,9 +18,13 @@ from shared.operating.grouping import Group, summarize_causes, waves
 from shared.operating.job_acts import Resume
 from shared.operating.job_look import JobLook, JobReader, QueueLook, explain_pace, read_queue
 from shared.operating.job_outputs import WRITTEN, OutputKind, OutputReader
-from shared.operating.parked_acts import ParkedOperator, Selection, describe_fault, digest_entries
+from shared.operating.parked_acts import ParkedOperator
 from shared.operating.prefixes import LEAST, complete_prefix
-from shared.operating.replay import Replayer, ReplayFate, ReplayPace, Wave, choose, nobody
+from shared.operating.replay import Replayer, ReplayFate, ReplayPace, choose, nobody
+from shared.operating.replay_record import Replay, Wave, describe_fates
+from shared.operating.replay_run import draw_owner
+from shared.operating.replay_table import ReplayTable
+from shared.operating.selection import Selection, digest_entries
 
 __all__ = [
     "LEAST",
@@ -39,16 +44,19 @@ __all__ = [
     "ParkedOperator",
     "QueueLook",
     "RecordedAct",
+    "Replay",
     "ReplayFate",
     "ReplayPace",
+    "ReplayTable",
     "Replayer",
     "Resume",
     "Selection",
     "Wave",
     "choose",
     "complete_prefix",
-    "describe_fault",
+    "describe_fates",
     "digest_entries",
+    "draw_owner",
     "explain_pace",
     "nobody",
     "read_queue",

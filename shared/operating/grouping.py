@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, cycle, islice
+from itertools import count, islice
 from typing import Final
 
 from shared.parked import Entry, EntryState
@@ -59,13 +59,18 @@ def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def waves(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Yield the entries in waves, in order. The last size repeats."""
+    """Yield the entries in waves, in order."""
     rest = iter(entries)
-    for size in chain(WAVES[:-1], cycle(WAVES[-1:])):
-        wave = list(islice(rest, size))
+    for number in count():
+        wave = list(islice(rest, size_wave(number)))
         if not wave:
             return
         yield wave
+
+
+def size_wave(number: int) -> int:
+    """Return the most entries of a wave, by its number from 0. The last size repeats."""
+    return WAVES[min(number, len(WAVES) - 1)]
 
 
 def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Entry]:

@@ -1,78 +1,61 @@
 """A person's acts on parked entries, audited before the effect."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
-from itertools import chain
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import Final
 
+from shared.clock import Clock
 from shared.errors import ActStaleError, ContentionError, NotParkedError
 from shared.grammar import NAME, room_job
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
-from shared.operating.grouping import group_by_cause
-from shared.operating.prefixes import complete_prefix
-from shared.operating.replay import Replayer, ReplayFate, ReplayPace, Wave, choose
+from shared.operating.replay import Replayer, ReplayPace, choose
+from shared.operating.replay_record import Replay, stop
+from shared.operating.replay_run import LOOK, ReplayRun, draw_owner
+from shared.operating.replay_table import ReplayTable, name_replay
+from shared.operating.selection import Selection, digest_entries
 from shared.parked import NO_JOB, Entry, EntryState, ParkedTable, is_nameless
+from shared.pending import REPLAY_POINTER, Pending, Pointer
+from shared.retry import all_tried
 from shared.topology import room_of_queue
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """A filter of entries. A field that is None selects all."""
-
-    fingerprint: str | None = None
-    job: str | None = None
-    key: str | None = None
-    reason: str | None = None
-
-    def takes(self, entry: Entry) -> bool:
-        """Return whether the entry matches in all but its cause, which depends on the other entries."""
-        wanted = {"key": self.key, "reason": self.reason}
-        is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
-        return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
-
-    def complete(self, entries: Sequence[Entry]) -> "Selection":
-        """Return the selection with the whole fingerprint and the whole key where only their beginnings were typed."""
-        fingerprint, key = self.fingerprint, self.key
-        if fingerprint is not None:
-            fingerprint = complete_prefix(fingerprint, (entry.fingerprint for entry in entries), "fingerprints")
-        if key is not None:
-            key = complete_prefix(key, (entry.key for entry in entries), "keys")
-        return replace(self, fingerprint=fingerprint, key=key)
-
-    def select(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return the entries that match. A fingerprint stands for all entries listed with it as one cause."""
-        if self.fingerprint is None:
-            return [entry for entry in entries if self.takes(entry)]
-        causes = group_by_cause(list(entries))
-        matching = [cause for cause in causes if any(entry.fingerprint == self.fingerprint for entry in cause)]
-        return [entry for entry in chain.from_iterable(matching) if self.takes(entry)]
-
-    def __str__(self) -> str:
-        named = [self.fingerprint, self.reason, self.job, self.key]
-        return " ".join(name for name in named if name is not None) or "everything"
+#: A pointer that has no row by then never gets one.
+ROW_WITHIN: Final = timedelta(minutes=5)
+#: Attempts to write that a replay is to stop. Its owner writes it about once a second at most.
+_ATTEMPTS: Final = 10
 
 
+@dataclass(kw_only=True)
 class ParkedOperator:
-    """Replays and discards for a person."""
+    """Replays and discards for a person, and steps replays."""
 
-    def __init__(self, table: ParkedTable, replayer: Replayer, audit: AuditTable) -> None:
-        self._table, self._replayer, self._audit = table, replayer, audit
+    table: ParkedTable
+    replays: ReplayTable
+    pending: Pending
+    audit: AuditTable
+    replayer: Replayer
+    clock: Clock
+    pause: Callable[[float], object]
+    #: The name under which it steps replays.
+    owner: str = field(default_factory=lambda: draw_owner("command"))
 
     def select(self, selection: Selection, *, closed: bool = False) -> list[Entry]:
         """Return the entries that match."""
         return self._find(selection, closed=closed)[1]
 
     def _find(self, selection: Selection, *, closed: bool = False) -> tuple[Selection, list[Entry]]:
-        found = list(self._table.entries(selection.job, closed=closed))
+        found = list(self.table.entries(selection.job, closed=closed))
         if selection.job is not None:
-            found += self._table.claiming(selection.job, closed=closed)
+            found += self.table.claiming(selection.job, closed=closed)
         whole = selection.complete(found)
         return whole, whole.select(found)
 
     def show(self, job: str, key: str) -> Entry:
         """Return the entry with this key, or the only one of the job whose key begins with it, or raise NotParkedError."""
         try:
-            return self._table.about(job, key)
+            return self.table.about(job, key)
         except NotParkedError:
             found = self.select(Selection(job=job, key=key), closed=True)
             if not found:
@@ -81,7 +64,7 @@ class ParkedOperator:
 
     def body(self, entry: Entry) -> bytes:
         """Return the original bytes of an entry."""
-        return self._table.body(entry)
+        return self.table.body(entry)
 
     def name(self, entry: Entry, job: str, *, by: str, why: str = "") -> Entry:
         """Set the job id of a parked submission without one. It cannot be changed later, or there could be two jobs."""
@@ -92,11 +75,11 @@ class ParkedOperator:
             raise ValueError(
                 f"no job of queue {entry.queue!r} can be called {job[:120]!r}: use 1 to 100 of a-z 0-9 . _ -"
             )
-        if entry.about != NO_JOB or not is_nameless(self._table.body(entry)):
+        if entry.about != NO_JOB or not is_nameless(self.table.body(entry)):
             raise ValueError(f"parked {entry.key!r} belongs to job {entry.about!r} and takes no other id")
         command = AuditedAct(by, "parked name", str(Selection(key=entry.key)), why, {"job": job})
-        with self._audit.record(command) as recorded:
-            changed = self._table.change(entry, replace(entry, claimed=room_job(room, name)))
+        with self.audit.record(command) as recorded:
+            changed = self.table.change(entry, replace(entry, claimed=room_job(room, name)))
             if changed is None:
                 raise ContentionError(
                     f"parked {entry.key!r} was changed by another process meanwhile: read it again, then repeat"
@@ -104,17 +87,94 @@ class ParkedOperator:
             recorded.result = f"done: it is job {job}"
         return changed
 
-    def replay(self, selection: Selection, pace: ReplayPace, *, by: str, why: str = "") -> Iterator[Wave]:
-        """Replay in waves and yield each. Nothing happens before the caller takes the first wave."""
+    def ask_replay(  # noqa: PLR0913 - the act, and what its person saw
+        self,
+        selection: Selection,
+        pace: ReplayPace,
+        *,
+        by: str,
+        why: str = "",
+        seen: str | None = None,
+        named: ActKey | None = None,
+    ) -> Replay:
+        """Write the row of a replay that any process may step. `seen`, `named`: as for `discard`."""
         selection, entries = self._find(selection)
-        details = {"entries": str(len(choose(entries, pace)))}
-        with self._audit.record(AuditedAct(by, "parked replay", str(selection), why, details)) as command:
-            done: list[Wave] = []
-            for wave in self._replayer.replay(entries, pace):
-                done.append(wave)
-                command.result = describe_fault(done)
-                yield wave
-            command.result = describe_fault(done)
+        if seen is not None and digest_entries(entries) != seen:
+            raise ActStaleError(f"what is parked of {selection} has changed since you saw it: nothing was done")
+        now = self.clock.now()
+        replay = Replay(
+            id=name_replay(named.at if named else now, named.nonce if named else secrets.token_hex(4)),
+            who=by,
+            why=why,
+            asked_at=now,
+            selection=selection.outlast(entries),
+            pace=pace,
+            entries=len(choose(entries, pace)),
+            moved_at=now,
+        )
+        details = {"entries": str(replay.entries), "replay": replay.id}
+        with self.audit.record(AuditedAct(by, "parked replay", str(selection), why, details), named) as command:
+            # The pointer first: a row without it would wait for a person.
+            self.pending.add(Pointer(REPLAY_POINTER, now, replay.id))
+            asked = self.replays.insert(replay)
+            command.result = f"asked: `sluice parked replays` has what came of it, as {replay.id}"
+        return asked
+
+    def replay(self, selection: Selection, pace: ReplayPace, *, by: str, why: str = "") -> Iterator[Replay]:
+        """Write a replay and step it to its end. Yield it after each part of a step."""
+        yield from self.follow(self.ask_replay(selection, pace, by=by, why=why))
+
+    def follow(self, replay: Replay) -> Iterator[Replay]:
+        """Step a replay to its end, or look on while another process does. Yield it after each part."""
+        while not replay.is_over:
+            for known in self.run.steps(replay):
+                replay = known
+                yield replay
+            if not replay.is_over:
+                self.pause(LOOK)
+                replay = self.replays.get(replay.id)
+                yield replay
+
+    def follow_due(self, pointers: Iterable[Pointer], seconds: float) -> None:
+        """Step the replays that these pointers lead to, for so long. A pointer goes after its replay has ended."""
+        until = self.clock.monotonic() + seconds
+        all_tried((partial(self._follow_one, pointer, until) for pointer in pointers), lambda _error: None)
+
+    def _follow_one(self, pointer: Pointer, until: float) -> None:
+        if self.clock.monotonic() >= until:
+            return
+        replay = self.replays.find(pointer.id)
+        if replay is None:
+            is_over = self.clock.now() - pointer.due > ROW_WITHIN
+        else:
+            is_over = self.run.step(replay, until).is_over
+        if is_over:
+            self.pending.remove(pointer)
+
+    @property
+    def run(self) -> ReplayRun:
+        """Steps replays as this operator."""
+        return ReplayRun(
+            table=self.replays,
+            replayer=self.replayer,
+            find=self.select,
+            clock=self.clock,
+            pause=self.pause,
+            owner=self.owner,
+        )
+
+    def stop_replay(self, replay: str, *, by: str, why: str = "", named: ActKey | None = None) -> Replay:
+        """Have a replay stop: its next step ends it. What is on its queue stays there."""
+        found = self.replays.get(replay)
+        with self.audit.record(AuditedAct(by, "parked replay stop", found.id, why), named) as command:
+            for _ in range(_ATTEMPTS):
+                stopped = stop(found, by, self.clock.now())
+                written = found if stopped is found else self.replays.change(stopped)
+                if written is not None:
+                    command.result = f"done: {written.state}"
+                    return written
+                found = self.replays.get(replay)
+            raise ContentionError(f"replay {replay} was written by others {_ATTEMPTS} times: repeat the stop")
 
     def discard(
         self, selection: Selection, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None
@@ -129,24 +189,12 @@ class ParkedOperator:
         if seen is not None and digest_entries(entries) != seen:
             raise ActStaleError(f"what is parked of {selection} has changed since you saw it: nothing was done")
         command = AuditedAct(by, "parked discard", str(selection), why, {"entries": str(len(entries))})
-        with self._audit.record(command, named) as recorded:
+        with self.audit.record(command, named) as recorded:
             note = f"{by}: {why}"
             closed = [
                 changed
                 for entry in entries
-                if (changed := self._table.change(entry, replace(entry, state=EntryState.DISCARDED, note=note)))
+                if (changed := self.table.change(entry, replace(entry, state=EntryState.DISCARDED, note=note)))
             ]
             recorded.result = f"done: {len(closed)} of {len(entries)} discarded"
         return closed
-
-
-def digest_entries(entries: Iterable[Entry]) -> str:
-    """Return a text that is another one as soon as an entry comes, goes or changes."""
-    lines = sorted(f"{entry.job}|{entry.key}|{entry.etag}" for entry in entries)
-    return sha256("\n".join(lines).encode()).hexdigest()
-
-
-def describe_fault(waves: Sequence[Wave]) -> str:
-    """Return the number of entries by fate, as text."""
-    counts = {fate: sum(wave.count(fate) for wave in waves) for fate in ReplayFate}
-    return ", ".join(f"{count} {fate.value}" for fate, count in counts.items() if count) or "nothing to replay"

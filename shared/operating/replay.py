@@ -1,22 +1,24 @@
-"""Replays parked messages in growing waves, and stops when the cause is found to remain.
+"""Puts one parked message back, and looks for its effect. `replay_run` does so in growing waves.
 
 Order per entry: mark it as replaying, put its bytes back, mark it as replayed, wait for its effect, mark it as done. A
 crash in between leaves an entry that is replayed again, and a message that is sent twice counts once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC
 from enum import StrEnum
 from itertools import islice
 from typing import Final
 
-from shared.clock import Clock
+from msgspec import Struct
+
 from shared.errors import NotParkedError, ParkedTamperedError
-from shared.operating.grouping import replayable, waves
+from shared.operating.grouping import replayable
 from shared.parked import ACCEPT, DOOR, NO_JOB, Entry, EntryState, ParkedTable, Stage, Stages, door_key, is_nameless
 
-#: Seconds between two reads of the state of a wave.
-LOOK: Final = 1.0
+#: Characters of a reason that a wave notes.
+MOST_REASON: Final = 100
 
 
 def nobody() -> None:
@@ -64,79 +66,86 @@ class ReplayPace:
             raise ValueError(f"limit is {self.limit} and rate is {self.rate}, expected both to be above 0, or None")
 
 
-@dataclass(slots=True)
-class Wave:
-    """One wave, and the fate of each of its entries."""
+class SentEntry(Struct, frozen=True, array_like=True):
+    """An entry of the wave that is out, as it was before it was sent."""
 
-    entries: list[Entry]
-    fates: dict[tuple[str, str], ReplayFate] = field(default_factory=dict)
+    job: str
+    key: str
+    replays: int
+    returns: int
+    reason: str
+    fingerprint: str
+    scheme: int | None = None
+    #: None: not known yet.
+    fate: ReplayFate | None = None
 
-    def count(self, fate: ReplayFate) -> int:
-        """Return the number of entries with this fate."""
-        return sum(one is fate for one in self.fates.values())
+    def is_same_cause(self, now: Entry) -> bool:
+        """Return whether it failed again for the cause that it was parked for."""
+        return replace(now, reason=self.reason, fingerprint=self.fingerprint, scheme=self.scheme).is_same_cause(
+            replace(now, reason=now.reason[:MOST_REASON])
+        )
 
-    @property
-    def is_last(self) -> bool:
-        """Return whether the replay must stop: the cause remains, or no worker answers."""
-        return self.count(ReplayFate.SAME_AGAIN) > 0 or self.count(ReplayFate.NO_ANSWER) > 0
+
+def note_before(entry: Entry) -> SentEntry:
+    """Return the note of an entry in its wave, made before it is sent."""
+    reason = entry.reason[:MOST_REASON]
+    return SentEntry(entry.job, entry.key, entry.replays, entry.returns, reason, entry.fingerprint, entry.scheme)
+
+
+def judge(known: SentEntry, now: Entry | None) -> ReplayFate | None:
+    """Return the fate of an entry as far as its own row tells it."""
+    if now is None or now.state is EntryState.DISCARDED:
+        return ReplayFate.SKIPPED
+    if now.state is EntryState.DONE:
+        return ReplayFate.DONE
+    if now.returns > known.returns:
+        return ReplayFate.SAME_AGAIN if known.is_same_cause(now) else ReplayFate.OTHER_CAUSE
+    return None
 
 
 class Replayer:
-    """Puts entries back. Safe to repeat, to run beside other replays, and to be killed anywhere."""
+    """Puts entries back, and looks for their effects. Safe to repeat, beside others, and to be killed anywhere."""
 
-    def __init__(
-        self,
-        table: ParkedTable,
-        stages: Stages,
-        clock: Clock,
-        pause: Callable[[float], object],
-        wake: Callable[[], object] = nobody,
-    ) -> None:
+    def __init__(self, table: ParkedTable, stages: Stages, wake: Callable[[], object] = nobody) -> None:
         self._table, self._stages, self._wake = table, stages, wake
-        self._clock, self._pause = clock, pause
 
-    def replay(self, entries: Sequence[Entry], pace: ReplayPace) -> Iterator[Wave]:
-        """Yield each wave when the fates of its entries are known. Only then the next wave starts."""
-        for members in waves(choose(entries, pace)):
-            wave = Wave(members)
-            self._settle(wave, self._send_wave(wave, pace), pace.patience)
-            yield wave
-            if wave.is_last:
-                return
-
-    def _send_wave(self, wave: Wave, pace: ReplayPace) -> list[Entry]:
-        sent = []
-        for number, entry in enumerate(wave.entries):
-            if number and pace.rate:
-                self._pause(1 / pace.rate)
-            marked = self._send(entry)
-            if isinstance(marked, ReplayFate):
-                wave.fates[entry.job, entry.key] = marked
-            else:
-                sent.append(marked)
-        return sent
-
-    def _send(self, entry: Entry) -> Entry | ReplayFate:
-        """Put one entry back and return the changed entry, or the reason why that was impossible or useless."""
+    def prepare(self, entry: Entry) -> Entry:
+        """Return the entry under the key that it keeps while it is replayed."""
+        if entry.stage != ACCEPT:
+            return entry
         try:
-            stage = self._stages.find(entry.stage)
             body = self._table.body(entry)
+        except ParkedTamperedError:
+            # Sending says so.
+            return entry
+        if entry.about == NO_JOB and is_nameless(body):
+            return entry
+        return find_refiled(self._table, entry, body) or entry
+
+    def send(self, known: SentEntry, entry: Entry | None = None) -> ReplayFate | None:
+        """Put one entry back, unless that was done. Return its fate if that is known by then.
+
+        `entry`: its row, if that was just read.
+        """
+        now = entry or self._table.find(known.job, known.key)
+        fate = judge(known, now)
+        if fate or now is None or (now.state is EntryState.REPLAYED and now.replays > known.replays):
+            return fate
+        try:
+            stage = self._stages.find(now.stage)
+            body = self._table.body(now)
         except NotParkedError:
             return ReplayFate.UNKNOWN
         except ParkedTamperedError:
             return ReplayFate.REFUSED
-        if stage.is_read_first and stage.has_landed(entry):
-            closed = self._table.change(entry, replace(entry, state=EntryState.DONE))
-            return ReplayFate.SKIPPED if closed is None else ReplayFate.DONE_BEFORE
-        refiled = self._refile(entry, body) if entry.stage == ACCEPT else entry
-        return refiled if isinstance(refiled, ReplayFate) else self._put_back(stage, refiled, body)
-
-    def _refile(self, entry: Entry, body: bytes) -> Entry | ReplayFate:
-        if entry.about == NO_JOB and is_nameless(body):
+        if now.stage == ACCEPT and now.about == NO_JOB and is_nameless(body):
             return ReplayFate.UNNAMED
-        return find_refiled(self._table, entry, body) or ReplayFate.SKIPPED
+        if stage.is_read_first and stage.has_landed(now):
+            closed = self._table.change(now, replace(now, state=EntryState.DONE))
+            return ReplayFate.SKIPPED if closed is None else ReplayFate.DONE_BEFORE
+        return self._put_back(stage, now, body)
 
-    def _put_back(self, stage: Stage, entry: Entry, body: bytes) -> Entry | ReplayFate:
+    def _put_back(self, stage: Stage, entry: Entry, body: bytes) -> ReplayFate | None:
         marked = self._table.change(entry, replace(entry, state=EntryState.REPLAYING, replays=entry.replays + 1))
         if marked is None:
             return ReplayFate.SKIPPED
@@ -147,30 +156,24 @@ class Replayer:
         if stage.wakes:
             self._wake()
         # If it has come back already, its row says so, and that stays.
-        return self._table.change(marked, replace(marked, state=EntryState.REPLAYED)) or marked
+        self._table.change(marked, replace(marked, state=EntryState.REPLAYED))
+        return None
 
-    def _settle(self, wave: Wave, sent: list[Entry], patience: float) -> None:
-        end = self._clock.monotonic() + patience
-        while sent:
-            sent = [entry for entry in sent if not self._is_known(wave, entry)]
-            if not sent or self._clock.monotonic() >= end:
-                break
-            self._pause(LOOK)
-        wave.fates |= {(entry.job, entry.key): ReplayFate.NO_ANSWER for entry in sent}
-
-    def _is_known(self, wave: Wave, entry: Entry) -> bool:
-        now = self._table.get(entry.job, entry.key)
-        if now.returns > entry.returns:
-            wave.fates[entry.job, entry.key] = (
-                ReplayFate.SAME_AGAIN if now.is_same_cause(entry) else ReplayFate.OTHER_CAUSE
-            )
-            return True
-        if not self._stages.find(now.stage).has_landed(now):
-            return False
+    def look(self, known: SentEntry) -> ReplayFate | None:
+        """Return the fate of an entry that was sent, None: not known yet."""
+        now = self._table.find(known.job, known.key)
+        fate = judge(known, now)
+        if fate or now is None:
+            return fate
+        try:
+            if not self._stages.find(now.stage).has_landed(now):
+                return None
+        except NotParkedError:
+            # Another process sent it, which knows its stage.
+            return None
         # Closed only now: if the message had been lost on its way, the entry could still be replayed.
         self._table.change(now, replace(now, state=EntryState.DONE))
-        wave.fates[entry.job, entry.key] = ReplayFate.DONE
-        return True
+        return ReplayFate.DONE
 
 
 def find_refiled(table: ParkedTable, entry: Entry, body: bytes) -> Entry | None:
@@ -190,5 +193,10 @@ def find_refiled(table: ParkedTable, entry: Entry, body: bytes) -> Entry | None:
 
 def choose(entries: Sequence[Entry], pace: ReplayPace) -> list[Entry]:
     """Return the entries that a replay at this pace would put back, the oldest first."""
-    oldest_first = sorted(entries, key=lambda entry: (entry.first_at, entry.job, entry.key))
+    oldest_first = sorted(entries, key=order_key)
     return list(islice(replayable(oldest_first, again=pace.again), pace.limit))
+
+
+def order_key(entry: Entry) -> tuple[str, str, str]:
+    """Return the place of an entry in the order of a replay. No replay changes it."""
+    return entry.first_at.astimezone(UTC).isoformat(timespec="microseconds"), entry.job, entry.key

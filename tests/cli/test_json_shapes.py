@@ -16,6 +16,8 @@ from shared.azure.connections import Connections
 from shared.errors import RefusedError
 from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import Delivery
+from shared.operating.replay import ReplayPace
+from shared.operating.selection import Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.registration import PlaceOrder
 from tests.registration.conftest import installation
@@ -59,6 +61,9 @@ def names(provisioned_settings):
         delivery = Delivery(queue="submissions", message_id="m", body=body, count=1)
         # A cause of its own: what other tests parked is not discarded.
         entry = stores.parking.park(ACCEPT, delivery, RefusedError(f"reason-{stamp}", "found", "instead"))
+        operator = stores.build_parked_operator(time.sleep)
+        asked = operator.ask_replay(Selection(fingerprint=entry.fingerprint), ReplayPace(), by="ann")
+        operator.run.step(operator.stop_replay(asked.id, by="ann"))
     for words in (["ids", "next", f"json-{stamp}"], ["gate", "open", f"json-{stamp}", "--yes"]):
         assert CliRunner().invoke(app, words, env=provisioned_settings).exit_code == 0
     return {
@@ -66,6 +71,7 @@ def names(provisioned_settings):
         "OPEN": open_,
         "REFUSED": refused,
         "KEY": entry.key,
+        "REPLAY": asked.id,
         "FINGERPRINT": entry.fingerprint,
         "SEQUENCE": f"json-{stamp}",
         "GATE": f"json-{stamp}",

@@ -27,8 +27,8 @@ from shared.messages import (
     decode,
     encode,
 )
-from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayPace
+from shared.operating.selection import Selection
 from shared.pipeline.received import Received
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter

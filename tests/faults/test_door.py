@@ -14,8 +14,8 @@ from shared.app import Stores
 from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.messages import Delivery
-from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayFate, ReplayPace
+from shared.operating.selection import Selection
 from shared.parked.entry import EntryState, chunk_key
 from tests.faults.host import bury_dead_letter
 from tests.faults.journal import Journal
@@ -23,6 +23,7 @@ from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT
 from tests.faults.scenarios import come_to_rest, quarter
 from tests.faults.world import World, sales
+from tests.parked.replaying import fates_of, replay_all
 
 SALES = sales("x", "y", "x")
 LINES = "".join(json.dumps(sale) + "\n" for sale in SALES)
@@ -71,9 +72,9 @@ class Doorstep:
         """Replay as a person does, while a host works, and return the fates."""
         with self.world.app() as app:
             pace = ReplayPace(patience=5, again=again)
-            waves = list(app.operator().replay(Selection(**selection), pace, by="ann"))
+            waves = replay_all(app.operator(), Selection(**selection), pace)
             come_to_rest(self.world, app)
-        return [fate for wave in waves for fate in wave.fates.values()]
+        return fates_of(waves)
 
     def jobs(self):
         """Return every job that there is, with its state and how many it counted."""

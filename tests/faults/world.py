@@ -197,6 +197,8 @@ class Process:
         )
         self.stores = Stores(self.connections, clock=world.clock, parallel=1)
         self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
+        # The clock stands still while the tick waits for a wave.
+        self.stores.replay_stepper.pause = lambda seconds: world.clock.advance(seconds=seconds)
         if world.segment_chunks is not None:
             finisher = self.app.stages.finisher
             finisher._segments = replace(finisher._segments, segment_chunks=world.segment_chunks, shards=world.shards)

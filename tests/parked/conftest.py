@@ -10,12 +10,10 @@ from typer.testing import CliRunner
 from cli.main import app
 from shared.errors import SluiceError
 from shared.messages import Delivery, decode
-from shared.operating.audit import AuditTable
-from shared.operating.parked_acts import ParkedOperator
-from shared.operating.replay import Replayer
 from shared.parked.parking import QueuesPut, Stages
 from shared.parked.poison_policy import DEFAULT_POLICY
 from tests.faults.plan import Plan
+from tests.parked.replaying import build_operator
 from tests.parked.stages import stages
 from tests.process.world import World
 
@@ -93,9 +91,7 @@ class Ward:
         """Return the operator whose requests are those of this process."""
         given = stages(put=QueuesPut(process.connections.queues, lambda _queue: None)).find("process")
         own = Stages(replace(given, has_landed=self.has_landed))
-        audit = AuditTable(process.connections.tables.get_table_client("audit"), self.clock)
-        replayer = Replayer(process.parked, own, self.clock, pause or self.pause, self.wake)
-        return ParkedOperator(process.parked, replayer, audit)
+        return build_operator(process, own, self.clock, pause or self.pause, self.wake)
 
     def process(self, plan=None):
         """Return a process of the operator's."""
@@ -127,6 +123,8 @@ def ward(make_ward):
 def impatient(monkeypatch):
     """The library's retries wait for nobody here."""
     monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
+    # Their replays share a table and a second: the newest hundred of them would be any.
+    monkeypatch.setattr("shared.operating.replay_table.KEPT", 10_000)
 
 
 @pytest.fixture

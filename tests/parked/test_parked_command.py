@@ -103,13 +103,23 @@ def test_a_dry_run_changes_nothing(sluice, ward, entry):
 def test_a_replay_nobody_answers_says_so(sluice, ward, entry):
     """The message is back on its queue, the entry is kept, the status is 1, and the audit knows who it was."""
     done = sluice("replay", "--job", entry.job, "--patience", "0", "--yes", "--by", "ann", "--why", "deployed")
-    assert (done.exit_code, done.stdout) == (1, "wave 1 of 1: 1 no answer\n1 no answer\n")
+    first, *rest = done.stdout.splitlines()
+    assert (done.exit_code, rest) == (1, ["wave 1 of 1: 1 no answer", "1 no answer"])
     assert ward.entries[0].state is EntryState.REPLAYED
     assert ward.queue.get_queue_properties().approximate_message_count == 1
     with ward.process() as process:
         table = process.connections.tables.get_table_client("audit")
         (row,) = table.query_entities("target eq @job", parameters={"job": entry.job})
-    assert (row["who"], row["what"], row["why"], row["result"]) == ("ann", "parked replay", "deployed", "1 no answer")
+    assert (row["who"], row["what"], row["why"]) == ("ann", "parked replay", "deployed")
+    assert first == f"replay {row['replay']} of 1"
+    (listed,) = [
+        one for one in json.loads(sluice("replays", "--json").stdout)["replays"] if one["replay"] == row["replay"]
+    ]
+    assert (listed["state"], listed["who"], listed["result"]) == ("ended", "ann", "1 no answer")
+    assert row["replay"] in sluice("replays").stdout
+    again = json.loads(sluice("stop", row["replay"], "--by", "bo", "--json").stdout)
+    assert (again["state"], again["stopped_by"]) == ("ended", "")
+    assert sluice("follow", row["replay"]).stdout.splitlines()[-1] == "1 no answer"
 
 
 def test_nothing_happens_without_a_yes(sluice, ward, entry):

@@ -7,10 +7,11 @@ import pytest
 from azure.data.tables import UpdateMode
 
 from shared.operating.grouping import summarize_causes
-from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayFate, ReplayPace
+from shared.operating.selection import Selection
 from shared.parked.entry import EntryState
 from tests.faults.plan import MODES, KilledError, Plan
+from tests.parked.replaying import fates_of, replay_all
 from tests.process.world import NOON
 
 #: A replay of one chunk: a change here is a change of the bill.
@@ -18,14 +19,23 @@ RECORDED = [
     "GET parked",
     "GET parked",
     "PUT audit",
+    "PUT pending",
+    "POST replays",
+    "PUT audit",
+    "PUT replays",
+    "GET parked",
+    "GET parked",
+    "PUT replays",
     "GET parked",
     "PUT parked",
     "POST ward",
     "PUT parked",
+    "PUT replays",
     "GET parked",
     "GET parked",
     "PUT parked",
-    "PUT audit",
+    "PUT replays",
+    "GET replays",
 ]
 
 
@@ -37,12 +47,12 @@ def replay(ward, pace=None, plan=None, pause=None, selection=None):
         # Other tests park for the same cause: each replays its own.
         find = operator._find
 
-        def find_own(selection):
-            selection, entries = find(selection)
+        def find_own(selection, **options):
+            selection, entries = find(selection, **options)
             return selection, [entry for entry in entries if entry.job in wanted]
 
         operator._find = find_own
-        return list(operator.replay(selection, pace or ReplayPace(), by="ann", why="deployed"))
+        return replay_all(operator, selection, pace or ReplayPace(), why="deployed")
 
 
 def test_a_replay_after_the_cause_is_gone_brings_everything_home(make_ward):
@@ -50,7 +60,7 @@ def test_a_replay_after_the_cause_is_gone_brings_everything_home(make_ward):
     ward = make_ward(9)
     ward.is_broken = False
     waves = replay(ward)
-    assert [len(wave.entries) for wave in waves] == [1, 2, 5, 1]
+    assert [wave.size for wave in waves] == [1, 2, 5, 1]
     assert {entry.state for entry in ward.entries} == {EntryState.DONE}
     assert [[one.accepted.items for one in world.sent if one.hash] for world in ward.worlds] == [[10]] * 9
 
@@ -67,7 +77,7 @@ def test_a_replay_stops_at_the_first_that_comes_back_for_the_same_cause(make_war
     """The cause is still there: one chunk was tried, the others were left alone."""
     ward = make_ward(4)
     (wave,) = replay(ward)
-    assert list(wave.fates.values()) == [ReplayFate.SAME_AGAIN]
+    assert fates_of([wave]) == [ReplayFate.SAME_AGAIN]
     assert ward.deliveries == 1
     first, *others = ward.entries
     assert (first.state, first.replays, first.returns, first.attempts) == (EntryState.OPEN, 1, 1, 10)
@@ -78,7 +88,7 @@ def test_what_comes_back_for_its_cause_is_known_at_its_first_failure(make_ward):
     """The worker fails once, and the replay stops: nobody waits for four more deliveries half a minute apart."""
     ward = make_ward(4)
     (wave,) = replay(ward, pause=lambda seconds: worked(ward, seconds, delivery=1))
-    assert list(wave.fates.values()) == [ReplayFate.SAME_AGAIN]
+    assert fates_of([wave]) == [ReplayFate.SAME_AGAIN]
     assert (ward.deliveries, ward.entries[0].attempts) == (1, 6)
 
 
@@ -105,7 +115,7 @@ def worked(ward, seconds, delivery):
 def test_a_replay_stops_when_nobody_works(ward):
     """No worker answers within the patience: nothing more is put on a queue that nobody empties."""
     (wave,) = replay(ward, ReplayPace(patience=30), pause=ward.clock.advance)
-    assert list(wave.fates.values()) == [ReplayFate.NO_ANSWER]
+    assert fates_of([wave]) == [ReplayFate.NO_ANSWER]
     assert [entry.state for entry in ward.entries] == [EntryState.REPLAYED, EntryState.OPEN, EntryState.OPEN]
 
 
@@ -153,7 +163,7 @@ def test_a_replay_of_what_an_older_version_parked_stops_at_the_same_cause(make_w
     """Its fingerprint names files that moved since; the reason says that the cause is still there."""
     ward = written_before(make_ward(4))
     (wave,) = replay(ward)
-    assert list(wave.fates.values()) == [ReplayFate.SAME_AGAIN]
+    assert fates_of([wave]) == [ReplayFate.SAME_AGAIN]
     assert ward.deliveries == 1
     assert [entry.scheme for entry in ward.entries] == [2, None, None, None]
     assert len({entry.fingerprint for entry in ward.entries}) == 3
@@ -170,7 +180,7 @@ def test_what_an_older_version_parked_may_fail_for_another_cause(make_ward):
     ward.is_broken = False
     ward.worlds[0].workload.fault = lambda _sale: [].pop()
     waves = replay(ward)
-    assert [list(wave.fates.values()) for wave in waves] == [[ReplayFate.OTHER_CAUSE], [ReplayFate.DONE]]
+    assert [fates_of([wave]) for wave in waves] == [[ReplayFate.OTHER_CAUSE], [ReplayFate.DONE]]
     assert len(summarize_causes(ward.entries)) == 2
 
 
@@ -190,7 +200,7 @@ def test_another_cause_does_not_stop_the_replay(ward):
     ward.is_broken = False
     ward.worlds[0].workload.fault = lambda _sale: [].pop()
     waves = replay(ward)
-    assert [list(wave.fates.values()) for wave in waves] == [
+    assert [fates_of([wave]) for wave in waves] == [
         [ReplayFate.OTHER_CAUSE],
         [ReplayFate.DONE, ReplayFate.DONE],
     ]
@@ -235,7 +245,7 @@ def test_a_discarded_entry_stays_with_its_reason_and_is_not_replayed(ward):
         assert list(process.parked.entries(job)) == []
         (kept,) = process.parked.entries(job, closed=True)
     assert kept.note == "ann: published again"
-    assert replay(ward, selection=Selection(job=job)) == []
+    assert replay(ward, selection=Selection(job=job)) == ()
 
 
 def test_discarding_needs_a_reason(ward):
@@ -251,7 +261,7 @@ def test_damaged_bytes_are_not_sent(ward):
         container = process.connections.blobs.get_container_client("parked")
         container.upload_blob(entry.bytes_name, b"something else", overwrite=True)
     waves = replay(ward, ReplayPace(limit=1))
-    assert [list(wave.fates.values()) for wave in waves] == [[ReplayFate.REFUSED]]
+    assert [fates_of([wave]) for wave in waves] == [[ReplayFate.REFUSED]]
     assert ward.deliveries == 0
 
 
@@ -266,15 +276,29 @@ def test_the_recorded_requests_are_the_requests(make_ward):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("at", range(1, len(RECORDED) + 1))
 def test_one_fault_anywhere_in_a_replay_forgets_nothing(make_ward, at, mode):
-    """The operator types the command again, and the chunk is done once; nobody has to know how far the first got."""
+    """Another process goes on with the row, and the chunk is done once. Without a row, the operator asks again."""
     ward, plan = make_ward(1), Plan.of(at, mode)
     ward.is_broken = False
     selection = Selection(job=ward.worlds[0].job)
     with suppress(KilledError, Exception):
         replay(ward, plan=plan, selection=selection)
     assert plan.fired
-    assert ward.entries[0] is not None
-    replay(ward, ReplayPace(again=True), selection=selection)
+    ward.clock.advance(61)
+    last = go_on(ward, selection)
+    if last is None:
+        replay(ward, selection=selection)
+        last = go_on(ward, selection)
     assert ward.entries[0].state is EntryState.DONE
+    assert last.counts == {ReplayFate.DONE: 1}
     world = ward.worlds[0]
     assert len({one.hash for one in world.sent if one.hash}) == 1
+
+
+def go_on(ward, selection):
+    """Have another process step the newest replay of a selection to its end, and return it."""
+    with ward.process() as process:
+        operator = ward.operator(process)
+        found = next((one for one in operator.replays.newest(1000) if one.selection == selection), None)
+        if found is None:
+            return None
+        return ([found, *operator.follow(found)])[-1]

@@ -7,12 +7,12 @@ import pytest
 
 from shared.errors import NotParkedError, RefusedError
 from shared.messages import Delivery
-from shared.operating.audit import AuditTable
-from shared.operating.parked_acts import ParkedOperator, Selection
-from shared.operating.replay import Replayer, ReplayFate, ReplayPace
+from shared.operating.parked_acts import Selection
+from shared.operating.replay import ReplayFate, ReplayPace
 from shared.parked.entry import DOOR, EntryState, content_key
 from shared.parked.parking import Claim, Parking, QueuesPut, Stage
 from shared.parked.poison_queues import drain_poison
+from tests.parked.replaying import build_operator, fates_of, replay_all
 from tests.parked.stages import stages
 from tests.process.world import World
 
@@ -66,9 +66,8 @@ class Installation:
         self.commands, self.stages, self.process = Commands(process.connections), stages(), process
         self.stages.register(self.commands.stage)
         self.parking = Parking(process.parked, clock, self.stages)
-        replayer = Replayer(process.parked, self.stages, clock, self._pause, self.commands.wake)
-        audit = AuditTable(process.connections.tables.get_table_client("audit"), clock)
-        self.operator, self._clock = ParkedOperator(process.parked, replayer, audit), clock
+        self._clock = clock
+        self.operator = build_operator(process, self.stages, clock, self._pause, self.commands.wake)
 
     def _pause(self, seconds):
         self._clock.advance(seconds)
@@ -76,8 +75,8 @@ class Installation:
 
     def replay(self, entry):
         """Replay one entry and return its fate."""
-        (wave,) = self.operator.replay(Selection(key=entry.key), ReplayPace(patience=3), by="ann")
-        return wave.fates[entry.job, entry.key]
+        (fate,) = fates_of(replay_all(self.operator, Selection(key=entry.key), ReplayPace(patience=3)))
+        return fate
 
 
 @pytest.fixture
@@ -125,9 +124,8 @@ def test_a_further_stage_is_drained_and_discarded(installation):
 def test_an_entry_of_a_stage_that_is_not_registered_stays_and_can_be_discarded(installation):
     """A version that lost a stage must not fail at its rows, nor send them somewhere."""
     entry = installation.parking.park("command", installation.commands.delivery(), BROKEN)
-    bare = Replayer(installation.process.parked, stages(), installation._clock, installation._pause)
-    (wave,) = bare.replay([entry], ReplayPace())
-    assert wave.fates == {(entry.job, entry.key): ReplayFate.UNKNOWN}
+    bare = build_operator(installation.process, stages(), installation._clock, installation._pause)
+    assert fates_of(replay_all(bare, Selection(key=entry.key), ReplayPace())) == [ReplayFate.UNKNOWN]
     assert installation.commands.stream == []
     assert len(installation.operator.discard(Selection(key=entry.key), by="ann", why="gone")) == 1
 

@@ -28,6 +28,7 @@ from shared.parts import (
 from shared.registration import Seats, seats_home
 from shared.signals import Hint
 from tests.gate.conftest import NoJobs
+from tests.parked.replaying import fates_of, replay_all
 
 (LANE,) = seat_lane_names(1)
 
@@ -102,8 +103,8 @@ class World(ExitStack):
             sent.append(self.take_dropped() + self.pump())
 
         operator = self.stores.build_parked_operator(work)
-        waves = list(operator.replay(Selection(reason=reason), ReplayPace(patience=3), by="ann"))
-        return [fate.value for wave in waves for fate in wave.fates.values()], sum(sent)
+        waves = replay_all(operator, Selection(reason=reason), ReplayPace(patience=3))
+        return [fate.value for fate in fates_of(waves)], sum(sent)
 
     def pump(self):
         """Give the verbs what the bus holds, until it holds nothing. Return how many messages these were."""
