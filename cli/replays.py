@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -14,6 +15,7 @@ from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, con
 from cli.screen import Screen
 from cli.settings_file import load
 from shared.app import RegistrationPart, Stores
+from shared.errors import SluiceError
 from shared.operating import ParkedOperator, Replay, ReplayFate, Wave, describe_fates
 from shared.settings import Settings
 
@@ -27,6 +29,15 @@ def open_operator(settings: Path | None) -> Iterator[ParkedOperator]:
     """Yield the operator of an installation, with every stage of it."""
     with connected(settings) as connections, Stores(connections) as stores, _further_stages(stores, settings):
         yield stores.build_parked_operator(time.sleep, wake=stores.wake_workers)
+
+
+def follow_quietly(settings: Path | None, replay: str) -> None:
+    """Go on with a replay to its end, and print errors only."""
+    try:
+        with open_operator(settings) as operator:
+            deque(operator.follow(operator.replays.get(replay)), maxlen=0)
+    except SluiceError as error:
+        typer.echo(f"sluice: replay {replay} stands still here: {error}", err=True)
 
 
 def _further_stages(stores: Stores, settings: Path | None) -> AbstractContextManager[object]:

@@ -3,11 +3,15 @@
 The app may be down. Only the browser that opens an address printed here is let in.
 """
 
+from functools import partial
+from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 import typer
 
 from cli.options import ByOption, SettingsOption, connected
+from cli.replays import follow_quietly
 from cli.settings_file import load_connected
 from shared.app import Stores
 from shared.settings import Settings
@@ -31,4 +35,10 @@ def web(
 
     parsed = Settings.parse(load_connected(settings))
     with connected(settings) as connections, Stores(connections) as stores:
-        serve(build_view(stores, parsed), port, by, page, may_act=not read_only)
+        view = build_view(stores, parsed, step_replay=partial(_step, settings))
+        serve(view, port, by, page, may_act=not read_only)
+
+
+def _step(settings: Path | None, replay: str) -> None:
+    """Go on with a replay in a thread that ends with this process."""
+    Thread(target=follow_quietly, args=(settings, replay), daemon=True).start()

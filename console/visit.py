@@ -9,6 +9,7 @@ from console.session import Person
 from console.snapshot import Snapshot
 from shared.app import RegistrationStores, Stores
 from shared.clock import Clock
+from shared.operating import ParkedOperator
 from shared.parts import RegistrationChoice
 from shared.settings import Settings
 from shared.usage import Prices, load
@@ -22,6 +23,10 @@ class OrdersPart:
     choice: RegistrationChoice
 
 
+def leave_to_tick(_replay: str) -> None:
+    """Do nothing: the pointer to the replay leads the tick to it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """An installation, as all pages see it."""
@@ -33,9 +38,15 @@ class View:
     work_queues: int = 1
     #: None: registration is off, and its pages have no address.
     orders: OrdersPart | None = None
+    #: Goes on with a replay in a thread of its own, where the console may. In the app, the tick does.
+    step_replay: Callable[[str], object] = leave_to_tick
+
+    def build_operator(self) -> ParkedOperator:
+        """Return the operator that discards, and requests and stops replays. It waits for nothing."""
+        return self.stores.build_parked_operator(lambda _seconds: None)
 
 
-def build_view(stores: Stores, settings: Settings) -> View:
+def build_view(stores: Stores, settings: Settings, *, step_replay: Callable[[str], object] = leave_to_tick) -> View:
     """Return the view of an installation with these settings."""
     choice = settings.registration
     return View(
@@ -45,6 +56,7 @@ def build_view(stores: Stores, settings: Settings) -> View:
         prices=load(),
         work_queues=settings.work_queues,
         orders=OrdersPart(RegistrationStores(stores), choice) if choice.is_on else None,
+        step_replay=step_replay,
     )
 
 

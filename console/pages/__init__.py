@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from console.pages import gates, jobs, now, orders, parked, records
+from console.pages import gates, jobs, now, orders, parked, records, replays
 from console.visit import Download, Page
 
 
@@ -31,6 +31,8 @@ ROUTES: Final = (
     Route("/parked", "parked", parked.show_causes),
     Route("/parked/<fingerprint>", "cause", parked.show_cause),
     Route("/parked/<job>/<key>", "entry", parked.show_entry),
+    Route("/replays", "replays", replays.show_replays),
+    Route("/replay/<replay>", "replay", replays.show_replay),
     Route("/rules", "rules", records.show_rules),
     Route("/cost", "cost", records.show_cost),
     Route("/audit", "audit", records.show_audit),
@@ -41,6 +43,8 @@ ROUTES: Final = (
     Route("/gate/<gate>/plan", "plan", gates.plan_opening, "POST"),
     Route("/job/<job>/resume", "resume", jobs.resume_job, "POST"),
     Route("/parked/<fingerprint>/discard", "discard", parked.discard_cause, "POST"),
+    Route("/parked/<fingerprint>/replay", "start_replay", replays.start_replay, "POST"),
+    Route("/replay/<replay>/stop", "stop_replay", replays.stop_replay, "POST"),
 )
 #: Of an installation with registration.
 ORDER_ROUTES: Final = (

@@ -10,7 +10,7 @@ from werkzeug.exceptions import NotFound
 from console.acts import read_form
 from console.visit import Page, Visit
 from shared.errors import ActStaleError
-from shared.operating import Group, Selection, digest_entries, summarize_causes
+from shared.operating import Group, ReplayPace, Selection, choose, digest_entries, estimate, summarize_causes
 from shared.parked import DOOR, NO_JOB, Entry
 
 #: Seconds for which a page takes the entries that another one has read.
@@ -66,6 +66,7 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
         "entries": ordered[first : first + PAGE],
         "after": rest,
         "seen": digest_entries(chosen),
+        "plan": estimate(choose(chosen, ReplayPace())),
     }
     title = f"Cause {fingerprint[:12]}"
     return Page(title=title, section="parked", template="cause.html", values=values, acts="cause_acts.html")
@@ -74,7 +75,7 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
 def discard_cause(visit: Visit, fingerprint: str) -> Page | str:
     """Discard the entries of a cause as the person saw them, and go to the list."""
     posted = read_form(visit.fields, visit.person, visit.link("discard", fingerprint=fingerprint), visit.now)
-    operator = visit.view.stores.build_parked_operator(_do_not_wait)
+    operator = visit.view.build_operator()
     try:
         selection = Selection(fingerprint=fingerprint)
         operator.discard(selection, by=posted.who, why=posted.why, seen=posted.seen, named=posted.named)
@@ -83,10 +84,6 @@ def discard_cause(visit: Visit, fingerprint: str) -> Page | str:
         visit.view.stores.audit.check_new(posted.named)
         return replace(show_cause(visit, fingerprint), status=409, notice=str(error))
     return visit.link("parked")
-
-
-def _do_not_wait(_seconds: float) -> None:
-    """Discarding waits for nothing."""
 
 
 def show_entry(visit: Visit, job: str, key: str) -> Page:

@@ -21,7 +21,7 @@ from shared.operating.job_outputs import WRITTEN, OutputKind, OutputReader
 from shared.operating.parked_acts import ParkedOperator
 from shared.operating.prefixes import LEAST, complete_prefix
 from shared.operating.replay import Replayer, ReplayFate, ReplayPace, choose, nobody
-from shared.operating.replay_record import Replay, Wave, describe_fates
+from shared.operating.replay_record import Replay, Wave, describe_fates, estimate
 from shared.operating.replay_run import draw_owner
 from shared.operating.replay_table import ReplayTable
 from shared.operating.selection import Selection, digest_entries
@@ -57,6 +57,7 @@ __all__ = [
     "describe_fates",
     "digest_entries",
     "draw_owner",
+    "estimate",
     "explain_pace",
     "nobody",
     "read_queue",

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from shared.operating.grouping import size_wave
+from shared.operating.grouping import size_wave, waves
 from shared.operating.replay import ReplayFate, ReplayPace, SentEntry, choose, order_key
 from shared.operating.selection import Selection
 from shared.parked import Entry
@@ -23,6 +23,8 @@ STILL_AFTER: Final = timedelta(minutes=3)
 #: Waves that a row describes: the first ones and the last ones. Its counts are of all.
 FIRST_WAVES: Final = 10
 LAST_WAVES: Final = 50
+#: Seconds that a wave usually takes while workers run, from and to.
+_QUICK, _SLOW = 2.0, 10.0
 
 
 class ReplayState(StrEnum):
@@ -229,3 +231,19 @@ def describe_fates(counts: Mapping[ReplayFate, int]) -> str:
     """Return the number of entries by fate, as text."""
     known = ((counts.get(fate, 0), fate.value) for fate in ReplayFate)
     return ", ".join(f"{count} {name}" for count, name in known if count) or "nothing to replay"
+
+
+class Estimate(NamedTuple):
+    """The size of a replay before it begins."""
+
+    entries: int
+    waves: int
+    #: The seconds that it usually takes while workers run.
+    least: float
+    most: float
+
+
+def estimate(entries: Sequence[Entry]) -> Estimate:
+    """Return the size of a replay of these entries."""
+    number = sum(1 for _ in waves(entries))
+    return Estimate(len(entries), number, number * _QUICK, number * _SLOW)

@@ -69,7 +69,15 @@ class Installation:
         self.clock = Clock()
         self.stores = Stores(self.connections, clock=self.clock)
         self.snapshot = Snapshot(self.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
-        view = View(stores=self.stores, snapshot=self.snapshot, clock=self.clock, prices=load())
+        #: The replays that the console was to go on with.
+        self.stepped = []
+        view = View(
+            stores=self.stores,
+            snapshot=self.snapshot,
+            clock=self.clock,
+            prices=load(),
+            step_replay=self.stepped.append,
+        )
         self.login = LocalLogin(PORT, "dana", may_act=True, monotonic=self.clock.monotonic)
         self.application = Application(view, self.login)
 

@@ -8,8 +8,9 @@ import pytest
 from console.render import clean
 from shared.azure import Governor
 from shared.ledger import JobState
+from shared.operating import ActKey, ReplayPace, Selection
 from tests.console.conftest import Installation
-from tests.console.fillings import decide, hold, make_entry, make_job, park, put_job
+from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job
 from tests.console.hostile import TEXTS
 
 #: All that a page of the console is made of.
@@ -106,12 +107,23 @@ def filled(own_azurite):
             park(stores, replace(entry, fingerprint=f"cause{number}", stage=text, queue=text, message_id=text))
             hold(stores, f"gate-{number}", 1)
             stores.gate_operator.open(f"gate-{number}", by=text, why=text)
+            stores.build_parked_operator(_wait_for_nothing).ask_replay(
+                Selection(fingerprint=f"cause{number}"),
+                ReplayPace(),
+                by=text,
+                why=text,
+                named=ActKey(NOON, f"{number:08}"),
+            )
         governors = {
             f"storage/{text}".translate({ord(bad): None for bad in "/\\#?\x1b\x08\x07\r\n"}): Governor()
             for text in TEXTS[:20]
         }
         decide(stores, reason=TEXTS[0] + TEXTS[20], governors=governors)
         yield
+
+
+def _wait_for_nothing(_seconds):
+    """Return at once."""
 
 
 def pages():
@@ -121,6 +133,7 @@ def pages():
         "/jobs",
         "/gates",
         "/parked",
+        "/replays",
         "/rules",
         "/audit",
         "/ids",
@@ -130,6 +143,7 @@ def pages():
     for number in range(len(TEXTS)):
         yield from (f"/job/job-{number}", f"/gate/gate-{number}", f"/parked/cause{number}")
         yield f"/parked/job-{number}/chunk-000000001-1"
+        yield f"/replay/{NOON:%Y%m%d-%H%M%S}-{number:08}"
 
 
 def test_no_text_becomes_markup(visitor):

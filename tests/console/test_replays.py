@@ -1,0 +1,94 @@
+"""Replays from the pages: the dry run, the start, the waves, and the stop."""
+
+import re
+
+import pytest
+
+from shared.operating.replay_record import ReplayState
+from tests.console.fillings import make_entry, park
+from tests.console.test_acts import Form, acts
+
+
+@pytest.fixture
+def cause(house, request):
+    """A cause of this test's own, with four entries."""
+    name = f"cause{abs(hash(request.node.name))}"
+    for number in range(4):
+        park(house.stores, make_entry(f"job-{name}", number, fingerprint=name))
+    return name
+
+
+def start(house, visitor, cause):
+    """Start a replay of a cause from its page, and return its id."""
+    sent = Form(visitor, f"/parked/{cause}", "Replay them").send("mended")
+    assert sent.status_code == 303, sent.text
+    return sent.headers["Location"].rpartition("/")[2]
+
+
+def test_a_replay_is_started_after_its_dry_run_and_has_a_page(house, visitor, cause):
+    """The page of the cause says how many waves it takes; the reply leads to the page of the replay."""
+    assert "4 entries in 3 waves, in 6 s to 30 s" in " ".join(visitor.get(f"/parked/{cause}").text.split())
+    replay = start(house, visitor, cause)
+    page, requests = house.count(lambda: visitor.get(f"/replay/{replay}"))
+    assert ("It begins within a minute." in page.text, requests) == (True, 1)
+    listed, requests = house.count(lambda: visitor.get("/replays"))
+    assert (replay in listed.text, requests) == (True, 1)
+    assert house.stepped == [replay]
+    ((who, what, why, result),) = acts(house, cause)
+    assert (who, what, why, replay in result) == ("dana", "parked replay", "mended", True)
+
+
+def test_a_form_that_is_posted_twice_is_one_replay(house, visitor, cause):
+    """The second one is told what the first one did."""
+    form = Form(visitor, f"/parked/{cause}", "Replay them")
+    assert form.send().status_code == 303
+    assert form.send().status_code == 409
+    assert len(house.stepped) == 1
+
+
+def test_what_has_changed_since_is_asked_again(house, visitor, cause):
+    """A fifth entry came after the person had looked."""
+    form = Form(visitor, f"/parked/{cause}", "Replay them")
+    park(house.stores, make_entry(f"job-{cause}", 9, fingerprint=cause))
+    refused = form.send()
+    assert (refused.status_code, house.stepped) == (409, [])
+    assert "has changed since you saw it" in refused.text
+
+
+def test_a_replay_is_stopped_from_its_page(house, visitor, cause):
+    """Its next step ends it; the page says who stopped it, and offers no stop any more."""
+    replay = start(house, visitor, cause)
+    assert Form(visitor, f"/replay/{replay}", "Stop this replay").send("wrong cause").status_code == 303
+    found = house.stores.replays.get(replay)
+    assert (found.state, found.stopped_by) == (ReplayState.STOPPING, "dana")
+    house.stores.build_parked_operator(lambda _seconds: None).run.step(found)
+    page = visitor.get(f"/replay/{replay}").text
+    assert "stopped by dana: nothing to replay" in page
+    assert "Stop this replay" not in page
+    assert acts(house, replay) == [("dana", "parked replay stop", "wrong cause", "done: stopping")]
+
+
+def test_a_replay_that_nobody_steps_is_shown_as_standing_still(house, visitor, cause):
+    """With the command that goes on."""
+    replay = start(house, visitor, cause)
+    house.clock.advance(181)
+    page = visitor.get(f"/replay/{replay}").text
+    assert re.search(r"stands still", page)
+    assert f"sluice parked follow {replay}" in page
+
+
+def test_its_waves_are_shown_with_their_fates(house, visitor, cause):
+    """One wave that no worker answered."""
+    replay = start(house, visitor, cause)
+
+    def wait(seconds):
+        house.clock.advance(seconds)
+
+    house.stores.build_parked_operator(wait).run.step(house.stores.replays.get(replay))
+    page = visitor.get(f"/replay/{replay}").text
+    assert re.search(r"<td>1 (no answer|cannot be sent|done)</td>", page), page
+
+
+def test_an_unknown_replay_is_not_found(visitor):
+    """No row, no page."""
+    assert visitor.get("/replay/20200101-000000-00000000").status_code == 404
