@@ -2,14 +2,16 @@
 
 import json
 import sys
+import time
 from typing import Annotated, NoReturn
 
 import typer
 
 from cli import parked_view as view
-from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, YesOption
+from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from cli.replays import follow, open_operator, replays, step_replay, stop
-from cli.screen import Screen
+from cli.screen import Screen, clean
+from shared.app import Stores, build_entry_reader
 from shared.operating import (
     ParkedOperator,
     ReplayPace,
@@ -83,6 +85,30 @@ def show(
             typer.echo(json.dumps(view.entry_document(entry)))
         else:
             Screen().show(view.entry_table(entry))
+
+
+@app.command()
+def lines(  # noqa: PLR0913 - each option of the command is an argument
+    job: Annotated[str, typer.Argument(help="The job; ~door or ~none where `list` shows that.")],
+    key: Annotated[str, typer.Argument(help="The entry's key; its beginning is enough.")],
+    by: ByOption,
+    why: WhyOption = "",
+    *,
+    most: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many lines.")] = 50,
+    settings: SettingsOption = None,
+) -> None:
+    """Write the transactions of an entry, from the one that failed if that is known. The audit keeps who saw them."""
+    with connected(settings) as connections, Stores(connections) as stores:
+        entry = stores.build_parked_operator(time.sleep).show(job, key)
+        found = build_entry_reader(stores).read_lines(entry, most, by=by, why=why)
+    if found.problem:
+        typer.echo(
+            f"sluice: its transactions cannot be read, these are the lines of its message: {found.problem}", err=True
+        )
+    for line in found.lines:
+        typer.echo(clean(line).plain if sys.stdout.isatty() else line)
+    if found.is_cut:
+        typer.echo("sluice: there are more, or a line is cut: --most", err=True)
 
 
 @app.command()

@@ -42,6 +42,7 @@ ROUTES: Final = (
     Route("/gate/<gate>/close", "close_gate", gates.close_gate, "POST"),
     Route("/gate/<gate>/plan", "plan", gates.plan_opening, "POST"),
     Route("/job/<job>/resume", "resume", jobs.resume_job, "POST"),
+    Route("/parked/<job>/<key>/lines", "lines", parked.show_lines, "POST"),
     Route("/parked/<fingerprint>/discard", "discard", parked.discard_cause, "POST"),
     Route("/parked/<fingerprint>/replay", "start_replay", replays.start_replay, "POST"),
     Route("/replay/<replay>/stop", "stop_replay", replays.stop_replay, "POST"),

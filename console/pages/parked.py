@@ -9,8 +9,18 @@ from werkzeug.exceptions import NotFound
 
 from console.acts import read_form
 from console.visit import Page, Visit
+from shared.app import build_entry_reader
 from shared.errors import ActStaleError
-from shared.operating import Group, ReplayPace, Selection, choose, digest_entries, estimate, summarize_causes
+from shared.operating import (
+    MOST_LINES,
+    Group,
+    ReplayPace,
+    Selection,
+    choose,
+    digest_entries,
+    estimate,
+    summarize_causes,
+)
 from shared.parked import DOOR, NO_JOB, Entry
 
 #: Seconds for which a page takes the entries that another one has read.
@@ -88,11 +98,26 @@ def discard_cause(visit: Visit, fingerprint: str) -> Page | str:
 
 def show_entry(visit: Visit, job: str, key: str) -> Page:
     """Show everything about one entry. One request."""
+    entry = _find_entry(visit, job, key)
+    values = {"entry": entry, "is_of_job": entry.about not in {NO_JOB, DOOR}}
+    return Page(title=f"Parked {key}", section="parked", template="entry.html", values=values, acts="entry_acts.html")
+
+
+def show_lines(visit: Visit, job: str, key: str) -> Page:
+    """Show the lines of an entry to a person who said why, and record it."""
+    posted = read_form(visit.fields, visit.person, visit.link("lines", job=job, key=key), visit.now)
+    entry = _find_entry(visit, job, key)
+    reader = build_entry_reader(visit.view.stores)
+    found = reader.read_lines(entry, MOST_LINES, by=posted.who, why=posted.why, named=posted.named)
+    values = {"entry": entry, "found": found}
+    return Page(title=f"Lines of {key}", section="parked", template="entry_lines.html", values=values)
+
+
+def _find_entry(visit: Visit, job: str, key: str) -> Entry:
     entry = visit.view.stores.parked_table.find(job, key)
     if entry is None:
         raise NotFound(f"nothing is parked as {key!r} of job {job!r}")
-    values = {"entry": entry, "is_of_job": entry.about not in {NO_JOB, DOOR}}
-    return Page(title=f"Parked {key}", section="parked", template="entry.html", values=values)
+    return entry
 
 
 def _describe(group: Group, now: datetime) -> _Cause:

@@ -6,12 +6,14 @@ Reading order:
 - `gate_acts`, `job_acts`: gates are opened and closed, paused jobs resumed
 - `gate_look`: all gates, with the work behind each
 - `job_look`, `job_outputs`: a job with everything around it, and the lines that it made
+- `entry_lines`: the transactions of a parked entry
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`, `grouping`, `selection`: parked messages are replayed by cause, or discarded
 - `replay`, `replay_record`, `replay_table`, `replay_run`: a replay is a row, and any process steps it
 """
 
 from shared.operating.audit import ActKey, AuditedAct, AuditTable, RecordedAct
+from shared.operating.entry_lines import MOST_LINES, EntryReader
 from shared.operating.gate_acts import GateActResult, Operator
 from shared.operating.gate_look import GateReader, Overview
 from shared.operating.grouping import Group, summarize_causes, waves
@@ -28,10 +30,12 @@ from shared.operating.selection import Selection, digest_entries
 
 __all__ = [
     "LEAST",
+    "MOST_LINES",
     "WRITTEN",
     "ActKey",
     "AuditTable",
     "AuditedAct",
+    "EntryReader",
     "GateActResult",
     "GateReader",
     "Group",

@@ -48,6 +48,17 @@ def test_the_beginning_of_a_fingerprint_and_of_a_key_is_enough(sluice, ward, ent
     assert row["what"] == "parked replay"
 
 
+def test_the_transactions_of_an_entry_are_written_and_the_audit_says_to_whom(sluice, ward, entry):
+    """From the one that failed, which was the first; `--most` bounds them."""
+    done = sluice("lines", entry.job, entry.key[:9], "--most", "2", "--why", "a customer asks")
+    assert [json.loads(line)["amount"] for line in done.stdout.splitlines()] == ["0.10", "1.10"]
+    assert "there are more" in done.stderr
+    with ward.process() as process:
+        table = process.connections.tables.get_table_client("audit")
+        (row,) = table.query_entities("target eq @target", parameters={"target": f"{entry.job} {entry.key}"})
+    assert (row["what"], row["why"], row["result"]) == ("parked lines", "a customer asks", "shown: 2 lines")
+
+
 def test_a_selection_that_meets_nothing_is_status_1(sluice, entry):
     """A cut or misspelt fingerprint is no success, whatever the command would have done with it."""
     unknown = "facade" * 2
