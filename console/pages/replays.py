@@ -26,7 +26,7 @@ def show_replay(visit: Visit, replay: str) -> Page:
     """Show one replay with its waves. One request."""
     found = visit.view.stores.replays.find(replay)
     if found is None:
-        raise NotFound(f"no replay is called {replay!r}, or it ended long ago: the audit has who asked for it")
+        raise NotFound(f"no replay is called {replay!r}, or it ended long ago: the audit has who requested it")
     out = found.out.entries if found.out else ()
     values = {
         "replay": found,

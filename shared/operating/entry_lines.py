@@ -1,4 +1,4 @@
-"""Reads the transactions of a parked entry for a person. They are other people's data, so each look is in the audit."""
+"""Reads the transactions of a parked entry for a person. They are other people's data, so the audit names each reader."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.parked import Entry, ParkedTable, read_message
 from shared.payload import ReadChunk
 
-#: Lines of one look, and characters of a line.
+#: Lines that a page shows, and characters of a line.
 MOST_LINES: Final = 50
 LONGEST_LINE: Final = 2_000
 
@@ -38,7 +38,7 @@ class EntryReader:
     audit: AuditTable
 
     def read_lines(self, entry: Entry, most: int, *, by: str, why: str, named: ActKey | None = None) -> EntryLines:
-        """Return the first lines, after the look was recorded. Two requests, and two for the audit."""
+        """Return the first lines, after the act was recorded. Two requests, and two for the audit."""
         command = AuditedAct(by, "parked lines", f"{entry.job} {entry.key}", why)
         with self.audit.record(command, named) as recorded:
             found = self._find_lines(entry, most)
