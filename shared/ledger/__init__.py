@@ -4,6 +4,7 @@ Reading order:
 
 - `records` defines the data, `columns` and `entities` how it is stored.
 - `job_decisions`, `settlement`, `progress` and `turn` decide. They make no request.
+- `job_stamp` is what each write adds to a job.
 - `ledger` is the contract, with `change`: the one loop that changes a job.
 - `table_ledger` is the store, `job_list` what pages and lists read of it.
 """

@@ -5,25 +5,17 @@ on its own outcome changes nothing. So a stage that lost the reply of a write re
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import Final
 
 from shared.errors import JobStateError
 from shared.gate import Reading, must_dispatch
 from shared.ledger.progress import Balance
-from shared.ledger.records import CLOSED, FINISHED, Job, JobState, PlanBlob, Risk, Told
+from shared.ledger.records import FINISHED, Job, JobState, PlanBlob, Risk
 
 #: Characters of a problem: it is shown in a list of jobs, and a row has a limit.
 LONGEST_PROBLEM: Final = 2000
-#: Lines of a job's story that are kept: a job that is replayed often goes through its states again and again.
-FIRST_TOLD: Final = 10
-LAST_TOLD: Final = 50
-#: Characters of a line's note: all lines together fit their column.
-LONGEST_NOTE: Final = 100
-#: States that the list of jobs gets at once. It gets progress this often.
-NEWS: Final = CLOSED | {JobState.HELD, JobState.RUNNING, JobState.PAUSED}
-LISTED_EVERY: Final = timedelta(minutes=1)
 _BEFORE_DISPATCH: Final = frozenset({JobState.PLANNING, JobState.HELD})
 
 
@@ -205,37 +197,6 @@ def bury(job: Job) -> Job:
         return job
     _require(job, FINISHED, "bury it")
     return job.tombstone()
-
-
-def stamp(job: Job, nonce: str, now: datetime) -> Job:
-    """Return the job as the write with this nonce stores it. A state or revision that it came to is in its story.
-
-    The story of an earlier version's row is never begun: its past is not known.
-    """
-    story = _extend_story(job, now)
-    # A row of an earlier version tells no story, so only its end is news at once.
-    is_news = job.state in (NEWS if story else CLOSED) and story != job.story
-    is_due = job.listed_at is None or now - job.listed_at >= LISTED_EVERY
-    return replace(job, nonce=nonce, story=story, listed_at=now if is_news or is_due else job.listed_at)
-
-
-def _extend_story(job: Job, now: datetime) -> tuple[Told, ...]:
-    is_old = bool(job.etag) and not job.story
-    last = job.story[-1] if job.story else None
-    if is_old or (last is not None and (last.state, last.revision) == (job.state, job.revision)):
-        return job.story
-    told = (*job.story, Told(job.state, now, job.revision, _note_state(job)))
-    return told if len(told) <= FIRST_TOLD + LAST_TOLD else told[:FIRST_TOLD] + told[-LAST_TOLD:]
-
-
-def _note_state(job: Job) -> str:
-    note = job.problem or ""
-    if job.state is JobState.HELD:
-        note = f"gate {job.gate}, epoch {job.held_epoch}"
-    elif job.state is JobState.PAUSED and not note:
-        note = f"{job.parked_chunks} of {job.chunks} chunks are parked"
-    # JSON writes a control character as six.
-    return "".join(one if one.isprintable() else " " for one in note[:LONGEST_NOTE])
 
 
 def _require_plan(job: Job, tried: str) -> None:

@@ -38,8 +38,8 @@ from shared.ledger.entities import (
     row_entity,
     row_of_entity,
 )
-from shared.ledger.job_decisions import stamp
 from shared.ledger.job_list import JobList
+from shared.ledger.job_stamp import stamp
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import JOB_EVENTS, OutgoingMessage

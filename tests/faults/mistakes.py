@@ -9,7 +9,7 @@ from shared.azure.transport import expecting_an_answer
 from shared.errors import SluiceError
 from shared.gate.batches import HeldFate
 from shared.ledger import is_waiting, table_ledger
-from shared.ledger.job_decisions import stamp
+from shared.ledger.job_stamp import stamp
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
 from shared.messages import Delivery

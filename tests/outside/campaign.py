@@ -105,6 +105,11 @@ def _states(people):
     return {one["job"]: one for one in people.operator.asks("jobs", "list", "--most", 1000)["jobs"]}
 
 
+def _whole(people, job):
+    """Return everything about a job. The list has no sums."""
+    return people.operator.asks("jobs", "show", job)
+
+
 def _settled(people, waiting):
     return all(one["chunks"]["all"] for job, one in _states(people).items() if job in waiting)
 
@@ -180,7 +185,7 @@ class _Seen:
     def _how_it_ends(self, job, end, reasons):
         if self._state(job) != end.state:
             return f"the job is {self._state(job)}, not {end.state}; parked {sorted(reasons)}"
-        found = self._states[job]
+        found = _whole(self._people, job)
         counts = found["accepted"]["items"], found["rejected"]["items"]
         if counts != (end.accepted, len(end.rejected)):
             return f"{counts[0]} accepted and {counts[1]} rejected, not {end.accepted} and {len(end.rejected)}"

@@ -29,8 +29,9 @@ class World:
 
     def job(self, name):
         """Return a job by its id, or nothing."""
-        jobs = self.people.operator.asks("jobs", "list", "--most", 1000)["jobs"]
-        return next((job for job in jobs if job["job"] == name), {})
+        operator = self.people.operator
+        names = [job["job"] for job in operator.asks("jobs", "list", "--most", 1000)["jobs"]]
+        return operator.asks("jobs", "show", name) if name in names else {}
 
     def becomes(self, name, state):
         """Whether a job comes to a state."""
