@@ -1,4 +1,4 @@
-"""What each write adds to a job: the mark of the write, the states that it came to, and whether the list of jobs is due."""
+"""The stamp of each write of a job: its mark, the states that the job came to, and whether the list of jobs is due."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -108,7 +108,7 @@ def test_a_commit_tells_a_new_state_at_once_and_progress_once_a_minute(table_of)
     clock = Clock()
     ledger._clock = clock
     tell, ledger.list.tell = ledger.list.tell, lambda news: (told.append(news.state), tell(news))
-    ledger.insert(job(state=JobState.DISPATCHING))
+    ledger.insert(job(state=JobState.DISPATCHING, started_at=NOON + timedelta(milliseconds=1)))
     for state, seconds in (
         (JobState.RUNNING, 1),
         (JobState.RUNNING, 59),
