@@ -4,23 +4,20 @@ It takes and gives values in the form that the listeners have, so no protocol st
 builds from the classes of a protocol stays inside of it: plain records stand in for them.
 """
 
-import contextvars
 import importlib
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 from azure.functions.meta import Datum
 
 from functions_local_host.errors import StartError, UserCodeError
 from functions_local_host.indexing import AppFunction
 from functions_local_host.logs import Running, running
+from functions_local_host.microsoft_library import LIBRARY, load_library
 from functions_local_host.signature import RETURN, AppRefusedError
 from functions_local_host.trace import trace_of
 from functions_local_host.worker import Call, Worker
 
-LIBRARY = "azure_functions_runtime"
 #: Without it the pool has as many threads as on Azure.
 _NO_THREADS = 1
 
@@ -50,15 +47,13 @@ class MicrosoftWorker(Worker):
     def __init__(self, folder: str, functions: Mapping[str, AppFunction]) -> None:
         super().__init__(folder, _NO_THREADS)
         try:
-            self._library = importlib.import_module(LIBRARY)
             self._invoke = importlib.import_module(f"{LIBRARY}.native_invocation").invocation_request_native
+            self._library = load_library()
         except ImportError as error:
             raise StartError(
                 f"Microsoft's worker cannot be imported ({error}): install the package azure-functions-runtime, "
                 "which needs Python 3.13 or later"
             ) from error
-        self._library.start_threadpool_executor()
-        _carry_context(self._library.get_threadpool_executor())
         self._ids = self._submit(self._indexed(folder, functions)).result()
 
     def close(self) -> None:
@@ -96,13 +91,3 @@ class MicrosoftWorker(Worker):
             raise UserCodeError(told or error)
         values = {output: datum for output, datum in outputs if datum is not None}
         return values if returned is None or returned.type is None else {**values, RETURN: returned}
-
-
-def _carry_context(pool: ThreadPoolExecutor) -> None:
-    """Let code in the pool know its invocation, as this host's own pool does: log lines name it."""
-    submit = pool.submit
-
-    def carrying(code: Callable[..., Any], /, *arguments: Any, **named: Any) -> "Future[Any]":
-        return submit(contextvars.copy_context().run, code, *arguments, **named)
-
-    pool.submit = carrying  # type: ignore[method-assign]

@@ -5,8 +5,6 @@ It passes messages on, as they are: what they mean is the library's matter.
 
 import argparse
 import asyncio
-import contextvars
-import importlib
 import logging
 import os
 import queue
@@ -18,9 +16,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from functions_local_host.microsoft_library import load_library
 from functions_local_host.protocol import LIMITS, METHOD, SERVICE, grpc, messages
 
-LIBRARY = "azure_functions_runtime"
 #: The run that the current code belongs to.
 _invocation: ContextVar[str] = ContextVar("invocation", default="")
 #: The answer's field to each kind of request. The library has a function of each request's name.
@@ -50,11 +48,7 @@ class _ToHost(logging.Handler):
 
 class _Process:
     def __init__(self, host: str, worker: str) -> None:
-        self._library = importlib.import_module(LIBRARY)
-        self._library.start_threadpool_executor()
-        pool = self._library.get_threadpool_executor()
-        submit = pool.submit
-        pool.submit = lambda code, /, *given, **named: submit(contextvars.copy_context().run, code, *given, **named)
+        self._library = load_library()
         self._host = host
         self.to_say: queue.SimpleQueue[Any] = queue.SimpleQueue()
         said = messages()

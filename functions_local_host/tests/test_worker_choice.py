@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from functions_local_host.errors import StartError
-from functions_local_host.microsoft_worker import LIBRARY
+from functions_local_host.microsoft_library import LIBRARY
 
 
 @pytest.mark.skipif(importlib.util.find_spec(LIBRARY) is not None, reason=f"{LIBRARY} is installed here")

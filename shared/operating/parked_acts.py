@@ -52,6 +52,12 @@ class ParkedOperator:
         whole = selection.complete(found)
         return whole, whole.select(found)
 
+    def _find_as_seen(self, selection: Selection, seen: str | None) -> tuple[Selection, list[Entry]]:
+        whole, entries = self._find(selection)
+        if seen is not None and digest_entries(entries) != seen:
+            raise ActStaleError(f"what is parked of {whole} has changed since you saw it: nothing was done")
+        return whole, entries
+
     def show(self, job: str, key: str) -> Entry:
         """Return the entry with this key, or the only one of the job whose key begins with it, or raise NotParkedError."""
         try:
@@ -98,9 +104,7 @@ class ParkedOperator:
         named: ActKey | None = None,
     ) -> Replay:
         """Write the row of a replay that any process may step. `seen`, `named`: as for `discard`."""
-        selection, entries = self._find(selection)
-        if seen is not None and digest_entries(entries) != seen:
-            raise ActStaleError(f"what is parked of {selection} has changed since you saw it: nothing was done")
+        selection, entries = self._find_as_seen(selection, seen)
         now = self.clock.now()
         replay = Replay(
             id=name_replay(named.at if named else now, named.nonce if named else secrets.token_hex(4)),
@@ -185,9 +189,7 @@ class ParkedOperator:
         """
         if not why.strip():
             raise ValueError("discarding needs a reason: say why the message is not needed any more")
-        selection, entries = self._find(selection)
-        if seen is not None and digest_entries(entries) != seen:
-            raise ActStaleError(f"what is parked of {selection} has changed since you saw it: nothing was done")
+        selection, entries = self._find_as_seen(selection, seen)
         command = AuditedAct(by, "parked discard", str(selection), why, {"entries": str(len(entries))})
         with self.audit.record(command, named) as recorded:
             note = f"{by}: {why}"

@@ -33,8 +33,9 @@ from tests.ledger.memory_ledger import MemoryLedger
 PAGE, BATCH = 1_000, 16
 TICK, WORK_SECONDS = 60, 2
 DOCUMENT = ROOT / "docs" / "ledger.md"
-#: The requests with which a tick ends each job, with and without a backlog: its row, the pointer to its retention, its own.
-OF_AN_END = 3
+#: The requests with which a tick ends each job, with and without a backlog: its row, the pointer to its retention,
+#: its line in the list of jobs, its own pointer.
+OF_AN_END = 4
 #: The goal: the share of a backlog without losses in all requests.
 MOST_SHARE = 0.01
 
@@ -93,6 +94,10 @@ class Ledger(MemoryLedger):
         """Write by one request."""
         self._count.add()
         return super().commit(job, rows, messages)
+
+    def tell_list(self, job):
+        """Write its line in the list by one request."""
+        self._count.add()
 
 
 class Index:

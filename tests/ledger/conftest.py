@@ -7,6 +7,7 @@ from azure.data.tables import TableServiceClient
 
 from shared.ledger import TableLedger
 from tests.ledger.memory_ledger import MemoryLedger
+from tests.ledger.world import World
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +41,18 @@ def table_of(tables):
 def ledger(request):
     """A ledger that holds nothing yet."""
     return MemoryLedger() if request.param == "memory" else request.getfixturevalue("table_ledger")
+
+
+@pytest.fixture
+def make_world(azurite):
+    """Worlds that are closed at the end."""
+    made = []
+
+    def make(**options):
+        made.append(World(azurite.connection_string, **options))
+        made[-1].accept()
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()

@@ -24,22 +24,7 @@ from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
 from shared.telemetry import events
 from shared.workloads import Line, Total
 from tests.ledger.builders import NOON
-from tests.ledger.world import AMOUNT, PER_CHUNK, Summing, World
-
-
-@pytest.fixture
-def make_world(azurite):
-    """Worlds that are closed at the end."""
-    made = []
-
-    def make(**options):
-        made.append(World(azurite.connection_string, **options))
-        made[-1].accept()
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.close()
+from tests.ledger.world import AMOUNT, PER_CHUNK, Summing
 
 
 @pytest.fixture

@@ -15,26 +15,11 @@ from shared.pipeline.segments import SEGMENT_BYTES, cut
 from shared.telemetry import events
 from tests.faults.plan import Plan
 from tests.ledger.builders import row
-from tests.ledger.world import PER_CHUNK, Summing, World
+from tests.ledger.world import PER_CHUNK, Summing
 
 #: Requests after the last result of a job of four chunks with rejections, messages apart.
 ONE_SEGMENT, TWO_SEGMENTS = 17, 36
 MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_DO
-
-
-@pytest.fixture
-def make_world(azurite):
-    """Worlds that are closed at the end."""
-    made = []
-
-    def make(**options):
-        made.append(World(azurite.connection_string, **options))
-        made[-1].accept()
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.close()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from shared.telemetry import events
 from shared.workloads import shard_of
 from tests.faults.plan import Plan
 from tests.ledger.test_segments import TWO_SEGMENTS
-from tests.ledger.world import PER_CHUNK, Splitting, Summing, World
+from tests.ledger.world import PER_CHUNK, Splitting, Summing
 
 #: Requests after the last result of a job of four chunks in two segments and two shards, messages apart.
 TWO_SHARDS = 62
@@ -26,19 +26,14 @@ MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_
 
 
 @pytest.fixture
-def make_world(azurite):
-    """Worlds that are closed at the end."""
-    made = []
+def make_world(make_world):
+    """Worlds whose jobs have shards, unless a test says otherwise."""
 
     def make(*, workload=None, shards=2, chunks=4, segment_chunks=2, **options):
         options |= {"chunks": chunks, "segment_chunks": segment_chunks, "shards": shards}
-        made.append(World(azurite.connection_string, workload=workload or Splitting(), **options))
-        made[-1].accept()
-        return made[-1]
+        return make_world(workload=workload or Splitting(), **options)
 
-    yield make
-    for world in made:
-        world.close()
+    return make
 
 
 def settled(world):

@@ -2,23 +2,17 @@
 
 import pytest
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.app import Stores
 from shared.ledger import CLOSED, JobState, Wanted
-from shared.topology import topology
 from tests.faults.plan import KilledError
-from tests.pipeline.whole_app import WholeApp
+from tests.pipeline.whole_app import running_app
 
 
 @pytest.fixture
 def app():
     """An app on an Azurite of its own: the queues have their real names."""
-    with Azurite.start() as own:
-        provision(own.connection_string, topology())
-        made = WholeApp(own.connection_string)
-        with made.metered, made.others:
-            yield made
+    with running_app() as made:
+        yield made
 
 
 @pytest.mark.parametrize("is_written", [False, True])

@@ -5,27 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.app import Stores
 from shared.azure.meter import Cause, because
 from shared.azure.requests import BUS, TABLE, RequestKind
 from shared.ledger.ledger import commit, counting
 from shared.ledger.records import Job, JobState
-from shared.topology import topology
 from tests.faults.world import NOON, SETTINGS
 from tests.ledger.memory_ledger import MemoryLedger
-from tests.pipeline.whole_app import WholeApp
+from tests.pipeline.whole_app import running_app
 
 
 @pytest.fixture
 def app():
     """An app on an Azurite of its own: the queues have their real names."""
-    with Azurite.start() as own:
-        provision(own.connection_string, topology())
-        made = WholeApp(own.connection_string)
-        with made.metered, made.others:
-            yield made
+    with running_app() as made:
+        yield made
 
 
 def test_a_job_counts_what_all_its_stages_requested(app):

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from local.azurite.launcher import Azurite
 from local.paths import ROOT
-from local.provision import provision
 from shared.app import Stores
 from shared.grammar import LONGEST_ROOM
 from shared.ledger.records import JobState
@@ -20,9 +18,9 @@ from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayPace
 from shared.parked.entry import DOOR
 from shared.pending import RETENTION_POINTER
-from shared.topology import PLANS, payload_container, rooms, submission_queue, topology
+from shared.topology import PLANS, payload_container, rooms, submission_queue
 from tests.faults.world import SETTINGS
-from tests.pipeline.whole_app import WholeApp
+from tests.pipeline.whole_app import running_app
 
 SLUICE = Path(sys.executable).parent / "sluice"
 LONGEST_JOB = "j" * 100
@@ -33,12 +31,8 @@ EVERYBODY = ("", *ROOMS)
 @pytest.fixture(scope="module")
 def app():
     """An installation with rooms, on storage of its own: the queues have their real names."""
-    with Azurite.start() as own:
-        provision(own.connection_string, topology(parts=[rooms(ROOMS)]))
-        made = WholeApp(own.connection_string, settings=replace(SETTINGS, rooms=ROOMS))
-        made.storage = own.connection_string
-        with made.metered, made.others:
-            yield made
+    with running_app(rooms(ROOMS), settings=replace(SETTINGS, rooms=ROOMS)) as made:
+        yield made
 
 
 def inside(room, job):

@@ -1,5 +1,9 @@
 """The whole app in one process, driven to the end of a job; what it requests is counted apart from what others do."""
 
+from contextlib import contextmanager
+
+from local.azurite.launcher import Azurite
+from local.provision import provision
 from shared.app import App, Stores
 from shared.azure.requests import BUS
 from shared.grammar import room_job
@@ -7,13 +11,24 @@ from shared.messages import Delivery
 from shared.pipeline.received import Received
 from shared.publish import Publisher
 from shared.telemetry.log import SILENT
-from shared.topology import payload_container, submission_queue
+from shared.topology import payload_container, submission_queue, topology
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
+
+
+@contextmanager
+def running_app(*parts, **options):
+    """Yield an app on an Azurite of its own: the queues have their real names."""
+    with Azurite.start() as own:
+        provision(own.connection_string, topology(parts=list(parts)))
+        made = WholeApp(own.connection_string, **options)
+        made.storage = own.connection_string
+        with made.metered, made.others:
+            yield made
 
 
 class WholeApp:

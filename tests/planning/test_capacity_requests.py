@@ -4,16 +4,13 @@ from itertools import pairwise
 
 import pytest
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from planning.capacity_bill import count_requests
 from planning.load import Load
 from planning.measured import constants
-from shared.topology import topology
 from shared.usage import take_counts
 from shared.usage.month import CHUNKS_OF_A_GROUP
 from tests.faults.world import SETTINGS
-from tests.pipeline.whole_app import WholeApp
+from tests.pipeline.whole_app import running_app
 
 #: The test's publisher and host are other clients: these are not the app's.
 OF_A_PUBLISHER = 2
@@ -22,12 +19,9 @@ OF_A_PUBLISHER = 2
 @pytest.fixture
 def app():
     """An app on an Azurite of its own."""
-    with Azurite.start() as own:
-        provision(own.connection_string, topology())
-        # As many at once as the model assumes: each group is a blob and a transaction.
-        made = WholeApp(own.connection_string, settles_at_once=CHUNKS_OF_A_GROUP)
-        with made.metered, made.others:
-            yield made
+    # As many at once as the model assumes: each group is a blob and a transaction.
+    with running_app(settles_at_once=CHUNKS_OF_A_GROUP) as made:
+        yield made
 
 
 def counted(job, accounts):
