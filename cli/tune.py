@@ -13,13 +13,11 @@ from cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, Setti
 from cli.plan import plan_for_gate
 from cli.screen import Screen
 from cli.warm import show_warm
-from planning.simulated_push import Push
-from planning.simulator import Outcome, Simulation
-from planning.synthetic import SEED, bursty_day
 from shared.app import Stores
 from shared.concurrency import BUILT_IN, Trace, lint, parse, read, write
 from shared.errors import TraceRefusedError
-from shared.operating import AuditedAct
+from shared.operating import put_rules
+from shared.simulation import SEED, Outcome, Push, Simulation, bursty_day
 from shared.usage import load
 
 app = typer.Typer(
@@ -138,15 +136,11 @@ def check_rules(file: FileArgument) -> None:
 
 
 @rules.command("put")
-def put_rules(file: FileArgument, by: ByOption, why: WhyOption = "", settings: SettingsOption = None) -> None:
+def put(file: FileArgument, by: ByOption, why: WhyOption = "", settings: SettingsOption = None) -> None:
     """Put rules in force. The next tick with an open job follows them."""
-    text = file.read_text(encoding="utf-8")
-    wanted = parse(text)
     with connected(settings) as connections:
         stores = Stores(connections)
-        with stores.audit.record(AuditedAct(by, "rules put", f"version {wanted.version}", why)) as command:
-            stores.rules.put(text)
-            command.result = "in force"
+        wanted = put_rules(stores.rules, stores.audit, file.read_text(encoding="utf-8"), by=by, why=why)
     typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import msgspec
 from rich.table import Table
 
-from planning.simulator import Outcome
 from shared.concurrency import Decision, Fleet, Trace
+from shared.simulation import Outcome
 from shared.topology import URGENT
 from shared.usage import Prices, price
 

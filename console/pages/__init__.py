@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from console.pages import gates, jobs, now, orders, parked, records, replays
+from console.pages import gates, jobs, now, orders, parked, records, replays, rules
 from console.visit import Download, Page
 
 
@@ -33,7 +33,8 @@ ROUTES: Final = (
     Route("/parked/<job>/<key>", "entry", parked.show_entry),
     Route("/replays", "replays", replays.show_replays),
     Route("/replay/<replay>", "replay", replays.show_replay),
-    Route("/rules", "rules", records.show_rules),
+    Route("/rules", "rules", rules.show_rules),
+    Route("/rules/dry-run", "no_dry_run", rules.lead_to_rules),
     Route("/cost", "cost", records.show_cost),
     Route("/audit", "audit", records.show_audit),
     Route("/ids", "ids", records.show_ids),
@@ -45,6 +46,8 @@ ROUTES: Final = (
     Route("/parked/<job>/<key>/lines", "lines", parked.show_lines, "POST"),
     Route("/parked/<fingerprint>/discard", "discard", parked.discard_cause, "POST"),
     Route("/parked/<fingerprint>/replay", "start_replay", replays.start_replay, "POST"),
+    Route("/rules/dry-run", "dry_run", rules.try_rules, "POST"),
+    Route("/rules/put", "put_rules", rules.put, "POST"),
     Route("/replay/<replay>/stop", "stop_replay", replays.stop_replay, "POST"),
 )
 #: Of an installation with registration.

@@ -1,4 +1,4 @@
-"""Records: who did what, what the rules are and decided, what a day cost, and the story of a number."""
+"""Records: who did what, what a day cost, and the story of a number."""
 
 import re
 from collections import Counter
@@ -12,11 +12,10 @@ from werkzeug.exceptions import BadRequest
 from console.visit import Page, Visit
 from shared.app import TRANSACTION_IDS
 from shared.azure import usage_of_counts
-from shared.concurrency import lint
 from shared.ids import explain_in, read_sequence
 from shared.usage import MONTH, price, read_notes
 
-#: Acts, decisions and changes on one page.
+#: Acts and changes on one page.
 MOST: Final = 50
 _MONTH: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
@@ -31,18 +30,6 @@ def show_audit(visit: Visit) -> Page:
     acts = visit.view.stores.audit.newest(month, MOST, who=who, about=about)
     values = {"acts": acts, "month": month, "who": who, "about": about, "most": MOST}
     return Page(title="Audit", section="audit", template="audit.html", values=values)
-
-
-def show_rules(visit: Visit) -> Page:
-    """Show the rules in force, and the last decisions with their reasons. Two requests."""
-    stores = visit.view.stores
-    text = stores.rules.text()
-    values = {
-        "text": text,
-        "faults": [str(one) for one in lint(text).problems] if text else [],
-        "decisions": stores.fleet.history(MOST),
-    }
-    return Page(title="Rules", section="rules", template="rules.html", values=values, looks_again=True)
 
 
 @dataclass(frozen=True, slots=True)

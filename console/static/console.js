@@ -20,12 +20,15 @@
     }
   }
 
-  function readTable(table) {
-    const heads = [...table.tHead.rows[0].cells].slice(1).map((cell) => cell.textContent);
-    const rows = [...table.tBodies[0].rows];
-    const at = rows.map((row) => new Date(row.querySelector("time").dateTime).getTime() / 1000);
-    const lines = heads.map((_, place) => rows.map((row) => Number(row.cells[place + 1].textContent.replaceAll(",", ""))));
-    return { heads, data: [at, ...lines] };
+  function readTable(table, columns) {
+    const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    const places = columns ? columns.split(" ").map(Number) : [...names.keys()].slice(1);
+    const moment = (row) => new Date(row.querySelector("time").dateTime).getTime() / 1000;
+    // A list begins with the newest.
+    const rows = [...table.tBodies[0].rows].sort((one, other) => moment(one) - moment(other));
+    const number = (text) => { const found = Number(text.replaceAll(",", "")); return Number.isNaN(found) ? null : found; };
+    const lines = places.map((place) => rows.map((row) => number(row.cells[place].textContent)));
+    return { heads: places.map((place) => names[place]), data: [rows.map(moment), ...lines] };
   }
 
   function drawPlots() {
@@ -37,10 +40,11 @@
     for (const place of document.querySelectorAll(".plot")) {
       const table = document.getElementById(place.dataset.table);
       if (!table || table.tBodies[0].rows.length < 2) continue;
-      const { heads, data } = readTable(table);
+      const { heads, data } = readTable(table, place.dataset.columns);
       const hours = (seconds) => { const at = new Date(seconds * 1000); return [at.getHours(), at.getMinutes(), at.getSeconds()].map(twoDigits).join(":"); };
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
-      const series = heads.map((label, number) => ({ label, stroke: colour("--plot-" + (number % 5 + 1)), width: 2, points: { show: false } }));
+      const paths = place.dataset.steps ? uPlot.paths.stepped({ align: 1 }) : undefined;
+      const series = heads.map((label, number) => ({ label, paths, stroke: colour("--plot-" + (number % 5 + 1)), width: 2, points: { show: false } }));
       const options = {
         width: Math.max(200, place.clientWidth), height: 180, cursor: { drag: { x: false, y: false } },
         scales: { y: { range: (_, low, high) => [Math.min(0, low), Math.max(1, high)] } },

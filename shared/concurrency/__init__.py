@@ -16,7 +16,8 @@ from shared.concurrency.following import Following, Foresight
 from shared.concurrency.gauge import Gauge
 from shared.concurrency.observe import QueueDepths
 from shared.concurrency.rules import BUILT_IN, Observation, Ratio, Rule, Rules
-from shared.concurrency.rules_blob import RulesBlob
+from shared.concurrency.rules_blob import NONE, RulesBlob, RulesText
+from shared.concurrency.rules_sample import SAMPLE
 from shared.concurrency.rules_text import lint, parse
 from shared.concurrency.trace import Recorder, Stretch, Trace, TraceHeader, read, write
 from shared.concurrency.tuning import Tuning, no_lane, no_top_up
@@ -24,6 +25,8 @@ from shared.concurrency.tuning import Tuning, no_lane, no_top_up
 __all__ = [
     "BUILT_IN",
     "LOOK_EVERY",
+    "NONE",
+    "SAMPLE",
     "Decision",
     "Fleet",
     "FleetTable",
@@ -37,6 +40,7 @@ __all__ = [
     "Rule",
     "Rules",
     "RulesBlob",
+    "RulesText",
     "Stretch",
     "Trace",
     "TraceHeader",

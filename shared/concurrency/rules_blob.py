@@ -10,10 +10,12 @@ from azure.storage.blob import ContainerClient
 from shared.azure import BlobStore, expecting_an_answer
 from shared.concurrency.rules import Rules
 from shared.concurrency.rules_text import lint, parse
-from shared.errors import RulesRefusedError
+from shared.errors import ActStaleError, RulesRefusedError
 
 #: The blob in force. The versions are below it.
 NAME: Final = "rules"
+#: In place of an ETag: an operator has put no rules, so the built-in ones apply.
+NONE: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,10 @@ class RulesBlob:
             except ResourceNotFoundError:
                 return None
 
-    def put(self, text: str) -> Rules:
+    def put(self, text: str, seen: str | None = None) -> Rules:
         """Put rules in force. Their version must be higher than the current one, unless they are the same text.
+
+        `seen`: only if the rules in force have this ETag, or NONE for the built-in ones, else raise ActStaleError.
 
         The version's own blob is written first, and only the first writer of a number succeeds. So a number stands for
         one text. After a lost reply, the text in force shows whether the write took effect.
@@ -58,6 +62,8 @@ class RulesBlob:
         found = self._store.read()
         if found is not None and found.value == text.encode():
             return rules
+        if seen is not None and seen != (found.etag if found else NONE):
+            raise ActStaleError("the rules in force were changed since you saw them: nothing was done")
         current = lint(found.value.decode(errors="replace")).rules if found else None
         if current is not None and rules.version <= current.version:
             raise RulesRefusedError(

@@ -3,7 +3,7 @@
 Reading order:
 
 - `audit`: a row before the effect, its result after
-- `gate_acts`, `job_acts`: gates are opened and closed, paused jobs resumed
+- `gate_acts`, `job_acts`, `rules_acts`: gates are opened and closed, paused jobs resumed, rules put in force
 - `gate_look`: all gates, with the work behind each
 - `job_look`, `job_outputs`: a job with everything around it, and the lines that it made
 - `entry_lines`: the transactions of a parked entry
@@ -26,6 +26,7 @@ from shared.operating.replay import Replayer, ReplayFate, ReplayPace, choose, no
 from shared.operating.replay_record import Replay, Wave, describe_fates, estimate
 from shared.operating.replay_run import draw_owner
 from shared.operating.replay_table import ReplayTable
+from shared.operating.rules_acts import put_rules
 from shared.operating.selection import Selection, digest_entries
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "estimate",
     "explain_pace",
     "nobody",
+    "put_rules",
     "read_queue",
     "summarize_causes",
     "waves",

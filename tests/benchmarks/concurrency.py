@@ -8,10 +8,10 @@ Virtual time and no randomness but seeds: the same figures on every machine.
 from collections.abc import Sequence
 from pathlib import Path
 
-from planning.simulated_push import WAKE, Push
-from planning.simulator import Simulation
-from planning.synthetic import SEED, bursty_day
 from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules
+from shared.simulation.simulated_push import WAKE, Push
+from shared.simulation.simulator import Simulation
+from shared.simulation.synthetic import SEED, bursty_day
 from shared.usage.bill import price
 from shared.usage.prices import load
 from tests.benchmarks import document

@@ -37,7 +37,8 @@ def _endless_locks():
     lock = queue.MessageQueue._lock
 
     def endless(self, one, now):
-        lock(self, one, now).locked_until = inf
+        # Not without end: the client is told the time, and a connection ends where that is no number.
+        lock(self, one, now).locked_until = now + 86_400.0
         return one
 
     queue.MessageQueue._lock = endless

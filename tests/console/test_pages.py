@@ -200,7 +200,8 @@ def test_the_rules_in_force_and_the_last_decisions(visitor, house):
     text = (ROOT / "docs" / "rules.sample.yaml").read_text()
     house.stores.rules.put(text)
     reply = visitor.get("/rules")
-    assert unescape(re.search(r"<pre[^>]*>(.*?)</pre>", reply.text, re.DOTALL)[1]) == text
+    shown = re.findall(r"<li><code>(.*?)</code></li>", re.search(r'<ol class="code".*?</ol>', reply.text, re.DOTALL)[0])
+    assert [unescape(line) for line in shown] == text.splitlines()
     assert "6 downstream work waits, nothing pushes back 312 built in" in words(reply)
 
 

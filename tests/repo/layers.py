@@ -24,6 +24,7 @@ ORDER = (
     ("concurrency",),
     ("dequeue",),
     ("scaling",),
+    ("simulation",),
     ("pipeline",),
     ("operating",),
     ("settings",),

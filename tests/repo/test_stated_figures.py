@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from console.pages.rules import MOST_MESSAGES
 from local.paths import ROOT
 from shared import memory
 from shared.app.tick import GATES_TAKE
@@ -90,6 +91,7 @@ STATED = [
     ("concurrency.md", f"longer than {pushback.LONGEST_WAIT:.0f} s"),
     ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
     ("concurrency.md", f"those of the slots that it has leased | {LOOK_EVERY:.0f} s |"),
+    ("console.md", f"A page replays a day of {MOST_MESSAGES:,} messages at most"),
     ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {pace.MOST_MESSAGES})"),
     ("dequeue.md", f"than the task can run in {word(int(pace.AHEAD))} seconds"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),

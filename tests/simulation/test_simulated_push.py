@@ -5,9 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from planning.simulated_push import Push
-from planning.simulator import Simulation
-from planning.synthetic import DAY
 from shared.azure.connections import Connections
 from shared.azure.meter import usage_of
 from shared.clock import SystemClock
@@ -18,6 +15,9 @@ from shared.dequeue.permits import CONTAINER, BlobSlots
 from shared.dequeue.permits import SlotPlan as Permits
 from shared.dequeue.work_queue import WorkQueue
 from shared.permit import Permit, encode_permit
+from shared.simulation.simulated_push import Push
+from shared.simulation.simulator import Simulation
+from shared.simulation.synthetic import DAY
 
 
 @pytest.mark.parametrize("messages", [1, 3])

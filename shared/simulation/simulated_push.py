@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from planning.simulator import Simulation
 from shared.azure import Cause, Governor
 from shared.concurrency import LOOK_EVERY, Decision, Observation, Rules, decide_tasks
 from shared.dequeue import AHEAD, DEPTH_EVERY, PATIENCE, RENEW_AFTER, SlotPlan, receive_size
 from shared.permit import Permit
+from shared.simulation.simulator import Simulation
 from shared.usage import MOST_UNNOTED
 
 #: Seconds between two ticks, and seconds for which a job counts as open after its end.
@@ -54,7 +54,7 @@ class Push:
     def on_arrival(self, simulation: Simulation, _messages: int, coming: int) -> None:
         """Decide for a put that calls for more tasks, then send the missing permits, once per put."""
         self._look(simulation)
-        if self._cap() < self.rules.ask(self._seen(simulation, coming)).tasks:
+        if self._cap() < self.rules.ask(self._observe(simulation, coming)).tasks:
             # One read of the fleet's rows, one of the rules. `_decide` counts the write of a decision that differs.
             simulation.count("table", Cause.USEFUL)
             simulation.count("blob-read", Cause.USEFUL)
@@ -98,7 +98,7 @@ class Push:
             self._decision = decision
 
     def _send(self, simulation: Simulation, depth: int, cause: Cause) -> None:
-        tasks = min(self.rules.ask(self._seen(simulation, depth)).tasks, self._cap(), depth)
+        tasks = min(self.rules.ask(self._observe(simulation, depth)).tasks, self._cap(), depth)
         slots = -(-tasks // self.permit_tasks)
         if not slots:
             return
@@ -112,7 +112,7 @@ class Push:
                 permit = Permit(slot=slot, depth=simulation.depth, tasks=tasks)
                 simulation.at(simulation.now + self.wake, partial(self._drain, simulation, permit))
 
-    def _seen(self, simulation: Simulation, depth: int) -> Observation:
+    def _observe(self, simulation: Simulation, depth: int) -> Observation:
         latency = simulation.busy / simulation.done if simulation.done else None
         hour = int(simulation.now // 3600) % 24
         return Observation(depth=depth, hour=hour, latency=latency, payload_bytes=simulation.payload_bytes)

@@ -8,7 +8,7 @@ import heapq
 import itertools
 import math
 import statistics
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -26,6 +26,8 @@ MOST_AT_ONCE: Final = 32
 UNKNOWN_LATENCY: Final = 1.0
 #: Seconds after the end of a trace for which remaining work goes on. Rules that allow no task would never end it.
 LONGEST_REST: Final = 86_400.0
+#: Seconds of a span, of which a day has 96.
+SPAN: Final = 900
 
 
 class Strategy(Protocol):
@@ -46,6 +48,15 @@ class Strategy(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Span:
+    """What was worst in a quarter of an hour."""
+
+    #: Seconds that a message put in it waited at most.
+    longest: float = 0.0
+    most_tasks: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a trace under a strategy."""
@@ -56,6 +67,8 @@ class Outcome:
     delays: list[float]
     usage: RequestCounts
     most_tasks: int
+    #: By the quarters of an hour since the midnight before the trace. A quiet one is left out.
+    spans: dict[int, Span]
 
     def delay(self, percentile: int) -> float:
         """Return the delay that so many percent of the messages do not exceed, 0 without messages."""
@@ -87,6 +100,7 @@ class Simulation:
     _waiting: deque[float] = field(default_factory=deque)
     _delays: list[float] = field(default_factory=list)
     _usage: Counter[Charge] = field(default_factory=Counter)
+    _spans: defaultdict[int, Span] = field(default_factory=partial(defaultdict, Span))
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -128,7 +142,9 @@ class Simulation:
             act()
         self.now = max(self.now, end)
         self.strategy.on_end(self)
-        return Outcome(self.strategy.name, self.done, self._delays, dict(self._usage), self.most_tasks)
+        return Outcome(
+            self.strategy.name, self.done, self._delays, dict(self._usage), self.most_tasks, dict(self._spans)
+        )
 
     def _arrive(self, messages: int, coming: int, stretch: Stretch) -> None:
         self.latency = stretch.latency or self.latency
@@ -151,7 +167,11 @@ class Simulation:
     def work(self, taken: list[float], then: Callable[[], None]) -> None:
         """Handle the messages one after the other, delete each, then call `then`."""
         for number, put in enumerate(taken):
-            self._delays.append(self.now + number * self.latency - put)
+            delay = self.now + number * self.latency - put
+            self._delays.append(delay)
+            span = self._spans[int(put // SPAN)]
+            span.longest = max(span.longest, delay)
+        self._note_tasks()
         self.count("queue", Cause.USEFUL, len(taken))
         end = self.now + len(taken) * self.latency
 
@@ -167,6 +187,11 @@ class Simulation:
         """Count tasks that start."""
         self.tasks += number
         self.most_tasks = max(self.most_tasks, self.tasks)
+        self._note_tasks()
+
+    def _note_tasks(self) -> None:
+        span = self._spans[int(self.now // SPAN)]
+        span.most_tasks = max(span.most_tasks, self.tasks)
 
 
 def length(trace: Trace) -> float:

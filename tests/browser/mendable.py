@@ -1,0 +1,37 @@
+"""A workload with a fault, until a file says that the mended one is deployed."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """A transaction."""
+
+    town: str
+
+
+class Mendable:
+    """Counts parcels; for one town it has no rate before it is mended."""
+
+    name, transaction, partial, sums = "mendable", Parcel, int, ()
+
+    def map(self, parcel, _number):
+        """Look the rate up."""
+        if parcel.town == "Oz" and not Path(os.environ["MENDED"]).exists():
+            rates = {}
+            return rates[parcel.town]
+        return 1
+
+    def combine(self, mapped):
+        """Count."""
+        return sum(mapped)
+
+    def merge(self, left, right):
+        """Add."""
+        return left + right
+
+    def finish(self, partial):
+        """Yield the count."""
+        yield {"parcels": partial}
