@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from shared.workloads.workload import Total
+
 
 class Parcel(msgspec.Struct, frozen=True):
     """A transaction."""
@@ -34,4 +36,4 @@ class Mendable:
 
     def finish(self, partial):
         """Yield the count."""
-        yield {"parcels": partial}
+        yield Total("parcels", {"count": partial})

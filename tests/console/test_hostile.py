@@ -34,6 +34,7 @@ ELEMENTS = {
     "div",
     "h1",
     "h2",
+    "h3",
     "p",
     "section",
     "ul",

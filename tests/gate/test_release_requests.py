@@ -82,8 +82,8 @@ def test_a_release_makes_five_requests_a_job_and_few_for_a_hundred(app, gate):
         if not more.get("DeleteEntity held"):
             break
     per_job = sum(more.values()) / BATCH
-    # The few may have paid once for what the many found ready, such as a look at the fleet.
-    assert PER_JOB - 0.05 <= per_job <= PER_JOB + 0.1, more
+    # Either release may have paid for what the other found ready, such as the decision or a look at the fleet.
+    assert PER_JOB - 0.1 <= per_job <= PER_JOB + 0.1, more
     # A wake-up is for all of them: the decision and the leased slots are read once.
     assert more["ListBlobs permits"] <= 1
     assert more["EntityGroupTransaction held"] == more["EntityGroupTransaction pending"] == 1

@@ -47,6 +47,8 @@ def test_a_story_keeps_its_beginning_and_its_end():
     assert [one.revision for one in told.story[FIRST_TOLD:]][-1] == told_in_all + 1
     assert len(told.story) == FIRST_TOLD + LAST_TOLD
     assert all(len(one.note) <= LONGEST_NOTE and one.note.replace(" ", "x").isprintable() for one in told.story)
+    # A reader sees that there is more of it: the job itself holds the whole problem.
+    assert all(one.note.endswith("…") for one in told.story[1:])
     row = job_entity(told)
     assert job_of(row, "").story == told.story
 
