@@ -87,6 +87,11 @@ def _others(_options: argparse.Namespace, rest: list[str]) -> int:
     return _python("-m", "pytest", "tests/others", *rest)
 
 
+def _browser(_options: argparse.Namespace, rest: list[str]) -> int:
+    installation.ensure_browser()
+    return _python("-m", "pytest", "tests/browser", "--need-browser", *rest)
+
+
 def _lock(_options: argparse.Namespace, rest: list[str]) -> int:
     installation.ensure()
     lock.write(upgrade="--upgrade" in rest)
@@ -135,7 +140,7 @@ def _python(*arguments: str) -> int:
 #: Tests of one file share what they started; most of their time they wait.
 SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
 #: Their own `--help` tells more than this entry knows.
-PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults", "fuzz", "others"}
+PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults", "fuzz", "others", "browser"}
 COMMANDS = (
     ("demo", _in_venv("-m", "local.demo"), "start the stack, show what Sluice does, stop the stack"),
     (
@@ -160,6 +165,11 @@ COMMANDS = (
         "others",
         _others,
         "install what others wrote for the local stack and try the stack with it; what follows goes to pytest",
+    ),
+    (
+        "browser",
+        _browser,
+        "use the console's pages in this machine's Chromium or Chrome, and fail where there is none; what follows goes to pytest",
     ),
     (
         "docs",

@@ -93,6 +93,7 @@ def build_tick(stages: AppStages, registration: RegistrationPart | None = None) 
         last=[
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
+            lambda _due, _began: stores.attempts.remove_old(stages.settings.retention),
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,

@@ -5,14 +5,15 @@ They tell a message that kills its worker from one that fails, and a person what
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final
 
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import expecting_an_answer
+from shared.azure import delete_rows, expecting_an_answer
 from shared.clock import Clock
 from shared.parked.entry import NOT_ENTRIES, content_prefix, job_note
 from shared.telemetry import place
@@ -21,6 +22,9 @@ from shared.telemetry import place
 _AFTER_EVERY_ID: Final = "~"
 #: Characters of a place in a note.
 LONGEST_PLACE: Final = 1000
+#: Hour of the day, in UTC, at which old notes are removed, and how many: a few seconds of a tick.
+CLEAN_HOUR: Final = 4
+MOST_REMOVED: Final = 10_000
 
 
 class Mark(StrEnum):
@@ -96,6 +100,21 @@ class Attempts:
         """Remove the notes of a message. Safe to repeat."""
         with expecting_an_answer(f"forget the deliveries of {key!r}"):
             self._table.delete_entity(NOT_ENTRIES, key)
+
+    def remove_old(self, kept: timedelta) -> None:
+        """Remove the notes that were not written for so long, at the hour of the day for it.
+
+        They are left by a process that died between the effect of a message and `forget`.
+        """
+        now = self._clock.now()
+        if (now.hour, now.minute) != (CLEAN_HOUR, 0):
+            return
+        known = {"notes": NOT_ENTRIES, "before": now - kept}
+        with expecting_an_answer("remove old notes of deliveries"):
+            found = self._table.query_entities("PartitionKey eq @notes and Timestamp lt @before", parameters=known)
+            # By its ETag: a note that is written again at this moment belongs to a message that is tried again.
+            old = [(NOT_ENTRIES, str(row["RowKey"]), row.metadata["etag"] or "") for row in islice(found, MOST_REMOVED)]
+            delete_rows(self._table, old)
 
 
 def _marks(row: Mapping[str, Any]) -> dict[int, Mark]:

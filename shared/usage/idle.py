@@ -148,6 +148,7 @@ def _app(one: Installation) -> list[Asker]:
         *([Asker(Who.APP, "tick: what is due on the agenda of registration", useful(table=agenda))] if agenda else []),
         *([Asker(Who.APP, "tick: conferences with seats, once an hour", useful(table=seats))] if seats else []),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
+        Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
         Asker(Who.APP, "tick: rooms without a container, queues without a room, once a day", OF_ROOMS),
         Asker(
             Who.APP,

@@ -1,6 +1,7 @@
 """The store: one entry a key however often it is parked, proven bytes, and changes that two people cannot both make."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
 
@@ -10,12 +11,14 @@ from shared.errors import NotParkedError, ParkedTamperedError, RefusedError, Sto
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
 from shared.messages import Delivery, Finish, PortionMessage, Result, encode
 from shared.operating.grouping import WAVES, summarize_causes, waves
+from shared.parked.attempts import CLEAN_HOUR, Attempts, Mark
 from shared.parked.door import add_job_id, at_the_door, door_key, read_claimed_job
 from shared.parked.entry import ACCEPT, NO_JOB, EntryState, chunk_key, job_note
 from shared.parked.parking import Claim, Parking
 from shared.parked.poison_queues import drain_poison, park_dead_result
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of
+from tests.gate.conftest import ManualClock
 from tests.ledger.memory_ledger import MemoryLedger
 from tests.parked.stages import stages
 from tests.process.world import NOON, World
@@ -115,6 +118,24 @@ def test_the_list_has_no_notes_of_deliveries(world, parking, process):
     jobs = [entry.job for entry in process.parked.entries(closed=True)]
     assert world.job in jobs
     assert all(not job.startswith("~attempts") for job in jobs)
+
+
+def test_old_notes_are_removed_at_their_hour_only(world, process):
+    """A process that dies between an effect and `forget` leaves one; and no table may grow without an end."""
+    key, kept = job_note(world.job, "x"), timedelta(days=30)
+    process.attempts.note_begun(key, 3)
+    notes = process.connections.tables.get_table_client("parked")
+    begun = datetime.now(UTC)
+    remains = {}
+    for name, now in {
+        "young": begun.replace(hour=CLEAN_HOUR, minute=0) + timedelta(days=29),
+        "not the hour": begun.replace(hour=CLEAN_HOUR, minute=1) + timedelta(days=32),
+        "due": begun.replace(hour=CLEAN_HOUR, minute=0) + timedelta(days=32),
+    }.items():
+        Attempts(notes, ManualClock(now)).remove_old(kept)
+        remains[name] = process.attempts.of(key)
+    begun_once = {3: Mark.BEGUN}
+    assert remains == {"young": begun_once, "not the hour": begun_once, "due": {}}
 
 
 def test_failures_of_one_cause_are_one_group_over_lines_and_values(world, parking, process):
