@@ -64,6 +64,7 @@ def words():
         "risk": p.Risk,
         "cause": p.Cause,
         "fate": p.ReplayFate,
+        "replay": p.ReplayState,
         "mark": p.Mark,
         "seen by": p.SeenBy,
         "gate change": p.ChangeKind,

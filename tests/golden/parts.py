@@ -44,7 +44,10 @@ from shared.messages import (
     encode,
 )
 from shared.operating.audit import AuditedAct, AuditTable
-from shared.operating.replay import ReplayFate
+from shared.operating.replay import ReplayFate, ReplayPace, SentEntry
+from shared.operating.replay_record import Replay, ReplayState, Wave, WaveOut
+from shared.operating.replay_table import ReplayTable
+from shared.operating.selection import Selection
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.parked.attempts import Attempts, Mark
 from shared.parked.door import door_key

@@ -280,6 +280,20 @@ class Audit(Shelf):
         return {"entries": row["entries"]}
 
 
+class Replays(Shelf):
+    """Replays: one in the middle of a wave, and one that no process has begun."""
+
+    tables, values = ("replays",), v.REPLAYS
+
+    def write(self, connections, stored):
+        for replay in stored:
+            p.ReplayTable(_table(connections, "replays")).insert(replay)
+
+    def read(self, connections):
+        found = p.ReplayTable(_table(connections, "replays")).newest()
+        return [p.structs.replace(one, nonce="", etag="") for one in found]
+
+
 class Totals(Shelf):
     """Rows by account, and the fence before them."""
 
@@ -459,7 +473,7 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, Homes, Held, Pointers, Receipts, FirstChunks, Parked, Fleet, Diary, Audit, Totals,
+        Jobs, Homes, Held, Pointers, Receipts, FirstChunks, Parked, Fleet, Diary, Audit, Replays, Totals,
         Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip

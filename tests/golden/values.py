@@ -105,6 +105,49 @@ POINTERS = [
     p.Pointer("job", NOON + timedelta(minutes=10), "team-a~least"),
 ]
 
+REPLAYS = [
+    p.Replay(
+        id="20261120-120000-0d0d0d0d",
+        who="ann",
+        why="the rate of ü is there",
+        asked_at=NOON,
+        selection=p.Selection(
+            fingerprint="4d51c40c3315", job="nightly", key="chunk-000000007-2", reason="failed:KeyError"
+        ),
+        pace=p.ReplayPace(limit=100, rate=2.5, patience=60.0, again=True),
+        entries=12,
+        state=p.ReplayState.STOPPING,
+        owner="tick-0a0b0c0d",
+        until=LATER,
+        after=("4d51c40c3315", "nightly", "chunk-000000007-2"),
+        taken=3,
+        begun=2,
+        counts={p.ReplayFate.DONE: 1},
+        waves=(p.Wave(number=1, counts={p.ReplayFate.DONE: 1}, began_at=NOON, ended_at=LATER),),
+        out=p.WaveOut(
+            entries=(
+                p.SentEntry("nightly", "chunk-000000007-2", 1, 0, "failed:KeyError", "4d51c40c3315", 2),
+                p.SentEntry("~door", "k", 2, 1, "no_such_job", "9f", None, p.ReplayFate.SKIPPED),
+            ),
+            began_at=LATER,
+            sent_at=LATER,
+        ),
+        moved_at=LATER,
+        stopped_by="bo",
+        result="stopped by bo: 1 done",
+    ),
+    p.Replay(
+        id="20261120-115900-0c0c0c0c",
+        who="ann",
+        why="",
+        asked_at=NOON,
+        selection=p.Selection(),
+        pace=p.ReplayPace(),
+        entries=1,
+        moved_at=NOON,
+    ),
+]
+
 CHANGES = (
     p.GateChange(what=p.ChangeKind.SCHEDULE, epoch=2, by="ann", why="tonight", at=NOON, nonce="0a0a0a0a0a0a0a0a"),
     p.GateChange(what=p.ChangeKind.OPEN, epoch=3, by="ann", why="ü", at=LATER, nonce="0b0b0b0b0b0b0b0b"),
