@@ -10,7 +10,7 @@ from rich.table import Table
 from cli.screen import clean
 from shared.azure import Charge
 from shared.ledger import Job, JobState, Listed, Portion, read_progress
-from shared.operating import JobLook, explain_pace
+from shared.operating import NOT_RECORDED, JobLook, explain_pace
 from shared.parked import Entry
 
 
@@ -100,7 +100,7 @@ def look_table(look: JobLook, now: datetime) -> Table:
             "story", clean(f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}")
         )
     if not look.job.story:
-        table.add_row("story", "not recorded")
+        table.add_row("story", NOT_RECORDED)
     for words in explain_pace(look, now):
         table.add_row("why not further", clean(words))
     for one in look.retried:
@@ -139,7 +139,7 @@ def list_table(jobs: Sequence[Listed], now: datetime) -> Table:
     heads = ("job", "state", "workload", "gate", "transactions", "chunks", "accepted at (UTC)", "deadline (UTC)")
     table = Table(*heads, "as of (UTC)", title="Jobs")
     for one in jobs:
-        state, items, chunks = "not recorded", "", ""
+        state, items, chunks = NOT_RECORDED, "", ""
         if one.state is not None:
             state, items, chunks = one.state.value, f"{one.items:,}", f"{one.ended_chunks}/{one.chunks}"
         times = _moment(one.accepted_at), _deadline(one, now), _moment(one.as_of)

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from shared.ledger import FINISHED, Job, JobState, Listed, Risk, read_progress
+from shared.operating import NOT_RECORDED
 
-#: The state of a job that an earlier version listed. `sluice jobs reindex` finds it.
-NOT_RECORDED: Final = "not recorded"
 #: In these states the rate so far predicts nothing.
 _STANDING: Final = FINISHED | {JobState.PAUSED, JobState.HELD, JobState.PLANNING, JobState.BURIED}
 

@@ -15,7 +15,7 @@ from console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError
 from shared.ledger import Job, JobState, Wanted
-from shared.operating import WRITTEN, AuditedAct, JobLook, OutputKind, explain_pace
+from shared.operating import NOT_RECORDED, WRITTEN, AuditedAct, JobLook, OutputKind, explain_pace
 from shared.parked import chunk_of_key
 from shared.usage import price
 
@@ -143,7 +143,7 @@ def _tell_story(job: Job) -> Iterator[_Moment]:
     moments = [
         _Moment("accepted", job.accepted_at),
         # A row of an earlier version has no story: only its moments are known.
-        *(told or [*ended, _Moment("its states", job.accepted_at, "not recorded")]),
+        *(told or [*ended, _Moment("its states", job.accepted_at, NOT_RECORDED)]),
         *([_Moment("first chunk put", job.started_at)] if job.started_at else []),
         *([_Moment("last chunk put", job.put_until)] if job.put_until else []),
         *([_Moment("silent chunks put again", job.nudged_at)] if job.nudged_at else []),

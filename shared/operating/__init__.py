@@ -18,7 +18,7 @@ from shared.operating.gate_acts import GateActResult, Operator
 from shared.operating.gate_look import GateReader, Overview
 from shared.operating.grouping import Group, summarize_causes, waves
 from shared.operating.job_acts import Resume
-from shared.operating.job_look import JobLook, JobReader, QueueLook, explain_pace, read_queue
+from shared.operating.job_look import NOT_RECORDED, JobLook, JobReader, QueueLook, explain_pace, read_queue
 from shared.operating.job_outputs import WRITTEN, OutputKind, OutputReader
 from shared.operating.parked_acts import ParkedOperator
 from shared.operating.prefixes import LEAST, complete_prefix
@@ -32,6 +32,7 @@ from shared.operating.selection import Selection, digest_entries
 __all__ = [
     "LEAST",
     "MOST_LINES",
+    "NOT_RECORDED",
     "WRITTEN",
     "ActKey",
     "AuditTable",

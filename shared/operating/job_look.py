@@ -15,6 +15,8 @@ from shared.ledger import FINISHED, Job, JobState, Ledger
 from shared.parked import Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
 from shared.topology import work_queues_of
 
+#: Stands for the state or the story of a job that an earlier version wrote. `sluice jobs reindex` finds the state.
+NOT_RECORDED: Final = "not recorded"
 #: Queues of a job that are looked at.
 MOST_QUEUES: Final = 16
 #: States in which chunks may lie on the work queues.

@@ -168,6 +168,15 @@ def test_a_reader_sees_no_form_and_gets_no_cookie(house, caller):
     assert "Set-Cookie" not in reply.headers
 
 
+def test_a_page_says_that_it_is_an_execution_of_the_function_too(caller):
+    """By `sluice web` it is none: there the page costs its requests alone."""
+    for path in ("/gates", "/gates?part=1"):
+        said = caller.send(path, principal=describe("Reader")).get_body().decode()
+        assert re.search(
+            r"cost \d+ storage requests?, an execution of the function, [\d.]+ USD without the execution;", said
+        )
+
+
 @pytest.mark.parametrize("route", [one for one in ROUTES if one.method == "POST"], ids=lambda one: one.name)
 def test_a_reader_is_refused_every_act(house, caller, route):
     """Before anything is read or written."""

@@ -18,17 +18,23 @@ from tests.console.test_hostile import Markup
 DAY = datetime(2026, 11, 19, 8, tzinfo=UTC)
 
 
+def find_address(visitor):
+    """Return where the form of the rules leads to."""
+    return re.search(r'<form class="act wide" method="post" action="([^"]*)"', visitor.get("/rules").text)[1]
+
+
+def send_rules(visitor, address, text, day=""):
+    """Send the form of the rules, as a browser does."""
+    sent = {"Host": HOST, "Origin": ORIGIN, "Sec-Fetch-Site": "same-origin"}
+    return visitor.client.post(address, data={"text": text.replace("\n", "\r\n"), "day": day}, headers=sent)
+
+
 class DryRun:
     """The reply to rules that a person has typed."""
 
     def __init__(self, visitor, text, day=""):
-        self.visitor = visitor
-        sent = {"Host": HOST, "Origin": ORIGIN, "Sec-Fetch-Site": "same-origin"}
-        self.address = re.search(r'<form class="act wide" method="post" action="([^"]*)"', visitor.get("/rules").text)[
-            1
-        ]
-        typed = text.replace("\n", "\r\n")
-        self.reply = visitor.client.post(self.address, data={"text": typed, "day": day}, headers=sent)
+        self.visitor, self.address = visitor, find_address(visitor)
+        self.reply = send_rules(visitor, self.address, text, day)
         found = re.search(r'<form class="act" .*?</form>', self.reply.text, re.DOTALL)
         self.form = found and found[0]
 
