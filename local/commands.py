@@ -169,7 +169,7 @@ COMMANDS = (
     (
         "browser",
         _browser,
-        "use the console's pages in this machine's Chromium or Chrome, and fail where there is none; what follows goes to pytest",
+        "use the console's pages in this machine's Chromium or Chrome, and fail without one; what follows goes to pytest",
     ),
     (
         "docs",
