@@ -106,7 +106,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{_shown(one)} per {name}" for name, one in value.items())
     if isinstance(value, int):
-        return f"{value / 2**20:.0f} MiB"
+        return f"{value / 2**20:.0f} MiB" if value >= 2**20 else f"{value:.0f} bytes"
     if value >= 0.1:
         return f"{value:.2f} s"
     return f"{value * 1e3:.2f} ms" if value >= 1e-4 else f"{value * 1e6:.2f} µs"
