@@ -93,9 +93,11 @@ def test_a_gate_is_opened_by_keyboard_and_without_scripts(open_console, served, 
     hold(served.stores, gate, 2)
     console = open_console(java_script_enabled=has_scripts)
     console.page.goto(f"{console.root}/gate/{gate}")
-    console.page.get_by_label("Why?").press("Enter")
+    # The page opens the gate first, and plans below.
+    reason = console.page.get_by_label("Why?").first
+    reason.press("Enter")
     assert not served.stores.gates.read(gate).is_open
-    console.page.get_by_label("Why?").fill("month end")
+    reason.fill("month end")
     console.page.keyboard.press("Enter")
     console.page.get_by_text("month end").first.wait_for()
     assert served.stores.gates.read(gate).is_open
@@ -114,7 +116,7 @@ def test_a_page_of_another_port_can_neither_act_nor_read(open_console, served):
     hold(served.stores, "stolen", 1)
     console = open_console()
     console.page.goto(f"{console.root}/gate/stolen")
-    form = console.page.locator("form.act").evaluate("form => form.outerHTML")
+    form = console.page.locator("form.act").first.evaluate("form => form.outerHTML")
     form = form.replace("<form", f"<form id=f action='{console.root}/gate/stolen/open' x", 1)
     page = Response(f"<body>{form}<script>f.why.value='x'; f.submit()</script>", content_type="text/html")
     server = make_server("127.0.0.1", 0, page, threaded=True)
