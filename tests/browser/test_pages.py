@@ -11,8 +11,9 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
 from local.paths import ROOT
+from shared.concurrency.rules_sample import SAMPLE
 from shared.ledger import JobState
-from tests.browser.conftest import AXE, check_pages
+from tests.browser.conftest import AXE, check_page, check_pages
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
 from tests.console.hostile import TEXTS
 
@@ -59,6 +60,19 @@ def test_each_page_is_readable(open_console, width, scheme):
     """Nothing overflows the page, axe finds nothing serious, and the policy has nothing to report."""
     console = open_console(viewport={"width": width, "height": 900}, color_scheme=scheme)
     check_pages(console, PAGES)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_a_dry_run_is_readable(open_console, width, scheme):
+    """With faults at their lines, and mended, with its plots."""
+    console = open_console(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for text, words in ((SAMPLE.replace("tasks:", "taks:", 1), "taks"), (SAMPLE, "messages of a synthetic day")):
+        console.page.goto(f"{console.root}/rules")
+        console.page.get_by_label("Rules").last.fill(text)
+        console.page.get_by_role("button", name="Dry run").click()
+        console.page.get_by_text(words).first.wait_for()
+        check_page(console)
 
 
 def test_axe_finds_what_is_wrong(open_console):
