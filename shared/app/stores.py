@@ -70,7 +70,7 @@ class Stores(Closing):
         self.connections, self.clock = connections, clock or SystemClock()
         connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
-        self.ledger = TableLedger(table("jobs"), table("jobindex"))
+        self.ledger = TableLedger(table("jobs"), table("jobindex"), clock=self.clock)
         self.job_list = self.ledger.list
         self.pending = PendingTable(table("pending"))
         self.plans = PlanStore(self.container)

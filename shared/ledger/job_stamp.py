@@ -21,9 +21,14 @@ def stamp(job: Job, nonce: str, now: datetime) -> Job:
 
     The story of an earlier version's row is never begun: its past is not known.
     """
-    story = _extend_story(job, now)
-    is_told = job.listed_at is None or (story != job.story and job.state in NEWS) or _is_due(job, job.listed_at, now)
-    return replace(job, nonce=nonce, story=story, listed_at=now if is_told else job.listed_at)
+    mine = replace(job, nonce=nonce, story=_extend_story(job, now))
+    return replace(mine, listed_at=now) if is_news(job, mine, now) else mine
+
+
+def is_news(known: Job, mine: Job, now: datetime) -> bool:
+    """Check whether the list of jobs gets the write of this job, by the row that was known before."""
+    is_new_state = mine.story != known.story and known.state in NEWS
+    return known.listed_at is None or is_new_state or _is_due(known, known.listed_at, now)
 
 
 def _is_due(job: Job, listed_at: datetime, now: datetime) -> bool:

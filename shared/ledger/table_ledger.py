@@ -39,7 +39,7 @@ from shared.ledger.entities import (
     row_of_entity,
 )
 from shared.ledger.job_list import JobList
-from shared.ledger.job_stamp import stamp
+from shared.ledger.job_stamp import is_news, stamp
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import ChunkRow, Job
 from shared.outbox import JOB_EVENTS, OutgoingMessage
@@ -104,8 +104,9 @@ class TableLedger:
     def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages in one entity-group transaction: all or nothing."""
         now = self._clock.now()
-        written = self._write(stamp(job, self._new_nonce(), now), rows, messages)
-        if written is not None and written.listed_at == now:
+        mine = stamp(job, self._new_nonce(), now)
+        written = self._write(mine, rows, messages)
+        if written is not None and is_news(job, mine, now):
             self._tell_news(written)
         return written
 
