@@ -38,11 +38,11 @@ class Options(TypedDict, total=False):
 class Broker:
     """A running broker process. A context manager that stops it."""
 
-    def __init__(self, entities: Namespace | Path, port: int, log: Path | None, options: Options) -> None:
+    def __init__(self, entities: Namespace | Path, port: int, options: Options) -> None:
         self._options = options
         self._folder = tempfile.TemporaryDirectory(prefix="servicebus-local-")
         self._entities = entities if isinstance(entities, Path) else self._write(entities)
-        self._log, self._is_own_log = log or _new_log(), log is None
+        self._log = _new_log()
         self._process: subprocess.Popen[bytes] | None = None
         #: 0 until the first start; the same from then on.
         self.port = port
@@ -52,11 +52,10 @@ class Broker:
         cls,
         entities: Namespace | Path = ENTITIES,
         port: int = 0,
-        log: Path | None = None,
         **options: Unpack[Options],
     ) -> Self:
         """Start a broker of these entities, or of a file of them. Return when it takes connections."""
-        broker = cls(entities, port, log, options)
+        broker = cls(entities, port, options)
         try:
             broker._spawn()
         except BaseException:
@@ -86,8 +85,7 @@ class Broker:
         """Stop the process and clean up. Safe to call twice."""
         self._end(signal.SIGTERM)
         self._folder.cleanup()
-        if self._is_own_log:
-            self._log.unlink(missing_ok=True)
+        self._log.unlink(missing_ok=True)
 
     def kill(self) -> None:
         """End the process as a crash would."""
