@@ -27,7 +27,7 @@ def start(house, visitor, cause):
 
 def test_a_replay_is_started_after_its_dry_run_and_has_a_page(house, visitor, cause):
     """The page of the cause says how many waves it takes; the reply leads to the page of the replay."""
-    assert "4 entries in 3 waves, in 6 s to 30 s" in " ".join(visitor.get(f"/parked/{cause}").text.split())
+    assert "4 entries in 3 waves, in 3 s to 30 s" in " ".join(visitor.get(f"/parked/{cause}").text.split())
     replay = start(house, visitor, cause)
     page, requests = house.count(lambda: visitor.get(f"/replay/{replay}"))
     assert ("It begins within a minute." in page.text, requests) == (True, 1)
