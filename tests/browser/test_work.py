@@ -19,6 +19,8 @@ from shared.publish import Publisher
 from tests.e2e.test_pipeline import usages
 from tests.waiting import DEADLINE, until
 
+#: A whole stack starts for them, and each waits for several things.
+pytestmark = pytest.mark.timeout(600)
 SLUICE = Path(sys.executable).parent / "sluice"
 #: The failed delivery of a chunk comes back within a second, so that no test waits two minutes for it.
 SETTINGS = {
