@@ -1,11 +1,15 @@
 """A workload with a fault, until a file says that the mended one is deployed."""
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
 
 from shared.workloads.workload import Total
+
+#: The mended one asks a slow service, so that a person is in time to stop a replay between two waves.
+ANSWERS_AFTER = 2.0
 
 
 class Parcel(msgspec.Struct, frozen=True):
@@ -21,9 +25,11 @@ class Mendable:
 
     def map(self, parcel, _number):
         """Look the rate up."""
-        if parcel.town == "Oz" and not Path(os.environ["MENDED"]).exists():
-            rates = {}
-            return rates[parcel.town]
+        if parcel.town == "Oz":
+            if not Path(os.environ["MENDED"]).exists():
+                rates = {}
+                return rates[parcel.town]
+            time.sleep(ANSWERS_AFTER)
         return 1
 
     def combine(self, mapped):
