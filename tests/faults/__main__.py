@@ -1,6 +1,7 @@
 """`make faults`: breaks every storage request of every stage in every way, and writes down what came of it."""
 
 import argparse
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -21,8 +22,12 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     if options.replay:
         return _replay(options)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: campaign.stopping.set())
     problems = []
     for part in options.parts or PARTS:
+        if campaign.stopping.is_set():
+            break
         tables, found = PARTS[part](options)
         if not options.dry:
             report.write(tables)

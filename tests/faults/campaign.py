@@ -6,7 +6,9 @@ import logging
 import multiprocessing
 import os
 import shlex
+import signal
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -41,6 +43,8 @@ BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *ORDER_SCENARIOS
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.faults.campaign"])
 _storages = None
+#: Set when someone asks for an end: what was done until then is worth hours.
+stopping = threading.Event()
 
 
 class Shared:
@@ -81,6 +85,8 @@ class Tally:
 def begin(where):
     """Set up a worker process: `where` is an Azurite to share, or None for storage in memory."""
     global _storages  # noqa: PLW0603 - a worker process has one
+    # Ctrl-C reaches every process of the terminal; the campaign ends this one after its last result.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     quick()
     # The client looks through all of it for proxies, twice a request: a quarter of a run's time.
     os.environ.clear()
@@ -114,7 +120,7 @@ def work(task, storages=None):
 
 
 def outcomes(tasks, where=None, seconds=None):
-    """Yield each task with its outcome, until all are done or the time is up."""
+    """Yield each task with its outcome, until all are done, the time is up or someone asks for an end."""
     end = None if seconds is None else time.monotonic() + seconds
     workers = REAL_WORKERS if where else MEMORY_WORKERS
     tasks = list(tasks)
@@ -128,7 +134,7 @@ def outcomes(tasks, where=None, seconds=None):
                 raise AssertionError(f"nothing for {SILENCE} s; not done: {', '.join(map(again, +left))}") from None
             left[done[0]] -= 1
             yield done
-            if end and time.monotonic() > end:
+            if stopping.is_set() or (end and time.monotonic() > end):
                 return
 
 
@@ -138,7 +144,7 @@ def on_azurite(tasks, seconds):
     for first in range(0, len(tasks), ROUND):
         with start() as azurite:
             yield from outcomes(tasks[first : first + ROUND], Shared(azurite.ports), end - time.monotonic())
-        if time.monotonic() > end:
+        if stopping.is_set() or time.monotonic() > end:
             return
 
 
