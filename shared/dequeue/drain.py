@@ -14,6 +14,8 @@ from enum import StrEnum
 from threading import Event
 from typing import Final
 
+import msgspec
+
 from shared.clock import Clock
 from shared.dequeue.hooks import Listening, Telling, push
 from shared.dequeue.listener import QueueListener
@@ -93,12 +95,17 @@ class Drain:
         until = self.clock.monotonic() + self.patience
         while True:
             drained = self._drain(permit, until)
-            if drained is not Drained.GAVE_UP or permit.slot or not self.waits():
+            if drained is not Drained.GAVE_UP or permit.slot or not (waiting := self.peek()):
                 return drained
+            # The depth of the permit is that of messages which are done. By it, one task would take all that came since.
+            permit = msgspec.structs.replace(permit, depth=waiting)
 
-    def waits(self) -> bool:
-        """Check whether a message waits on any queue."""
-        return any(source.waits() for source in self.sources) or bool(self.urgent and self.urgent.waits())
+    def peek(self) -> int:
+        """Return how many messages of the first queue that has any could be received now, at most 32."""
+        for source in self.sources:
+            if found := source.peek():
+                return found
+        return self.urgent.peek() if self.urgent else 0
 
     def depth(self) -> int:
         """Read how many messages all queues hold."""

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from shared.dequeue.work_queue import WorkSource
+from shared.dequeue.work_queue import MOST_MESSAGES, WorkSource
 
-#: The most messages that Queue Storage hands out to one receive.
-MOST_MESSAGES: Final = 32
 #: Seconds of work that a task takes ahead: what it has taken waits for it, while other tasks may have nothing to do. It
 #: is also below half of the time for which messages are hidden, so an ordinary message is never renewed.
 AHEAD: Final = 4.0
@@ -73,6 +71,6 @@ class UrgentLane:
         """Read how many messages it holds, by one request if there may be one."""
         return self.source.depth() if self._holds() else 0
 
-    def waits(self) -> bool:
-        """Check whether a message waits, by one request if there may be one."""
-        return self._holds() and self.source.waits()
+    def peek(self) -> int:
+        """Return how many of its messages could be received now, by one request if there may be one."""
+        return self.source.peek() if self._holds() else 0

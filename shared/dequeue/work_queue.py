@@ -86,6 +86,8 @@ class Partitions:
             return not self._names if self._ends else in_a_row >= len(self._names)
 
 
+#: The most messages of one receive, or of one peek.
+MOST_MESSAGES: Final = 32
 #: Status codes of a message that is gone, or that another process has received since.
 _LOST: Final = frozenset({400, 404})
 
@@ -137,8 +139,8 @@ class WorkSource(Protocol):
         """Return about how many messages it has, including the hidden ones. Makes one request."""
         ...
 
-    def waits(self) -> bool:
-        """Return True if a message could be received now. Makes one request, which changes nothing."""
+    def peek(self) -> int:
+        """Return how many messages could be received now, at most 32. Makes one request, which changes nothing."""
         ...
 
 
@@ -168,11 +170,12 @@ class WorkQueue:
         with expecting_an_answer(f"read the depth of queue {self.name!r}"):
             return self._queue.get_queue_properties().approximate_message_count or 0
 
-    def waits(self) -> bool:
-        """Return True if a message could be received now. Makes one request, which changes nothing."""
+    def peek(self) -> int:
+        """Return how many messages could be received now, at most 32. Makes one request, which changes nothing."""
         with expecting_an_answer(f"peek into queue {self.name!r}"), looking() as look:
-            look.has_found = bool(self._queue.peek_messages())
-        return look.has_found
+            found = len(self._queue.peek_messages(max_messages=MOST_MESSAGES))
+            look.has_found = found > 0
+        return found
 
 
 class HeldMessage:

@@ -99,7 +99,7 @@ class PermitWorker:
             self._stop.wait(self._backoff.delay(self._empties, uniform))
 
     def _find(self) -> bool:
-        return self._drain.waits() and self._top_up.run(self._drain.depth()) > 0
+        return self._drain.peek() > 0 and self._top_up.run(self._drain.depth()) > 0
 
     def _give(self, permits: Sequence[Permit]) -> int:
         for permit in permits[: self._lanes]:

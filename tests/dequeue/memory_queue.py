@@ -67,10 +67,10 @@ class MemoryQueue:
             self.requests.append(("depth", len(self._messages)))
             return len(self._messages)
 
-    def waits(self):
-        """Whether any can be seen."""
+    def peek(self):
+        """Return how many can be seen."""
         with self._lock:
-            return any(message[1] <= self._clock.monotonic() for message in self._messages.values())
+            return min(32, sum(message[1] <= self._clock.monotonic() for message in self._messages.values()))
 
     @property
     def receives(self):

@@ -124,7 +124,7 @@ def test_after_forty_seconds_nothing_new_is_taken_and_another_hint_goes_on(manua
     intake.queues[0].put(*[b"%d" % number for number in range(10)])
     assert intake.follower.on_hint() is Followed.HANDED_OVER
     assert times == [40, 25, 10]
-    assert (intake.hints, intake.queues[0].depth(), intake.queues[0].waits()) == ([1], 7, True)
+    assert (intake.hints, intake.queues[0].depth(), intake.queues[0].peek()) == ([1], 7, 7)
     assert intake.follower.on_hint() is Followed.HANDED_OVER, "nothing of the first one is left to join"
 
 

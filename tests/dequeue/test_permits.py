@@ -187,7 +187,7 @@ def test_a_process_that_just_started_looks_what_the_cap_is_before_it_begins():
     assert looks == []
     stage.put(5)
     drain.run(Permit(slot=2, depth=5, tasks=5))
-    assert (looks, stage.handled, stage.queue.waits()) == ([[0, 1]], [], True)
+    assert (looks, stage.handled, stage.queue.peek()) == ([[0, 1]], [], 5)
 
 
 def test_the_last_slot_runs_what_is_left_of_the_cap():
@@ -261,7 +261,7 @@ def test_a_drain_hands_over_before_its_time_is_up():
     assert drain.run(Permit(slot=5, depth=40, tasks=1)) is Drained.HANDED_OVER
     assert (held_at_send, [permit.slot for permit in stage.bus.sent]) == ([frozenset()], [5])
     assert PATIENCE <= stage.clock.seconds <= 240
-    assert stage.queue.waits()
+    assert stage.queue.peek()
 
 
 def test_what_a_drain_holds_when_its_lease_ends_is_given_back():
@@ -295,6 +295,22 @@ def test_a_message_that_is_put_while_slot_0_is_being_given_up_is_found():
     stage.slots.extend = late
     assert stage.drain().run(Permit(slot=0, depth=1, tasks=1)) is Drained.GAVE_UP
     assert (stage.bus.sent, stage.handled) == ([], [b"0"])
+
+
+def test_messages_that_are_put_while_slot_0_is_being_given_up_are_shared():
+    """The depth of its permit is over: by that, the first task would take all of them, and others had none."""
+    stage = Stage()
+    release = stage.slots.extend
+
+    def late(lease, until):
+        if not stage.handled and until <= stage.clock.monotonic():
+            stage.put(3)
+        return release(lease, until)
+
+    stage.slots.extend = late
+    assert stage.drain().run(Permit(slot=0, depth=64, tasks=4)) is Drained.GAVE_UP
+    assert len(stage.handled) == 3
+    assert [found for found in stage.queue.receives if found] == [1, 1, 1]
 
 
 def test_storage_that_does_not_answer_ends_a_permit_without_a_redelivery():
@@ -380,7 +396,7 @@ def test_a_put_is_made_although_nobody_can_be_woken(policy):
     stage.slots.list_held = stage.queue.depth = silent
     with stage.notifier(policy)(10, 10):
         stage.put(10)
-    assert (stage.bus.sent, stage.queue.waits()) == ([], True)
+    assert (stage.bus.sent, stage.queue.peek()) == ([], 10)
 
 
 def test_the_tick_tops_up_what_is_wanted_and_free():

@@ -33,12 +33,12 @@ def test_what_is_received_is_hidden_but_counted(either):
 
 def test_a_look_says_whether_a_receive_would_find_something(either):
     """Hidden messages do not count, and looking is no delivery."""
-    assert not either.queue.waits()
-    either.put(b"one")
-    assert either.queue.waits()
+    assert not either.queue.peek()
+    either.put(b"one", b"two")
+    assert either.queue.peek() == 2
     [held] = either.queue.receive(1)
     assert held.delivery.count == 1
-    assert not either.queue.waits()
+    assert either.queue.peek() == 1
 
 
 def test_a_message_that_nobody_deletes_comes_back_with_its_count(either):
