@@ -165,6 +165,13 @@ BOUNDS: Final = (
         _SEGMENTS,
         "each account is in one of them",
     ),
+    Bound(
+        "packed bytes of merged segments for each shard, below the most",
+        "shared.pipeline.segments:SHARD_BYTES",
+        _SEGMENTS,
+        "twice as many shards",
+        "bytes",
+    ),
     Bound("stored bytes of a segment's results", "shared.pipeline.segments:SEGMENT_BYTES", _SEGMENTS, _NEXT, "bytes"),
     Bound(
         "bytes of lines of one output part",

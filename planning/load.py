@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from planning.measured import Constants
 from shared.concurrency import BUILT_IN, Observation
 from shared.payload import Limits
-from shared.pipeline import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARDS, Speed, choose
+from shared.pipeline import APART, SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS, Speed, choose, choose_shards
 from shared.usage import INSTANCE_GB
 
 #: A workload's wall time as the app notes it: milliseconds of so many transactions.
@@ -67,12 +67,17 @@ class Load:
     def segments(self, found: Constants) -> int:
         """Return the segments of one job, which several instances merge."""
         held = min(self.accounts, self.chunk) * found.account_bytes
-        chunks = max(1, min(SEGMENT_CHUNKS, SEGMENT_BYTES // held))
-        return math.ceil(self.job_chunks / chunks)
+        whole = self.job_chunks * max(1 / SEGMENT_CHUNKS, held / SEGMENT_BYTES)
+        return 1 if whole <= 1 else min(self.job_chunks, max(math.ceil(whole), APART))
 
     def shards(self, found: Constants) -> int:
         """Return the shards of one job's totals, each in a partition of its own."""
-        return SHARDS if self.has_split and self.segments(found) > 1 else 1
+        segments = self.segments(found)
+        if not self.has_split or segments == 1:
+            return 1
+        # A segment has an account once, in however many of its chunks it is.
+        accounts = min(self.accounts, math.ceil(self.job_items / segments))
+        return choose_shards(segments * accounts * found.account_bytes, SHARDS, SHARD_BYTES)
 
     def chunk_cpu(self, found: Constants) -> float:
         """Return the seconds of CPU of the app for one chunk, from its message to the credit of its result."""

@@ -109,7 +109,15 @@ class AppStages:
         """Requests the finish of jobs."""
         stores, settings = self.stores, self.settings
         waking, lane = self.tasks.waking, self.tasks.overtaking
-        return FinishCall(stores.put, stores.pending, self.clock, waking, work_queues=settings.work_queues, lane=lane)
+        return FinishCall(
+            stores.put,
+            stores.pending,
+            self.clock,
+            waking,
+            work_queues=settings.work_queues,
+            lane=lane,
+            slot_tasks=settings.permit_tasks,
+        )
 
     @cached_property
     def processor(self) -> Processor:

@@ -18,7 +18,7 @@ from shared.pipeline.bus_results import BusResults
 from shared.pipeline.chunk_size import ChunkSizes, Speed, Speeds, choose
 from shared.pipeline.dispatch import CURSOR_EVERY, MOST, Dispatcher, Enclosing
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.finish_request import APART, FinishCall
 from shared.pipeline.fronts import QueueFronts
 from shared.pipeline.group_blobs import GroupBlobs
 from shared.pipeline.orphans import Orphans
@@ -30,7 +30,8 @@ from shared.pipeline.received import Received, settle_stage
 from shared.pipeline.results import ResultStore
 from shared.pipeline.retention import MOST_OF_A_BATCH, Retention
 from shared.pipeline.rooms import Rooms, point_at
-from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARDS
+from shared.pipeline.segment_blobs import choose_shards
+from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS
 from shared.pipeline.settle import Settled, Settler
 from shared.pipeline.start import Hints, Starter
 from shared.pipeline.stranded import Stranded
@@ -40,12 +41,14 @@ from shared.pipeline.waiting_results import WaitingResults
 from shared.pipeline.work_parking import work_stages
 
 __all__ = [
+    "APART",
     "CURSOR_EVERY",
     "MOST",
     "MOST_OF_A_BATCH",
     "SEGMENT_BYTES",
     "SEGMENT_CHUNKS",
     "SHARDS",
+    "SHARD_BYTES",
     "Acceptance",
     "Arrivals",
     "BusResults",
@@ -81,6 +84,7 @@ __all__ = [
     "Waking",
     "accept_stage",
     "choose",
+    "choose_shards",
     "is_finishing",
     "point_at",
     "settle_stage",

@@ -15,6 +15,8 @@ from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
 from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
 from shared.topology import work_queue_of
 
+#: Segments and shards of which each has an instance of its own: each takes a tenth of a second and more.
+APART: Final = 4
 #: Longer than any settler needs between its pointer and its message.
 GRACE: Final = timedelta(minutes=3)
 
@@ -23,6 +25,7 @@ class FinishCall:
     """Sends finish messages. `send` takes a queue's name and a message. `waking` is entered around it.
 
     `work_queues`: a caller that does not know their number uses the first queue, which every installation has.
+    `slot_tasks`: messages that one instance takes at a time when it is woken.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of the stage, each of which a test replaces
@@ -34,9 +37,10 @@ class FinishCall:
         *,
         work_queues: int = 1,
         lane: Overtaking | None = None,
+        slot_tasks: int = 1,
     ) -> None:
         self._send, self._pending, self._clock, self._waking = send, pending, clock, waking
-        self._work_queues, self._lane = work_queues, lane
+        self._work_queues, self._lane, self._slot_tasks = work_queues, lane, slot_tasks
 
     def point(self, job: str, revision: int) -> Pointer:
         """Leave a pointer, before the state that it points to: the writer may crash right after that state."""
@@ -66,7 +70,9 @@ class FinishCall:
         queue = work_queue_of(job.job, 0, self._work_queues, lane)
         if self._lane and lane:
             self._lane.announce()
-        with self._waking(len(messages), len(messages)):
+        # One message alone has its instance by any permit.
+        apart = min(len(messages), APART) * self._slot_tasks if len(messages) > 1 else 1
+        with self._waking(len(messages), max(len(messages), apart)):
             for message in messages:
                 self._send(queue, encode(message).decode())
 

@@ -2,10 +2,13 @@
 
 A segment is neighbouring chunks, by their numbers. The plan is made once for a revision of a job and then read: all finishers
 cut alike, also those of another version. All blobs are below `results/<job>/<revision>/finish/`. Each is written once, and last
-in its step. The plan says the number of shards too, so that all cut a partial into as many slices.
+in its step. The plan says the number of slices too, so that all cut a partial alike.
 
 The blob of a segment in one piece is a zstd frame of JSON. In slices it is a line of JSON with its totals and the length of
 each slice, and then the slices, each a zstd frame of its own. So the totals are read without the slices.
+
+The bytes of all segments say how many shards there are, each of which takes some slices of every segment. Blobs that are
+written once have the same bytes for everybody, so all steps find the same number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,25 +36,41 @@ _VERSION: Final = 1
 
 
 class FinishPlan(Struct, frozen=True, kw_only=True):
-    """The segments of a revision, by their first and last chunk, and the number of its shards. Plans of before say none: one."""
+    """The segments of a revision, by their first and last chunk, and the slices of each."""
 
     segments: list[tuple[int, int]]
+    #: 1: a segment is one piece. An instance of before takes it for one, cannot read it, and pauses the job.
+    slices: int = 1
+    #: Above 1: a plan of an earlier version, with a shard for each slice.
     shards: int = 1
     v: int = _VERSION
 
+    @property
+    def pieces(self) -> int:
+        """The slices of each segment, whichever version made the plan."""
+        return max(self.slices, self.shards)
 
-class Missing(NamedTuple):
-    """The steps whose blobs are not there yet."""
+    def choose_shards(self, size: int, shard_bytes: int) -> int:
+        """Return the number of shards for merged segments of so many bytes together."""
+        return self.shards if self.shards > 1 else choose_shards(size, self.slices, shard_bytes)
 
-    segments: list[int]
-    shards: list[int]
+
+class Steps(NamedTuple):
+    """How far the steps are, by their blobs."""
+
+    #: Segments that are not merged yet.
+    missing: list[int]
+    #: Bytes of those that are.
+    size: int
+    #: Shards that are written.
+    written: frozenset[int]
 
 
 class SegmentResult(NamedTuple):
-    """The outcome of the chunks of a segment. Its partial is decoded by the type of the workload."""
+    """The outcome of the chunks of a segment. Its partials, one for each slice, are decoded by the type of the workload."""
 
     totals: Totals
-    partial: Raw
+    partials: Sequence[Raw]
     #: Storage requests that merging it took, by the meter that bills them.
     requests: Mapping[str, int]
 
@@ -94,20 +113,25 @@ class SegmentBlobs:
         content = self._read(_PLAN)
         return None if content is None else _decode(content, FinishPlan, self._folder + _PLAN)
 
-    def put_plan(self, segments: list[tuple[int, int]], shards: int) -> tuple[FinishPlan, bool]:
+    def put_plan(self, plan: FinishPlan) -> tuple[FinishPlan, bool]:
         """Write the plan and return it with True, or return the plan that is there with False."""
-        plan = FinishPlan(segments=segments, shards=shards)
         if self._put(_PLAN, msgspec.json.encode(plan)):
             return plan, True
         return self.find_plan() or plan, False
 
-    def missing(self, plan: FinishPlan) -> Missing:
-        """Return the segments that are not merged yet, and the shards that are not written."""
+    def list_steps(self, plan: FinishPlan) -> Steps:
+        """Return how far the segments and the shards are."""
         with expecting_an_answer(f"list the blobs in {self._folder!r}"):
-            found = set(self._container.list_blob_names(name_starts_with=self._folder))
-        segments = [number for number in range(len(plan.segments)) if self._folder + _name(number) not in found]
-        shards = range(plan.shards) if plan.shards > 1 else ()
-        return Missing(segments, [number for number in shards if self._folder + _shard_name(number) not in found])
+            found = {
+                blob.name.removeprefix(self._folder): int(blob.size)
+                for blob in self._container.list_blobs(name_starts_with=self._folder)
+            }
+        sizes = [found.get(_name(number)) for number in range(len(plan.segments))]
+        return Steps(
+            missing=[number for number, size in enumerate(sizes) if size is None],
+            size=sum(size or 0 for size in sizes),
+            written=frozenset(number for number in range(plan.pieces) if _shard_name(number) in found),
+        )
 
     def put(self, number: int, totals: Totals, slices: Sequence[Any], requests: Mapping[str, int]) -> None:
         """Write a merged segment, unless it is there. `requests` are those that merging it took."""
@@ -126,46 +150,40 @@ class SegmentBlobs:
         done = ShardResult(totals=totals, lines=lines, requests=dict(requests))
         self._put(_shard_name(number), msgspec.json.encode(done))
 
-    def read_all(self, plan: FinishPlan) -> Iterator[SegmentResult]:
-        """Yield all segments in their order, one at a time."""
-        for number in range(len(plan.segments)):
-            yield self._read_segment(_name(number))
-
     def read_heads(self, plan: FinishPlan) -> Iterator[SegmentResult]:
         """Yield the totals and requests of all segments in slices, without their partials."""
         for number in range(len(plan.segments)):
             yield self._read_head(plan, number, self._need(_name(number), _LONGEST_HEAD))[0]
 
-    def read_slices(self, plan: FinishPlan, shard: int) -> Iterator[SegmentResult]:
-        """Yield one slice of all segments in their order, one at a time."""
+    def read_slices(self, plan: FinishPlan, slices: Sequence[int]) -> Iterator[SegmentResult]:
+        """Yield some slices of all segments in their order, one segment at a time."""
         for number in range(len(plan.segments)):
-            name = _name(number)
+            path = self._folder + _name(number)
             # One request; the other slices stay packed.
-            content = self._need(name)
+            content = self._need(_name(number))
+            if plan.pieces == 1:
+                stored = _decode(_unpack(content, path), _Stored, path)
+                totals = read_totals(bytes(stored.totals).decode())
+                yield SegmentResult(totals, [stored.partial], stored.requests)
+                continue
             segment, places = self._read_head(plan, number, content)
-            yield segment._replace(
-                partial=Raw(_unpack(content[places[shard] : places[shard + 1]], self._folder + name))
-            )
+            partials = [Raw(_unpack(content[places[one] : places[one + 1]], path)) for one in slices]
+            yield segment._replace(partials=partials)
 
-    def read_shards(self, plan: FinishPlan) -> list[ShardResult]:
+    def read_shards(self, count: int) -> list[ShardResult]:
         """Return the outcomes of all shards."""
-        names = [_shard_name(number) for number in range(plan.shards)]
+        names = [_shard_name(number) for number in range(count)]
         return [_decode(self._need(name), ShardResult, self._folder + name) for name in names]
-
-    def _read_segment(self, name: str) -> SegmentResult:
-        path = self._folder + name
-        stored = _decode(_unpack(self._need(name), path), _Stored, path)
-        return SegmentResult(read_totals(bytes(stored.totals).decode()), stored.partial, stored.requests)
 
     def _read_head(self, plan: FinishPlan, number: int, content: bytes) -> tuple[SegmentResult, list[int]]:
         """Return a segment without its partial, and where each of its slices begins and the last one ends."""
         path = self._folder + _name(number)
         line, found, _ = content[:_LONGEST_HEAD].partition(b"\n")
         head = _decode(line, _Head, path)
-        if not found or len(head.slices) != plan.shards:
-            raise _refuse(path, ValueError(f"it has {len(head.slices)} slices, and the plan says {plan.shards}"))
+        if not found or len(head.slices) != plan.pieces:
+            raise _refuse(path, ValueError(f"it has {len(head.slices)} slices, and the plan says {plan.pieces}"))
         places = list(accumulate(head.slices, initial=len(line) + 1))
-        return SegmentResult(read_totals(bytes(head.totals).decode()), Raw(), head.requests), places
+        return SegmentResult(read_totals(bytes(head.totals).decode()), (), head.requests), places
 
     def _need(self, name: str, most: int | None = None) -> bytes:
         if (content := self._read(name, most)) is None:
@@ -197,6 +215,17 @@ class SegmentBlobs:
                     raise
                 return False
         return True
+
+
+def choose_shards(size: int, slices: int, shard_bytes: int) -> int:
+    """Return how many shards the slices of so many bytes are worth: 1, 2, 4 and so on, at most one for each slice.
+
+    A power of two divides the slices, so an account's shard is the same by its slice and by its hash.
+    """
+    count = 1
+    while count < slices and size > count * shard_bytes:
+        count *= 2
+    return count
 
 
 def _name(number: int) -> str:

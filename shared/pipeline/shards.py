@@ -1,7 +1,7 @@
 """Writes the totals and the output lines of a job: in one piece, or in shards by account, each a work message.
 
     finish      finds all segments, compares their totals with those of the job, sends a message for each shard.
-    shard k     reads slice k of each segment, compares the totals too, takes the fence of its own partition of the table,
+    shard k     reads its slices of each segment, compares the totals too, takes the fence of its own partition of the table,
                 writes rows and lines, then its blob. The step that finds all blobs sends `finish`.
     finish      counts the blobs, then writes the manifest.
 
@@ -67,21 +67,23 @@ class Shards:
         blobs = SegmentBlobs(self.tools.results, job.job, job.revision)
         with tally_requests() as requests:
             plan = blobs.find_plan()
-            if plan is None or plan.shards == 1 or message.shard >= plan.shards:
+            if plan is None:
                 return False
-            missing = blobs.missing(plan)
-            if missing.segments:
+            steps = blobs.list_steps(plan)
+            shards = 1 if steps.missing else plan.choose_shards(steps.size, self.tools.shard_bytes)
+            if shards == 1 or message.shard >= shards:
                 return False
-            if message.shard in missing.shards:
+            if message.shard not in steps.written:
                 merger, totals = make_merger(self.tools, job), Totals()
-                for segment in blobs.read_slices(plan, message.shard):
-                    merger.add(segment.partial)
+                for segment in blobs.read_slices(plan, range(message.shard, plan.pieces, shards)):
+                    for partial in segment.partials:
+                        merger.add(partial)
                     totals += segment.totals
                 if check_balance(job, totals).state is JobState.UNBALANCED:
                     return False
-                written = self._write(job, merger.partial, message.shard, plan.shards)
+                written = self._write(job, merger.partial, message.shard, shards)
                 blobs.put_shard(message.shard, written.totals, written.lines, charges(requests))
-        if not blobs.missing(plan).shards:
+        if len(blobs.list_steps(plan).written) == shards:
             # Two may find the last one. The second message finds the end, or the same blobs.
             self.tools.call.send(job)
         return True

@@ -35,12 +35,12 @@ from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.invariants import breaches
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
-from tests.faults.world import GATE, INLINE, MOST_TICKS, SegmentedWorld, ShardedWorld, World, sales
+from tests.faults.world import GATE, INLINE, MOST_TICKS, JoinedWorld, SegmentedWorld, ShardedWorld, World, sales
 
 A, B, C = "job-a", "job-b", "job-c"
-GOOD = sales("x", "y", "x", "", "y", "x")
+GOOD = sales("x", "w", "x", "", "w", "x")
 OTHER = sales("z", "z")
-BROKEN = sales("x", "bad", "y", "", "odd", "x")
+BROKEN = sales("x", "bad", "w", "", "odd", "x")
 #: A slice that holds neither.
 _EMPTY = next(number for number in range(SLICES) if number not in {slice_of(A), slice_of(B)})
 NOT_WORK = ("submissions", "work-00", "results", "signals")
@@ -550,6 +550,7 @@ SCENARIOS = (
     Scenario("settle and finish in segments", processed, everything, world=SegmentedWorld),
     Scenario("replay in segments", mended_long_ago, replay, replay_again, world=SegmentedWorld, revisions={A: (2, 3)}),
     Scenario("settle and finish in shards", processed, everything, world=ShardedWorld),
+    Scenario("settle and finish in slices that are joined", processed, everything, world=JoinedWorld),
     Scenario("replay in shards", mended_long_ago, replay, replay_again, world=ShardedWorld, revisions={A: (2, 3)}),
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),

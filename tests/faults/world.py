@@ -14,7 +14,7 @@ from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, PendingTable
-from shared.pipeline import SHARDS
+from shared.pipeline import SHARD_BYTES, SHARDS, Finisher
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.workloads.registry import Workloads
@@ -75,7 +75,7 @@ class World:
     queues = QUEUES
     #: Chunks of a segment. None: as many as the app takes.
     segment_chunks = None
-    workload, shards = Sales, SHARDS
+    workload, shards, shard_bytes = Sales, SHARDS, SHARD_BYTES
 
     def __init__(self, storage, journal):
         self.storage, self.journal, self.clock = storage, journal, ManualClock()
@@ -181,9 +181,15 @@ class SegmentedWorld(World):
 
 
 class ShardedWorld(SegmentedWorld):
-    """One whose jobs of two segments are published in three shards: the shops x and y are in different ones, one is empty."""
+    """One whose jobs of two segments are published in four shards: the shops x and y are in different ones, two are empty."""
 
-    workload, shards = SplitSales, 3
+    workload, shards, shard_bytes = SplitSales, 4, 1
+
+
+class JoinedWorld(ShardedWorld):
+    """One whose segments have slices, but so few bytes that the finish joins them."""
+
+    shard_bytes = SHARD_BYTES
 
 
 class Process:
@@ -201,7 +207,11 @@ class Process:
         self.stores.replay_stepper.pause = lambda seconds: world.clock.advance(seconds=seconds)
         if world.segment_chunks is not None:
             finisher = self.app.stages.finisher
-            finisher._segments = replace(finisher._segments, segment_chunks=world.segment_chunks, shards=world.shards)
+            made = Finisher(replace(finisher._tools, shard_bytes=world.shard_bytes))
+            finisher._segments = replace(
+                made._segments, segment_chunks=world.segment_chunks, shards=world.shards, apart=1
+            )
+            finisher._shards = made._shards
 
     def host(self, **options):
         """Return the host of this process."""

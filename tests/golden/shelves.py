@@ -362,19 +362,19 @@ class Segments(Shelf):
         ("results",),
         [
             p.FinishPlan(segments=[(0, 1)]),
-            p.SegmentResult(v.FULL.totals, p.Raw(b'{"north":"6.60"}'), {"blob-read useful": 3}),
+            p.SegmentResult(v.FULL.totals, [p.Raw(b'{"north":"6.60"}')], {"blob-read useful": 3}),
         ],
     )
 
     def write(self, connections, stored):
         plan, merged = stored
         blobs = self._store(connections)
-        blobs.put_plan(plan.segments, plan.shards)
-        blobs.put(0, merged.totals, [merged.partial], merged.requests)
+        blobs.put_plan(plan)
+        blobs.put(0, merged.totals, merged.partials, merged.requests)
 
     def read(self, connections):
         blobs = self._store(connections)
-        return [blobs.find_plan(), *blobs.read_all(blobs.find_plan())]
+        return [blobs.find_plan(), *blobs.read_slices(blobs.find_plan(), [0])]
 
     def _store(self, connections):
         return p.SegmentBlobs(_container(connections, "results"), "nightly", 2)
@@ -384,23 +384,23 @@ class Slices(Segments):
     """A merged segment in slices, and what a shard came to."""
 
     values = [
-        p.FinishPlan(segments=[(0, 1)], shards=2),
-        p.SegmentResult(v.FULL.totals, p.Raw(b'{"south":"0.40"}'), {"blob-read useful": 3}),
+        p.FinishPlan(segments=[(0, 1)], slices=2),
+        p.SegmentResult(v.FULL.totals, [p.Raw(b'{"south":"0.40"}')], {"blob-read useful": 3}),
         p.ShardResult(totals=1, lines=2, requests={"table useful": 2}),
     ]
 
     def write(self, connections, stored):
         plan, merged, shard = stored
         blobs = self._store(connections)
-        blobs.put_plan(plan.segments, plan.shards)
-        blobs.put(0, merged.totals, [p.Raw(b'{"north":"6.20"}'), merged.partial], merged.requests)
-        for number in range(plan.shards):
+        blobs.put_plan(plan)
+        blobs.put(0, merged.totals, [p.Raw(b'{"north":"6.20"}'), *merged.partials], merged.requests)
+        for number in range(plan.slices):
             blobs.put_shard(number, shard.totals, shard.lines, shard.requests)
 
     def read(self, connections):
         blobs = self._store(connections)
         plan = blobs.find_plan()
-        return [plan, *blobs.read_slices(plan, 1), blobs.read_shards(plan)[1]]
+        return [plan, *blobs.read_slices(plan, [1]), blobs.read_shards(plan.slices)[1]]
 
 
 class Outputs(Shelf):

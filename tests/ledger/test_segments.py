@@ -2,19 +2,23 @@
 
 import json
 from collections import Counter
+from contextlib import contextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.errors import FinishRefusedError, ResultRefusedError
 from shared.ledger import JobState
 from shared.messages import Finish, Segment
 from shared.pipeline.finish import Ending
+from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.outputs import Outputs
 from shared.pipeline.segment_blobs import FinishPlan, SegmentBlobs
 from shared.pipeline.segments import SEGMENT_BYTES, cut
 from shared.telemetry import events
 from tests.faults.plan import Plan
-from tests.ledger.builders import row
+from tests.ledger.builders import job, row
 from tests.ledger.world import PER_CHUNK, Summing
 
 #: Requests after the last result of a job of four chunks with rejections, messages apart.
@@ -66,7 +70,7 @@ def test_the_segments_are_in_the_plan_and_asked_for_in_order(world):
     assert world.finish() is MERGING
     assert world.sent == asked(0, 1, 2)
     plan = json.loads(world.container("results").download_blob("nightly/1/finish/plan").readall())
-    assert plan == {"segments": [[0, 2], [3, 5], [6, 7]], "shards": 1, "v": 1}
+    assert plan == {"segments": [[0, 2], [3, 5], [6, 7]], "slices": 1, "shards": 1, "v": 1}
 
 
 def test_segments_may_end_in_any_order_and_more_than_once(world):
@@ -235,7 +239,7 @@ def test_a_blob_that_cannot_be_read_pauses_the_job(world, content):
         # Gone between the listing and the read.
         plan = FinishPlan(segments=[(0, 2), (3, 5), (6, 7), (8, 9)])
         with pytest.raises(ResultRefusedError, match="segment-000003' is gone"):
-            list(SegmentBlobs(world.container("results"), "nightly", 1).read_all(plan))
+            list(SegmentBlobs(world.container("results"), "nightly", 1).read_slices(plan, [0]))
         return
     blob.upload_blob(content, overwrite=True)
     with pytest.raises(ResultRefusedError, match="segment-000001' cannot be read"):
@@ -274,10 +278,52 @@ def test_rows_are_cut_by_number_of_chunks_and_by_bytes():
 
     half = SEGMENT_BYTES // 2
     assert cut([], 3) == []
-    assert cut(rows(*[None] * 7), 3) == [(0, 2), (3, 5), (6, 6)]
-    assert cut(rows(half, half, 1, half, half), 9) == [(0, 1), (2, 3), (4, 4)]
+    assert cut(rows(*[None] * 7), 3, 1) == [(0, 2), (3, 4), (5, 6)]
+    assert cut(rows(half, half, 1, half, half), 9, 1) == [(0, 1), (2, 3), (4, 4)]
     assert cut(rows(5 * half, 1, 5 * half), 9) == [(0, 0), (1, 1), (2, 2)]
     assert cut(rows(1, 1)[1:], 9) == [(1, 1)]
+
+
+def test_a_job_of_several_segments_has_four_even_ones():
+    """So many instances are woken, and none ends long before the others. One segment stays one."""
+
+    def numbers(count, length):
+        return [last - first + 1 for first, last in cut([row(n, length=length) for n in range(count)], 512)]
+
+    assert numbers(512, 1) == [512]
+    assert numbers(513, 1) == [129, 128, 128, 128]
+    assert numbers(50, SEGMENT_BYTES // 45) == [13, 12, 13, 12]
+    assert numbers(50, SEGMENT_BYTES // 50) == [50]
+    assert numbers(3, SEGMENT_BYTES) == [1, 1, 1]
+    assert numbers(10_000, 1) == [500] * 20
+
+
+@given(st.lists(st.none() | st.integers(0, 3 * SEGMENT_BYTES), max_size=60), st.integers(1, 20), st.integers(1, 9))
+def test_segments_are_neighbours_within_their_bounds(lengths, most, apart):
+    """Each chunk is in one of them; only a result that is larger by itself passes the bytes."""
+    found = cut([row(n, length=length) for n, length in enumerate(lengths)], most, apart)
+    assert [chunk for first, last in found for chunk in range(first, last + 1)] == list(range(len(lengths)))
+    for first, last in found:
+        held = [lengths[chunk] or 0 for chunk in range(first, last + 1)]
+        assert len(held) <= most
+        assert len(held) == 1 or sum(held) <= SEGMENT_BYTES
+
+
+@pytest.mark.parametrize(("segments", "coming"), [(1, 1), (2, 8), (3, 12), (4, 16), (5, 16), (16, 16), (40, 40)])
+def test_the_first_four_segments_wake_an_instance_each(segments, coming):
+    """Four to a slot, one instance would merge them one after the other."""
+    woken, sent = [], []
+
+    @contextmanager
+    def waking(*messages):
+        yield
+        woken.append((*messages, len(sent)))
+
+    call = FinishCall(lambda *message: sent.append(message), None, None, waking, slot_tasks=4)
+    call.send_segments(job(), range(segments), again=False)
+    assert woken == [(segments, coming, segments)]
+    call.send(job())
+    assert woken[1:] == [(1, 1, segments + 1)]
 
 
 def cost(make_world, segment_chunks):

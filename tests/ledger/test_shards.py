@@ -11,8 +11,8 @@ from shared.grammar import is_job, shard_partition
 from shared.ledger import JobState
 from shared.messages import Finish, Segment, Shard
 from shared.pipeline.finish import Ending
-from shared.pipeline.segment_blobs import SegmentBlobs
-from shared.pipeline.segments import SHARDS
+from shared.pipeline.segment_blobs import FinishPlan, SegmentBlobs
+from shared.pipeline.segments import SHARD_BYTES, SHARDS
 from shared.pipeline.totals import TotalsTable
 from shared.telemetry import events
 from shared.workloads import shard_of
@@ -29,8 +29,8 @@ MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_
 def make_world(make_world):
     """Worlds whose jobs have shards, unless a test says otherwise."""
 
-    def make(*, workload=None, shards=2, chunks=4, segment_chunks=2, **options):
-        options |= {"chunks": chunks, "segment_chunks": segment_chunks, "shards": shards}
+    def make(*, workload=None, shards=2, chunks=4, segment_chunks=2, shard_bytes=1, **options):
+        options |= {"chunks": chunks, "segment_chunks": segment_chunks, "shards": shards, "shard_bytes": shard_bytes}
         return make_world(workload=workload or Splitting(), **options)
 
     return make
@@ -105,6 +105,81 @@ def test_any_other_job_is_published_in_one_piece(make_world, options):
     check_finished(world)
     assert world.manifest()["totals_partitions"] == ["nightly"] == sorted(world.fences())
     assert parts(world) == ["output-000000.ndjson.zst"]
+
+
+def test_a_small_job_is_joined_by_its_finish(make_world):
+    """Its segments have slices, but so few bytes that sixteen shards would cost more than they save."""
+    world = settled(make_world(shards=None, shard_bytes=SHARD_BYTES))
+    assert world.finish_all() == [MERGING] * 3 + [FINISHED]
+    check_finished(world)
+    assert blobs(world) == ["plan", "segment-000000", "segment-000001"]
+    assert world.manifest()["totals_partitions"] == ["nightly"] == sorted(world.fences())
+    assert parts(world) == ["output-000000.ndjson.zst"]
+
+
+def test_the_bytes_of_all_segments_say_how_many_shards_there_are(make_world):
+    """Each shard then has several slices, and an account is where readers look for it."""
+    size = sum(len(content) for content in segments_of(settled(make_world(shards=16))))
+    world = settled(make_world(shards=16, shard_bytes=size // 3))
+    world.finish_all()
+    check_finished(world)
+    partitions = world.manifest()["totals_partitions"]
+    assert partitions == [f"nightly!{n:02}" for n in range(4)] == sorted(world.fences())
+    found = {row["account"]: row["PartitionKey"] for row in TotalsTable(world.table("totals")).rows("nightly", 1)}
+    assert found == {account: partitions[shard_of(account, 4)] for account in world.expected(range(4))}
+
+
+def segments_of(world):
+    """Merge the segments of a world and return their bytes."""
+    world.finisher().finish(world.sent.pop(0))
+    for message in [world.sent.pop(0) for _ in range(2)]:
+        world.finisher().finish(message)
+    container = world.container("results")
+    names = container.list_blob_names(name_starts_with="nightly/1/finish/segment-")
+    return [container.download_blob(name).readall() for name in names]
+
+
+@pytest.mark.parametrize(
+    ("size", "shards"),
+    [(0, 1), (100, 1), (101, 2), (200, 2), (201, 4), (400, 4), (401, 8), (800, 8), (801, 16), (10**12, 16)],
+)
+def test_the_number_of_shards_is_a_power_of_two(size, shards):
+    """It divides the slices. A plan of an earlier version has a shard for each slice, however small."""
+    plan = FinishPlan(segments=[(0, 1), (2, 3)], slices=16)
+    assert (plan.pieces, plan.choose_shards(size, 100)) == (16, shards)
+    assert FinishPlan(segments=[(0, 1), (2, 3)]).choose_shards(size, 100) == 1
+    before = FinishPlan(segments=[(0, 1), (2, 3)], shards=3)
+    assert (before.pieces, before.choose_shards(size, 100)) == (3, 3)
+
+
+def test_a_revision_that_an_earlier_version_began_goes_on_in_its_shards(make_world):
+    """Its rows may be in the partitions of all shards already: in another one, readers would find each twice."""
+    world = settled(make_world(shards=16, shard_bytes=SHARD_BYTES))
+    plan = b'{"segments":[[0,1],[2,3]],"shards":2,"v":1}'
+    world.container("results").upload_blob("nightly/1/finish/plan", plan)
+    assert world.finish_all() == [MERGING] * 6 + [FINISHED]
+    check_finished(world)
+    assert world.manifest()["totals_partitions"] == ["nightly!00", "nightly!01"] == sorted(world.fences())
+
+
+def test_a_segment_that_an_earlier_version_merged_in_one_piece_pauses_the_job(make_world):
+    """It knows no slices, and takes the plan for one in one piece. Nothing is published from that."""
+    world = settled(make_world())
+    world.finish()
+    blobs_of = SegmentBlobs(world.container("results"), "nightly", 1)
+    blobs_of.put(0, world.job().totals, [{}], {})
+    world.finisher().finish(Segment(job="nightly", revision=1, segment=1))
+    with pytest.raises(ResultRefusedError, match="segment-000000' cannot be read"):
+        world.finish()
+    assert (world.job().state, world.fences()) == (JobState.PAUSED, {})
+
+
+def test_a_forged_shard_of_a_job_that_is_joined_does_nothing(make_world):
+    """Its plan has slices, and its finish publishes all of them."""
+    world = settled(make_world(shard_bytes=SHARD_BYTES))
+    segments_of(world)
+    assert world.finisher().finish(Shard(job="nightly", revision=1, shard=0)) is NOTHING
+    assert world.fences() == {}
 
 
 def test_no_job_can_be_called_like_a_partition():
@@ -185,8 +260,8 @@ def test_a_replay_takes_each_partition_and_older_shards_are_refused(make_world, 
     stale = merged(world)[late]
     read, replays = SegmentBlobs.read_slices, [world.result(0, rejected=1)]
 
-    def stands_still(self, plan, shard):
-        found = list(read(self, plan, shard))
+    def stands_still(self, plan, slices):
+        found = list(read(self, plan, slices))
         if replays:
             world.settle(replays.pop())
             world.finish_all()
@@ -281,8 +356,8 @@ def test_the_plan_says_the_number_of_shards(world, monkeypatch):
     """Who has another number, or a partial that asks for fewer, cuts as the plan says."""
     world.finisher().finish(world.sent.pop(0))
     plan = json.loads(world.container("results").download_blob("nightly/1/finish/plan").readall())
-    assert plan == {"segments": [[0, 1], [2, 3]], "shards": 2, "v": 1}
-    world._shards = 7
+    assert plan == {"segments": [[0, 1], [2, 3]], "slices": 2, "shards": 1, "v": 1}
+    world._shards = 8
     world.finish_all()
     check_finished(world)
     assert len(world.fences()) == 2

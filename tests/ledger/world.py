@@ -243,7 +243,7 @@ class World:
             )
         )
         if self._segment_chunks is not None:
-            made._segments = replace(made._segments, segment_chunks=self._segment_chunks)
+            made._segments = replace(made._segments, segment_chunks=self._segment_chunks, apart=1)
         if self._shards is not None:
             made._segments = replace(made._segments, shards=self._shards)
         return made

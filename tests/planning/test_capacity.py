@@ -104,8 +104,9 @@ def test_limits_of_azure_are_rates_of_their_resource():
     assert found["storage account"] == pytest.approx(20_000 / (count_requests(load, FOUND).storage / load.chunks))
     name = "totals of a job, one partition per shard"
     assert found[name] == pytest.approx(2_000 * load.chunks / load.accounts)
-    sharded = {one.name: one.rate / TEN.chunk for one in ceilings(TEN, MANY, FOUND)}
-    assert sharded[name] == pytest.approx(16 * 2_000 * TEN.chunks / TEN.accounts)
+    large = replace(TEN, accounts=1_000_000)
+    sharded = {one.name: one.rate / large.chunk for one in ceilings(large, MANY, FOUND)}
+    assert sharded[name] == pytest.approx(16 * 2_000 * large.chunks / large.accounts)
 
 
 def test_a_ceiling_says_how_many_instances_reach_it():
@@ -201,13 +202,13 @@ def test_every_limit_of_azure_names_its_source():
 def test_a_job_of_many_chunks_is_merged_in_segments_by_several_instances():
     """By their number or by their bytes; each segment costs some requests."""
     load = replace(TEN, has_split=False)
-    assert [replace(load, accounts=one).segments(FOUND) for one in (1, 500, 8_000)] == [3, 3, 44]
+    assert [replace(load, accounts=one).segments(FOUND) for one in (1, 500, 8_000)] == [4, 4, 43]
     assert Load(transactions=1_000_000).segments(FOUND) == 1
     alone, shared = (finish_seconds(load, replace(MANY, round_trip=0.0), FOUND, one) for one in (1, 4))
     merged = load.job_chunks * (FOUND.finish_chunk + 500 * FOUND.merge)
-    assert alone - shared == pytest.approx(merged * 2 / 3)
+    assert alone - shared == pytest.approx(merged * 3 / 4)
     many, fewer = replace(load, accounts=8_000), structs.replace(FOUND, account_bytes=1)
-    assert count_requests(many, FOUND).storage - count_requests(many, fewer).storage == 10 * (44 - 5)
+    assert count_requests(many, FOUND).storage - count_requests(many, fewer).storage == 10 * (43 - 5)
 
 
 def test_totals_in_shards_are_written_side_by_side():
@@ -222,6 +223,15 @@ def test_totals_in_shards_are_written_side_by_side():
     small = Load(transactions=10_000, accounts=1_000_000)
     assert small.shards(FOUND) == 1
     assert finish_seconds(small, MANY, FOUND, 1) == finish_seconds(replace(small, has_split=False), MANY, FOUND, 16)
+
+
+@pytest.mark.parametrize(("accounts", "shards"), [(500, 1), (2_000, 8), (5_000, 16), (100_000, 16)])
+def test_a_job_has_as_many_shards_as_its_accounts_are_worth(accounts, shards):
+    """By the bytes of its merged segments, as the app chooses."""
+    load = Load(transactions=10_000_000, accounts=accounts, chunk_items=8_000)
+    assert load.segments(FOUND) > 1
+    assert load.shards(FOUND) == shards
+    assert replace(load, has_split=False).shards(FOUND) == 1
 
 
 def test_instances_without_a_slot_do_not_finish_jobs_either():
