@@ -59,7 +59,7 @@ _SEGMENTS, _NEXT = "shared/pipeline/segments.py", "the next segment begins"
 _RESULTS, _BLOB = "shared/pipeline/results.py", "it is stored as a blob, and its message names it"
 _SENT, _TAKES = "shared/pipeline/bus_results.py", "the next message takes them"
 _READ, _WAITS = "shared/pipeline/result_reading.py", "the next read waits"
-_SPLIT: Final = "the next chunk begins"
+_PLAN, _SPLIT = "shared/pipeline/plan.py", "the next chunk begins"
 BOUNDS: Final = (
     _limit("transactions of a job", "items_most", "frames", _REFUSED("too_many_items")),
     _limit("stored bytes of a payload", "stored_most", "frames", _REFUSED("payload_too_large"), "bytes"),
@@ -82,11 +82,9 @@ BOUNDS: Final = (
         "the workload's next large job has smaller chunks",
         "s",
     ),
-    Bound("chunks of a job", "shared.payload.limits:chunks_most", "shared/pipeline/plan.py", "its chunks are larger"),
-    Bound("frames of a chunk", "shared.payload.limits:chunk_frames_most", "shared/pipeline/plan.py", _SPLIT),
-    Bound(
-        "stored bytes of a chunk", "shared.payload.limits:chunk_stored_most", "shared/pipeline/plan.py", _SPLIT, "bytes"
-    ),
+    Bound("chunks of a job", "shared.payload.limits:chunks_most", _PLAN, "its chunks are larger"),
+    Bound("frames of a chunk", "shared.payload.limits:chunk_frames_most", _PLAN, _SPLIT),
+    Bound("stored bytes of a chunk", "shared.payload.limits:chunk_stored_most", _PLAN, _SPLIT, "bytes"),
     Bound(
         "bytes of a chunk's result",
         "shared.payload.limits:result_most",

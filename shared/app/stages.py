@@ -107,17 +107,9 @@ class AppStages:
     @cached_property
     def finish_call(self) -> FinishCall:
         """Requests the finish of jobs."""
-        stores, settings = self.stores, self.settings
-        waking, lane = self.tasks.waking, self.tasks.overtaking
-        return FinishCall(
-            stores.put,
-            stores.pending,
-            self.clock,
-            waking,
-            work_queues=settings.work_queues,
-            lane=lane,
-            slot_tasks=settings.permit_tasks,
-        )
+        stores, tasks, settings = self.stores, self.tasks, self.settings
+        sizes = {"work_queues": settings.work_queues, "slot_tasks": settings.permit_tasks}
+        return FinishCall(stores.put, stores.pending, self.clock, tasks.waking, lane=tasks.overtaking, **sizes)
 
     @cached_property
     def processor(self) -> Processor:

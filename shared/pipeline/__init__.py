@@ -3,7 +3,8 @@
 - `arrivals` and `work_parking` handle deliveries and say how failed messages are parked and put back.
 - `plan` cuts a payload into chunks, as large as `chunk_size` says; `results`, `bus_results`, `received` and
   `group_blobs` carry the results of chunks.
-- `segments` and `merge` gather what the chunks come to, `segment_blobs` stores it; `shards` publishes it.
+- `segments` and `merge` gather what the chunks come to, as `finish_plan` cuts it; `segment_blobs` stores it; `shards`
+  publishes it.
 - `outputs` and `totals` write the end of a job; `finish_request` requests it.
 - `sweep` follows the pointers to jobs at every tick; `fronts`, `waiting_results` and `put_again` find and repeat what
   was lost.
@@ -18,6 +19,7 @@ from shared.pipeline.bus_results import BusResults
 from shared.pipeline.chunk_size import ChunkSizes, Speed, Speeds, choose
 from shared.pipeline.dispatch import CURSOR_EVERY, MOST, Dispatcher, Enclosing
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
+from shared.pipeline.finish_plan import choose_shards
 from shared.pipeline.finish_request import APART, FinishCall
 from shared.pipeline.fronts import QueueFronts
 from shared.pipeline.group_blobs import GroupBlobs
@@ -30,7 +32,6 @@ from shared.pipeline.received import Received, settle_stage
 from shared.pipeline.results import ResultStore
 from shared.pipeline.retention import MOST_OF_A_BATCH, Retention
 from shared.pipeline.rooms import Rooms, point_at
-from shared.pipeline.segment_blobs import choose_shards
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS
 from shared.pipeline.settle import Settled, Settler
 from shared.pipeline.start import Hints, Starter

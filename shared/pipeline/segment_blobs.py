@@ -1,14 +1,9 @@
-"""The plan of a finish, and the blobs of its segments and shards.
+"""The blobs of a finish: its plan, its segments and its shards.
 
-A segment is neighbouring chunks, by their numbers. The plan is made once for a revision of a job and then read: all finishers
-cut alike, also those of another version. All blobs are below `results/<job>/<revision>/finish/`. Each is written once, and last
-in its step. The plan says the number of slices too, so that all cut a partial alike.
+All blobs are below `results/<job>/<revision>/finish/`. Each is written once, and last in its step.
 
 The blob of a segment in one piece is a zstd frame of JSON. In slices it is a line of JSON with its totals and the length of
 each slice, and then the slices, each a zstd frame of its own. So the totals are read without the slices.
-
-The bytes of all segments say how many shards there are, each of which takes some slices of every segment. Blobs that are
-written once have the same bytes for everybody, so all steps find the same number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +21,7 @@ from shared.azure import expecting_an_answer
 from shared.decoding import decode
 from shared.errors import ResultRefusedError
 from shared.ledger import Totals, read_totals, write_totals
+from shared.pipeline.finish_plan import FinishPlan
 
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
 _PLAN: Final = "plan"
@@ -33,26 +29,6 @@ _PLAN: Final = "plan"
 _LONGEST_HEAD: Final = 16 * 1024
 #: The version of each blob.
 _VERSION: Final = 1
-
-
-class FinishPlan(Struct, frozen=True, kw_only=True):
-    """The segments of a revision, by their first and last chunk, and the slices of each."""
-
-    segments: list[tuple[int, int]]
-    #: 1: a segment is one piece. An instance of before takes it for one, cannot read it, and pauses the job.
-    slices: int = 1
-    #: Above 1: a plan of an earlier version, with a shard for each slice.
-    shards: int = 1
-    v: int = _VERSION
-
-    @property
-    def pieces(self) -> int:
-        """The slices of each segment, whichever version made the plan."""
-        return max(self.slices, self.shards)
-
-    def choose_shards(self, size: int, shard_bytes: int) -> int:
-        """Return the number of shards for merged segments of so many bytes together."""
-        return self.shards if self.shards > 1 else choose_shards(size, self.slices, shard_bytes)
 
 
 class Steps(NamedTuple):
@@ -215,17 +191,6 @@ class SegmentBlobs:
                     raise
                 return False
         return True
-
-
-def choose_shards(size: int, slices: int, shard_bytes: int) -> int:
-    """Return how many shards the slices of so many bytes are worth: 1, 2, 4 and so on, at most one for each slice.
-
-    A power of two divides the slices, so an account's shard is the same by its slice and by its hash.
-    """
-    count = 1
-    while count < slices and size > count * shard_bytes:
-        count *= 2
-    return count
 
 
 def _name(number: int) -> str:

@@ -20,10 +20,11 @@ from shared.azure import charges, tally_requests
 from shared.errors import FinishRefusedError
 from shared.ledger import ChunkRow, Job, Ledger, Totals
 from shared.messages import Finish, FinishStep, Segment, Shard
+from shared.pipeline.finish_plan import FinishPlan
 from shared.pipeline.finish_request import APART, FinishCall
 from shared.pipeline.merge import MERGED_MOST, REJECTED, Merger
 from shared.pipeline.outputs import OutputPart, Outputs
-from shared.pipeline.segment_blobs import FinishPlan, SegmentBlobs, ShardResult
+from shared.pipeline.segment_blobs import SegmentBlobs, ShardResult
 from shared.workloads import Workloads, has_split, split
 
 #: Chunks of a segment: upper bound of the results that are read again after a crash.

@@ -11,7 +11,8 @@ from shared.grammar import is_job, shard_partition
 from shared.ledger import JobState
 from shared.messages import Finish, Segment, Shard
 from shared.pipeline.finish import Ending
-from shared.pipeline.segment_blobs import FinishPlan, SegmentBlobs
+from shared.pipeline.finish_plan import FinishPlan
+from shared.pipeline.segment_blobs import SegmentBlobs
 from shared.pipeline.segments import SHARD_BYTES, SHARDS
 from shared.pipeline.totals import TotalsTable
 from shared.telemetry import events
