@@ -19,7 +19,7 @@ import msgspec
 from shared.clock import Clock
 from shared.dequeue.hooks import Listening, Telling, push
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.pace import UrgentLane
+from shared.dequeue.pace import AHEAD, HandlingTime, UrgentLane
 from shared.dequeue.permits import SlotLease, SlotPlan, Slots
 from shared.dequeue.renewal import Renewals
 from shared.dequeue.work_queue import WorkSource
@@ -69,6 +69,9 @@ class Drain:
     look: Callable[[], object] = lambda: None
     patience: float = PATIENCE
     visibility: int = 30
+    #: Lasts from permit to permit. A new process takes one message per task first. All tasks of a fleet begin together:
+    #: by their shares they would take all that there is, before anybody knows how long a message takes.
+    pace: HandlingTime = field(default_factory=lambda: HandlingTime(assumed=AHEAD))
     #: Once it is set, each task ends after its message, and the slot is handed over.
     stop: Event = field(default_factory=Event)
 
@@ -148,7 +151,9 @@ class Drain:
             until=until,
         )
         with Renewals(self.clock) as renewals, renewals.keep_leased(lease):
-            with QueueListener(self.sources, self.handle, listening, urgent=self.urgent, clock=self.clock) as listener:
+            with QueueListener(
+                self.sources, self.handle, listening, urgent=self.urgent, pace=self.pace, clock=self.clock
+            ) as listener:
                 listener.subscribe(Telling())
                 # One task receives first: a needless permit costs one empty receive, not one per task.
                 listener.start(1)

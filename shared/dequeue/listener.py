@@ -45,6 +45,7 @@ class QueueListener:
         listening: Listening,
         *,
         urgent: UrgentLane | None = None,
+        pace: HandlingTime | None = None,
         clock: Clock | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -67,7 +68,7 @@ class QueueListener:
             observers=Observers(),
             renewals=Renewals(clock),
             count=TaskCount(),
-            pace=HandlingTime(),
+            pace=pace or HandlingTime(),
             stopping=stopping,
             uniform=uniform,
             pause=stopping.wait,

@@ -10,9 +10,10 @@ from typing import Final
 
 from shared.dequeue.work_queue import MOST_MESSAGES, WorkSource
 
-#: Seconds of work that a task takes ahead: what it has taken waits for it, while other tasks may have nothing to do. It
-#: is also below half of the time for which messages are hidden, so an ordinary message is never renewed.
-AHEAD: Final = 4.0
+#: Seconds of work that a task takes ahead: what it has taken waits for it, while other tasks may have nothing to do. At
+#: the end of a job so many seconds may be one process's alone. It is also below half of the time for which messages are
+#: hidden, so an ordinary message is never renewed.
+AHEAD: Final = 1.0
 #: The weight of the newest measurement: the average follows a change within a few messages.
 _NEWEST: Final = 0.2
 
@@ -21,7 +22,7 @@ def receive_size(depth: int, tasks: int, *, pace: float | None, seconds: float) 
     """Return clamp(ceil(depth / tasks), 1, 32), or fewer if the task could not run that many within `seconds`.
 
     A task runs its messages one after the other. A message that it cannot begin in time is hidden from the other tasks
-    in vain. `pace` is in seconds per message, None before the first measurement.
+    in vain. `pace` is in seconds per message, None if nothing is known.
     """
     share = math.ceil(depth / max(tasks, 1))
     in_time = MOST_MESSAGES if not pace else int(max(seconds, 0.0) / pace)
@@ -31,20 +32,22 @@ def receive_size(depth: int, tasks: int, *, pace: float | None, seconds: float) 
 class HandlingTime:
     """The smoothed seconds that this process needs per message, shared by all its tasks."""
 
-    def __init__(self) -> None:
-        self._seconds: float | None = None
+    def __init__(self, assumed: float | None = None) -> None:
+        """`assumed` stands until the first message is done."""
+        self._assumed = assumed
+        self._measured: float | None = None
         self._lock = Lock()
 
     @property
     def seconds(self) -> float | None:
-        """The smoothed seconds per message, None before the first."""
-        return self._seconds
+        """The smoothed seconds per message, or the assumed ones."""
+        return self._assumed if self._measured is None else self._measured
 
     def note(self, seconds: float) -> None:
         """Count one message."""
         with self._lock:
-            before = self._seconds
-            self._seconds = seconds if before is None else before + _NEWEST * (seconds - before)
+            before = self._measured
+            self._measured = seconds if before is None else before + _NEWEST * (seconds - before)
 
 
 #: Seconds for which no task asks again after an empty receive.

@@ -166,7 +166,6 @@ class _Drain:
     began: float = 0.0
     sampled_at: float = 0.0
     is_empty: bool = False
-    has_worked: bool = False
 
     def begin(self) -> None:
         self.began = self.sampled_at = self.simulation.now
@@ -191,18 +190,14 @@ class _Drain:
             # One task receives first. A short receive means that the queue is empty.
             for _ in range(self.push.allowance(self.permit.slot) - self.running):
                 self._start()
-        self.simulation.work(taken, self._go_on)
-
-    def _go_on(self) -> None:
-        self.has_worked = True
-        self._receive()
+        self.simulation.work(taken, self._receive)
 
     def _size(self) -> int:
         simulation = self.simulation
         if simulation.now - self.sampled_at >= DEPTH_EVERY:
             self.depth, self.sampled_at = simulation.depth, simulation.now
-        # A drain learns the seconds per message from its first messages.
-        pace = simulation.latency if self.has_worked else None
+        # A process learns the seconds per message from its first messages; the simulation has one process.
+        pace = simulation.latency if simulation.done else AHEAD
         return receive_size(self.depth, self.permit.tasks, pace=pace, seconds=AHEAD)
 
     def _end(self) -> None:

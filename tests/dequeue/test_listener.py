@@ -200,9 +200,9 @@ def test_messages_that_were_not_begun_are_given_back_when_the_time_is_up(memory_
 
 
 def test_a_task_takes_no_more_than_it_soon_begins(memory_queue, manual_clock):
-    """Two seconds each: after the first receive, whose pace is unknown, two at a time and not all that are hidden for."""
+    """Half a second each: after the first receive, whose pace is unknown, two at a time and not all of its share."""
     memory_queue.put(*[b"one"] * 9)
-    task, _, _ = alone(memory_queue, manual_clock, lambda delivery: manual_clock.advance(2), first_depth=5)
+    task, _, _ = alone(memory_queue, manual_clock, lambda delivery: manual_clock.advance(0.5), first_depth=5)
     task.run()
     assert memory_queue.receives == [5, 2, 2, 0]
 

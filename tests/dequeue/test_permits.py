@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from shared.clock import SystemClock
 from shared.dequeue.drain import PATIENCE, Drain, Drained
 from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
+from shared.dequeue.pace import HandlingTime
 from shared.dequeue.permits import SlotPlan
 from shared.errors import StorageUnavailableError
 from shared.permit import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
@@ -98,7 +99,7 @@ class Stage:
         """Remember it."""
         self.handled.append(delivery.body)
 
-    def drain(self, handle=None, clock=None):
+    def drain(self, handle=None, clock=None, **known):
         """Return the drain of one instance."""
         return Drain(
             sources=[self.queue],
@@ -107,6 +108,7 @@ class Stage:
             slots=self.slots,
             send=self.bus,
             clock=clock or self.clock,
+            **known,
         )
 
     def notifier(self, policy=Notify.BURST, when=When.AFTER):
@@ -152,8 +154,24 @@ def test_nobody_else_is_started_to_find_nothing(monkeypatch):
     stage.drain().run(Permit(slot=1, depth=5_000, tasks=100))
     assert stage.queue.receives == [0]
     stage.put(3)
-    stage.drain().run(Permit(slot=1, depth=5_000, tasks=100))
+    stage.drain(pace=HandlingTime(assumed=0.01)).run(Permit(slot=1, depth=5_000, tasks=100))
     assert stage.queue.receives == [0, 3, 0]
+
+
+def test_a_new_process_takes_one_message_for_each_task_before_it_knows_how_long_one_takes():
+    """50 messages for ten tasks: by shares of five, two instances with 8 and 2 tasks would have 40 and 10 of them."""
+    stage = Stage()
+    stage.put(50)
+    drain = stage.drain(lambda delivery: stage.clock.advance(0.25))
+    drain.run(Permit(slot=0, depth=50, tasks=10))
+    first, *later = (asked for asked, _ in stage.queue.requests if asked != "depth")
+    assert first == 1
+    # What was measured stands for the next permit: as many as begin within a second, and no more than the share.
+    assert max(later) == 4
+    stage.put(50)
+    stage.queue.requests.clear()
+    drain.run(Permit(slot=0, depth=50, tasks=10))
+    assert stage.queue.receives[0] > 1
 
 
 def test_a_doubled_permit_costs_no_receive_while_its_slot_is_held():

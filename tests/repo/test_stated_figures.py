@@ -93,7 +93,7 @@ STATED = [
     ("concurrency.md", f"those of the slots that it has leased | {LOOK_EVERY:.0f} s |"),
     ("console.md", f"A page replays a day of {MOST_MESSAGES:,} messages at most"),
     ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {pace.MOST_MESSAGES})"),
-    ("dequeue.md", f"than the task can run in {word(int(pace.AHEAD))} seconds"),
+    ("dequeue.md", f"than the task can run in {word(int(pace.AHEAD))} second"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
     ("dequeue.md", f"stops by its own clock {word(permits.MARGIN)} seconds"),
