@@ -70,7 +70,7 @@ class Drain:
     patience: float = PATIENCE
     visibility: int = 30
     #: Lasts from permit to permit. A new process takes one message per task first. All tasks of a fleet begin together:
-    #: by their shares they would take all that there is, before anybody knows how long a message takes.
+    #: by their shares they would take all that there is, before a process knows how long a message takes.
     pace: HandlingTime = field(default_factory=lambda: HandlingTime(assumed=AHEAD))
     #: Once it is set, each task ends after its message, and the slot is handed over.
     stop: Event = field(default_factory=Event)

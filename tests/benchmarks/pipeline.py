@@ -10,17 +10,18 @@ import json
 import os
 import platform
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
 from local.paths import ROOT
-from tests.benchmarks import pipeline_celery, pipeline_loops
+from tests.benchmarks import pipeline_bounds, pipeline_celery, pipeline_loops
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_celery import CeleryUnavailableError
 from tests.benchmarks.pipeline_found import FULL, QUICK, Found, Scale
 from tests.benchmarks.pipeline_goals import goals, markdown
-from tests.benchmarks.pipeline_measure import FOLDER, Measured, file_of, warm_up
+from tests.benchmarks.pipeline_measure import FOLDER, Measured, Run, file_of, warm_up
 from tests.benchmarks.pipeline_peers import Ideal, Naive, OneEach, OneEachAio, race
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
 
@@ -31,12 +32,12 @@ DOCUMENT = ROOT / "docs" / "performance.md"
 def main(arguments: Sequence[str] = ()) -> int:
     """Measure, print, write; return 0 when every goal is reached."""
     found = Found(_scale(arguments))
-    for part in (_loops, _sluice, _busy, _peers, _celery):
+    for part in (_turns, _sizes, _busy, _bounds, _small):
         part(found)
         # It takes many minutes: what was measured is kept when something stops it.
         _save(found)
     reached = goals(found)
-    tables = (_contender_table(found), _size_table(found), _accounts_table(found))
+    tables = (_contender_table(found), _size_table(found), _accounts_table(found), _bounds_table(found))
     parts = [_about(found.scale), _goal_table(reached), *tables]
     parts += [_where(whole[len(whole) // 2]) for whole in found.wholes]
     tables = "\n\n".join(parts)
@@ -55,49 +56,69 @@ def _scale(arguments: Sequence[str]) -> Scale:
     return replace(scale, runs=options.runs or scale.runs)
 
 
-def _loops(found: Found) -> None:
-    found.loops = pipeline_loops.microseconds()
+def _turns(found: Found) -> None:
+    """Run the whole job by all who can bear it, by turns: the machine's speed changes within minutes.
+
+    Everybody has new processes and the same warm-up in each turn.
+    """
+    scale, runs, wholes, loops = found.scale, defaultdict(list), defaultdict(list), defaultdict(list)
+    for _ in range(scale.turns):
+        for name, cpu in pipeline_loops.microseconds().items():
+            loops[name].append(cpu)
+        for chunk_items in (None, 1_000):
+            with sluice(chunk_items) as running:
+                running.run(warm_up(scale.whole))
+                one = running.run(scale.whole)
+                wholes[chunk_items].append(one)
+                runs[one.run.who].append(one.run)
+        runs[Ideal.who].append(race(Ideal, scale.whole))
+        if run := _celery(found, scale.whole, 1_000):
+            runs[run.who].append(run)
+    for each in runs.values():
+        found.keep(*each)
+    found.wholes = [sorted(whole, key=lambda one: one.run.seconds) for whole in wholes.values()]
+    found.loops = {name: median(cpus) for name, cpus in loops.items()}
 
 
-def _sluice(found: Found) -> None:
+def _sizes(found: Found) -> None:
     scale = found.scale
-    for chunk_items in (None, 1_000):
-        with sluice(chunk_items) as running:
-            running.run(warm_up(scale.whole))  # the first job pays for imports and connections
-            whole = [running.run(scale.whole) for _ in range(scale.runs)]
-            found.keep(*(one.run for one in whole))
-            found.wholes.append(sorted(whole, key=lambda one: one.run.seconds))
-            for items in scale.sizes if chunk_items is None else ():
-                found.sizes[items] = [running.run(items) for _ in range(scale.runs)]
-            # By turns, because the machine's speed changes within minutes.
-            for _ in range(scale.runs if chunk_items is None else 0):
-                for items, accounts in scale.accounts:
-                    found.accounts.setdefault((items, accounts), []).append(running.run(items, accounts=accounts))
+    with sluice(None) as running:
+        running.run(warm_up(scale.whole))
+        for _ in range(scale.runs):
+            for items in scale.sizes:
+                found.sizes.setdefault(items, []).append(running.run(items))
+            for items, accounts in scale.accounts:
+                found.accounts.setdefault((items, accounts), []).append(running.run(items, accounts=accounts))
 
 
 def _busy(found: Found) -> None:
-    for instances in (1, 2):
-        with sluice(500, instances=instances) as running:
-            running.run(10_000)
-            found.busy[instances] = Measured(
-                tuple(running.run(found.scale.busy, "busy").run for _ in range(found.scale.runs))
-            )
+    for _ in range(found.scale.runs):
+        for instances in (1, 2):
+            with sluice(None, instances=instances) as running:
+                running.run(warm_up(found.scale.busy))
+                found.busy.setdefault(instances, []).append(running.run(found.scale.busy, "busy"))
 
 
-def _peers(found: Found) -> None:
+def _bounds(found: Found) -> None:
+    # Half of the computation each: as much as two worker processes share.
+    found.bounds = pipeline_bounds.measure((500, 5_000), found.scale.busy // 2, found.scale.runs)
+
+
+def _small(found: Found) -> None:
+    """Run those who need a message for each transaction, on fewer of them."""
     scale = found.scale
-    for kind in (OneEach, OneEachAio, Naive, Ideal):
-        items = scale.whole if kind is Ideal else scale.each
-        found.keep(*(race(kind, items) for _ in range(scale.runs)))
+    for kind in (OneEach, OneEachAio, Naive):
+        found.keep(*(race(kind, scale.each) for _ in range(scale.runs)))
+    if runs := [run for _ in range(scale.runs) if (run := _celery(found, scale.each, 0))]:
+        found.keep(*runs)
 
 
-def _celery(found: Found) -> None:
-    scale = found.scale
-    for items, chunk in ((scale.each, 0), (scale.whole, 1_000)):
-        try:
-            found.keep(*(pipeline_celery.run(items, chunk) for _ in range(scale.runs)))
-        except CeleryUnavailableError as error:
-            found.absent[pipeline_celery.name_of(chunk)] = str(error)
+def _celery(found: Found, items: int, chunk: int) -> Run | None:
+    try:
+        return pipeline_celery.run(items, chunk)
+    except CeleryUnavailableError as error:
+        found.absent[pipeline_celery.name_of(chunk)] = str(error)
+        return None
 
 
 def _about(scale: Scale) -> str:
@@ -106,7 +127,7 @@ def _about(scale: Scale) -> str:
     return (
         f"Jobs of {scale.whole:,} transactions of {size:.0f} bytes ({scale.each:,} for one message each), workload "
         f"`billing`; Python {platform.python_version()}, {os.cpu_count()} cores, Azurite in memory, load average "
-        f"{load:.1f}; medians of {scale.runs} [least to most]. Requests are those of Azurite's own log, the host's "
+        f"{load:.1f}; medians of {scale.runs} [least to most], those of the whole job of {scale.turns}, by turns. Requests are those of Azurite's own log, the host's "
         "polling included; CPU is that of all Python processes but the local broker."
     )
 
@@ -122,7 +143,7 @@ def _contender_table(found: Found) -> str:
             who,
             f"{one.runs[0].items:,}",
             one.spread(lambda run: run.rate),
-            f"{one.middle(lambda run: run.requests_each):.4f}",
+            f"{one.middle(lambda run: run.requests_each):.5f}",
             f"{one.middle(lambda run: run.cpu_each):,.1f}",
             f"{one.middle(lambda run: run.own_cpu_each):,.1f}",
         )
@@ -168,6 +189,30 @@ def _accounts_table(found: Found) -> str:
         )
     heads = ("in one submission", "accounts", "transactions/s", "finishing, of the time", "storage requests")
     return markdown(heads, rows)
+
+
+def _bounds_table(found: Found) -> str:
+    """Return what the goals that share cores and rows could be at most here."""
+    assert found.bounds
+    rows = []
+    for items, accounts in found.accounts:
+        few = found.accounts.get((items, 500))
+        if accounts == 5_000 and few:
+            alone = median(one.run.seconds for one in few)
+            more = found.bounds.rows[accounts] - found.bounds.rows[500]
+            what = f"{items:,} with 500 accounts, and the further rows of {accounts:,} written alone by the same writer"
+            rows.append((what, f"{found.bounds.rows[accounts]:.2f} s for all rows", f"{alone / (alone + more):.2f}x"))
+    rows.append(("two plain processes that compute, against one", "", f"{found.bounds.gain:.2f}x"))
+    one, two = (sorted(runs, key=lambda run: run.run.seconds)[len(runs) // 2] for runs in found.busy.values())
+    # One process reads the file, and the workers wait for its first chunks: no second worker makes this shorter.
+    before = two.publishing + two.stretches["until its first hundred chunks were put"]
+    spent, cores = sum(two.cpus.values()) - two.cpus["publisher"], os.cpu_count() or 1
+    what = (
+        f"a workload that computes: {before:.1f} s until the first chunks, then all processes of the run with two workers "
+        f"on {cores} cores that never rest"
+    )
+    rows.append((what, f"{spent:.1f} s of CPU", f"{one.run.seconds / (before + spent / cores):.2f}x"))
+    return markdown(("bound on this machine", "measured", "at most"), rows)
 
 
 def _where(whole: SluiceRun) -> str:

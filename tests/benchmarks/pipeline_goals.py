@@ -61,7 +61,7 @@ def _requests(
     }
     for who, (runs, most) in measured.items():
         each = runs.middle(lambda run: run.requests_each)
-        yield f"storage requests a transaction, {who}: at most {most}", f"{each:.4f}", each <= most
+        yield f"storage requests a transaction, {who}: at most {most}", f"{each:.5f}", each <= most
 
 
 def _cpu(measured: Measured, loops: Mapping[str, float]) -> Iterable[tuple[str, str, bool]]:
@@ -77,7 +77,7 @@ def _cpu(measured: Measured, loops: Mapping[str, float]) -> Iterable[tuple[str, 
 def _finishing(wholes: Sequence[Sequence[SluiceRun]]) -> Iterable[tuple[str, str, bool]]:
     for whole, most in zip(wholes, (0.08, 0.10), strict=True):
         share = median(run.stretches["finishing"] / run.run.seconds for run in whole)
-        yield f"finishing, of a job's time, {whole[0].run.who}: at most {most:.0%}", f"{share:.0%}", share <= most
+        yield f"finishing, of a job's time, {whole[0].run.who}: at most {most:.0%}", f"{share:.1%}", share <= most
 
 
 def _accounts(found: Mapping[tuple[int, int], Sequence[SluiceRun]]) -> Iterable[tuple[str, str, bool]]:
@@ -93,9 +93,10 @@ def _accounts(found: Mapping[tuple[int, int], Sequence[SluiceRun]]) -> Iterable[
             )
 
 
-def _scaling(busy: Mapping[int, Measured]) -> Iterable[tuple[str, str, bool]]:
+def _scaling(busy: Mapping[int, Sequence[SluiceRun]]) -> Iterable[tuple[str, str, bool]]:
     if busy:
-        ratio = busy[2].middle(rate) / busy[1].middle(rate)
+        one, two = (median(run.run.rate for run in busy[number]) for number in (1, 2))
+        ratio = two / one
         yield "two worker processes against one, a workload that computes: at least 1.8x", f"{ratio:.2f}x", ratio >= 1.8
 
 
