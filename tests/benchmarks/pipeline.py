@@ -127,7 +127,8 @@ def _about(scale: Scale) -> str:
     return (
         f"Jobs of {scale.whole:,} transactions of {size:.0f} bytes ({scale.each:,} for one message each), workload "
         f"`billing`; Python {platform.python_version()}, {os.cpu_count()} cores, Azurite in memory, load average "
-        f"{load:.1f}; medians of {scale.runs} [least to most], those of the whole job of {scale.turns}, by turns. Requests are those of Azurite's own log, the host's "
+        f"{load:.1f}; medians of {scale.runs} [least to most], those of the whole job of {scale.turns}, by turns. "
+        "Requests are those of Azurite's own log, the host's "
         "polling included; CPU is that of all Python processes but the local broker."
     )
 
