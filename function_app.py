@@ -25,7 +25,9 @@ from functions import (
     show_conference,
     show_order,
     start_orders,
+    take_conferences,
     take_orders,
+    take_payments,
     tick,
 )
 from shared.app import App
@@ -64,6 +66,8 @@ if orders := sluice.registration:
     app.register_functions(show_order.blueprint(orders))
     app.register_functions(show_conference.blueprint(orders))
     app.register_functions(take_orders.blueprint(orders))
+    app.register_functions(take_payments.blueprint(orders))
+    app.register_functions(take_conferences.blueprint(orders))
     app.register_functions(start_orders.blueprint(orders))
     app.register_functions(sell_seats.blueprint(orders))
     app.register_functions(hear_seats.blueprint(orders))

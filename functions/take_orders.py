@@ -1,4 +1,4 @@
-"""Takes the messages of the queue `orders`: conferences, seats, orders, changes and payments."""
+"""Takes customers' messages of the queue `orders`: orders, and changes of them."""
 
 import azure.functions as func
 
@@ -16,7 +16,7 @@ def blueprint(part: RegistrationPart) -> func.Blueprint:
         arg_name="message",
         queue_name=ORDERS,
         connection="SluiceStorage",
-        data_type=func.DataType.BINARY,  # so that the host passes the publisher's body on unchanged
+        data_type=func.DataType.BINARY,  # so that the host passes the sender's body on unchanged
     )
     def take_orders(message: func.QueueMessage) -> None:
         count = message.dequeue_count or 1

@@ -39,6 +39,15 @@ param dequeue string = 'push'
 @description('Whether registration is on: orders for the seats of conferences, with entities and functions of their own.')
 param hasRegistration bool = false
 
+@description('Who else may place and change orders by messages: objects with id (object id) and type (User, Group, ServicePrincipal).')
+param orderSenders array = []
+
+@description('Who else may tell of payments, as a bank does: objects with id (object id) and type (User, Group, ServicePrincipal).')
+param paymentSenders array = []
+
+@description('Who else may make, price and close conferences, as a shop does: objects with id (object id) and type (User, Group, ServicePrincipal).')
+param conferenceSenders array = []
+
 @description('Session queues of seat commands; changed only while they are empty.')
 @minValue(1)
 @maxValue(16)
@@ -231,6 +240,18 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
     }
   }
 ]
+
+module senderRoles 'modules/roles-of-senders.bicep' = if (hasRegistration) {
+  name: 'roles-of-senders'
+  scope: group
+  params: {
+    orderSenders: union(whoDeploys, orderSenders)
+    paymentSenders: union(whoDeploys, paymentSenders)
+    conferenceSenders: union(whoDeploys, conferenceSenders)
+    appStorageName: appStorage.outputs.name
+    busName: bus.outputs.name
+  }
+}
 
 module operatorRoles 'modules/roles-of-operators.bicep' = {
   name: 'roles-of-operators'

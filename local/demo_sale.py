@@ -10,14 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any, Final
 
+from azure.servicebus import ServiceBusMessage
 from rich.console import Console
 from rich.table import Table
 
 from local.errors import StackError
 from local.stack import Stack
 from shared.app import Stores
-from shared.azure import Connections
-from shared.parts import ORDERS
+from shared.azure import BusSender, Connections
+from shared.registration import CONFERENCES_QUEUE
 
 #: What the demo's stack runs with, beside the sample settings.
 SETTINGS: Final = {"SLUICE_REGISTRATION": "on"}
@@ -57,8 +58,8 @@ def run(stack: Stack, console: Console) -> None:
 def _make_conference(connections: Connections, customers: "_Customers") -> None:
     seats = {"whole": {"price": SOLD_FOR, "quota": SEATS}}
     message = {"kind": "conference", "id": "demo", "conference": CONFERENCE, "seats": seats}
-    with connections.queues.get_queue_client(ORDERS) as queue:
-        queue.send_message(json.dumps({"sluice": message}))
+    with BusSender(connections) as sender:
+        sender.send(CONFERENCES_QUEUE, [ServiceBusMessage(json.dumps({"sluice": message}))])
     end = time.monotonic() + SOON
     while customers.ask("GET", f"conferences/{CONFERENCE}") is None:
         if time.monotonic() > end:

@@ -8,8 +8,10 @@ from typing import Final
 
 from shared.topology import BusEntities, BusQueue, CorrelationFilter, DeliveryRules, Part, Subscription, Topic
 
-#: The storage queue that publishers drop orders, payments and conferences into.
+#: The storage queue that customers' orders, and changes of them, are dropped into.
 ORDERS: Final = "orders"
+#: The bus queues of who tells of payments, and of who sells conferences. An idle bus queue makes no request of storage.
+PAYMENTS, CONFERENCES = "payments", "conferences"
 HOMES, AGENDA, MODELS = "homes", "agenda", "models"
 #: The container of the states that are too large for a row.
 MEMENTOS: Final = "mementos"
@@ -104,7 +106,10 @@ def registration(seat_lanes: int = SEAT_LANES) -> Part:
                 BusQueue(DEAD, DeliveryRules(lock=_MINUTE, max_delivery_count=_MANY)),
                 BusQueue(STARTS, _forwarding()),
                 BusQueue(TIMEOUTS, _hints(), duplicate_window=_DUPLICATES),
-                # No duplicate detection: a replay must pass, and a command is known by its generation.
+                # No duplicate detection here and below: a replay must pass. A message is known by its id and content, a
+                # command by its generation.
+                BusQueue(PAYMENTS, _forwarding()),
+                BusQueue(CONFERENCES, _forwarding()),
                 *(BusQueue(name, _of_a_lane()) for name in seat_lane_names(seat_lanes)),
             ),
             topics=(

@@ -42,6 +42,7 @@ PURPOSES: Final = {
     "service-bus.bicep": "results and signals",
     "roles-of-app.bicep": "what the app may do",
     "roles-of-publishers.bicep": "what publishers may do",
+    "roles-of-senders.bicep": "what customers, banks and shops may do",
     "roles-of-operators.bicep": "what operators may do",
     "function-app.bicep": "the app and its plan",
     "roles-of-warming.bicep": "what may change the app's instances",

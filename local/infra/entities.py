@@ -7,7 +7,7 @@ from typing import Any
 from local.infra import listened
 from local.paths import ROOT
 from shared.azure import Setting
-from shared.parts import MOST_SEAT_LANES, registration, seat_lane_names
+from shared.parts import CONFERENCES, MOST_SEAT_LANES, ORDERS, PAYMENTS, registration, seat_lane_names
 from shared.settings import SETTINGS
 from shared.topology import (
     HINTS,
@@ -37,6 +37,9 @@ INBOUND = {
     "hints": HINTS,
     "poisonSuffix": POISON_SUFFIX,
 }
+
+#: Where the senders of registration may write: those of orders on a storage queue, the others on the bus.
+SENDERS = {"orders": ORDERS, "payments": PAYMENTS, "conferences": CONFERENCES}
 
 
 def text(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> str:
@@ -79,6 +82,7 @@ def _registration() -> dict[str, Any]:
         # Bicep takes as many of the lanes, which are the last, as the parameter seatLanes says.
         "bus": behind | {"queuesBesideLanes": sum(one["name"] not in lanes for one in behind["queues"])},
         "listened": listened.document(listened.of_registration(MOST_SEAT_LANES)),
+        "senders": SENDERS,
     }
 
 

@@ -83,6 +83,7 @@ def who_may() -> Table:
         f"{roles.WARM}, with `hasWarming`": roles.OF_WARM,
         "a publisher": roles.of_publishers(),
         "a publisher of room `r`": roles.of_publishers("r"),
+        **{f"who is in `{name}`": {pair} for name, pair in roles.OF_SENDERS.items()},
         "an operator": roles.OF_OPERATORS,
     }
     return ("who", "role", "on"), [(who, role, scope) for who, pairs in said.items() for role, scope in sorted(pairs)]

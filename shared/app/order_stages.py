@@ -31,6 +31,7 @@ from shared.registration import (
     ShownModel,
     SkippedCommands,
     Starts,
+    WrongCodes,
     decide_command,
 )
 
@@ -48,6 +49,7 @@ class OrderSources(NamedTuple):
     conferences: ConferenceViews
     #: The read models, which tell what a parked event has caused.
     models: tuple[ShownModel, ...]
+    wrong_codes: WrongCodes
 
 
 def make_process(choice: RegistrationChoice) -> OrderProcess:
@@ -91,6 +93,7 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         prices=PriceList(sources.conferences, mementos),
         held=stores.held_work,
         clock=clock,
+        note_wrong=sources.wrong_codes.note,
     )
     starts = Starts(runtime, agenda, publisher, removals, clock)
     stores.held_work.register(str(STARTS_QUEUE), starts.send)

@@ -13,6 +13,7 @@ from shared.closing import Closing
 from shared.eventsourcing import Fields, Home, MementoStore, TableHomes
 from shared.grammar import NAME
 from shared.ids import RangeGenerator
+from shared.messages import Delivery
 from shared.messaging import Pace, PaceLane, decode_events
 from shared.parts import AGENDA, HOMES, MEMENTOS, RegistrationChoice
 from shared.processes import SHARDS, Agenda, TimeoutRow, restore_process
@@ -100,7 +101,9 @@ class RegistrationPart(Closing):
         """Build it. Makes no request."""
         own = RegistrationStores(stores)
         self.seat_lanes = settings.registration.seat_lanes
-        sources = OrderSources(own.homes, own.agenda, own.numbers, own.codes, own.conferences, own.models)
+        # One for both ways of a customer, so that an operator hears of them together.
+        wrong = WrongCodes(own.clock, stores.connections.telemetry)
+        sources = OrderSources(own.homes, own.agenda, own.numbers, own.codes, own.conferences, own.models, wrong)
         self.verbs = build_verbs(stores, settings.registration, sources)
         self.desk = OrderDesk(
             self.verbs,
@@ -109,10 +112,15 @@ class RegistrationPart(Closing):
             own.codes,
             own.find_fields,
             clock=own.clock,
-            note_wrong=WrongCodes(own.clock, stores.connections.telemetry).note,
+            note_wrong=wrong.note,
         )
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
         self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)
+
+    def take(self, delivery: Delivery) -> None:
+        """Act on a message of a shop or a bank, from their queues of the bus."""
+        with self._pace(PaceLane.ORDERS, _LOCK):
+            self.verbs.take(delivery)
 
     def start(self, bodies: Sequence[bytes]) -> None:
         """Start the held orders that a gate released."""

@@ -5,7 +5,15 @@ Reading order: `commands` and `event_messages` (the formats), `parcels` (bundles
 
 from shared.messaging.commands import MOST_COMMANDS, Command, command_id, decode_commands
 from shared.messaging.event_messages import SHARDS, EventRange, decode_events, shard_of
-from shared.messaging.parcels import Parcel, ReceiverLanes, bundle_parcel, command_parcel, event_parcels, message_of
+from shared.messaging.parcels import (
+    Parcel,
+    ReceiverLanes,
+    bundle_parcel,
+    command_parcel,
+    event_parcels,
+    message_of,
+    plain_parcel,
+)
 from shared.messaging.publisher import BusPublisher
 from shared.messaging.rests import Pace, PaceLane
 
@@ -26,5 +34,6 @@ __all__ = [
     "decode_events",
     "event_parcels",
     "message_of",
+    "plain_parcel",
     "shard_of",
 ]

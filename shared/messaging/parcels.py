@@ -26,6 +26,8 @@ _FORMS: Final = {
     "commands": (_COMMANDS, b"]}}", MOST_COMMANDS),
     # One part is all commands of the message: whoever sent them knows which ones came together.
     "bundle": (_COMMANDS, b"]}}", 1),
+    # A whole message, as its sender wrote it.
+    "plain": (b"", b"", 1),
 }
 _encoder: Final = msgspec.json.Encoder()
 
@@ -67,6 +69,11 @@ def bundle_parcel(queue: Destination, commands: Sequence[Command]) -> Parcel:
     """Return the parcel of commands that are one message, whatever goes along with it, on a queue without sessions."""
     content = b",".join(map(_encoder.encode, commands))
     return Parcel(to=queue, session="", form="bundle", id=bundle_id([each.id for each in commands]), content=content)
+
+
+def plain_parcel(queue: Destination, id_: str, message: bytes) -> Parcel:
+    """Return the parcel of a whole message, on a queue without sessions."""
+    return Parcel(to=queue, session="", form="plain", id=id_, content=message)
 
 
 @dataclass(frozen=True, slots=True)

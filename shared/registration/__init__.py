@@ -6,7 +6,7 @@ Reading order:
 - `seat_commands`, `known_reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
 - `order`, `order_messages`, `order_turn`, `order_answers`, `order_process`: an order, and its process manager
 - `code_keys`, `access_codes`: the codes that open orders
-- `public_fields`, `public_messages`: the public messages of the queue `orders`
+- `public_fields`, `public_messages`: the public messages of customers, shops and banks
 - `views`: the read models; `order_views` and `conference_views` read them; `unsettled` tells of payments
 - `http` (pure) and `desk`: what customers ask and are answered
 - `without_codes`, `shown`, `landed`, `parked_orders`: what fails for good
@@ -52,10 +52,17 @@ from shared.registration.public_messages import (
     read_order_message,
     read_place_order,
 )
-from shared.registration.routes import STARTS_QUEUE, TIMEOUTS_QUEUE, OrderRoutes
+from shared.registration.routes import (
+    CONFERENCES_QUEUE,
+    PAYMENTS_QUEUE,
+    STARTS_QUEUE,
+    TIMEOUTS_QUEUE,
+    OrderRoutes,
+)
 from shared.registration.seat_check import SeatCheck
 from shared.registration.seat_commands import (
     AddSeats,
+    CloseConference,
     RemoveSeats,
     SetConference,
     read_seat_command,
@@ -79,16 +86,19 @@ __all__ = [
     "ACCESS_CODE_HEADER",
     "AGGREGATE",
     "BODIES",
+    "CONFERENCES_QUEUE",
     "CONFERENCE_MODEL",
     "KEYS",
     "KEYS_KEPT",
     "ORDER_MODEL",
+    "PAYMENTS_QUEUE",
     "PUBLIC",
     "READ_MODELS",
     "STARTS_QUEUE",
     "TIMEOUTS_QUEUE",
     "AccessCodes",
     "AddSeats",
+    "CloseConference",
     "CodeKeys",
     "ConferenceViews",
     "DeadLetter",

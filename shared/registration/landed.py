@@ -48,7 +48,7 @@ class Landed:
         self._codes, self._models, self._clock = codes, models, clock
 
     def has_taken(self, body: bytes) -> bool:
-        """Return true if a message of the queue `orders` is in the home of its order or conference, with this content."""
+        """Return true if a message of a customer, a shop or a bank is in the home of its order or conference, with this content."""
         try:
             message = read_order_message(body, Limits())
         except RefusedError:

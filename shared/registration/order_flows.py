@@ -1,6 +1,6 @@
 """The flows that begin with an order: placed, held, started, changed, paid."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -22,7 +22,7 @@ from shared.registration.order_messages import NewOrder, Pay, StartOrder, Update
 from shared.registration.order_process import OrderProcess
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.price_list import PriceList
-from shared.registration.public_messages import Payment, PlaceOrder, content_hash
+from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, content_hash
 from shared.registration.routes import STARTS_QUEUE
 from shared.registration.stored_events import body_of
 
@@ -71,10 +71,12 @@ class OrderFlows:
         prices: PriceList,
         held: HeldWork,
         clock: Clock,
+        note_wrong: Callable[[], object],
     ) -> None:
+        """Take what orders need. `note_wrong` counts a wrong access code."""
         self._runtime, self._process, self._homes = runtime, process, homes
         self._numbers, self._codes, self._prices = numbers, codes, prices
-        self._held, self._clock = held, clock
+        self._held, self._clock, self._note_wrong = held, clock, note_wrong
 
     def place(self, order: PlaceOrder) -> Placed:
         """Store an order, or find it, and send what follows. Raises RefusedError.
@@ -124,13 +126,23 @@ class OrderFlows:
         state, _ = restore_process(self._process, home)
         self._hold_if_held(str(home.head.fields[GATE]), state, is_sent=False)
 
-    def change(self, order: str, version: int, seats: Mapping[str, int], id_: str = "") -> int:
+    def change(self, order: str, version: int, seats: Mapping[str, int]) -> int:
         """Want other seats in place of those of this version. Return the version of the change, also of one made before."""
-        home = self._homes.load(order_home(order))
-        if home is None:
-            raise refuse(Reason.UNKNOWN_ORDER, f"the order is called {order!r}")
-        state, _ = restore_process(self._process, home)
-        if state.order is None:
+        return self._change(order, self._homes.load(order_home(order)), version, seats, "")
+
+    def update(self, asked: UpdateOrder) -> None:
+        """Change an order as a message asks, by the order's access code. A wrong code and an unknown order are told alike."""
+        if asked.access_code is None:
+            raise refuse(Reason.MISSING_FIELD, f"it changes order {asked.order!r} without its access_code")
+        home = self._homes.load(order_home(asked.order))
+        if not self._codes.verify(asked.order, asked.access_code, lambda: home.head.fields if home else None):
+            self._note_wrong()
+            raise refuse(Reason.UNKNOWN_ORDER, f"no order is called {asked.order!r} and has this access code")
+        self._change(asked.order, home, asked.version, asked.seats, asked.id)
+
+    def _change(self, order: str, home: Home | None, version: int, seats: Mapping[str, int], id_: str) -> int:
+        state = restore_process(self._process, home)[0] if home else None
+        if home is None or state is None or state.order is None:
             raise refuse(Reason.UNKNOWN_ORDER, f"the order is called {order!r}")
         id_ = id_ or str(uuid5(_IDS, f"{order} {version} {_encoder.encode(dict(sorted(seats.items()))).decode()}"))
         body = Update(version=version, seats=dict(seats), prices=dict(self._prices.find(state.order.conference)))

@@ -25,16 +25,20 @@ from shared.messaging import (
     decode_events,
     event_parcels,
     message_of,
+    plain_parcel,
 )
 from shared.parked import INSTEAD, Claim, Entry, Parking, PutOnQueue, Stage, content_key
 from shared.parts import ORDER_EVENTS, ORDERS, SEATS_EVENTS
 from shared.registration.landed import Landed
-from shared.registration.routes import STARTS_QUEUE, OrderRoutes
+from shared.registration.routes import CONFERENCES_QUEUE, PAYMENTS_QUEUE, STARTS_QUEUE, OrderRoutes
 from shared.registration.without_codes import remove_codes
 
 #: The stages, by their permanent names.
 ORDERS_STAGE: Final = "orders"
+#: Of what shops and banks send. Versions without it leave its entries alone: they do not know the name.
+SALES_STAGE: Final = "sales"
 BUS_STAGE: Final = "registration"
+_SALES: Final = frozenset({str(PAYMENTS_QUEUE), str(CONFERENCES_QUEUE)})
 _TOPICS: Final = frozenset({ORDER_EVENTS, SEATS_EVENTS})
 
 
@@ -55,15 +59,25 @@ class ParkedOrders:
         self, parking: Parking, put: PutOnQueue, publisher: BusPublisher, routes: OrderRoutes, landed: Landed
     ) -> None:
         """Register the stages. `put` puts a message back on a storage queue."""
-        self._parking, self._publisher, self._routes = parking, publisher, routes
-        body_of = parking.table.body
+        self._parking, self._publisher, self._routes, self._landed = parking, publisher, routes, landed
         parking.stages.register(
             Stage(
                 name=ORDERS_STAGE,
                 reads=lambda queue: queue == ORDERS,
                 identify=lambda delivery: Claim(key=content_key(ORDERS_STAGE, remove_codes(delivery.body))),
                 put_back=put,
-                has_landed=lambda entry: landed.has_taken(body_of(entry)),
+                has_landed=self._has_landed,
+                is_read_first=True,
+                keep=remove_codes,
+            )
+        )
+        parking.stages.register(
+            Stage(
+                name=SALES_STAGE,
+                reads=lambda queue: queue in _SALES,
+                identify=lambda delivery: Claim(key=content_key(SALES_STAGE, remove_codes(delivery.body))),
+                put_back=self._put_back,
+                has_landed=self._has_landed,
                 is_read_first=True,
                 keep=remove_codes,
             )
@@ -74,14 +88,14 @@ class ParkedOrders:
                 reads=_is_on_bus,
                 identify=lambda delivery: Claim(key=content_key(BUS_STAGE, delivery.body)),
                 put_back=self._put_back,
-                has_landed=lambda entry: landed.has_obeyed(body_of(entry)),
+                has_landed=self._has_landed,
                 is_read_first=True,
             )
         )
 
     def park_order(self, delivery: Delivery, error: RefusedError) -> None:
-        """Park a message of the queue `orders` that is refused."""
-        self._parking.park(ORDERS_STAGE, delivery, error)
+        """Park a message of a customer, a shop or a bank that is refused."""
+        self._parking.park(SALES_STAGE if delivery.queue in _SALES else ORDERS_STAGE, delivery, error)
 
     def park_command(self, command: Command, error: Exception) -> None:
         """Park a command that failed in all its attempts."""
@@ -100,14 +114,24 @@ class ParkedOrders:
         queue = Destination("topic" if name in _TOPICS else "bus", name or "dead")
         delivery = Delivery(queue=str(queue), message_id=letter.message_id, body=letter.body, count=1)
         found = f"the bus moved it from {letter.entity!r} to its dead letters: {letter.reason[:500]}"
-        self._parking.park(BUS_STAGE, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]))
+        stage = SALES_STAGE if delivery.queue in _SALES else BUS_STAGE
+        self._parking.park(stage, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]))
 
     def _park(self, queue: Destination, id_: str, parcel: Parcel, count: int, error: Exception) -> None:
         body = b"".join(message_of([parcel]).body)
         self._parking.park(BUS_STAGE, Delivery(queue=str(queue), message_id=id_, body=body, count=count), error)
 
+    def _has_landed(self, entry: Entry) -> bool:
+        body = self._parking.table.body(entry)
+        is_public = entry.queue == ORDERS or entry.queue in _SALES
+        return self._landed.has_taken(body) if is_public else self._landed.has_obeyed(body)
+
     def _put_back(self, entry: Entry, message: bytes) -> None:
         queue = Destination.parse(entry.queue)
+        # By the queue and not by the stage: a version without `sales` parks their dead letters with all others.
+        if entry.queue in _SALES:
+            self._publisher.send([plain_parcel(queue, entry.key, message)])
+            return
         with suppress(msgspec.DecodeError):
             commands = decode_commands(message)
             is_start = queue == STARTS_QUEUE
@@ -136,5 +160,5 @@ def homes_in(body: bytes) -> Sequence[str]:
 
 
 def _is_on_bus(queue: str) -> bool:
-    # The other stages read storage queues and the queue `results`.
+    # The stages before it read storage queues, the queue `results`, and those of shops and banks.
     return queue.startswith(("bus:", "topic:"))

@@ -20,6 +20,13 @@ class ConferenceFields(MessageHeader, frozen=True):
     seats: dict[str, SeatTypeFields]
 
 
+class CloseFields(MessageHeader, frozen=True):
+    """`close_conference`."""
+
+    id: str
+    conference: str
+
+
 class ResizeFields(MessageHeader, frozen=True):
     """`add_seats` and `remove_seats`."""
 
@@ -64,6 +71,8 @@ class UpdateFields(MessageHeader, frozen=True):
     order: str
     version: int
     seats: dict[str, int]
+    #: Left out only in a message that was parked, which changes nothing any more.
+    access_code: str | None = None
 
 
 class PaymentFields(MessageHeader, frozen=True):

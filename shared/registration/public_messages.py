@@ -1,4 +1,4 @@
-"""The six messages of the queue `orders`, read as strictly as submissions are. `docs/formats.md` has them.
+"""The messages of customers, shops and banks, read as strictly as submissions are. `docs/formats.md` has them.
 
 The texts are checked here, the numbers too. What depends on an order or a conference is decided where its state is.
 """
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.grammar import NAME, check_name
+from shared.parts import ORDERS
 from shared.payload import Envelope, Limits, open_envelope, read_bare
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import ACCESS_CODE, CODE_HASH, CodeHash
@@ -20,6 +21,7 @@ from shared.registration.bodies import SeatNumbers
 from shared.registration.order_messages import PaymentOutcome, hash_content
 from shared.registration.public_fields import (
     ChangeRequest,
+    CloseFields,
     ConferenceFields,
     OrderRequest,
     PaymentFields,
@@ -27,7 +29,8 @@ from shared.registration.public_fields import (
     ResizeFields,
     UpdateFields,
 )
-from shared.registration.seat_commands import AddSeats, RemoveSeats, SeatType, SetConference
+from shared.registration.routes import CONFERENCES_QUEUE, PAYMENTS_QUEUE
+from shared.registration.seat_commands import AddSeats, CloseConference, RemoveSeats, SeatType, SetConference
 
 #: Seat types in one message. Every event of seats has the numbers of the types that it touches.
 MOST_TYPES: Final = 50
@@ -57,6 +60,8 @@ class UpdateOrder(Struct, frozen=True, kw_only=True):
     order: str
     version: int
     seats: SeatNumbers
+    #: None: it was parked before, and no code is stored.
+    access_code: str | None = None
 
 
 class Payment(Struct, frozen=True, kw_only=True):
@@ -68,7 +73,17 @@ class Payment(Struct, frozen=True, kw_only=True):
     amount: Decimal
 
 
-OrderMessage: TypeAlias = SetConference | AddSeats | RemoveSeats | PlaceOrder | UpdateOrder | Payment
+OrderMessage: TypeAlias = SetConference | AddSeats | RemoveSeats | CloseConference | PlaceOrder | UpdateOrder | Payment
+#: Each kind has one queue, and who may send to a queue may send these kinds and no other.
+QUEUES: Final[Mapping[type[OrderMessage], str]] = {
+    PlaceOrder: ORDERS,
+    UpdateOrder: ORDERS,
+    Payment: str(PAYMENTS_QUEUE),
+    SetConference: str(CONFERENCES_QUEUE),
+    AddSeats: str(CONFERENCES_QUEUE),
+    RemoveSeats: str(CONFERENCES_QUEUE),
+    CloseConference: str(CONFERENCES_QUEUE),
+}
 
 
 def read_order_message(body: bytes | str, limits: Limits) -> OrderMessage:
@@ -76,9 +91,15 @@ def read_order_message(body: bytes | str, limits: Limits) -> OrderMessage:
     envelope = open_envelope(body, limits)
     read = _READERS.get(envelope.kind)
     if read is None:
-        found = f"its kind is {envelope.kind[:50]!r}, queue `orders` takes {', '.join(_READERS)}"
+        found = f"its kind is {envelope.kind[:50]!r}, registration takes {', '.join(_READERS)}"
         raise refuse(Reason.UNKNOWN_KIND, found)
     return read(envelope)
+
+
+def check_queue(message: OrderMessage, queue: str) -> None:
+    """Refuse a message that came by a queue whose senders may not send its kind."""
+    if (right := QUEUES[type(message)]) != queue:
+        raise refuse(Reason.WRONG_QUEUE, f"it came by queue {queue!r}, its kind belongs on {right!r}")
 
 
 def read_place_order(body: bytes, limits: Limits) -> PlaceOrder:
@@ -130,6 +151,11 @@ def _read_resize(made: type[R], envelope: Envelope) -> R:
     return made(id=check_name("id", fields.id), conference=conference, seats=_read_seats(fields.seats))
 
 
+def _read_close(envelope: Envelope) -> CloseConference:
+    fields = envelope.read(CloseFields)
+    return CloseConference(id=check_name("id", fields.id), conference=_check_conference(fields.conference))
+
+
 def _read_order(fields: OrderRequest | PlaceFields) -> PlaceOrder:
     if fields.access_code is not None:
         check_access_code(fields.access_code)
@@ -156,11 +182,14 @@ def _read_update(envelope: Envelope) -> UpdateOrder:
     fields = envelope.read(UpdateFields)
     if not 1 <= fields.version <= MOST_VERSION:
         raise refuse(Reason.WRONG_TYPE, f"version is {fields.version}, expected 1 to {MOST_VERSION}")
+    if fields.access_code is not None:
+        check_access_code(fields.access_code)
     return UpdateOrder(
         id=check_name("id", fields.id),
         order=check_order(fields.order),
         version=fields.version,
         seats=_read_seats(fields.seats),
+        access_code=fields.access_code,
     )
 
 
@@ -211,6 +240,7 @@ _READERS: Final[Mapping[str, Callable[[Envelope], OrderMessage]]] = {
     "conference": _read_conference,
     "add_seats": partial(_read_resize, AddSeats),
     "remove_seats": partial(_read_resize, RemoveSeats),
+    "close_conference": _read_close,
     "place_order": _read_place,
     "update_order": _read_update,
     "payment": _read_payment,

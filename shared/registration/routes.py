@@ -5,12 +5,14 @@ from typing import Final
 
 from shared.azure import Destination
 from shared.messaging import Command, ReceiverLanes, shard_of
-from shared.parts import ORDER_EVENTS, SEATS_EVENTS, STARTS, TIMEOUTS
+from shared.parts import CONFERENCES, ORDER_EVENTS, PAYMENTS, SEATS_EVENTS, STARTS, TIMEOUTS
 from shared.registration.seat_commands import SEATS_HOMES
 
 #: The queue of orders that a gate released, as a held row names it.
 STARTS_QUEUE: Final = Destination("bus", STARTS)
 TIMEOUTS_QUEUE: Final = Destination("bus", TIMEOUTS)
+PAYMENTS_QUEUE: Final = Destination("bus", PAYMENTS)
+CONFERENCES_QUEUE: Final = Destination("bus", CONFERENCES)
 _ORDER_EVENTS: Final = Destination("topic", ORDER_EVENTS)
 _SEATS_EVENTS: Final = Destination("topic", SEATS_EVENTS)
 

@@ -73,8 +73,17 @@ class RemoveSeats(Struct, frozen=True, kw_only=True):
     id: str
 
 
+class CloseConference(Struct, frozen=True, kw_only=True):
+    """Lower each quota by the seats that are available now: whoever has a reservation keeps it."""
+
+    conference: str
+    id: str
+
+
 Reservation: TypeAlias = Reserve | Cancel | Confirm
-SeatCommand: TypeAlias = Reservation | SetConference | AddSeats | RemoveSeats
+#: The commands of a conference's publisher.
+Management: TypeAlias = SetConference | AddSeats | RemoveSeats | CloseConference
+SeatCommand: TypeAlias = Reservation | Management
 _KINDS: Final[dict[type[SeatCommand], str]] = {
     Reserve: "reserve_seats",
     Cancel: "cancel_seats",
@@ -82,6 +91,7 @@ _KINDS: Final[dict[type[SeatCommand], str]] = {
     SetConference: "conference",
     AddSeats: "add_seats",
     RemoveSeats: "remove_seats",
+    CloseConference: "close_conference",
 }
 _BY_KIND: Final = {kind: command for command, kind in _KINDS.items()}
 

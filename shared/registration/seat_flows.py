@@ -14,14 +14,7 @@ from shared.processes import Receiver
 from shared.refusals import Reason, refuse
 from shared.registration.parked_orders import ParkedOrders
 from shared.registration.routes import OrderRoutes
-from shared.registration.seat_commands import (
-    AddSeats,
-    OrderCommand,
-    RemoveSeats,
-    SetConference,
-    read_seat_command,
-    send_to,
-)
+from shared.registration.seat_commands import Management, OrderCommand, read_seat_command, send_to
 from shared.registration.seats import SeatsState
 from shared.registration.selling import decide, make_seats_entry, skip_reason
 from shared.registration.skipped_commands import SkippedCommands
@@ -66,7 +59,7 @@ class SeatFlows:
                 if outcome.error is not None:
                     self._put_off(command, outcome.error)
 
-    def manage(self, message: SetConference | AddSeats | RemoveSeats) -> None:
+    def manage(self, message: Management) -> None:
         """Obey a command of a publisher at once. Raises RefusedError for one that its conference does not allow."""
         command = send_to(message.conference, message)
         (outcome,) = self._receiver.receive(command.to, [command]).outcomes

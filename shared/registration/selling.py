@@ -22,7 +22,9 @@ from shared.registration.known_reservations import KEPT_FOR, KnownReservation, R
 from shared.registration.order_messages import hash_content
 from shared.registration.seat_commands import (
     AddSeats,
+    CloseConference,
     Confirm,
+    Management,
     OrderCommand,
     RemoveSeats,
     Reserve,
@@ -47,7 +49,7 @@ class Skip(StrEnum):
 def decide(state: SeatsState, command: SeatCommand, now: datetime) -> Verdict:
     """Return the event that the command makes. Raises RefusedError for one of a publisher that the state does not allow."""
     if not isinstance(command, OrderCommand):
-        body = _set(state, command) if isinstance(command, SetConference) else _resize(state, command)
+        body = _manage(state, command)
         return Verdict((event_of(body, now, command=command.id),), dict([make_seats_entry(command)]))
     if skip_reason(state, command, now):
         return Verdict()
@@ -103,6 +105,17 @@ def _reserve(state: SeatsState, command: Reserve, held: Mapping[str, int]) -> Bo
     return SeatsReserved(command.order, granted, remaining, command.not_after)
 
 
+def _manage(state: SeatsState, command: Management) -> Body:
+    if isinstance(command, SetConference):
+        return _set(state, command)
+    if not state.types:
+        raise refuse(Reason.UNKNOWN_CONFERENCE, f"the conference is called {command.conference!r}")
+    if isinstance(command, CloseConference):
+        free = {name: one.available for name, one in state.types.items() if one.available}
+        command = RemoveSeats(conference=command.conference, seats=free, id=command.id)
+    return _resize(state, command)
+
+
 def _set(state: SeatsState, command: SetConference) -> Body:
     offers = {}
     for name, one in command.seats.items():
@@ -115,8 +128,6 @@ def _set(state: SeatsState, command: SetConference) -> Body:
 
 
 def _resize(state: SeatsState, command: AddSeats | RemoveSeats) -> Body:
-    if not state.types:
-        raise refuse(Reason.UNKNOWN_CONFERENCE, f"the conference is called {command.conference!r}")
     if unknown := sorted(command.seats.keys() - state.types.keys()):
         raise refuse(Reason.UNKNOWN_SEAT_TYPE, f"conference {command.conference!r} has no {unknown[0]!r}")
     sign = 1 if isinstance(command, AddSeats) else -1

@@ -14,7 +14,7 @@ from shared.registration.hearing import hear
 from shared.registration.order_flows import OrderFlows, Placed
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import DeadLetter, ParkedOrders, homes_in
-from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, read_order_message
+from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, check_queue, read_order_message
 from shared.registration.seat_check import SeatCheck
 from shared.registration.seat_flows import SeatFlows
 from shared.registration.starts import Starts
@@ -62,13 +62,14 @@ class Registration(Closing):
         return self._orders.change(order, version, seats)
 
     def take(self, delivery: Delivery) -> None:
-        """Act on a message of the queue `orders`. One that is refused is parked."""
+        """Act on a message of a customer, a shop or a bank, by the queue it came by. One that is refused is parked."""
         try:
             message = read_order_message(delivery.body, self._limits)
+            check_queue(message, delivery.queue)
             if isinstance(message, PlaceOrder):
                 self._orders.place(message)
             elif isinstance(message, UpdateOrder):
-                self._orders.change(message.order, message.version, message.seats, message.id)
+                self._orders.update(message)
             elif isinstance(message, Payment):
                 self._orders.pay(message)
             else:

@@ -1,7 +1,8 @@
-"""The copy of a refused message of the queue `orders` that may be stored: it has no access code.
+"""The copy of a refused message of customers, shops and banks that may be stored: it has no access code.
 
-An order that can be read keeps the salted hash of its sender's code, so a replay places it under the same code. A message
-that cannot be read may have a code anywhere. Every value that no message has is taken out of it, and such a copy is never
+An order that can be read keeps the salted hash of its sender's code, so a replay places it under the same code. A change
+keeps nothing of its code: the salt of its order is not in it. So a replay changes no order. A message that cannot be read
+may have a code anywhere. Every value that no message has is taken out of it, and such a copy is never
 read as an order again. Every function returns its own results unchanged, so a replay that fails finds its entry.
 """
 
@@ -16,7 +17,7 @@ from shared.errors import RefusedError
 from shared.messages import unwrap
 from shared.payload import WRAPPER, Limits
 from shared.registration.access_codes import hash_own
-from shared.registration.public_messages import PlaceOrder, content_hash, read_order_message
+from shared.registration.public_messages import PlaceOrder, UpdateOrder, content_hash, read_order_message
 
 #: Stands in each gap. It is too short for an access code, so no order gets it as one.
 REMOVED: Final = "removed"
@@ -28,7 +29,7 @@ _PLAIN: Final = frozenset(
     "sluice v kind id order conference seats gate version outcome amount price quota".split()  # noqa: SIM905 - one a word
 )
 #: The kinds of messages that never have a code.
-_CODELESS: Final = frozenset({"conference", "add_seats", "remove_seats", "update_order", "payment"})
+_CODELESS: Final = frozenset({"conference", "add_seats", "remove_seats", "close_conference", "payment"})
 
 
 def remove_codes(body: bytes) -> bytes:
@@ -37,11 +38,12 @@ def remove_codes(body: bytes) -> bytes:
         message = read_order_message(body, Limits())
     except RefusedError:
         return _blank(body)
-    if not isinstance(message, PlaceOrder) or not isinstance(message.access_code, str):
+    if not isinstance(message, PlaceOrder | UpdateOrder) or not isinstance(message.access_code, str):
         return body
-    kept = hash_own(message.order, content_hash(message), message.access_code)
     fields = msgspec.json.decode(unwrap(body))[WRAPPER]
-    fields = {name: value for name, value in fields.items() if name != _CODE} | {_HASH: kept.hash}
+    del fields[_CODE]
+    if isinstance(message, PlaceOrder):
+        fields[_HASH] = hash_own(message.order, content_hash(message), message.access_code).hash
     return msgspec.json.encode({WRAPPER: fields})
 
 

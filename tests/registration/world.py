@@ -4,12 +4,12 @@ import json
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
-from azure.servicebus import ServiceBusReceiver
+from azure.servicebus import ServiceBusMessage, ServiceBusReceiver
 
 from shared.app import RegistrationPart
 from shared.app.orders import RegistrationStores
 from shared.app.stores import Stores
-from shared.azure import Connections
+from shared.azure import Connections, Destination
 from shared.eventsourcing import Mementos
 from shared.gate import Batches, Opening, Outflow, open_gate
 from shared.messages import Delivery
@@ -25,11 +25,16 @@ from shared.parts import (
     STARTS,
     seat_lane_names,
 )
-from shared.registration import Seats, seats_home
+from shared.registration import CONFERENCES_QUEUE, PAYMENTS_QUEUE, Seats, seats_home
 from shared.signals import Hint
 from tests.gate.conftest import NoJobs
 from tests.parked.replaying import fates_of, replay_all
 
+#: The queue of each kind of message, as docs/formats.md has them.
+QUEUE_OF = {
+    "payment": str(PAYMENTS_QUEUE),
+    **dict.fromkeys(("conference", "add_seats", "remove_seats", "close_conference"), str(CONFERENCES_QUEUE)),
+}
 (LANE,) = seat_lane_names(1)
 
 
@@ -70,6 +75,10 @@ class World(ExitStack):
                 (client.get_subscription_receiver(SEATS_EVENTS, CONFERENCES_VIEW), "project_conferences"),
             )
         ]
+        self._letters = [
+            (str(one), self.enter_context(client.get_queue_receiver(one.name)))
+            for one in (PAYMENTS_QUEUE, CONFERENCES_QUEUE)
+        ]
         self._dead = self.enter_context(client.get_queue_receiver(DEAD))
         self._client = client
 
@@ -80,19 +89,38 @@ class World(ExitStack):
         self.part = self.enter_context(RegistrationPart(self.stores, self.settings))
         self.verbs = self.part.verbs
 
-    def take(self, kind, **fields):
-        """Have a message of the queue `orders` taken."""
+    def take(self, kind, *, queue=None, **fields):
+        """Have a message taken, from the queue of its kind or from another one."""
         body = json.dumps({"sluice": {"v": 1, "kind": kind, **fields}}).encode()
-        self.verbs.take(Delivery(queue=ORDERS, message_id=f"m{next(self._numbers)}", body=body, count=1))
+        self._take(queue or QUEUE_OF.get(kind, ORDERS), body)
+
+    def _take(self, queue, body):
+        self.verbs.take(Delivery(queue=queue, message_id=f"m{next(self._numbers)}", body=body, count=1))
+
+    def drop(self, queue, body):
+        """Put bytes on a queue, as their sender does."""
+        to = Destination.parse(queue)
+        if to.kind == "queue":
+            self.connections.queues.get_queue_client(to.name).send_message(body.decode())
+        else:
+            with self._client.get_queue_sender(to.name) as sender:
+                sender.send_messages(ServiceBusMessage(body))
 
     def take_dropped(self):
-        """Have the messages taken that are on the queue `orders`. Return their number."""
+        """Have the messages taken that are on the queues of customers, shops and banks. Return their number."""
         queue = self.connections.queues.get_queue_client(ORDERS)
         messages = list(queue.receive_messages())
         for message in messages:
             self.verbs.take(Delivery(queue=ORDERS, message_id=message.id, body=message.content.encode(), count=1))
             queue.delete_message(message)
-        return len(messages)
+        return len(messages) + sum(self._take_letters(*one) for one in self._letters)
+
+    def _take_letters(self, queue, receiver):
+        letters = receiver.receive_messages(50, max_wait_time=0.1)
+        for letter in letters:
+            self._take(queue, b"".join(letter.body))
+            receiver.complete_message(letter)
+        return len(letters)
 
     def replay(self, reason):
         """Have an operator replay what is parked for a reason, while the app works. Return the fates, and what it sent."""

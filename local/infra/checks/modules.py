@@ -15,6 +15,7 @@ def check(project: Project) -> Iterator[Finding]:
         alertEmail="a@b.example",
         rooms=with_rooms(),
         hasWarming=True,
+        hasRegistration=True,
         consoleClientId=CONSOLE,
     )
     used = {template.path for template in everything.templates.values()}

@@ -9,7 +9,7 @@ from local.infra.finding import Finding
 from local.infra.listened import listened, of_registration
 from local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, ROOMS, Project, both_ways, publisher_of, with_rooms
 from local.infra.resource import Resource
-from shared.parts import SEAT_LANES
+from shared.parts import CONFERENCES, ORDERS, PAYMENTS, SEAT_LANES
 from shared.topology import HINTS, payload_container, submission_queue
 
 #: Azure's own ids; a role that is not here has not been thought about.
@@ -61,6 +61,12 @@ OF_APP: Final = {
     ("Azure Service Bus Data Receiver", _BUS),
     ("Azure Service Bus Data Sender", _BUS),
     ("Monitoring Metrics Publisher", _LOGS),
+}
+#: The one role of each kind of sender of registration, by the parameter that names them.
+OF_SENDERS: Final[Mapping[str, tuple[str, str]]] = {
+    "orderSenders": ("Storage Queue Data Message Sender", f"queue {ORDERS}"),
+    "paymentSenders": ("Azure Service Bus Data Sender", f"bus queue {PAYMENTS}"),
+    "conferenceSenders": ("Azure Service Bus Data Sender", f"bus queue {CONFERENCES}"),
 }
 OF_WARM: Final = {("Website Contributor", _SITE)}
 OF_OPERATORS: Final = {
@@ -145,15 +151,18 @@ def _choices(project: Project) -> Iterator[Finding]:
 
 
 def _registration(project: Project) -> Iterator[Finding]:
-    """Yield entities of registration whose messages the scale controller cannot count, and rights too many."""
-    deployment = project.deployed(hasRegistration=True, seatLanes=2)
-    pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
-    wanted = of_app(project.root) | of_registration_of_app(2)
-    missing, extra = both_ways(map(_words, wanted), map(_words, pairs))
-    for words in missing:
-        yield Finding("infra", f"with hasRegistration {APP} has not: {words}")
-    for words in extra:
-        yield Finding("infra", f"with hasRegistration {APP} has, and should not: {words}")
+    """Yield roles of registration that are missing, too many, or of another kind of sender."""
+    named = {parameter: [{"id": f"one-of-{parameter}", "type": "Group"}] for parameter in OF_SENDERS}
+    deployment = project.deployed(hasRegistration=True, seatLanes=2, **named)
+    of_one = {f"one-of-{parameter}": {pair} for parameter, pair in OF_SENDERS.items()}
+    of_all = {
+        APP: of_app(project.root) | of_registration_of_app(2),
+        PUBLISHER: of_publishers(),
+        OPERATOR: OF_OPERATORS,
+        DEPLOYER: of_publishers() | OF_OPERATORS | set(OF_SENDERS.values()),
+    }
+    for finding in _compare(deployment.of_type(_ASSIGNMENTS), {**of_all, **of_one}):
+        yield Finding(finding.where, f"with hasRegistration {finding.problem}")
 
 
 def _warming(project: Project) -> Iterator[Finding]:
