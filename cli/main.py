@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cli import cost, gate, ids, jobs, migrate, orders, parked, tune
+from cli import cost, gate, ids, jobs, migrate, orders, parked, sales, tune
 from cli import doctor as examination
 from cli.audit import audit
 from cli.deep import check_deeply
@@ -38,6 +38,7 @@ app.add_typer(cost.app, name="cost")
 app.add_typer(tune.app, name="tune")
 app.add_typer(migrate.app, name="migrate")
 app.add_typer(orders.orders, name="orders")
+app.add_typer(sales.conferences, name="conferences")
 app.add_typer(orders.processes, name="processes")
 app.add_typer(orders.seats, name="seats")
 app.command()(audit)

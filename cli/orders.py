@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.table import Table
@@ -39,12 +39,12 @@ MostOption = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.
 @orders.command("show")
 def show_order(order: OrderArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show an order as its customer reads it, with the payments that a person has to settle."""
-    with _opened(settings) as (stores, _):
+    with opened(settings) as (stores, _):
         view = stores.orders.look_up(order)
     if view is None:
-        _end(f"there is no order {order!r}")
+        end(f"there is no order {order!r}")
     else:
-        _print(describe_order(view.order), as_json=as_json)
+        print_document(describe_order(view.order), as_json=as_json)
 
 
 @orders.command("list")
@@ -58,7 +58,7 @@ def list_orders(
 ) -> None:
     """List orders from the current view, in no order of time."""
     found = []
-    with _opened(settings) as (stores, _):
+    with opened(settings) as (stores, _):
         for one in _views(stores):
             if (state is None or one.phase is state) and (one.unsettled or not unsettled):
                 found.append(describe_order(one))
@@ -78,14 +78,14 @@ def add_key(
     as_json: JsonOption = False,
 ) -> None:
     """Add a key for the access codes of new orders. Earlier orders keep their key and their codes."""
-    with _opened(settings) as (stores, _):
+    with opened(settings) as (stores, _):
         if not yes:
             typer.confirm("Derive the access codes of new orders from a new key?", abort=True, err=True)
         with stores.stores.audit.record(AuditedAct(by, "orders new-key", KEYS, why)) as act:
             number = stores.code_keys.add()
             act.result = f"done: key {number}"
     minutes = KEYS_KEPT // timedelta(minutes=1)
-    _print({"key": number, "in_use_within": f"{minutes} minutes"}, as_json=as_json)
+    print_document({"key": number, "in_use_within": f"{minutes} minutes"}, as_json=as_json)
 
 
 @processes.command("list")
@@ -97,7 +97,7 @@ def list_processes(
     as_json: JsonOption = False,
 ) -> None:
     """List the orders that run, the one that expires first at the top. An order that is held does not run."""
-    with _opened(settings) as (stores, _):
+    with opened(settings) as (stores, _):
         now = stores.clock.now()
         rows = stores.read_timeouts(now - STUCK_AFTER) if stuck else stores.read_timeouts()
     found = [_timeout(row, now) for row in rows[:most]]
@@ -112,16 +112,15 @@ def show_process(order: OrderArgument, settings: SettingsOption = None, *, as_js
 
     A command was sent when a later write knew it: `sent_by` is the time of that write. The last one has no later write.
     """
-    with _opened(settings) as (stores, parsed):
+    with opened(settings) as (stores, parsed):
         found = stores.tell_order(order, parsed.registration)
     if found is None:
-        _end(f"there is no order {order!r}")
-        return
+        end(f"there is no order {order!r}")
     if as_json:
         typer.echo(json.dumps(found))
         return
     events, commands = found.pop("events"), found.pop("commands")
-    _print(found, as_json=False)
+    print_document(found, as_json=False)
     shown = ("version", "kind", "to", "generation", "decided_at", "sent_by", "id")
     _print_rows("commands", commands, shown, as_json=False)
     _print_rows("events", events, ("version", "at", "kind", "generation", "command", "body"), as_json=False)
@@ -135,23 +134,24 @@ def show_seats(
     as_json: JsonOption = False,
 ) -> None:
     """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota."""
-    with _opened(settings) as (stores, _):
+    with opened(settings) as (stores, _):
         found = stores.tell_seats(conference)
     if found is None:
-        _end(f"there is no conference {conference!r}")
-        return
+        end(f"there is no conference {conference!r}")
     if as_json:
         typer.echo(json.dumps(found))
     else:
-        rows = [{"type": name, **numbers} for name, numbers in found["types"].items()]
-        _print_rows("seats", rows, ("type", "price", "quota", "available", "reserved", "confirmed"), as_json=False)
-        _print({"version": found["version"], "uneven": found["uneven"], "overdue": found["overdue"]}, as_json=False)
+        print_seats(found)
+        print_document(
+            {"version": found["version"], "uneven": found["uneven"], "overdue": found["overdue"]}, as_json=False
+        )
     if found["uneven"]:
         raise typer.Exit(PROBLEM_FOUND)
 
 
 @contextmanager
-def _opened(settings: Path | None) -> Iterator[tuple[RegistrationStores, Settings]]:
+def opened(settings: Path | None) -> Iterator[tuple[RegistrationStores, Settings]]:
+    """Yield the stores of an installation with registration, and its settings."""
     parsed = Settings.parse(load_connected(settings))
     if not parsed.registration.is_on:
         typer.echo("sluice: SLUICE_REGISTRATION is off: this installation has no orders", err=True)
@@ -171,12 +171,14 @@ def _timeout(row: TimeoutRow, now: datetime) -> dict[str, Any]:
     return {"order": row.home.removeprefix(order_home("")), "expires": row.due.isoformat(), "late_seconds": int(late)}
 
 
-def _end(said: str) -> None:
+def end(said: str) -> NoReturn:
+    """Say why it did not end well, and end."""
     typer.echo(f"sluice: {said}", err=True)
     raise typer.Exit(PROBLEM_FOUND)
 
 
-def _print(document: dict[str, Any], *, as_json: bool) -> None:
+def print_document(document: dict[str, Any], *, as_json: bool) -> None:
+    """Print names and values, each pair in a line."""
     if as_json:
         typer.echo(json.dumps(document))
         return
@@ -194,6 +196,12 @@ def _print_rows(name: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *
     for row in rows:
         table.add_row(*(clean(_text(row[column])) for column in shown))
     Screen().show(table)
+
+
+def print_seats(found: dict[str, Any]) -> None:
+    """Print the seat types of a conference."""
+    rows = [{"type": name, **numbers} for name, numbers in found["types"].items()]
+    _print_rows("seats", rows, ("type", "price", "quota", "available", "reserved", "confirmed"), as_json=False)
 
 
 def _text(value: Any) -> str:

@@ -41,9 +41,10 @@ from shared.registration.order_messages import (
 from shared.registration.order_process import OrderProcess, believe_held, is_stuck
 from shared.registration.order_turn import OrderProcessState, OrderStage
 from shared.registration.order_views import OrderViews, read_number
-from shared.registration.parked_orders import DeadLetter, ParkedOrders
+from shared.registration.parked_orders import DeadLetter, ParkedOrders, claim_of
 from shared.registration.price_list import PriceList
 from shared.registration.public_messages import (
+    QUEUES,
     Payment,
     PlaceOrder,
     UpdateOrder,
@@ -93,6 +94,7 @@ __all__ = [
     "ORDER_MODEL",
     "PAYMENTS_QUEUE",
     "PUBLIC",
+    "QUEUES",
     "READ_MODELS",
     "STARTS_QUEUE",
     "TIMEOUTS_QUEUE",
@@ -140,6 +142,7 @@ __all__ = [
     "WrongCodes",
     "believe_held",
     "check_balance",
+    "claim_of",
     "content_hash",
     "decide",
     "decide_command",

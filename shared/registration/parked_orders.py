@@ -64,7 +64,7 @@ class ParkedOrders:
             Stage(
                 name=ORDERS_STAGE,
                 reads=lambda queue: queue == ORDERS,
-                identify=lambda delivery: Claim(key=content_key(ORDERS_STAGE, remove_codes(delivery.body))),
+                identify=lambda delivery: claim_of(delivery.queue, delivery.body),
                 put_back=put,
                 has_landed=self._has_landed,
                 is_read_first=True,
@@ -75,7 +75,7 @@ class ParkedOrders:
             Stage(
                 name=SALES_STAGE,
                 reads=lambda queue: queue in _SALES,
-                identify=lambda delivery: Claim(key=content_key(SALES_STAGE, remove_codes(delivery.body))),
+                identify=lambda delivery: claim_of(delivery.queue, delivery.body),
                 put_back=self._put_back,
                 has_landed=self._has_landed,
                 is_read_first=True,
@@ -95,7 +95,7 @@ class ParkedOrders:
 
     def park_order(self, delivery: Delivery, error: RefusedError) -> None:
         """Park a message of a customer, a shop or a bank that is refused."""
-        self._parking.park(SALES_STAGE if delivery.queue in _SALES else ORDERS_STAGE, delivery, error)
+        self._parking.park(_stage_of(delivery.queue), delivery, error)
 
     def park_command(self, command: Command, error: Exception) -> None:
         """Park a command that failed in all its attempts."""
@@ -120,6 +120,10 @@ class ParkedOrders:
     def _park(self, queue: Destination, id_: str, parcel: Parcel, count: int, error: Exception) -> None:
         body = b"".join(message_of([parcel]).body)
         self._parking.park(BUS_STAGE, Delivery(queue=str(queue), message_id=id_, body=body, count=count), error)
+
+    def has_taken(self, body: bytes) -> bool:
+        """Return true if a message of a customer, a shop or a bank has had its effect, with this content."""
+        return self._landed.has_taken(body)
 
     def _has_landed(self, entry: Entry) -> bool:
         body = self._parking.table.body(entry)
@@ -150,6 +154,15 @@ class ParkedOrders:
         self._publisher.send([replace(part, id=f"{part.id}~{entry.replays}") for part in parts])
 
 
+def claim_of(queue: str, body: bytes) -> Claim:
+    """Return the place among the entries of a message of a customer, a shop or a bank, should it be refused.
+
+    The same bytes on another queue are another message: its replay goes to that queue.
+    """
+    kept = remove_codes(body)
+    return Claim(key=content_key(_stage_of(queue), kept if queue == ORDERS else f"{queue}|".encode() + kept))
+
+
 def homes_in(body: bytes) -> Sequence[str]:
     """Return the homes that a message of the bus names: receivers of commands, or streams of events."""
     with suppress(msgspec.DecodeError):
@@ -157,6 +170,10 @@ def homes_in(body: bytes) -> Sequence[str]:
     with suppress(msgspec.DecodeError):
         return sorted({one.home for one in decode_events(body)})
     return ()
+
+
+def _stage_of(queue: str) -> str:
+    return SALES_STAGE if queue in _SALES else ORDERS_STAGE
 
 
 def _is_on_bus(queue: str) -> bool:

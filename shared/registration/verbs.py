@@ -77,6 +77,10 @@ class Registration(Closing):
         except RefusedError as error:
             self._parked.park_order(delivery, error)
 
+    def has_taken(self, body: bytes) -> bool:
+        """Return true if a message has had its effect, with this content: the order or conference has its id."""
+        return self._parked.has_taken(body)
+
     def start(self, bodies: Sequence[bytes]) -> None:
         """Start the held orders that a gate released, from messages of the queue `starts`."""
         self._starts.take(bodies)

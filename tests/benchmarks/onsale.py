@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from azure.core.exceptions import AzureError
+from azure.servicebus import ServiceBusMessage
 
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
@@ -29,10 +30,11 @@ from local.provision import provision
 from local.stack import bus_entities, sample_values, settings_for
 from servicebus_local.launcher import Broker
 from shared.app import RegistrationStores, Stores
+from shared.azure import BusSender
 from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.parts import SLOTS
-from shared.registration import ORDER_MODEL, http
+from shared.registration import CONFERENCES_QUEUE, ORDER_MODEL, http
 from shared.settings import Settings
 from shared.topology import topology
 from tests.benchmarks.document import write
@@ -158,10 +160,13 @@ def _hold(report: Report, stores: Stores) -> None:
         # A message that comes twice changes nothing.
         _insist(lambda: queue.send_message(text, time_to_live=-1))
 
-    drop(first)
+    with BusSender(stores.connections) as sender:
+        sender.send(CONFERENCES_QUEUE, [ServiceBusMessage(first)])
+    end, own = began + PATIENCE, RegistrationStores(stores)
+    while _insist(lambda: own.tell_seats(CONFERENCE)) is None and time.monotonic() < end:
+        time.sleep(0.2)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(drop, others))
-    end = began + PATIENCE
     while _insist(queue.get_queue_properties).approximate_message_count and time.monotonic() < end:
         time.sleep(1.0)
     held = _insist(lambda: stores.held.summary(GATE)).count

@@ -35,7 +35,7 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
-from shared.registration import DeadLetter
+from shared.registration import CONFERENCES_QUEUE, DeadLetter
 from shared.settings import Settings
 from shared.signals import Hint
 from shared.workloads import Workloads
@@ -81,7 +81,12 @@ class Instance:
             (ORDER_EVENTS, ORDERS_VIEW, part.project_orders),
             (SEATS_EVENTS, CONFERENCES_VIEW, part.project_conferences),
         ]
-        queues: list[tuple[str, Verb]] = [(STARTS, part.start), (TIMEOUTS, part.expire), (DEAD, self._park)]
+        queues: list[tuple[str, Verb]] = [
+            (STARTS, part.start),
+            (TIMEOUTS, part.expire),
+            (DEAD, self._park),
+            (CONFERENCES_QUEUE.name, self._manage),
+        ]
         batches: list[tuple[Open, Verb]] = [
             (lambda bus, queue=queue: bus.get_queue_receiver(queue), verb)  # type: ignore[misc]
             for queue, verb in queues
@@ -177,6 +182,10 @@ class Instance:
         except FileExistsError:
             return
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _manage(self, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            self._part.take(Delivery(queue=str(CONFERENCES_QUEUE), message_id="m", body=body, count=1))
 
     def _park(self, bodies: Sequence[bytes]) -> None:
         self._record.write("dead", letters=len(bodies))

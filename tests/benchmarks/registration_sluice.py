@@ -19,7 +19,6 @@ from shared.messaging import decode_events
 from shared.parts import (
     CONFERENCES_VIEW,
     ORDER_EVENTS,
-    ORDERS,
     ORDERS_VIEW,
     PROCESSES,
     SEATS_EVENTS,
@@ -27,6 +26,7 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
+from shared.registration import CONFERENCES_QUEUE
 from shared.registration.http import LONGEST_WAIT
 from shared.settings import Settings
 from shared.signals import Hint
@@ -83,11 +83,11 @@ class Sluice(Contender):
         provision(storage, topology(parsed.work_queues, parsed.parts))
 
     def open_conference(self) -> None:
-        """Take the message of a publisher."""
+        """Take the message of a shop."""
         seats = {SEAT_TYPE: {"price": PRICE, "quota": QUOTA}}
         said = {"v": 1, "kind": "conference", "id": "c-1", "conference": CONFERENCE, "seats": seats}
         body = json.dumps({"sluice": said}).encode()
-        self.part.verbs.take(Delivery(queue=ORDERS, message_id="m-1", body=body, count=1))
+        self.part.verbs.take(Delivery(queue=str(CONFERENCES_QUEUE), message_id="m-1", body=body, count=1))
 
     def functions(self, answered: Answered) -> Sequence[Function]:
         """Return the functions that messages of the bus start, each as host.json runs it."""

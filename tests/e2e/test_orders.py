@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from azure.servicebus import ServiceBusMessage
 
 from local.stack import StackOptions, running
 from shared.azure.connections import Connections
@@ -43,9 +44,20 @@ def connections(stack):
 
 @pytest.fixture(scope="module")
 def drop(connections):
-    """A function that drops a message into the queue `orders`."""
+    """A function that drops a message into the queue of its kind."""
     queue = connections.queues.get_queue_client("orders")
-    return lambda kind, **fields: queue.send_message(json.dumps({"sluice": {"kind": kind, **fields}}))
+    of_bus = {"payment": "payments", "conference": "conferences"}
+    with connections.bus_client() as bus:
+
+        def send(kind, **fields):
+            text = json.dumps({"sluice": {"kind": kind, **fields}})
+            if kind in of_bus:
+                with bus.get_queue_sender(of_bus[kind]) as sender:
+                    sender.send_messages(ServiceBusMessage(text))
+            else:
+                queue.send_message(text)
+
+        yield send
 
 
 @pytest.fixture(scope="module")

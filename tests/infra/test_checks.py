@@ -180,6 +180,7 @@ BUS, APP_STORAGE = "infra/modules/service-bus.bicep", "infra/modules/app-storage
 CONSOLE = "infra/modules/console.bicep"
 HOST_STORAGE, APP = "infra/modules/host-storage.bicep", "infra/modules/function-app.bicep"
 OF_APP, OF_PUBLISHERS = "infra/modules/roles-of-app.bicep", "infra/modules/roles-of-publishers.bicep"
+OF_SENDERS = "infra/modules/roles-of-senders.bicep"
 POLICY = """
 resource aged 'Microsoft.Storage/storageAccounts/managementPolicies@2025-01-01' = {
   parent: account
@@ -241,7 +242,7 @@ SEEDS = {
         "dead letters that stay where nobody reads them": (
             in_json(
                 "infra/entities.json",
-                lambda file: file["registration"]["bus"]["queues"][3]["properties"].pop(
+                lambda file: file["registration"]["bus"]["queues"][5]["properties"].pop(
                     "forwardDeadLetteredMessagesTo"
                 ),
             ),
@@ -415,6 +416,37 @@ SEEDS = {
         "a publisher on what the app keeps": (
             in_json("infra/entities.json", lambda file: file["inbound"].update(container="plans")),
             "a-publisher has, and should not: Storage Blob Data Contributor on the container plans",
+        ),
+        "a customer who tells of payments": (
+            replacing(OF_SENDERS, "for one in paymentSenders", "for one in union(orderSenders, paymentSenders)"),
+            "one-of-orderSenders has, and should not: Azure Service Bus Data Sender on the bus queue payments",
+        ),
+        "a bank that sends to all of the bus": (
+            replacing(OF_SENDERS, "scope: payments", "scope: bus"),
+            "one-of-paymentSenders has, and should not: Azure Service Bus Data Sender on the namespace",
+        ),
+        "a shop without its queue": (
+            replacing("infra/main.bicep", "union(whoDeploys, conferenceSenders)", "whoDeploys"),
+            "one-of-conferenceSenders has not: Azure Service Bus Data Sender on the bus queue conferences",
+        ),
+        "a shop on the queue of payments": (
+            in_json(
+                "infra/entities.json",
+                lambda file: file["registration"]["senders"].update(conferences="payments"),
+            ),
+            "one-of-conferenceSenders has, and should not: Azure Service Bus Data Sender on the bus queue payments",
+        ),
+        "a customer who reads every order": (
+            replacing(
+                OF_SENDERS,
+                "roles['Storage Queue Data Message Sender'])\n    }",
+                "roles['Storage Queue Data Contributor'])\n    }",
+            ),
+            "one-of-orderSenders has, and should not: Storage Queue Data Contributor on the queue orders",
+        ),
+        "a publisher who orders": (
+            replacing("infra/main.bicep", "union(whoDeploys, orderSenders)", "union(whoDeploys, publishers)"),
+            "a-publisher has, and should not: Storage Queue Data Message Sender on the queue orders",
         ),
         "a role too many": (
             replacing(

@@ -30,7 +30,7 @@ def test_an_installation_with_registration_has_its_entities_behind_the_others():
     assert whole.tables == (*base.tables, "homes", "agenda", "readmodela", "readmodelb", "models")
     assert [one.name for one in whole.bus.queues] == [
         *(one.name for one in base.bus.queues),
-        *("dead", "starts", "timeouts", "seat-commands-00", "seat-commands-01"),
+        *("dead", "starts", "timeouts", "payments", "conferences", "seat-commands-00", "seat-commands-01"),
     ]
     assert [one.name for one in whole.bus.topics] == [
         *(one.name for one in base.bus.topics),
@@ -54,7 +54,7 @@ def test_only_the_lanes_have_sessions_and_a_replay_of_their_commands_passes():
     queues = {one.name: one for one in registration(2).bus.queues}
     sessions = {name for name, one in queues.items() if one.delivery.sessions}
     assert sessions == {"seat-commands-00", "seat-commands-01"}
-    assert all(queues[name].duplicate_window is None for name in sessions)
+    assert all(queues[name].duplicate_window is None for name in (*sessions, "payments", "conferences"))
     assert all(queues[name].delivery.lock == timedelta(seconds=30) for name in sessions)
 
 

@@ -5,6 +5,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
 from local.stack import StackOptions, running
 from tests.outside import seat_checker
@@ -38,13 +39,18 @@ class Sale:
     def __init__(self, stack, key, subscriber):
         self.publisher = Publisher(stack.azurite, queue="orders")
         self.customer, self.subscriber = Customer(stack.host.base_url, key), subscriber
+        self.bus = ServiceBusClient.from_connection_string(stack.broker.connection_string)
         self.sent, self.dice = [], random.Random(7)
 
     def drop(self, kind, **fields):
         """Send a message, one in five twice."""
         self.sent.append({"kind": kind, **fields})
         for _ in range(self.dice.choice((1, 1, 1, 1, 2))):
-            self.publisher.send({"sluice": self.sent[-1]})
+            if kind in {"place_order", "update_order"}:
+                self.publisher.send({"sluice": self.sent[-1]})
+                continue
+            with self.bus.get_queue_sender("payments" if kind == "payment" else "conferences") as sender:
+                sender.send_messages(ServiceBusMessage(json.dumps({"sluice": self.sent[-1]})))
 
     def place(self, number):
         """Place an order, by a message or by HTTP. Return its id, or None if it was refused."""
@@ -72,7 +78,9 @@ class Sale:
         number = int(order.removeprefix("o-"))
         if number % 4 == 0:
             before, seats = found["version"], dict.fromkeys(found["requested"], 1)
-            self.drop("update_order", id=f"u-{order}", order=order, version=before, seats=seats)
+            self.drop(
+                "update_order", id=f"u-{order}", order=order, version=before, seats=seats, access_code=code(order)
+            )
             found = until(
                 lambda: (one := self.shown(order)) and one["version"] > before and one["state"] != "placed" and one
             )

@@ -24,6 +24,8 @@ OWN = {
     "show_order": "http",
     "show_conference": "http",
     "take_orders": "queue orders",
+    "take_payments": "bus payments",
+    "take_conferences": "bus conferences",
     "start_orders": "bus starts",
     "expire_orders": "bus timeouts",
     "hear_seats": "topic seats-events",

@@ -1,4 +1,4 @@
-"""The six messages of the queue `orders`: read as they should be, and refused for the right reason."""
+"""The messages of customers, shops and banks: read as they should be, and refused for the right reason."""
 
 import base64
 import json
@@ -11,6 +11,7 @@ from shared.payload import Limits
 from shared.refusals import Reason
 from shared.registration import (
     AddSeats,
+    CloseConference,
     Payment,
     PaymentOutcome,
     PlaceOrder,
@@ -35,6 +36,7 @@ CONFERENCE = {
 }
 ADD = {"kind": "add_seats", "id": "a1", "conference": "conf", "seats": {"full": 5}}
 REMOVE = {**ADD, "kind": "remove_seats"}
+CLOSE = {"kind": "close_conference", "id": "x1", "conference": "conf"}
 PLACE = {"kind": "place_order", "order": "order-1", "conference": "conf", "seats": {"full": 2}}
 UPDATE = {"kind": "update_order", "id": "u1", "order": "order-1", "version": 4, "seats": {"full": 1}}
 PAY = {"kind": "payment", "id": "p1", "order": "order-1", "outcome": "completed", "amount": "1000.00"}
@@ -56,6 +58,11 @@ READ = [
         PlaceOrder(order="order-1", conference="conf", seats={"full": 2}, access_code=SECRET, gate="sale"),
     ),
     (UPDATE, UpdateOrder(id="u1", order="order-1", version=4, seats={"full": 1})),
+    (
+        {**UPDATE, "access_code": SECRET},
+        UpdateOrder(id="u1", order="order-1", version=4, seats={"full": 1}, access_code=SECRET),
+    ),
+    (CLOSE, CloseConference(id="x1", conference="conf")),
     (PAY, Payment(id="p1", order="order-1", outcome=PaymentOutcome.COMPLETED, amount=Decimal("1000.00"))),
 ]
 
@@ -133,6 +140,9 @@ HOSTILE = {
     "an amount in other digits": (body(PAY, amount="\u0661.\u0660\u0660"), Reason.BAD_PRICE),
     "another outcome": (body(PAY, outcome="refunded"), Reason.BAD_OUTCOME),
     "an outcome in capitals": (body(PAY, outcome="Completed"), Reason.BAD_OUTCOME),
+    "a change with a code of two words": (body(UPDATE, access_code="correct horse"), Reason.BAD_ACCESS_CODE),
+    "a change with a hash of a code": (body(UPDATE, access_code_hash="0" * 64), Reason.UNKNOWN_FIELD),
+    "a conference that is closed in part": (body(CLOSE, seats={"full": 1}), Reason.UNKNOWN_FIELD),
     "version zero": (body(UPDATE, version=0), Reason.WRONG_TYPE),
     "a version of 2^31": (body(UPDATE, version=2**31), Reason.WRONG_TYPE),
     "a short code": (body(PLACE, access_code="1234567"), Reason.BAD_ACCESS_CODE),

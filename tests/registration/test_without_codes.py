@@ -12,6 +12,7 @@ from shared.registration.public_messages import content_hash, read_order_message
 from shared.registration.without_codes import remove_codes
 
 CODE = "canary-code-77"
+CHANGE = {"kind": "update_order", "id": "u", "order": "o-1", "version": 3, "seats": {"a": 1}}
 ORDER = {"v": 1, "kind": "place_order", "order": "o-1", "conference": "c1", "seats": {"a": 1}}
 
 
@@ -31,6 +32,14 @@ def test_an_order_that_can_be_read_keeps_the_hash_of_its_code():
     message = read_order_message(kept, Limits())
     assert (message.order, message.seats, message.gate) == ("o-1", {"a": 1}, "sale")
     assert message.access_code == hash_own("o-1", content_hash(message), CODE)
+
+
+def test_a_change_keeps_all_but_its_code():
+    """Its effect can be found by what is left, and nothing can be tried against what is left."""
+    kept = remove_codes(wrapped({**CHANGE, "access_code": CODE}))
+    assert json.loads(kept) == {"sluice": CHANGE}
+    assert remove_codes(kept) == kept
+    assert read_order_message(kept, Limits()).access_code is None
 
 
 @pytest.mark.parametrize(
@@ -62,6 +71,9 @@ HOSTILE = [
     with_code(access_code=[CODE]),
     with_code(access_code={"x": CODE}),
     with_code(access_code=CODE + " with a blank"),
+    wrapped({**CHANGE, "access_code": CODE, "unknown": 1}),
+    wrapped({**CHANGE, "access_code": CODE + " with a blank"}),
+    wrapped({**CHANGE, "acess": CODE}),
     with_code(kind="payment"),
     with_code(kind=["place_order"]),
     with_code(v=9),

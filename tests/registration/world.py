@@ -75,10 +75,6 @@ class World(ExitStack):
                 (client.get_subscription_receiver(SEATS_EVENTS, CONFERENCES_VIEW), "project_conferences"),
             )
         ]
-        self._letters = [
-            (str(one), self.enter_context(client.get_queue_receiver(one.name)))
-            for one in (PAYMENTS_QUEUE, CONFERENCES_QUEUE)
-        ]
         self._dead = self.enter_context(client.get_queue_receiver(DEAD))
         self._client = client
 
@@ -113,13 +109,14 @@ class World(ExitStack):
         for message in messages:
             self.verbs.take(Delivery(queue=ORDERS, message_id=message.id, body=message.content.encode(), count=1))
             queue.delete_message(message)
-        return len(messages) + sum(self._take_letters(*one) for one in self._letters)
+        return len(messages) + sum(map(self._take_letters, (PAYMENTS_QUEUE, CONFERENCES_QUEUE)))
 
-    def _take_letters(self, queue, receiver):
-        letters = receiver.receive_messages(50, max_wait_time=0.1)
-        for letter in letters:
-            self._take(queue, b"".join(letter.body))
-            receiver.complete_message(letter)
+    def _take_letters(self, queue):
+        with self._client.get_queue_receiver(queue.name) as receiver:
+            letters = receiver.receive_messages(50, max_wait_time=0.1)
+            for letter in letters:
+                self._take(str(queue), b"".join(letter.body))
+                receiver.complete_message(letter)
         return len(letters)
 
     def replay(self, reason):

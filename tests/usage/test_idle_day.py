@@ -108,14 +108,14 @@ def test_a_room_is_one_queue_more_for_every_asker(number, is_push, instances):
 
 
 def test_every_trigger_of_registration_is_in_the_idle_day():
-    """Where it is on: ten entities more with four lanes, and one queue more that is polled."""
+    """Where it is on: twelve entities more with four lanes, and one queue more that is polled."""
     found = Counter(
         kind for kind, _, _ in (source.partition(" ") for source in triggers(("SLUICE_REGISTRATION", "on")).values())
     )
     one = Installation(is_push=True, seat_lanes=4)
     assert found["queue"] == len(one.polled)
     assert found["bus"] + found["topic"] == one.bus_listeners
-    assert one.bus_listeners == Installation(is_push=True).bus_listeners + 10
+    assert one.bus_listeners == Installation(is_push=True).bus_listeners + 12
 
 
 @pytest.fixture

@@ -3,10 +3,14 @@
 import json
 from itertools import groupby
 
+from shared.azure import Destination
+from shared.messages import Delivery
+from shared.parts import CONFERENCES as SHOP
 from shared.parts import (
     CONFERENCES_VIEW,
     ORDER_EVENTS,
     ORDERS_VIEW,
+    PAYMENTS,
     PROCESSES,
     SEATS_EVENTS,
     STARTS,
@@ -29,7 +33,9 @@ ENTITIES = {
     CONFERENCES: ("project", "project_conferences"),
     TIMEOUTS: ("expire", "expire"),
 }
-WORK = ("orders", "signals", LANE, *ENTITIES)
+#: The queues whose messages are taken one by one: of shops and banks.
+SENDERS = (SHOP, PAYMENTS)
+WORK = ("orders", "signals", LANE, *ENTITIES, *SENDERS)
 #: Messages of a batch. The first batch of each entity is one message, so that others come again with those after it.
 MOST = 8
 
@@ -58,7 +64,7 @@ class OrderHost(Host):
         worked = [self._deliver(name, queue) for name, queue in self._queues.items()]
         worked.append(self._signal())
         worked += [self._receive(entity, *entry) for entity, entry in ENTITIES.items()]
-        worked += [self._receive(LANE, "sell", "sell")]
+        worked += [self._receive(LANE, "sell", "sell"), *map(self._take, SENDERS)]
         return any(worked)
 
     def _entry(self, name, body):
@@ -79,6 +85,24 @@ class OrderHost(Host):
             return True
         self._complete(letters)
         return True
+
+    def _take(self, entity):
+        """Deliver what shops and banks sent, message by message."""
+        letters = [] if entity in self._hold_back else self._world.bus.waiting(entity)
+        for letter in letters:
+            self._world.bus.deliver([letter])
+            self._plan.stage = letter.kind
+            body, queue = letter.body.encode(), str(Destination("bus", entity))
+            try:
+                self._app.part.verbs.take(
+                    Delivery(queue=queue, message_id=letter.id, body=body, count=letter.deliveries)
+                )
+            except Exception as error:  # noqa: BLE001 - the host knows no kinds of failure
+                self._world.journal.note("raised", self._plan.stage, type(error).__name__)
+                self._world.clock.advance(seconds=5)
+            else:
+                self._complete([letter])
+        return bool(letters)
 
     def _waiting(self, entity):
         """Return the next batch: of one session, if they have one."""

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from shared.azure.bus import ServiceBusError
 from shared.errors import SluiceError
-from shared.parts import STARTS, TIMEOUTS
+from shared.parts import CONFERENCES as SHOP
+from shared.parts import PAYMENTS, STARTS, TIMEOUTS
 from shared.readmodels import Phase
 from shared.registration import ORDER_MODEL, OrderPhase
 from tests.faults.host import StuckError
 from tests.faults.orders.host import CONFERENCES, LANE, REPLIES, VIEWS, only
 from tests.faults.orders.invariants import breaches
-from tests.faults.orders.world import CONFERENCE, GATE, OrderWorld
+from tests.faults.orders.world import CODE, CONFERENCE, GATE, OrderWorld
 from tests.faults.plan import Plan
 from tests.faults.scenarios import Scenario
 
@@ -74,7 +75,7 @@ def drop_once(world, kind, **fields):
 def open_conference(world, app, quota=3):
     """Have a conference with one seat type, and its view."""
     world.drop("conference", id="k1", conference=CONFERENCE, seats={"a": {"price": "500.00", "quota": quota}})
-    run(app, "orders", CONFERENCES)
+    run(app, SHOP, CONFERENCES)
 
 
 def announced(world, app):
@@ -85,10 +86,10 @@ def announced(world, app):
 
 def announce(world, app):
     """Take the conference, then changes of it: they would be refused before it is there."""
-    run(app, "orders", CONFERENCES)
+    run(app, SHOP, CONFERENCES)
     drop_once(world, "add_seats", id="k2", conference=CONFERENCE, seats={"a": 4})
     drop_once(world, "remove_seats", id="k3", conference=CONFERENCE, seats={"a": 2})
-    run(app, "orders", CONFERENCES)
+    run(app, SHOP, CONFERENCES)
 
 
 def quota_is(number):
@@ -212,13 +213,13 @@ def resize_beside(world, app):
 def add(world, app):
     """Have seats added."""
     drop_once(world, "add_seats", id="k2", conference=CONFERENCE, seats={"a": 3})
-    run(app, "orders")
+    run(app, SHOP)
 
 
 def remove(world, app):
     """Have as many seats removed: without the added ones there are too few."""
     drop_once(world, "remove_seats", id="k3", conference=CONFERENCE, seats={"a": 3})
-    run(app, "orders")
+    run(app, SHOP)
 
 
 def resize_again(world, app):
@@ -264,7 +265,7 @@ def paid_early(world, app):
 def paid(world, app):
     """Have the confirms on the lane."""
     paying(world, app)
-    run(app, "orders")
+    run(app, PAYMENTS)
 
 
 def paid_late(world, app):
@@ -277,7 +278,7 @@ def paid_late(world, app):
 def changing(world, app):
     """Have orders reserved, and on the queue a change of one of them."""
     reserved(world, app, ((A, 1), (B, 2)), quota=4)
-    world.drop("update_order", id="u1", order=B, version=version_of(world, B), seats={"a": 1})
+    world.drop("update_order", id="u1", order=B, version=version_of(world, B), seats={"a": 1}, access_code=CODE)
 
 
 def change(world, app):
@@ -345,7 +346,7 @@ def unseen(world, app):
     app.post(B)
     run(app, LANE, REPLIES)
     world.pay(A, amount="1000.00")
-    run(app, "orders", LANE)
+    run(app, PAYMENTS, LANE)
 
 
 def migrating(world, app):
@@ -359,7 +360,7 @@ def migrate(world, app, *, goes_back=False):
     migration = app.migration()
     migration.plan()
     migration.start()
-    run(app, "orders", VIEWS)
+    run(app, PAYMENTS, VIEWS)
     end_migration(app, goes_back=goes_back)
 
 
@@ -377,7 +378,7 @@ def migrate_again(world, app, *, goes_back=False):
     """Type what was not answered once more, as `status` says."""
     world.end_leases()
     # A view that is behind its messages is no right one.
-    run(app, "orders", VIEWS)
+    run(app, PAYMENTS, VIEWS)
     migration = app.migration()
     phase = migration.read().phase
     if phase is Phase.DONE:
@@ -475,18 +476,18 @@ ORDER_SCENARIOS = (
         more=quota_is(3),
     ),
     OrderScenario("hear the seats' answers", sold, lambda w, a: run(a, REPLIES), ends={**ALL_EXPIRED, C: REJECTED}),
-    OrderScenario("pay", paying, lambda w, a: run(a, "orders"), ends={A: CONFIRMED, B: EXPIRED, C: CONFIRMED}),
+    OrderScenario("pay", paying, lambda w, a: run(a, PAYMENTS), ends={A: CONFIRMED, B: EXPIRED, C: CONFIRMED}),
     OrderScenario(
         "pay before the seats have answered",
         paid_early,
-        lambda w, a: run(a, "orders", LANE, REPLIES),
+        lambda w, a: run(a, PAYMENTS, LANE, REPLIES),
         ends={A: CONFIRMED},
     ),
     OrderScenario("confirm", paid, lambda w, a: run(a, LANE), ends={A: CONFIRMED, B: EXPIRED, C: CONFIRMED}),
     OrderScenario("change orders", changing, change, change_first, ends=ALL_EXPIRED),
     OrderScenario("expire by a hint", expiring, expire, ends=ALL_EXPIRED),
     OrderScenario("expire by the tick", expiring, expire_by_tick, ends=ALL_EXPIRED),
-    OrderScenario("pay after the expiry", paid_late, lambda w, a: run(a, "orders"), ends=ALL_EXPIRED),
+    OrderScenario("pay after the expiry", paid_late, lambda w, a: run(a, PAYMENTS), ends=ALL_EXPIRED),
     OrderScenario("tick after a process reached no bus", cut_off, tick, ends=ALL_EXPIRED),
     OrderScenario("project orders and conferences", unseen, project, ends={A: CONFIRMED, B: EXPIRED}),
     OrderScenario(

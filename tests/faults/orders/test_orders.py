@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.parts import STARTS
+from shared.parts import PAYMENTS, STARTS
 from tests.faults import campaign, crash_points, pairs
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
@@ -117,7 +117,7 @@ def without_a_confirm(world):
         app.post("order-e")
         run(app, LANE, "seats-events/processes")
         world.pay("order-e")
-        run(app, "orders", VIEWS)
+        run(app, PAYMENTS, VIEWS)
         world.bus.complete(world.bus.waiting(LANE))
 
 

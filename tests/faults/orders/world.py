@@ -6,11 +6,12 @@ from contextlib import suppress
 
 from shared.app import RegistrationStores, Stores
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.parts import ORDERS
+from shared.parts import CONFERENCES as SHOP
+from shared.parts import ORDERS, PAYMENTS
 from shared.readmodels import Migration
 from shared.registration import ORDER_MODEL, DeadLetter
 from shared.settings import Settings
-from tests.faults.orders.host import ENTITIES, LANE, OrderHost
+from tests.faults.orders.host import ENTITIES, LANE, SENDERS, OrderHost
 from tests.faults.plan import KilledError, Plan
 from tests.faults.world import Process, World
 
@@ -46,9 +47,12 @@ class OrderWorld(World):
         return RegistrationStores(Stores(self.observer(), clock=self.clock))
 
     def drop(self, kind, **fields):
-        """Drop a message into the queue `orders`, as publishers do."""
+        """Drop a message into the queue of its kind, as customers, shops and banks do."""
         message = json.dumps({"sluice": {"v": 1, "kind": kind, **fields}})
-        self.observer().queues.get_queue_client(ORDERS).send_message(message, time_to_live=-1)
+        if kind in {"place_order", "update_order"}:
+            self.observer().queues.get_queue_client(ORDERS).send_message(message, time_to_live=-1)
+        else:
+            self.bus.send(PAYMENTS if kind == "payment" else SHOP, kind, message)
         self.journal.note("dropped", kind, fields)
 
     def pay(self, order, number="1", amount="500.00", outcome="completed"):
@@ -63,7 +67,7 @@ class OrderWorld(World):
     def unfinished(self):
         """Name everything that still waits for somebody."""
         due = [f"row {key}" for key in self.rows()]
-        letters = [f"letter to {entity}" for entity in (*ENTITIES, LANE) if self.bus.waiting(entity)]
+        letters = [f"letter to {entity}" for entity in (*ENTITIES, LANE, *SENDERS) if self.bus.waiting(entity)]
         return super().unfinished() + due + letters
 
 
