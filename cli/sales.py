@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.options import JsonOption, SettingsOption
-from cli.orders import OrderArgument, end, orders, print_document, print_seats
+from cli.orders import end, orders, print_document, print_seats
 from cli.sending import Message, SendingDesk, open_desk
 from shared.registration import OrderPhase, OrderState, PaymentOutcome, describe_order
 

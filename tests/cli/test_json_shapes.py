@@ -25,7 +25,7 @@ from tests.registration.conftest import installation
 #: Their keys are data: names of fields, of meters, of processes.
 FREE = {"counts", "sums", "declared", "requests", "noted_at", "details", "receipts", "first_chunks", "stragglers"}
 FREE |= {"requested", "reserved", "types", "body", "row"}
-OF_REGISTRATION = {"orders", "processes", "seats", "migrate"}
+OF_REGISTRATION = {"orders", "conferences", "processes", "seats", "migrate"}
 ROW = re.compile(r"^\| `sluice ([^`]+)` \| (.+) \|$", re.MULTILINE)
 
 
