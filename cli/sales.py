@@ -96,7 +96,7 @@ def place_order(  # noqa: PLR0913, PLR0917 - each option of the command is an ar
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Place an order for seats, and print its access code: the one time that anybody sees it.
+    """Place an order for seats, and print its access code, this once.
 
     The code is drawn on this machine, and Sluice keeps a salted hash of it. The same order with the same code counts once.
     """
@@ -112,9 +112,9 @@ def place_order(  # noqa: PLR0913, PLR0917 - each option of the command is an ar
 
     message.check()
     if not as_json:
-        # Before it is sent: a code that only a killed command knew would open the order to nobody.
+        # Before it is sent: else a command that is killed would take the code with it.
         print_document(kept, as_json=False)
-        typer.echo("keep the access code: nobody can tell it again", err=True)
+        typer.echo("keep the access code: neither Sluice nor an operator can print it again", err=True)
     with open_desk(settings) as desk:
         found = desk.send(message, wait, answered)
     _tell_order(kept, found, as_json=as_json)
@@ -157,7 +157,7 @@ def pay_order(  # noqa: PLR0913 - each option of the command is an argument
 
 
 def _manage(message: Message, wait: float, settings: Path | None, *, as_json: bool) -> dict[str, Any] | None:
-    """Send a message about a conference, and tell of its seats if somebody waits for them."""
+    """Send a message about a conference, and print its seats if the command waits."""
     conference, id_ = message.fields["conference"], message.fields["id"]
     with open_desk(settings) as desk:
         found: dict[str, Any] | None = desk.send(message, wait, lambda one: one.stores.tell_seats(conference))

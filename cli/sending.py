@@ -21,7 +21,7 @@ from shared.payload import WRAPPER, Limits
 from shared.registration import QUEUES, OrderState, claim_of, read_order_message
 
 T = TypeVar("T")
-#: Seconds between two looks: each is some billed requests.
+#: Seconds between two checks of the effect: each is some billed requests.
 LOOK_EVERY: Final = 1.0
 
 
@@ -48,7 +48,7 @@ class Message:
 
 
 class SendingDesk:
-    """Sends messages, and looks at what they cause."""
+    """Sends messages, and reads their effects."""
 
     def __init__(self, stores: RegistrationStores, part: RegistrationPart) -> None:
         self.stores, self._part = stores, part
@@ -59,7 +59,7 @@ class SendingDesk:
         return view.order if view else None
 
     def send(self, message: Message, wait: float, look: Callable[["SendingDesk"], T | None]) -> T | None:
-        """Send a message and return what `look` finds after its effect. None: nobody waits for it."""
+        """Send a message, wait for its effect, and return the value that `look` finds then. None: the command does not wait."""
         queue, body = message.check(), message.body
         known = self._parked(queue, body) if wait else None
         self._drop(message, Destination.parse(queue), body)

@@ -131,7 +131,7 @@ class OrderFlows:
         return self._change(order, self._homes.load(order_home(order)), version, seats, "")
 
     def update(self, asked: UpdateOrder) -> None:
-        """Change an order as a message asks, by the order's access code. A wrong code and an unknown order are told alike."""
+        """Change an order as a message asks, by the order's access code. A wrong code and an unknown order are refused alike."""
         if asked.access_code is None:
             raise refuse(Reason.MISSING_FIELD, f"it changes order {asked.order!r} without its access_code")
         home = self._homes.load(order_home(asked.order))

@@ -35,7 +35,7 @@ from shared.registration.without_codes import remove_codes
 
 #: The stages, by their permanent names.
 ORDERS_STAGE: Final = "orders"
-#: Of what shops and banks send. Versions without it leave its entries alone: they do not know the name.
+#: Of the messages of shops and banks. Versions without it leave its entries alone: they do not know the name.
 SALES_STAGE: Final = "sales"
 BUS_STAGE: Final = "registration"
 _SALES: Final = frozenset({str(PAYMENTS_QUEUE), str(CONFERENCES_QUEUE)})

@@ -74,7 +74,7 @@ class RemoveSeats(Struct, frozen=True, kw_only=True):
 
 
 class CloseConference(Struct, frozen=True, kw_only=True):
-    """Lower each quota by the seats that are available now: whoever has a reservation keeps it."""
+    """Lower each quota by the seats that are available now. Reservations keep theirs."""
 
     conference: str
     id: str

@@ -47,7 +47,7 @@ def test_an_example_of_a_message_is_read(text):
 
 def test_every_kind_of_message_has_an_example():
     """The page has no other list of them."""
-    assert len({json.loads(text)["sluice"]["kind"] for text in MESSAGES}) == len(MESSAGES) == 6
+    assert len({json.loads(text)["sluice"]["kind"] for text in MESSAGES}) == len(MESSAGES) == 7
 
 
 def test_the_body_of_a_request_is_the_message_without_its_envelope():

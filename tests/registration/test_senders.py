@@ -71,8 +71,8 @@ def test_no_message_is_obeyed_from_another_queue(sale):
         assert entry.stage == (ORDERS_STAGE if entry.queue == ORDERS else SALES_STAGE)
         assert repr(entry.queue) in entry.found
         assert repr(own_queue(kind)) in entry.found
-    fates, sent = sale.replay("wrong_queue")
-    assert ({*fates}, sent) == ({"same again"}, len(found))
+    # The first wave is one entry, and a replay whose entries come back ends.
+    assert sale.replay("wrong_queue") == (["same again"], 1)
     assert heads(sale) == before
     assert leaks(sale) == []
 
