@@ -10,7 +10,7 @@ param environmentName string
 @metadata({ azd: { type: 'location' } })
 param location string
 
-@description('Object id of who deploys, who becomes an operator and a publisher; empty: nobody does.')
+@description('Object id of who deploys, who becomes an operator, a publisher, and with registration a sender of each kind; empty: nobody does.')
 param principalId string = ''
 
 @description('What kind of principal that is.')
