@@ -1,4 +1,4 @@
-"""`sluice orders`, `sluice processes` and `sluice seats`: what an operator reads of registration, and its one key."""
+"""`sluice orders`, `sluice processes` and `sluice seats`: what an operator reads of registration."""
 
 import json
 from collections.abc import Iterator
@@ -10,15 +10,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.table import Table
 
-from cli.options import PROBLEM_FOUND, WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, connected
 from cli.screen import Screen, clean
 from cli.settings_file import load_connected
 from shared.app import RegistrationStores, Stores
-from shared.operating import AuditedAct
 from shared.processes import STUCK_AFTER, TimeoutRow
 from shared.registration import (
-    KEYS,
-    KEYS_KEPT,
     ORDER_MODEL,
     OrderPhase,
     OrderState,
@@ -66,26 +63,6 @@ def list_orders(
                 break
     shown = ("order", "number", "conference", "state", "total", "paid", "expires_at")
     _print_rows("orders", found, shown, as_json=as_json)
-
-
-@orders.command("new-key")
-def add_key(
-    by: ByOption,
-    why: WhyOption = "",
-    settings: SettingsOption = None,
-    *,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Add a key for the access codes of new orders. Earlier orders keep their key and their codes."""
-    with opened(settings) as (stores, _):
-        if not yes:
-            typer.confirm("Derive the access codes of new orders from a new key?", abort=True, err=True)
-        with stores.stores.audit.record(AuditedAct(by, "orders new-key", KEYS, why)) as act:
-            number = stores.code_keys.add()
-            act.result = f"done: key {number}"
-    minutes = KEYS_KEPT // timedelta(minutes=1)
-    print_document({"key": number, "in_use_within": f"{minutes} minutes"}, as_json=as_json)
 
 
 @processes.command("list")

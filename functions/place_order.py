@@ -3,6 +3,7 @@
 import azure.functions as func
 
 from shared.app import RegistrationPart
+from shared.registration import IDEMPOTENCY_KEY_HEADER
 from shared.telemetry import discreet
 
 
@@ -13,7 +14,7 @@ def blueprint(part: RegistrationPart) -> func.Blueprint:
     @functions.route(route="orders", methods=["POST"], auth_level=func.AuthLevel.FUNCTION)
     async def place_order(req: func.HttpRequest) -> func.HttpResponse:
         with discreet():
-            answer = await part.desk.place(req.get_body())
+            answer = await part.desk.place(req.get_body(), req.headers.get(IDEMPOTENCY_KEY_HEADER))
         return func.HttpResponse(answer.body, status_code=answer.status, headers=answer.headers)
 
     return functions

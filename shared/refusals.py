@@ -177,6 +177,11 @@ class Reason(StrEnum):
         "the access code is not 8 to 64 visible ASCII characters",
         "send such a code, or none, and Sluice makes one",
     )
+    BAD_IDEMPOTENCY_KEY = (
+        "bad_idempotency_key",
+        "the header Idempotency-Key is not 22 to 128 visible ASCII characters, eight of them different",
+        "send 128 random bits, such as a UUID, and the same ones again when you repeat the request",
+    )
     BAD_OUTCOME = ("bad_outcome", "the outcome of a payment is not known", "send completed or rejected")
     TOO_MANY_SEATS = (
         "too_many_seats",
@@ -216,8 +221,8 @@ class Reason(StrEnum):
     )
     ORDER_DIFFERS = (
         "order_differs",
-        "an order of this id is stored with other content, or with another access code",
-        "send the first content and code again, or use another id",
+        "an order of this id is stored, with other content, or with another access code or Idempotency-Key",
+        "send the first content with its code or key again, or use another id",
     )
     SOLD_OUT = (
         "sold_out",

@@ -3,12 +3,10 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from os import urandom
 from typing import Any, Final
 
 from shared.app.order_stages import OrderSources, build_verbs, make_process
 from shared.app.stores import Stores
-from shared.azure import BlobStore
 from shared.closing import Closing
 from shared.eventsourcing import Fields, Home, MementoStore, TableHomes
 from shared.grammar import NAME
@@ -20,10 +18,8 @@ from shared.processes import SHARDS, Agenda, TimeoutRow, restore_process
 from shared.readmodels import KeptAnswers, Projector, ViewStores
 from shared.registration import (
     CONFERENCE_MODEL,
-    KEYS,
     ORDER_MODEL,
     AccessCodes,
-    CodeKeys,
     ConferenceViews,
     OrderDesk,
     OrderViews,
@@ -57,8 +53,7 @@ class RegistrationStores:
         self.agenda = Agenda(table(AGENDA))
         self.views = ViewStores.connect(stores.connections, self.homes, self.clock)
         self.numbers = RangeGenerator(stores.sequence(NUMBERS), prefetch=False)
-        self.code_keys = CodeKeys(BlobStore(stores.container("settings"), KEYS), urandom, self.clock)
-        self.codes = AccessCodes(self.code_keys, self.clock)
+        self.codes = AccessCodes(self.clock)
         self.models = tuple(ShownModel(one, self.views.reader(one)) for one in (ORDER_MODEL, CONFERENCE_MODEL))
         orders, conferences = (one.reader for one in self.models)
         self.orders = OrderViews(orders, self.homes, self.agenda, self.clock)

@@ -5,7 +5,7 @@ Reading order:
 - `bodies`, `stored_events`: every event
 - `seat_commands`, `known_reservations`, `seats`, `selling`: a conference's seats, its commands, state and decisions
 - `order`, `order_messages`, `order_turn`, `order_answers`, `order_process`: an order, and its process manager
-- `code_keys`, `access_codes`: the codes that open orders
+- `access_codes`: the codes that open orders
 - `public_fields`, `public_messages`: the public messages of customers, shops and banks
 - `views`: the read models; `order_views` and `conference_views` read them; `unsettled` tells of payments
 - `http` (pure) and `desk`: what customers ask and are answered
@@ -15,9 +15,8 @@ Reading order:
 
 from shared.registration.access_codes import AccessCodes
 from shared.registration.bodies import ReservationRefused, SeatsReserved
-from shared.registration.code_keys import KEYS, KEYS_KEPT, CodeKeys
 from shared.registration.conference_views import ConferenceViews
-from shared.registration.desk import ACCESS_CODE_HEADER, OrderDesk
+from shared.registration.desk import ACCESS_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OrderDesk
 from shared.registration.http import describe_order
 from shared.registration.landed import Landed
 from shared.registration.order import (
@@ -89,8 +88,7 @@ __all__ = [
     "BODIES",
     "CONFERENCES_QUEUE",
     "CONFERENCE_MODEL",
-    "KEYS",
-    "KEYS_KEPT",
+    "IDEMPOTENCY_KEY_HEADER",
     "ORDER_MODEL",
     "PAYMENTS_QUEUE",
     "PUBLIC",
@@ -101,7 +99,6 @@ __all__ = [
     "AccessCodes",
     "AddSeats",
     "CloseConference",
-    "CodeKeys",
     "ConferenceViews",
     "DeadLetter",
     "Expire",

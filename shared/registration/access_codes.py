@@ -1,8 +1,11 @@
 """Access codes of orders: the sender's own, or made here. Only salted hashes of them are stored.
 
-A made code is derived from the order's id, its content and a key. So the same request gets the same code again, although
-it is stored nowhere. The salt follows from the order's id and content. So a hash that was kept in place of a code, in a
-parked message, can be compared with that of the order.
+A code is never told again by the content of an order: id, conference and seats are published. A made code follows from the
+`Idempotency-Key` of its request, which is stored nowhere. So the same request gets the same code again, and no other does.
+Without a key a code is drawn, and told once.
+
+The salt follows from the order's id and content. So a hash that was kept in place of a code, in a parked message, can be
+compared with that of the order.
 """
 
 import hashlib
@@ -15,7 +18,6 @@ from typing import Final
 
 from shared.clock import Clock
 from shared.eventsourcing import Fields
-from shared.registration.code_keys import CodeKeys
 
 #: The form of a code: what a header carries unchanged.
 ACCESS_CODE: Final = re.compile(r"[\x21-\x7e]{8,64}")
@@ -30,8 +32,10 @@ _SALT_BYTES, _HASH_BYTES = 16, 32
 _COST, _BLOCK, _PARALLEL = 2**10, 8, 1
 #: The fields of an order's head.
 _KEY, _SALT, _HASH = "code_key", "code_salt", "code_hash"
-#: The number of the key of a code that was not made here.
+#: The key of every code of today. Versions before 0.2.0 made codes by numbered keys, from the content of their orders.
 _OWN: Final = 0
+#: In place of a hash, where an order came by a message without a code: no code opens it.
+_NOBODYS: Final = bytes(_HASH_BYTES)
 #: What an unknown order is hashed with, so that it takes the time of a known one.
 _NO_SALT: Final = bytes(_SALT_BYTES)
 #: How long a pair of order and code that was right once is believed without work.
@@ -62,33 +66,34 @@ class AccessCode:
 
 
 class AccessCodes:
-    """Makes the codes of orders and checks those that customers give."""
+    """Keeps what orders need of their codes, and checks those that customers give."""
 
-    def __init__(self, keys: CodeKeys, clock: Clock) -> None:
-        self._keys, self._clock = keys, clock
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         #: Of pairs that were right, with the time until which each is believed.
         self._right: dict[bytes, float] = {}
 
     def make(self, order: str, content: str, own: str | CodeHash | None) -> AccessCode:
-        """Return the code of a new order, the sender's own if there is one. `content` is the hash of the order's content."""
+        """Return what a new order keeps of its code. `content` is the hash of the order's content."""
         salt = _salt(order, content)
         if isinstance(own, CodeHash):
             return AccessCode("", {_KEY: _OWN, _SALT: salt.hex(), _HASH: own.hash})
-        number = _OWN if own is not None else self._keys.newest()
-        code = own if own is not None else _derive(self._keys.find(number), order, content)
-        return AccessCode(code, {_KEY: number, _SALT: salt.hex(), _HASH: _hash(code, salt).hex()})
+        hashed = _NOBODYS if own is None else _hash(own, salt)
+        return AccessCode(own or "", {_KEY: _OWN, _SALT: salt.hex(), _HASH: hashed.hex()})
 
     def repeat(self, order: str, content: str, own: str | CodeHash | None, fields: Fields) -> str | None:
-        """Return the code of a stored order for the same request. None: the request has another code than the order."""
-        number = int(fields[_KEY])
+        """Return the code of a stored order for the same request. None: the request has another code than the order.
+
+        A message without a code repeats an order without one. It is told no code.
+        """
+        stored = bytes.fromhex(str(fields[_HASH]))
+        if own is None:
+            return "" if stored == _NOBODYS or int(fields[_KEY]) != _OWN else None
         if isinstance(own, CodeHash):
             # With another salt, nothing tells whether the codes are the same.
             is_same = fields[_SALT] == _salt(order, content).hex() and hmac.compare_digest(own.hash, str(fields[_HASH]))
             return "" if is_same else None
-        if own is None and number == _OWN:
-            return None
-        code = own if own is not None else _derive(self._keys.find(number), order, content)
-        return code if _matches(code, fields) else None
+        return own if _matches(own, fields) else None
 
     def verify(self, order: str, code: str, find: Callable[[], Fields | None]) -> bool:
         """Return true if the code opens the order. `find` returns the fields of its head, or None without an order.
@@ -110,6 +115,13 @@ class AccessCodes:
         self._right[_pair(order, code)] = self._clock.monotonic() + KEPT.total_seconds()
 
 
+def derive_code(key: bytes, order: str, content: str) -> str:
+    """Return the code of a request with this key, which nobody but its sender knows. `content` is the hash of the content."""
+    digest = hmac.digest(key, f"{order}\0{content}".encode(), hashlib.sha256)
+    number = int.from_bytes(digest)
+    return "".join(_ALPHABET[number >> 5 * place & 31] for place in range(_LETTERS))
+
+
 def hash_own(order: str, content: str, code: str) -> CodeHash:
     """Return the hash that stands for a sender's own code. `content` is the hash of the order's content, without the code."""
     return CodeHash(_hash(code, _salt(order, content)).hex())
@@ -122,12 +134,6 @@ def _pair(order: str, code: str) -> bytes:
 def _salt(order: str, content: str) -> bytes:
     """Return the salt of an order's code: another one for each order, so no two hashes of one code are alike."""
     return hashlib.sha256(f"code of\0{order}\0{content}".encode()).digest()[:_SALT_BYTES]
-
-
-def _derive(key: bytes, order: str, content: str) -> str:
-    digest = hmac.digest(key, f"{order}\0{content}".encode(), hashlib.sha256)
-    number = int.from_bytes(digest)
-    return "".join(_ALPHABET[number >> 5 * place & 31] for place in range(_LETTERS))
 
 
 def _hash(code: str, salt: bytes) -> bytes:

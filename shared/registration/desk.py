@@ -5,12 +5,15 @@ that held them would hold up all functions of the instance.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
 from typing import Final, Protocol, TypeVar
+
+import msgspec
 
 from shared.azure import Cause, because
 from shared.clock import Clock
@@ -26,25 +29,29 @@ from shared.grammar import NAME
 from shared.payload import Limits
 from shared.refusals import Reason, refuse
 from shared.registration import http
-from shared.registration.access_codes import AccessCodes
+from shared.registration.access_codes import AccessCodes, derive_code
 from shared.registration.conference_views import ConferenceView, ConferenceViews
 from shared.registration.http import HttpAnswer, Wait
 from shared.registration.order import OrderState
 from shared.registration.order_flows import Placed
 from shared.registration.order_views import OrderViews, read_number
-from shared.registration.public_messages import PlaceOrder, read_change, read_place_order
+from shared.registration.public_messages import PlaceOrder, content_hash, read_change, read_place_order
 
 T = TypeVar("T")
 #: The request may have taken effect, or lost to others. The same one again finds out.
 _UNCLEAR: Final = (StorageUnavailableError, ConflictError, ContentionError, NotPublishedError)
 #: The header of a customer's access code.
 ACCESS_CODE_HEADER: Final = "X-Access-Code"
+#: The header by which a request without a code can be repeated: 128 random bits of the customer's.
+IDEMPOTENCY_KEY_HEADER: Final = "Idempotency-Key"
 #: Requests to storage of one instance at a time that come from customers.
 THREADS: Final = 8
 #: Requests of one instance that wait. A further one is answered at once.
 MOST_WAITING: Final = 64
 #: A wrong code is answered no sooner, for every order alike. It also slows down a caller that tries many.
 REFUSED_AFTER: Final = timedelta(milliseconds=250)
+#: Random bytes that a code is derived from where its request has no key.
+_DRAWN: Final = 32
 #: A conference is shown from memory for as long as the ladder allows.
 _ANY_AGE: Final = timedelta.max
 
@@ -75,11 +82,13 @@ class OrderDesk:
         clock: Clock,
         note_wrong: Callable[[], object],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        draw: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """Take what answers. `find_fields` returns the fields of the head of an order's home, in one request.
 
-        `note_wrong` counts a wrong access code.
+        `note_wrong` counts a wrong access code. `draw` returns so many random bytes.
         """
+        self._draw = draw
         self._verbs, self._orders, self._conferences = verbs, orders, conferences
         self._codes, self._find_fields, self._clock, self._sleep = codes, find_fields, clock, sleep
         self._note_wrong = note_wrong
@@ -92,9 +101,10 @@ class OrderDesk:
         """End the threads, once what they do is done."""
         self._pool.shutdown()
 
-    async def place(self, body: bytes) -> HttpAnswer:
-        """Answer a new order."""
-        return await self._answer(lambda: self._place(body))
+    async def place(self, body: bytes, key: str | None = None) -> HttpAnswer:
+        """Answer a new order. `key` is the header `Idempotency-Key` of its request."""
+        began = self._clock.monotonic()
+        return await self._hold_back(began, await self._answer(lambda: self._place(body, key)))
 
     async def change(self, order: str, code: str, if_match: str | None, body: bytes) -> HttpAnswer:
         """Answer a change of an order's seats."""
@@ -122,17 +132,35 @@ class OrderDesk:
         """Answer which seats a conference has left."""
         return await self._answer(lambda: self._show_conference(conference, if_none_match))
 
-    def _place(self, body: bytes) -> HttpAnswer:
-        order = read_place_order(body, self._limits)
-        if order.gate is None and (free := self._short_of(order)) and not self._find_fields(order.order):
-            # The same request of an order that is stored gets its answer again, also when no seat is left now.
-            return http.answer_refused(refuse(Reason.SOLD_OUT, _words(order, free)), free)
-        placed = self._verbs.place(order)
+    def _place(self, body: bytes, key: str | None) -> HttpAnswer:
+        order, code = self._read_order(body, key)
+        if order.gate is None and (free := self._short_of(order)):
+            fields = self._find_fields(order.order)
+            # The same request of an order that is stored gets its answer again, also when no seat is left now. With a wrong
+            # code nothing tells that there is one.
+            if not self._codes.verify(order.order, code, lambda: fields):
+                if fields:
+                    self._note_wrong()
+                return http.answer_refused(refuse(Reason.SOLD_OUT, _words(order, free)), free)
+        try:
+            placed = self._verbs.place(order)
+        except RefusedError as refused:
+            if refused.reason == Reason.ORDER_DIFFERS:
+                self._note_wrong()
+            raise
         # Its customer looks next, mostly at this instance.
         self._codes.remember(placed.order, placed.access_code)
         if placed.made:
             self._orders.remember(placed.made)
         return http.answer_placed(placed)
+
+    def _read_order(self, body: bytes, key: str | None) -> tuple[PlaceOrder, str]:
+        """Return the order with its code: the sender's own, one by the key of the request, or one drawn for this answer."""
+        order, idempotency = read_place_order(body, self._limits), http.read_idempotency_key(key)
+        if isinstance(order.access_code, str):
+            return order, order.access_code
+        code = derive_code(idempotency or self._draw(_DRAWN), order.order, content_hash(order))
+        return msgspec.structs.replace(order, access_code=code), code
 
     def _short_of(self, order: PlaceOrder) -> dict[str, int]:
         """Return the numbers of wanted seats that are left, if the view has too few. Else nothing."""
@@ -209,8 +237,8 @@ class OrderDesk:
         return http.answer_conference(conference, view.seats, view.version, answer.left, if_none_match)
 
     async def _hold_back(self, began: float, answer: HttpAnswer) -> HttpAnswer:
-        """Hold the answer to a wrong code back until its time has come."""
-        if answer.status == http.UNKNOWN:
+        """Hold back what a wrong code may have caused, and every answer that is alike: its time then says nothing."""
+        if answer.status in {http.UNKNOWN, http.CONFLICT}:
             await self._sleep(max(0.0, began + REFUSED_AFTER.total_seconds() - self._clock.monotonic()))
         return answer
 

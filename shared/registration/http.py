@@ -29,21 +29,24 @@ _NEWEST: Final = 0.25
 _OPEN_PHASES: Final = frozenset({OrderPhase.HELD, OrderPhase.PLACED})
 _VERSION: Final = re.compile(r'"([1-9][0-9]{0,9})"')
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
+#: 128 random bits have 22 characters at least. A text of few different ones was not drawn by chance.
+_IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{22,128}")
+_MOST_ALIKE: Final = 8
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?")
 _PROBLEM: Final = "application/problem+json"
-#: The status of a wrong code, of an unknown order and of an unknown conference.
-UNKNOWN: Final = 404
+#: The status of a wrong code, of an unknown order and of an unknown conference, and of what is stored otherwise.
+UNKNOWN, CONFLICT = 404, 409
 #: Status by reason. Any other refusal is 400: the request is wrong as it stands.
 _STATUS: Final[Mapping[str, int]] = {
     Reason.MESSAGE_TOO_LARGE: 413,
     Reason.UNKNOWN_ORDER: UNKNOWN,
     # The view of a conference is a moment younger than the conference, so the same request may pass later.
-    Reason.UNKNOWN_CONFERENCE: 409,
-    Reason.UNKNOWN_SEAT_TYPE: 409,
-    Reason.SOLD_OUT: 409,
-    Reason.ORDER_DIFFERS: 409,
-    Reason.ORDER_PAID: 409,
-    Reason.ORDER_REJECTED: 409,
+    Reason.UNKNOWN_CONFERENCE: CONFLICT,
+    Reason.UNKNOWN_SEAT_TYPE: CONFLICT,
+    Reason.SOLD_OUT: CONFLICT,
+    Reason.ORDER_DIFFERS: CONFLICT,
+    Reason.ORDER_PAID: CONFLICT,
+    Reason.ORDER_REJECTED: CONFLICT,
     Reason.ORDER_EXPIRED: 410,
     Reason.VERSION_DIFFERS: 412,
     Reason.MISSING_VERSION: 428,
@@ -110,6 +113,17 @@ def read_if_match(text: str | None) -> int:
     if found is None:
         raise refuse(Reason.MISSING_VERSION, f"If-Match is {text[:50]!r}" if text else "it has no If-Match")
     return int(found[1])
+
+
+def read_idempotency_key(text: str | None) -> bytes | None:
+    """Return the key of a request, or None without one. One that can be guessed is refused. It is in no error."""
+    if text is None:
+        return None
+    # The draft of the header has quotes around it. They are no part of the key.
+    key = text.strip().removeprefix('"').removesuffix('"')
+    if not _IDEMPOTENCY_KEY.fullmatch(key) or len(set(key)) < _MOST_ALIKE:
+        raise refuse(Reason.BAD_IDEMPOTENCY_KEY, f"it has {len(key)} characters, {len(set(key))} of them different")
+    return key.encode()
 
 
 def is_unchanged(if_none_match: str | None, version: int) -> bool:

@@ -115,7 +115,8 @@ class OrderFlows:
         fields = home.head.fields
         code = self._codes.repeat(order.order, content, order.access_code, fields)
         if fields[CONTENT] != content or code is None:
-            raise refuse(Reason.ORDER_DIFFERS, f"order {order.order!r} was placed with other content")
+            # One answer: it must not say that only the code is wrong.
+            raise refuse(Reason.ORDER_DIFFERS, f"order {order.order!r} is stored already")
         return Placed(order.order, int(fields[NUMBER]), code, placed.total)
 
     def resume(self, key: str, head: Head) -> None:

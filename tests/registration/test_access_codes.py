@@ -1,16 +1,12 @@
-"""Access codes: derived again for the same request, stored as salted hashes alone, checked with the same work for all."""
+"""Access codes: told to nobody by content, stored as salted hashes alone, checked with the same work for all."""
 
 import hashlib
-import itertools
 import json
 from datetime import UTC, datetime
 
 import pytest
 
-from shared.errors import ContentionError, StorageUnavailableError
-from shared.registration.access_codes import ACCESS_CODE, KEPT, AccessCodes, CodeHash, hash_own
-from shared.registration.code_keys import KEYS_KEPT, CodeKeys
-from tests.ids.memory_store import MemoryStore
+from shared.registration.access_codes import ACCESS_CODE, KEPT, AccessCodes, CodeHash, derive_code, hash_own
 
 OWN = "my own code!"
 
@@ -29,18 +25,6 @@ class StillClock:
         return self.ran
 
 
-def counting():
-    """Return a source of bytes that never gives the same ones twice."""
-    numbers = itertools.count(1)
-    return lambda length: hashlib.shake_256(str(next(numbers)).encode()).digest(length)
-
-
-@pytest.fixture
-def store():
-    """The blob of the keys."""
-    return MemoryStore("settings/access-code-keys")
-
-
 @pytest.fixture
 def clock():
     """A clock that stands still."""
@@ -48,126 +32,42 @@ def clock():
 
 
 @pytest.fixture
-def codes(store, clock):
+def codes(clock):
     """The codes of one process."""
-    return AccessCodes(CodeKeys(store, counting(), clock), clock)
+    return AccessCodes(clock)
 
 
-def other_process(store):
-    """Return the codes of a process that started later."""
-    clock = StillClock()
-    return AccessCodes(CodeKeys(store, counting(), clock), clock)
-
-
-def keys_of(store, clock, random=None):
-    """Return the keys of a process."""
-    return CodeKeys(store, random or counting(), clock)
-
-
-def test_a_made_code_has_ten_characters_that_people_do_not_mistake(codes):
+def test_a_made_code_has_ten_characters_that_people_do_not_mistake():
     """50 bits: orders have numbers in sequence, so the code alone is the secret."""
-    made = [codes.make(f"order-{n}", "content", None).code for n in range(200)]
+    made = [derive_code(b"a key", f"order-{n}", "content") for n in range(200)]
     assert all(len(code) == 10 and ACCESS_CODE.fullmatch(code) for code in made)
     assert len(set(made)) == len(made)
     assert set("".join(made)) == set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
 
-def test_the_same_request_gets_the_same_code_from_every_process(codes, store):
-    """Although nobody stored it: an answer that was lost can be asked for again."""
+def test_another_key_order_or_content_has_another_code():
+    """Who knows one code derives no other one, and who knows an order does not know its code."""
+    made = {derive_code(key, order, content) for key in (b"k", b"l") for order in ("a", "b") for content in ("x", "y")}
+    assert len(made) == 8
+    assert derive_code(b"k", "a", "x") in made
+
+
+def test_a_message_without_a_code_makes_an_order_that_no_code_opens(codes):
+    """Its repetition is the same request, and is told no code."""
     made = codes.make("o", "content", None)
-    assert other_process(store).repeat("o", "content", None, made.fields) == made.code
+    assert (made.code, codes.repeat("o", "content", None, made.fields)) == ("", "")
+    for tried in ("", "0" * 64, "00000000", OWN):
+        assert not codes.verify("o", tried, lambda: made.fields)
+        assert codes.repeat("o", "content", tried, made.fields) is None
 
 
-def test_another_order_or_another_content_has_another_code(codes):
-    """Who knows one code derives no other one."""
-    made = {codes.make(order, content, None).code for order in ("a", "b") for content in ("x", "y")}
-    assert len(made) == 4
-
-
-def test_a_new_key_leaves_the_codes_of_earlier_orders(codes, store, clock):
-    """Orders keep the number of their key: the same request gets the same answer. New ones take the newest key."""
-    before = codes.make("o", "content", None)
-    assert keys_of(store, clock, lambda length: b"new" * 10 + bytes(length - 30)).add() == 2
-    late = other_process(store)
-    after = late.make("o", "content", None)
-    assert (before.fields["code_key"], after.fields["code_key"]) == (1, 2)
-    assert before.code != after.code
-    assert late.repeat("o", "content", None, before.fields) == before.code
-    # The process that read the keys before reads them again when an order names the new one.
-    assert codes.repeat("o", "content", None, after.fields) == after.code
-
-
-def test_a_running_process_takes_a_new_key_within_minutes(codes, store, clock):
-    """A rotation because of a leak does not wait for restarts, and costs a request each five minutes."""
-    reads, read = [], store.read
-    store.read = lambda: reads.append(1) or read()
-    codes.make("o", "content", None)
-    del reads[:]
-    keys_of(store, clock, lambda length: b"x" * length).add()
-    del reads[:]
-    clock.ran += KEYS_KEPT.total_seconds() - 0.001
-    assert codes.make("p", "content", None).fields["code_key"] == 1
-    assert reads == []
-    clock.ran += 0.001
-    assert codes.make("q", "content", None).fields["code_key"] == 2
-    assert codes.make("r", "content", None).fields["code_key"] == 2
-    assert reads == [1]
-
-
-def test_a_process_that_cannot_read_the_keys_goes_on_with_those_that_it_knows(codes, store, clock):
-    """An order by an earlier key is as good as any."""
-    codes.make("o", "content", None)
-    store.read = lambda: (_ for _ in ()).throw(StorageUnavailableError("no answer"))
-    clock.ran += KEYS_KEPT.total_seconds()
-    assert codes.make("p", "content", None).fields["code_key"] == 1
-
-
-def test_two_operators_add_two_keys(store, clock):
-    """None is lost: orders may have been placed with it already."""
-    ours, theirs = (
-        keys_of(store, clock, lambda length: b"a" * length),
-        keys_of(store, clock, lambda length: b"b" * length),
-    )
-    write, done = store.try_write, []
-
-    def overtaken(value, etag):
-        if not done:
-            done.append(1)
-            theirs.add()
-        return write(value, etag)
-
-    store.try_write = overtaken
-    assert ours.add() == 2
-    assert sorted(json.loads(store.read().value)["keys"]) == ["1", "2"]
-
-
-def test_an_added_key_whose_reply_was_lost_is_added_once(store, clock):
-    """The library repeats the write, and its own first success refuses the repetition."""
-    write = store.try_write
-    store.try_write = lambda value, etag: write(value, etag) and None
-    assert keys_of(store, clock).add() == 1
-    assert len(json.loads(store.read().value)["keys"]) == 1
-
-
-def test_a_blob_that_others_always_change_takes_no_key(store, clock):
-    """It is said, and nothing is written."""
-    store.try_write = lambda _value, _etag: None
-    with pytest.raises(ContentionError, match="in 4 attempts"):
-        keys_of(store, clock).add()
-
-
-def test_a_key_that_is_gone_is_an_error_that_names_it(codes, store):
-    """A code of another key would be given to a customer, and open nothing."""
-    made = codes.make("o", "content", None)
-    with pytest.raises(StorageUnavailableError, match="has the keys \\[1\\], the order was placed with key 7"):
-        codes.repeat("o", "content", None, {**made.fields, "code_key": 7})
-
-
-def test_of_two_processes_that_make_the_first_key_one_wins(store, clock):
-    """Both derive with the key that is stored."""
-    first, second = keys_of(store, clock), keys_of(store, clock, bytes)
-    assert (first.newest(), second.newest()) == (1, 1)
-    assert first.find(1) == second.find(1)
+def test_an_order_of_a_version_before_keeps_its_code_and_tells_it_nobody(codes):
+    """That version derived it from the content: whoever repeated the content was told the code."""
+    before = {**codes.make("o", "content", "MADEBEFORE").fields, "code_key": 3}
+    assert codes.verify("o", "MADEBEFORE", lambda: before)
+    assert codes.repeat("o", "content", "MADEBEFORE", before) == "MADEBEFORE"
+    assert codes.repeat("o", "content", "ANOTHERONE", before) is None
+    assert codes.repeat("o", "content", None, before) == ""
 
 
 def test_a_hash_that_was_kept_in_place_of_a_code_places_the_same_order(codes):
@@ -208,7 +108,7 @@ def test_what_is_stored_holds_no_code(codes):
     assert len({made.fields["code_hash"] for made in (one, two, three)}) == 3
     assert OWN not in repr(hash_own("a", "x", OWN))
     assert hash_own("a", "x", OWN).hash not in repr(hash_own("a", "x", OWN))
-    for made in (one, codes.make("c", "content", None)):
+    for made in (one, codes.make("c", "content", OWN + "2")):
         stored = json.dumps(made.fields)
         assert made.code not in stored
         assert made.code.encode().hex() not in stored
@@ -240,7 +140,7 @@ def test_a_code_that_only_begins_like_the_longest_one_opens_nothing(codes):
 def test_a_code_of_another_order_opens_nothing(codes):
     """Also while it is known to be right for its own."""
     made = codes.make("a", "content", OWN)
-    other = codes.make("b", "content", None)
+    other = codes.make("b", "content", OWN + "2")
     assert codes.verify("a", OWN, lambda: made.fields)
     assert not codes.verify("b", OWN, lambda: other.fields)
 

@@ -55,10 +55,10 @@ def typed(world, line):
     return CliRunner().invoke(app, re.findall(r"[^\s\"]+|\"[^\"]*\"", line)[1:], env=world.environ | {"COLUMNS": "200"})
 
 
-def test_every_command_of_the_page_succeeds_and_a_new_key_changes_no_answer(world):
-    """As the page has them. An order of before is answered as before, also by a process that starts later."""
+def test_every_command_of_the_page_succeeds(world):
+    """As the page has them."""
     open_conference(world)
-    before = place(world, "order-1")
+    place(world, "order-1")
     world.pump()
     page = (ROOT / "docs" / "registration.md").read_text()
     lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
@@ -66,14 +66,6 @@ def test_every_command_of_the_page_succeeds_and_a_new_key_changes_no_answer(worl
     for line in lines:
         done = typed(world, line)
         assert done.exit_code == 0, (line, done.output, done.exception)
-    assert place(world, "order-1") == before
-    world.restart()
-    assert place(world, "order-1") == before
-    assert place(world, "order-2").access_code != before.access_code
-    keys = [world.own.find_fields(name)["code_key"] for name in ("order-1", "order-2")]
-    assert keys == [1, 2]
-    audit = world.connections.tables.get_table_client("audit").list_entities()
-    assert [row["result"] for row in audit if row["what"] == "orders new-key"] == ["done: key 2"]
 
 
 def test_the_story_of_an_order_has_each_command_and_when_it_was_sent(world):
