@@ -144,8 +144,8 @@ def pay_order(  # noqa: PLR0913 - each option of the command is an argument
         found = desk.find(order)
         if rejected or found is None:
             return found
-        is_kept = found.paid is not None and found.paid.id == id_ and found.phase is OrderPhase.CONFIRMED
-        return found if is_kept or _why_unsettled(found, id_) else None
+        has_paid = found.paid is not None and found.paid.id == id_ and found.phase is OrderPhase.CONFIRMED
+        return found if _why_unsettled(found, id_) or (has_paid and desk.has_ended(found)) else None
 
     with open_desk(settings) as desk:
         found = desk.send(message, wait, settled)

@@ -16,9 +16,10 @@ from cli.orders import end, opened
 from shared.app import RegistrationPart, RegistrationStores
 from shared.azure import FAILURES, BusSender, Destination
 from shared.errors import NotPublishedError
+from shared.eventsourcing import Mementos
 from shared.parked import NO_JOB, Entry
 from shared.payload import WRAPPER, Limits
-from shared.registration import QUEUES, OrderState, claim_of, read_order_message
+from shared.registration import QUEUES, OrderState, Seats, claim_of, read_order_message, seats_home
 
 T = TypeVar("T")
 #: Seconds between two checks of the effect: each is some billed requests.
@@ -57,6 +58,12 @@ class SendingDesk:
         """Return an order as its customer sees it now."""
         view = self.stores.orders.look_up(order)
         return view.order if view else None
+
+    def has_ended(self, order: OrderState) -> bool:
+        """Return true if the conference holds no seats for an order. It hears of a payment a moment after the order."""
+        state = Mementos(self.stores.homes, Seats(), 1).read(seats_home(order.conference)).state
+        entry = state.reservations.get(order.order)
+        return entry is None or not entry.holds_seats
 
     def send(self, message: Message, wait: float, look: Callable[["SendingDesk"], T | None]) -> T | None:
         """Send a message, wait for its effect, and return the value that `look` finds then. None: the command does not wait."""

@@ -4,7 +4,10 @@ import json
 from datetime import timedelta
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.jobs import NOT_ENDED
+from cli.main import app
 from shared.messages import Delivery
 from shared.parked import EntryState
 from shared.parts import ORDERS
@@ -206,3 +209,15 @@ def test_a_message_of_the_bus_is_taken_at_the_pace_that_storage_bears(sale):
     sale.clock.moment += timedelta(seconds=1)
     sale.pump()
     assert sale.order("order-1").phase == "confirmed"
+
+
+def test_the_command_that_pays_waits_until_the_seats_are_sold(sale):
+    """Whoever closes the conference next finds no seats reserved for an order that is paid."""
+    words = ["orders", "pay", "order-1", "--amount", "500.00", "--id", "w5", "--wait", "1", "--json"]
+    sale.take("payment", **WISHES["payment"])
+    sale.show()
+    early = CliRunner().invoke(app, words, env=sale.environ)
+    assert (early.exit_code, sale.order("order-1").phase) == (NOT_ENDED, "confirmed"), early.output
+    sale.pump()
+    done = CliRunner().invoke(app, words, env=sale.environ)
+    assert (done.exit_code, json.loads(done.stdout)["now"]["state"]) == (0, "confirmed"), done.output

@@ -143,6 +143,11 @@ class World(ExitStack):
         mark = ServiceBusReceiver.complete_message if is_marked else ServiceBusReceiver.abandon_message
         return sum(self._receive(receiver, verb, mark) for receiver, verb in self._receivers) + self.sell(mark)
 
+    def show(self):
+        """Bring the view of orders up to date, and nothing else."""
+        ((receiver, verb),) = [each for each in self._receivers if each[1] == "project_orders"]
+        self._receive(receiver, verb, ServiceBusReceiver.complete_message)
+
     def lose(self, verb):
         """Have the bus lose what it holds for a verb. Return how many messages these were."""
         ((receiver, _),) = [each for each in self._receivers if each[1] == verb]
