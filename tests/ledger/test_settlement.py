@@ -160,7 +160,9 @@ def held(**changes):
 def test_a_result_of_a_job_that_may_not_have_started_is_refused(state):
     """Nothing of it was put on a queue. Credited, such results would leave it paused or finished before its gate opens."""
     waiting = held(state=state)
-    made, rows = settled(waiting, [result(0), parked(1), result(2)], limit=PoisonPolicy(pause_share=0.0, pause_chunks=0))
+    made, rows = settled(
+        waiting, [result(0), parked(1), result(2)], limit=PoisonPolicy(pause_share=0.0, pause_chunks=0)
+    )
     assert (made.job, rows, len(made.refused)) == (waiting, {}, 3)
     assert all("has not passed gate 'payday'" in one.reason for one in made.refused)
 
