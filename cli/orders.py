@@ -134,7 +134,11 @@ def show_seats(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota."""
+    """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota.
+
+    It ends with status 1 if that does not hold, if an event says other numbers, or if an event was changed or removed. Those
+    that an earlier version wrote have no hash: they are named as unproven.
+    """
     with _opened(settings) as (stores, _):
         found = stores.tell_seats(conference)
     if found is None:
@@ -145,8 +149,9 @@ def show_seats(
     else:
         rows = [{"type": name, **numbers} for name, numbers in found["types"].items()]
         _print_rows("seats", rows, ("type", "price", "quota", "available", "reserved", "confirmed"), as_json=False)
-        _print({"version": found["version"], "uneven": found["uneven"], "overdue": found["overdue"]}, as_json=False)
-    if found["uneven"]:
+        told = ("version", "uneven", "contradictions", "changed", "unproven", "overdue")
+        _print({name: found[name] for name in told}, as_json=False)
+    if found["uneven"] or found["contradictions"] or found["changed"]:
         raise typer.Exit(PROBLEM_FOUND)
 
 

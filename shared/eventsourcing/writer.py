@@ -147,6 +147,7 @@ class Writer(Generic[State, Asked]):
             home=warm.key,
             aggregate=self._aggregate.name,
             expected=warm.head.version,
+            former=warm.head.last,
             events=tuple(event for one in group for event in one.events),
             published=warm.head.published,
             inbox={id_: content for one in group for id_, content in one.inbox.items()},
