@@ -1,4 +1,4 @@
-// What the local stack changes in Azurite: how it finds documents, and which messages it refuses.
+// What the local stack changes in Azurite: how it finds documents, which messages it refuses, and when it ends.
 //
 // It finds documents by the best of their indexes. What is found is the same.
 //
@@ -118,3 +118,10 @@ function refuseTexts(file, method) {
 
 refuseTexts("MessagesHandler.js", "enqueue");
 refuseTexts("MessageIdHandler.js", "update");
+
+// The stack that started it holds the other end. Where the stack was killed, nothing else would end Azurite.
+if (process.env.AZURITE_ENDS_WITH_STDIN) {
+  process.stdin.on("end", () => process.kill(process.pid, "SIGTERM")).resume();
+  // At its end Azurite closes its servers and waits for the rest, which this is not.
+  process.stdin.unref();
+}
