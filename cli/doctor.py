@@ -14,8 +14,9 @@ from azure.servicebus.exceptions import (
 )
 
 from shared.azure import Connections, is_missing, is_refused
+from shared.pipeline import Unread, list_unread
 from shared.settings import Settings
-from shared.topology import BusEntities, DeliveryRules, Topology, topology
+from shared.topology import BusEntities, DeliveryRules, Topology, is_work_queue, topology
 
 #: A person waits for the answer: one quick retry, no more.
 RETRIES = 1
@@ -42,17 +43,35 @@ def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     if parsed.console.refusal:
         yield Finding("function", "console", f"is left out, and the app runs without it: {parsed.console.refusal}")
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
-        yield from _storage(connections, wanted)
+        yield from _storage(connections, wanted, parsed)
         yield from _bus(connections, wanted)
 
 
-def _storage(connections: Connections, wanted: Topology) -> Iterator[Finding]:
+def _storage(connections: Connections, wanted: Topology, settings: Settings) -> Iterator[Finding]:
     for name in wanted.queues:
         yield _look("queue", name, connections.queues.get_queue_client(name).get_queue_properties)
+    yield from _unread(connections, settings)
     for name in wanted.containers:
         yield _look("container", name, connections.blobs.get_container_client(name).get_container_properties)
     for name in wanted.tables:
         yield _look("table", name, partial(_read_table, connections.tables, name))
+
+
+def _unread(connections: Connections, settings: Settings) -> Iterator[Finding]:
+    found: list[Unread] = []
+    looked = _look(
+        "queue", "others", lambda: found.extend(list_unread(connections.queues, settings.work_queues, settings.rooms))
+    )
+    if looked.problem:
+        yield looked
+    for one in found:
+        if is_work_queue(one.queue):
+            yield Finding(
+                "queue",
+                one.queue,
+                f"has {one.messages} messages that the app does not read, for SLUICE_WORK_QUEUES is {settings.work_queues}: "
+                "raise it until the queue is empty, or delete the queue once its jobs have ended",
+            )
 
 
 def _bus(connections: Connections, wanted: Topology) -> Iterator[Finding]:

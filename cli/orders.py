@@ -110,7 +110,11 @@ def show_seats(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota."""
+    """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota.
+
+    It ends with status 1 if that does not hold, if an event says other numbers, or if an event was changed or removed. Those
+    that an earlier version wrote have no hash: they are named as unproven.
+    """
     with opened(settings) as (stores, _):
         found = stores.tell_seats(conference)
     if found is None:
@@ -119,10 +123,9 @@ def show_seats(
         typer.echo(json.dumps(found))
     else:
         print_seats(found)
-        print_document(
-            {"version": found["version"], "uneven": found["uneven"], "overdue": found["overdue"]}, as_json=False
-        )
-    if found["uneven"]:
+        told = ("version", "uneven", "contradictions", "changed", "unproven", "overdue")
+        print_document({name: found[name] for name in told}, as_json=False)
+    if found["uneven"] or found["contradictions"] or found["changed"]:
         raise typer.Exit(PROBLEM_FOUND)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Protocol
 
-from werkzeug.exceptions import Forbidden
+from werkzeug.exceptions import Forbidden, MethodNotAllowed
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
@@ -89,6 +89,9 @@ class LocalLogin:
         """Let in by an address that is good, then by the cookie."""
         check_host(request, self._host)
         if request.path.startswith(_ENTRANCE):
+            if request.method != "GET":
+                # Programs that only look at an address must not use it up.
+                raise MethodNotAllowed(["GET"])
             return self._enter(request.path.removeprefix(_ENTRANCE))
         folder, slash, rest = request.path.removeprefix("/").partition("/")
         if (

@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--worker", choices=WORKERS, default="local", help="whose worker runs user code")
     parser.add_argument("--worker-process", type=Path, metavar="FILE", help="the program that --worker grpc starts")
+    parser.add_argument("--end-with-stdin", action="store_true", help="stop when standard input ends: for a launcher")
     parser.add_argument("--verbose", action="store_true", help="show tracebacks of start errors")
     return parser
 
@@ -104,13 +105,16 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
     RunFolder(run_folder).clear()
     write(RunFolder(run_folder).address, {"port": port, "keys": arguments.keys})
     HOST_LOG.info("listening on http://127.0.0.1:%d", port)
-    asyncio.run(_supervise(arguments, environment, given.instances, listening))
+    asyncio.run(_supervise(arguments, environment, given, listening))
 
 
 async def _supervise(
-    arguments: HostArguments, environment: dict[str, str], instances: int, listening: socket.socket
+    arguments: HostArguments, environment: dict[str, str], given: argparse.Namespace, listening: socket.socket
 ) -> None:
-    await Supervisor(arguments, environment, instances).run(listening)
+    supervisor = Supervisor(arguments, environment, given.instances)
+    if given.end_with_stdin:
+        supervisor.end_with_stdin()
+    await supervisor.run(listening)
 
 
 @contextmanager

@@ -58,12 +58,14 @@ class Host:
         log = LOGS / f"{folder.path.name}.log"
         words = ["--app", str(app), "--port", str(port), "--instances", str(instances), *options]
         command = [python, "-m", "functions_local_host", *words, "--run-folder", str(folder.path)]
+        command += ["--end-with-stdin"]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, *(["--flex"] if flex else [])],
                 cwd=_ROOT,
                 env={**os.environ, **settings},
-                stdin=subprocess.DEVNULL,
+                # Its end is the host's: also where this process is killed.
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -140,6 +142,8 @@ class Host:
                 f"the host did not stop within {STOP_DEADLINE:g} s and was killed", self.log
             ) from error
         finally:
+            if self.process.stdin is not None:
+                self.process.stdin.close()
             shutil.rmtree(self._folder.path, ignore_errors=True)
 
     def _is_running(self) -> bool:

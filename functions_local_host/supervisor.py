@@ -53,6 +53,14 @@ class Supervisor:
             for bound in self._sockets:
                 bound.close()
 
+    def end_with_stdin(self) -> None:
+        """Stop when standard input ends: the process that holds the other end is gone."""
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._launcher_is_gone)
+
+    def _launcher_is_gone(self) -> None:
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._stop()
+
     async def _start_and_keep(self, listening: socket.socket) -> None:
         first = asyncio.create_task(
             self._keep(InstanceArguments(instance_name(HTTP, 0), HTTP, listening.fileno(), self._arguments))

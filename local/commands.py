@@ -66,6 +66,11 @@ def _setup(_options: argparse.Namespace, rest: list[str]) -> int:
 def _in_venv(*command: str) -> Callable[[argparse.Namespace, list[str]], int]:
     def run(_options: argparse.Namespace, rest: list[str]) -> int:
         installation.ensure()
+        if os.name == "posix":
+            # In place of this process, which a signal would end alone.
+            os.chdir(ROOT)
+            sys.stdout.flush()
+            os.execv(venv_python(), [str(venv_python()), *command, *rest])  # noqa: S606 - the installed interpreter
         return _python(*command, *rest)
 
     return run

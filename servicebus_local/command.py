@@ -53,6 +53,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--sas-key", metavar="KEY", help=f"take only tokens of the policy {POLICY} with this key; without it any"
     )
+    parser.add_argument("--end-with-stdin", action="store_true", help="end when standard input does: for a launcher")
     parser.add_argument("--emulator-config", action="store_true", help="print the official emulator's Config.json")
     return parser.parse_args(arguments)
 
@@ -65,6 +66,8 @@ async def _serve(options: argparse.Namespace, broker: Broker) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    if options.end_with_stdin:
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stopped.set)
     if options.port_file:
         # Written beside and moved into place: a process that waits for the file must never read half a number.
         draft = options.port_file.with_suffix(".draft")
@@ -74,6 +77,8 @@ async def _serve(options: argparse.Namespace, broker: Broker) -> None:
     shown = connection_string(port, "SAS_KEY_VALUE" if gatekeeper is None else "(yours)", tls=tls is not None)
     print(f"local Service Bus stand-in for development, in memory, not for production: {shown}", flush=True)
     await stopped.wait()
+    if options.end_with_stdin:
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
     await server.stop()
 
 

@@ -113,7 +113,7 @@ class Broker:
         port_file = Path(self._folder.name) / "port"
         port_file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "servicebus_local", "--entities", str(self._entities)]
-        command += ["--port", str(self.port), "--port-file", str(port_file)]
+        command += ["--port", str(self.port), "--port-file", str(port_file), "--end-with-stdin"]
         for name, value in self._options.items():
             if value is not None:
                 command += [f"--{name.replace('_', '-')}", str(value)]
@@ -124,7 +124,8 @@ class Broker:
                 command,
                 cwd=_ROOT,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                # Its end is the broker's: also where this process is killed.
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 # Ctrl-C at the terminal is for the stack, which stops the broker after everything that still uses it.
@@ -158,6 +159,8 @@ class Broker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         self._process = None
 
 

@@ -27,7 +27,7 @@
   - ReadModelError
     - MigrationRefusedError, ViewCorruptError
   - SeatsBalanceError
-- SettingsError, a ValueError
+- SettingsError, a ValueError; UserExitError, an Exception as any other of the user's code
 """
 
 from typing import ClassVar
@@ -154,6 +154,14 @@ class WorkloadsRefusedError(SluiceError):
 
 class UnknownWorkloadError(SluiceError):
     """A job names a workload that this installation does not have."""
+
+
+class UserExitError(Exception):
+    """The user's code raised SystemExit or the like, which is no Exception. This one takes its place, and fails one message."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(f"{type(raised).__name__}: {raised}")
+        self.raised = raised
 
 
 class ResultRefusedError(SluiceError):

@@ -39,6 +39,15 @@ def test_a_killed_instance_is_replaced_and_the_others_serve_on(start_host):
     assert "instance http-1 ended: signal SIGKILL" in host.log.read_text()
 
 
+def test_a_host_that_a_launcher_started_ends_with_it(start_host):
+    """A launcher that was killed closes its end of the pipe. The instances drain, as after SIGTERM."""
+    host = start_host(instances=2)
+    pids = list(host.instance_pids().values())
+    host.process.stdin.close()
+    assert host.process.wait(60) == 0
+    eventually(lambda: not any(map(is_alive, pids)))
+
+
 def test_a_timeout_ends_the_whole_worker_and_a_new_one_starts(start_host):
     """The slow run fails; the next request finds a new process, the thread that hung is gone with the old one."""
     host = start_host({"AzureFunctionsJobHost__functionTimeout": "00:00:02"})

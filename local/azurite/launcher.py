@@ -176,10 +176,11 @@ def _spawn(account: Account, words: list[str], log: Path) -> subprocess.Popen[by
     with log.open("wb") as output:
         return subprocess.Popen(
             words,
-            stdin=subprocess.DEVNULL,
+            # It ends when the other end is closed, as when this process was killed: quick_find.js sees to that.
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={"AZURITE_ACCOUNTS": f"{account.name}:{account.key}"},
+            env={"AZURITE_ACCOUNTS": f"{account.name}:{account.key}", "AZURITE_ENDS_WITH_STDIN": "1"},
             # Ctrl-C at the terminal is for the stack, which stops Azurite after everything that still uses it.
             start_new_session=True,
         )
@@ -211,3 +212,6 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()

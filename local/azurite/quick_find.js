@@ -1,4 +1,6 @@
-// Finds documents by the best of their indexes. What is found is the same.
+// What the local stack changes in Azurite: how it finds documents, which messages it refuses, and when it ends.
+//
+// It finds documents by the best of their indexes. What is found is the same.
 //
 // One document: Azurite itself takes the first property of a query. For a row that is its partition, for a blob its
 // account. So it walks through all of them, and Azure does not.
@@ -91,3 +93,35 @@ Loki.Resultset.prototype.where = function (decide, ...more) {
   }
   return where.call(this, decide, ...more);
 };
+
+// Texts of messages. XML has no place for some characters, so Azure refuses a message with one. Azurite takes it, and then
+// answers 500 to each receive that it is part of, so that its neighbours are stuck too.
+const refused = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uD800-\uDFFF\uFFFE\uFFFF]/u;
+const queue = path.join(path.dirname(process.argv[1]), "queue");
+
+function refuseTexts(file, method) {
+  if (!fs.existsSync(path.join(queue, "handlers", file))) {
+    return;
+  }
+  const errors = require(path.join(queue, "errors", "StorageErrorFactory.js")).default;
+  const handler = require(path.join(queue, "handlers", file)).default.prototype;
+  const act = handler[method];
+  handler[method] = async function (...given) {
+    const context = given[given.length - 1];
+    // Azurite has not read a text of blanks alone yet, and some of these characters are blanks for it.
+    if (refused.test(given[0].messageText || context.request.getBody() || "")) {
+      throw errors.getInvalidXmlDocument(context.contextID);
+    }
+    return act.apply(this, given);
+  };
+}
+
+refuseTexts("MessagesHandler.js", "enqueue");
+refuseTexts("MessageIdHandler.js", "update");
+
+// The stack that started it holds the other end. Where the stack was killed, nothing else would end Azurite.
+if (process.env.AZURITE_ENDS_WITH_STDIN) {
+  process.stdin.on("end", () => process.kill(process.pid, "SIGTERM")).resume();
+  // At its end Azurite closes its servers and waits for the rest, which this is not.
+  process.stdin.unref();
+}

@@ -37,6 +37,13 @@ def test_the_command_prints_one_line_and_stops_on_a_signal(number):
     assert (rest, process.returncode) == ("", 0)
 
 
+def test_a_broker_that_a_launcher_started_ends_with_it():
+    """A launcher that was killed closes its end of the pipe, and can do no more."""
+    with Broker.start(Namespace(())) as broker:
+        broker.process.stdin.close()
+        assert broker.process.wait(60) == 0
+
+
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="only Linux lists its sockets in a file")
 def test_the_broker_listens_on_the_loopback_interface_only(broker):
     """Another machine cannot reach it."""

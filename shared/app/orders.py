@@ -80,8 +80,8 @@ class RegistrationStores:
 
     def tell_seats(self, conference: str) -> dict[str, Any] | None:
         """Return the balance of a conference, or None."""
-        home = self.homes.load(seats_home(conference)) if NAME.fullmatch(conference) else None
-        return tell_seats(home, self.clock.now()) if home else None
+        found = self.homes.load_proven(seats_home(conference)) if NAME.fullmatch(conference) else None
+        return tell_seats(*found, self.clock.now()) if found else None
 
     def read_timeouts(self, until: datetime = NEVER) -> list[TimeoutRow]:
         """Return the timeouts of orders, the earliest first, up to this time. One request per shard."""

@@ -241,6 +241,7 @@ class AppStages:
         """Keeps the containers and queues of rooms in order."""
         return Rooms(
             rooms=self.settings.rooms,
+            work_queues=self.settings.work_queues,
             blobs=self.stores.connections.blobs,
             queues=self.stores.connections.queues,
             pending=self.stores.pending,

@@ -137,7 +137,7 @@ class QueueListener:
         """Run a task to its end. Return False if it failed."""
         try:
             DequeueTask(self._crew).run()
-        except BaseException as error:  # noqa: BLE001 - a workload may end its thread in any way
+        except BaseException as error:  # noqa: BLE001 - whatever ended it, another must take its place
             tell(events.TASK_FAILED, error=describe_error(error), at=place(error))
             self._crew.observers.on_error(error)
             return False

@@ -1,10 +1,11 @@
 """The event store: homes, their events, and warm states. It knows no messages and no domain.
 
-Reading order: `homes` (the contract), `aggregate` (states and decisions, pure), `home_rows`, `memento_store` and
+Reading order: `homes` (the contract), `aggregate` (states and decisions, pure), `chain`, `home_rows`, `memento_store` and
 `table_homes` (the store), `mementos` (warm states), `writer` (many commands of one home).
 """
 
 from shared.eventsourcing.aggregate import Aggregate, Decide, Verdict
+from shared.eventsourcing.chain import Proof
 from shared.eventsourcing.homes import (
     MOST_EVENTS,
     Commit,
@@ -38,6 +39,7 @@ __all__ = [
     "MementoStore",
     "Mementos",
     "OutsideIds",
+    "Proof",
     "Saved",
     "SavedCommand",
     "Sending",

@@ -3,7 +3,8 @@
 The keys of a partition sort in the order in which one query reads them:
 
 - `e|0000000042`: an event. It is inserted and never changed. The last one of a write has also what the write sends.
-- `head`: the version. Every commit writes it.
+  Each has the hash of the former one (`chain`).
+- `head`: the version, and the hash of the last event. Every commit writes it.
 - `i|ID`: the id of an outside message. It is inserted and never changed.
 - `process`: the state of the process.
 - `s`: the memento. Only `read_memento` reads it.
@@ -20,6 +21,7 @@ from urllib.parse import quote, unquote
 
 from shared.azure import MOST_GROUP_BYTES, MOST_GROUP_ROWS, Entity, check_limits, entity_size
 from shared.errors import CommitTooLargeError, HomeCorruptError, LaterFormatError, RowTooLargeError
+from shared.eventsourcing.chain import CHAIN, FORMER, hash_row, read_anchor, write_anchor
 from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Head, Sending
 
 EVENT: Final = "e|"
@@ -74,6 +76,17 @@ def event_of(row: Mapping[str, Any]) -> Event:
         raise corrupt(row, error) from error
 
 
+def _event_rows(commit: Commit, head: Head) -> tuple[list[Entity], str]:
+    """Encode the events of a commit, and return the hash of the last one too."""
+    rows: list[Entity] = []
+    hash_ = commit.former
+    for version, event in enumerate(commit.events, commit.expected + 1):
+        more = _sending_row(commit) if version == head.version else {}
+        rows.append(check_limits(event_row(commit.home, version, event, head.nonce) | {FORMER: hash_} | more))
+        hash_ = hash_row(rows[-1])
+    return rows, hash_
+
+
 def _sending_row(commit: Commit) -> Entity:
     """Encode what a write sends, as columns of its last event."""
     sends = {"sends": _dumps(list(map(dict, commit.commands)))} if commit.commands else {}
@@ -98,10 +111,10 @@ def _version_of(key: str) -> int:
     return int(found[1])
 
 
-def head_row(commit: Commit, head: Head) -> Entity:
-    """Encode the head. It is merged into the row, so fields that are not given stay."""
+def head_row(commit: Commit, head: Head, last: str) -> Entity:
+    """Encode the head with the hash of the last event. It is merged into the row, so fields that are not given stay."""
     row: Entity = {"PartitionKey": commit.home, "RowKey": HEAD, "version": head.version, "published": head.published}
-    row |= {"nonce": head.nonce, "aggregate": head.aggregate, "format": FORMAT}
+    row |= {"nonce": head.nonce, "aggregate": head.aggregate, "format": FORMAT, CHAIN: write_anchor(head.version, last)}
     return check_limits(row if commit.fields is None else row | {"fields": _dumps(dict(commit.fields))})
 
 
@@ -113,12 +126,14 @@ def head_of(row: Mapping[str, Any]) -> Head:
                 f"could not read home {row['PartitionKey']!r}: its rows have format {row['format']}, this version knows "
                 f"formats up to {FORMAT}; deploy the later version again"
             )
+        anchored, last = read_anchor(row)
         return Head(
             version=int(row["version"]),
             published=int(row["published"]),
             nonce=row["nonce"],
             aggregate=row["aggregate"],
             format=row["format"],
+            last=last if anchored == int(row["version"]) else "",
             fields=_loads(row.get("fields", "{}")),
         )
     except _UNREADABLE as error:
@@ -168,6 +183,8 @@ class CommitRows(NamedTuple):
     inbox: list[Entity]
     head: Entity
     process: Entity | None
+    #: The hash of the last event.
+    last: str
 
 
 def encode_commit(commit: Commit, head: Head) -> CommitRows:
@@ -183,11 +200,9 @@ def encode_commit(commit: Commit, head: Head) -> CommitRows:
             f"{tried}: with the rows beside the events, they are {number} rows, {MOST_GROUP_ROWS} fit"
         )
     try:
-        versions = range(commit.expected + 1, head.version + 1)
-        events = [event_row(commit.home, *one, head.nonce) for one in zip(versions, commit.events, strict=True)]
-        events[-1] = check_limits(events[-1] | _sending_row(commit))
+        events, last = _event_rows(commit, head)
         inbox, process = rows_beside(commit, head.version, head.nonce)
-        rows = CommitRows(events, inbox, head_row(commit, head), process)
+        rows = CommitRows(events, inbox, head_row(commit, head, last), process, last)
     except RowTooLargeError as error:
         raise CommitTooLargeError(f"{tried}: {error}; put large values into a blob and store its name") from error
     size = sum(map(entity_size, [*events, *inbox, rows.head, *([process] if process else [])]))

@@ -49,6 +49,8 @@ class Head:
     aggregate: str = ""
     #: The format of the home's rows.
     format: int = 1
+    #: The hash of the last event. Empty: a version of Sluice before the chain wrote it.
+    last: str = ""
     fields: Fields = field(default_factory=dict)
 
 
@@ -96,6 +98,8 @@ class Commit:
     expected: int
     #: At least one and at most MOST_EVENTS. Their versions follow on `expected`.
     events: tuple[Event, ...]
+    #: `last` of the head that the decision was made on.
+    former: str = ""
     #: The last version that the sender knows to be published.
     published: int = 0
     #: Replaces the fields of the head. None: they stay.

@@ -7,6 +7,7 @@ the commit was written. With another one, it lost. Without the event, nothing wa
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from azure.core.exceptions import AzureError, ResourceNotFoundError
@@ -14,6 +15,7 @@ from azure.data.tables import TableClient, UpdateMode
 
 from shared.azure import LOST_RACE, GroupOperation, error_code, expecting_an_answer, write_group
 from shared.errors import ConflictError, DuplicateError, HomeCorruptError
+from shared.eventsourcing.chain import Proof, hash_row, prove
 from shared.eventsourcing.home_rows import (
     EVENT,
     HEAD,
@@ -63,6 +65,17 @@ class TableHomes:
 
     def load(self, key: str, after: int = 0) -> Home | None:
         """Return the home with its events above `after`, or None."""
+        found = self._load(key, after)
+        return found and found[0]
+
+    def load_proven(self, key: str) -> tuple[Home, Proof] | None:
+        """Return the home with all its events, and what its chain says about them, or None. It costs what `load` does."""
+        found = self._load(key, 0)
+        return found and (found[0], prove(*found[1:]))
+
+    def _load(self, key: str, after: int) -> tuple[Home, list[dict[str, Any]], dict[str, Any]] | None:
+        """Return the home, the rows of its events and that of its head."""
+        stored: list[dict[str, Any]] = []
         events: list[Event] = []
         for _ in range(_READS):
             known = events[-1].version if events else after
@@ -70,10 +83,16 @@ class TableHomes:
                 rows = list(self._list_between(key, event_key(known + 1), MEMENTO))
             if not rows and not events:
                 return None
-            events += [event_of(row) for row in rows if row["RowKey"].startswith(EVENT)]
-            home = _assemble(key, after, events, [row for row in rows if not row["RowKey"].startswith(EVENT)])
+            new = [row for row in rows if row["RowKey"].startswith(EVENT)]
+            stored += new
+            events += map(event_of, new)
+            beside = {row["RowKey"]: row for row in rows[len(new) :]}
+            home = _assemble(key, after, events, list(beside.values()))
             if home is not None:
-                return home
+                if stored and not home.head.last:
+                    # A version before the chain wrote it. The next event proves it.
+                    home = replace(home, head=replace(home.head, last=hash_row(stored[-1])))
+                return home, stored, beside[HEAD]
         raise HomeCorruptError(
             f"could not load home {key!r}: its events end at {events[-1].version if events else after}, and its other "
             f"rows are of another version in {_READS} readings; restore the partition from a backup"
@@ -124,7 +143,7 @@ class TableHomes:
             memento = self._mementos.put(commit.home, commit.memento, head.nonce)
             self._write(commit, rows, _operations(rows, memento))
             self._mementos.remove_earlier(memento)
-        return head
+        return replace(head, last=rows.last)
 
     def heads(self, prefix: str, cursor: str = "") -> Heads:
         """Return a page of heads."""

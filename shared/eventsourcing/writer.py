@@ -15,6 +15,7 @@ from shared.errors import CommitTooLargeError, ConflictError, DuplicateError
 from shared.eventsourcing.aggregate import Aggregate, Asked, Decide, State, Verdict
 from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Head, Homes, Memento, OutsideIds
 from shared.eventsourcing.mementos import Mementos, Warm
+from shared.telemetry import contain
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,8 @@ class Writer(Generic[State, Asked]):
 
     def _decide_one(self, batch: _Batch[State, Asked], number: int, command: Asked) -> None:
         try:
-            verdict = self._decide(batch.warm.state, command)
+            with contain():
+                verdict = self._decide(batch.warm.state, command)
             _check_verdict(verdict, batch.ids())
         except Exception as error:  # noqa: BLE001 - any failure is this command's own, and the caller judges it
             batch.unproven[number] = SavedCommand(error=error)
@@ -145,6 +147,7 @@ class Writer(Generic[State, Asked]):
             home=warm.key,
             aggregate=self._aggregate.name,
             expected=warm.head.version,
+            former=warm.head.last,
             events=tuple(event for one in group for event in one.events),
             published=warm.head.published,
             inbox={id_: content for one in group for id_, content in one.inbox.items()},

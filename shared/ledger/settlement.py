@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from shared.grammar import amounts
+from shared.ledger.job_decisions import may_start
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, Portion, Totals
 from shared.messages import PortionMessage, Result
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
@@ -36,6 +37,9 @@ def misfit(job: Job, result: Result) -> str:
     """Say why a result cannot belong to the job, or nothing."""
     if job.plan is None:
         return f"job {job.job!r} is {job.state} and has no plan yet, so nothing of it can have been processed"
+    if not may_start(job):
+        # The note that it may start is written before its first chunk is put; the cursor only afterwards.
+        return f"job {job.job!r} is {job.state} and has not passed gate {job.gate!r}, so nothing of it can have been processed"
     if result.chunk >= job.chunks:
         return f"job {job.job!r} has chunks 0 to {job.chunks - 1}, this is for chunk {result.chunk}"
     if result.revision > job.revision:

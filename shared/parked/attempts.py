@@ -16,7 +16,7 @@ from azure.data.tables import TableClient, UpdateMode
 from shared.azure import delete_rows, expecting_an_answer
 from shared.clock import Clock
 from shared.parked.entry import NOT_ENTRIES, content_prefix, job_note
-from shared.telemetry import place
+from shared.telemetry import origin_of, place
 
 #: Sorts after every message id.
 _AFTER_EVERY_ID: Final = "~"
@@ -60,7 +60,7 @@ class Attempts:
     def note_failure(self, key: str, delivery: int, error: Exception) -> None:
         """Note that a delivery ended, and how. No text of the error: it may quote a transaction."""
         # Two deliveries of one message write different marks, and the later one of them the rest.
-        last = {"kind": type(error).__name__[:200], "place": place(error)[:LONGEST_PLACE]}
+        last = {"kind": type(origin_of(error)).__name__[:200], "place": place(error)[:LONGEST_PLACE]}
         at = self._clock.now().isoformat(timespec="seconds")
         self._note(key, delivery, {f"d{delivery}": Mark.ENDED.value, **last, "at": at})
 

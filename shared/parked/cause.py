@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from shared.errors import RefusedError, UnknownWorkloadError
 from shared.parked.entry import INSTEAD
 from shared.parked.poison_policy import KillerError
-from shared.telemetry import place
+from shared.telemetry import origin_of, place
 
 #: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
 FINGERPRINT_SCHEME: Final = 2
@@ -52,10 +52,10 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
 
     `remedy` is its stage's: it is used when neither the error nor its reason has one.
     """
-    reason, fingerprint = reason_of(error), fingerprint_of(error, stage)
+    reason, fingerprint, raised = reason_of(error), fingerprint_of(error, stage), origin_of(error)
     known = FailureCause(
         reason,
-        f"{type(error).__name__}: {error}",
+        f"{type(raised).__name__}: {raised}",
         INSTEAD.get(reason, remedy),
         fingerprint,
         place(error),
@@ -69,7 +69,7 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, RefusedError):
         # Some catalogues of reasons are string enums, others are plain text.
         return str(error.reason)
-    return _REASONS.get(type(error), f"failed:{type(error).__name__}")[:200]
+    return _REASONS.get(type(error), f"failed:{type(origin_of(error)).__name__}")[:200]
 
 
 def fingerprint_of(error: BaseException, stage: str) -> str:
@@ -78,12 +78,13 @@ def fingerprint_of(error: BaseException, stage: str) -> str:
     A failure outside of the workload is identified by its stage and our last function. Files, line numbers, values and
     libraries do not count: a later deployment must give the same cause the same fingerprint.
     """
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    raised = origin_of(error)
+    frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
     places = [f"{_module(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]
     if not places:
         ours = [frame.f_code.co_name for frame in frames if _module(frame).partition(".")[0] == _OURS]
         places = [stage, *ours[-1:]]
-    return hashlib.sha256("|".join([type(error).__qualname__, reason_of(error), *places]).encode()).hexdigest()[:12]
+    return hashlib.sha256("|".join([type(raised).__qualname__, reason_of(error), *places]).encode()).hexdigest()[:12]
 
 
 def _is_of_workload(frame: FrameType) -> bool:

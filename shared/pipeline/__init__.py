@@ -31,7 +31,7 @@ from shared.pipeline.put_again import PutAgain
 from shared.pipeline.received import Received, settle_stage
 from shared.pipeline.results import ResultStore
 from shared.pipeline.retention import MOST_OF_A_BATCH, Retention
-from shared.pipeline.rooms import Rooms, point_at
+from shared.pipeline.rooms import Rooms, Unread, list_unread, point_at
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS
 from shared.pipeline.settle import Settled, Settler
 from shared.pipeline.start import Hints, Starter
@@ -81,12 +81,14 @@ __all__ = [
     "Sweep",
     "Tools",
     "TotalsTable",
+    "Unread",
     "WaitingResults",
     "Waking",
     "accept_stage",
     "choose",
     "choose_shards",
     "is_finishing",
+    "list_unread",
     "point_at",
     "settle_stage",
     "wake_nobody",

@@ -17,6 +17,7 @@ from shared.ledger import ChunkRow, ChunkState, Totals
 from shared.pipeline.outputs import Outputs, PartWriter
 from shared.pipeline.result_reading import read_results
 from shared.pipeline.results import read_partial
+from shared.telemetry import contain
 from shared.workloads import AnyWorkload, calling
 
 #: Upper bound of the merged partial, in bytes of JSON; as objects it takes some ten times that.
@@ -60,7 +61,8 @@ class Merger:
     def add(self, partial: Raw) -> None:
         """Merge the partial of a whole segment."""
         try:
-            found = decode(partial, self._workload.partial)
+            with contain():
+                found = decode(partial, self._workload.partial)
         except (ValueError, RecursionError) as error:
             raise ResultRefusedError(
                 f"the partial of a merged segment is not a {self._workload.partial.__name__}: {error}; was the type of "

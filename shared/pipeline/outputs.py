@@ -26,6 +26,7 @@ from shared.grammar import amounts, plus, texts
 from shared.ledger import Balance, Job, Portion
 from shared.messages import VERSION, PortionMessage, Sums
 from shared.payload import Limits
+from shared.telemetry import contain
 from shared.workloads import AnyWorkload, Rejection, run_lines
 
 #: The text of a rejection whose own text is not kept.
@@ -84,7 +85,8 @@ class _Kept:
 
 def _both(workload: AnyWorkload, left: Ran, right: Ran) -> Ran:
     accepted, rejected = _add(left.accepted, right.accepted), _add(left.rejected, right.rejected)
-    merged = workload.merge(left.partial, right.partial)
+    with contain():
+        merged = workload.merge(left.partial, right.partial)
     return Ran(accepted, rejected, merged, b"", left.closely + right.closely)
 
 

@@ -28,6 +28,7 @@ from shared.messages import VERSION, ChunkMessage, PortionMessage
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran
 from shared.refusals import Reason, refuse
+from shared.telemetry import contain
 
 #: The container of results, and the queue of the bus that they travel on.
 CONTAINER: Final = "results"
@@ -157,6 +158,7 @@ def read_result(content: bytes) -> tuple[ChunkResult, Iterator[bytes]]:
     return result, (bytes(one) + b"\n" for one in result.rejections) if result.rejections else stream
 
 
+@contain()
 def read_partial(result: ChunkResult, partial: type[Any]) -> Any:
     """Return the partial as the type of its workload."""
     try:

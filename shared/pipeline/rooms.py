@@ -1,12 +1,13 @@
 """Repairs the rooms: makes containers that publishers deleted again, and reports queues that no function reads.
 
 A publisher's role lets it delete the container of its room. A reader that finds it gone leaves a pointer. Publishers
-that only write leave none, so all containers are also checked once a day. A room taken off the list leaves its queue.
+that only write leave none, so all containers are also checked once a day. A room taken off the list leaves its queue, and
+so does a smaller `SLUICE_WORK_QUEUES`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobServiceClient
@@ -16,10 +17,12 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
 from shared.telemetry import events, tell
-from shared.topology import payload_container, rooms, submission_queue, topology
+from shared.topology import POISON_SUFFIX, payload_container, rooms, submission_queue, topology, work_queue_names
 
 #: Hour of the day, in UTC, at which all rooms are checked.
 LOOK_HOUR: Final = 2
+#: The work queues that an installation may have had.
+_WORK_QUEUES: Final = frozenset(work_queue_names(100))
 #: Storage's codes for a container that it does not make.
 _THERE, _GOING = "ContainerAlreadyExists", "ContainerBeingDeleted"
 
@@ -29,11 +32,35 @@ def point_at(pending: PendingTable) -> Callable[[str], object]:
     return lambda container: pending.add(Pointer(ROOM_POINTER, AT_ONCE, container))
 
 
+class Unread(NamedTuple):
+    """A queue that no function reads, and how many messages it has."""
+
+    queue: str
+    messages: int
+
+
+def list_unread(queues: QueueServiceClient, work_queues: int, names: Sequence[str]) -> list[Unread]:
+    """Return the queues of rooms that are on the list no more, and the work queues above this number that have messages.
+
+    It takes one request, and one for each such queue.
+    """
+    known = set(topology(work_queues, [rooms(names)]).queues)
+    found = []
+    for name in (one.name for one in queues.list_queues()):
+        is_of_work = name.removesuffix(POISON_SUFFIX) in _WORK_QUEUES
+        if name not in known and (is_of_work or name.startswith(f"{submission_queue()}-")):
+            messages = queues.get_queue_client(name).get_queue_properties().approximate_message_count or 0
+            if messages or not is_of_work:
+                found.append(Unread(name, messages))
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rooms:
     """Repairs the rooms of an installation. One per process."""
 
     rooms: tuple[str, ...]
+    work_queues: int
     blobs: BlobServiceClient
     queues: QueueServiceClient
     pending: PendingTable
@@ -77,13 +104,10 @@ class Rooms:
         return True
 
     def look_for_queues(self) -> None:
-        """Log the queues of rooms that were taken off the list, at the hour of the check."""
+        """Log the queues that an earlier setting left behind, at the hour of the check."""
         if not self._is_time():
             return
-        known = set(topology(parts=[rooms(self.rooms)]).queues)
-        with expecting_an_answer("list the queues of submissions"):
-            strange = [one.name for one in self.queues.list_queues(f"{submission_queue()}-") if one.name not in known]
-        for name in strange:
-            with expecting_an_answer(f"count the messages of queue {name!r}"):
-                waiting = self.queues.get_queue_client(name).get_queue_properties().approximate_message_count
-            tell(events.ROOM_UNREAD, queue=name, messages=waiting)
+        with expecting_an_answer("find the queues that no function reads"):
+            unread = list_unread(self.queues, self.work_queues, self.rooms)
+        for one in unread:
+            tell(events.QUEUE_UNREAD, queue=one.queue, messages=one.messages)

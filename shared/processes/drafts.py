@@ -97,6 +97,7 @@ def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came
             home=cases[0].home,
             aggregate=aggregate,
             expected=version,
+            former=home.head.last if home else "",
             events=events,
             published=published,
             fields=None if home else fields,

@@ -19,7 +19,7 @@ from shared.processes.cases import Belief, Case, CaseOutcome, Handled
 from shared.processes.decisions import Process, Timeout
 from shared.processes.drafts import Draft, draft_of_failure, make_draft
 from shared.processes.outgoing import Outgoing
-from shared.telemetry import describe_error, place
+from shared.telemetry import contain, describe_error, place
 
 State = TypeVar("State")
 _In = TypeVar("_In")
@@ -111,7 +111,8 @@ class Runtime(Generic[State]):
         try:
             home = find()
             published = self._outgoing.find_published(key, home.head.published if home else 0)
-            return make_draft(self._process, self._aggregate, cases, home, published, self._clock.now())
+            with contain():
+                return make_draft(self._process, self._aggregate, cases, home, published, self._clock.now())
         except SluiceError as error:
             return draft_of_failure(cases, error)
         except Exception as error:  # noqa: BLE001 - one message that nobody can decide on must not stop the others

@@ -24,6 +24,7 @@ from shared.registration.bodies import (
     ReservationCancelled,
     ReservationConfirmed,
     ReservationRefused,
+    SeatNumbers,
     SeatsAdded,
     SeatsRemoved,
     SeatsReserved,
@@ -144,6 +145,37 @@ def check_balance(state: SeatsState) -> list[str]:
         for name, one in state.types.items()
         if not one.is_even or held[name, True] != one.reserved or held[name, False] > one.confirmed
     ]
+
+
+def contradict(before: SeatsState, after: SeatsState, event: Event) -> Iterator[str]:
+    """Yield where an event says other numbers than the events up to it make. A correct writer says the same."""
+    body = body_of(event)
+    quota, remaining = _numbers_of(body)
+    made = [("quota", name, said, after.types.get(name)) for name, said in quota.items()]
+    made += [("available", name, said, after.types.get(name)) for name, said in remaining.items()]
+    for what, name, said, one in made:
+        if one is None or getattr(one, what) != said:
+            found = "no such type" if one is None else f"{getattr(one, what)} {what}"
+            yield f"event {event.version} {event.kind!r} says {said} {what} of {name!r}, the events make {found}"
+    if isinstance(body, ReservationCancelled | ReservationConfirmed):
+        said_seats = body.released if isinstance(body, ReservationCancelled) else body.confirmed
+        held = dict(_seats_of(before, body.order))
+        if {name: number for name, number in said_seats.items() if number} != held:
+            yield f"event {event.version} {event.kind!r} ends {said_seats} of order {body.order!r}, which held {held}"
+
+
+def _numbers_of(body: Body) -> tuple[SeatNumbers, SeatNumbers]:
+    """Return the quotas and the available seats that an event says, by type."""
+    match body:
+        case ConferenceSet(seats):
+            return {name: one.quota for name, one in seats.items()}, {
+                name: one.remaining for name, one in seats.items()
+            }
+        case SeatsAdded(_, quota, remaining) | SeatsRemoved(_, quota, remaining):
+            return quota, remaining
+        case SeatsReserved() | ReservationCancelled() | ReservationConfirmed():
+            return {}, body.remaining
+    return {}, {}
 
 
 def _seats_of(state: SeatsState, order: str) -> Mapping[str, int]:

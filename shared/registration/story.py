@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from shared.eventsourcing import Event, Home, Sending
+from shared.errors import SeatsBalanceError
+from shared.eventsourcing import Event, Home, Proof, Sending
 from shared.messaging import Command
 from shared.registration.order_process import is_stuck
 from shared.registration.order_turn import OrderProcessState
-from shared.registration.seats import Seats, SeatsState, check_balance, overdue
+from shared.registration.seats import SeatsState, check_balance, contradict, fold, overdue
 
 
 def tell_process(
@@ -54,12 +55,13 @@ def _commands(unsent: Sequence[Command], sendings: Sequence[Sending]) -> Iterato
         yield {**said, "decided_at": None, "sent_by": None}
 
 
-def tell_seats(home: Home, now: datetime) -> dict[str, Any]:
-    """Return the balance of a conference, folded from all its events, with the types for which it does not hold."""
-    aggregate = Seats()
-    state: SeatsState = aggregate.initial()
-    for event in home.events:
-        state = aggregate.fold(state, event)
+def tell_seats(home: Home, proof: Proof, now: datetime) -> dict[str, Any]:
+    """Return the balance of a conference, folded from all its events, with all that speaks against it.
+
+    `uneven`: types for which it does not hold. `contradictions`: events that say other numbers. `changed`: events that are
+    not as they were written, or are gone. `unproven`: ranges of events that no hash proves, as before the chain.
+    """
+    state, contradictions = _fold_all(home)
     return {
         "home": home.key,
         "version": home.head.version,
@@ -74,8 +76,25 @@ def tell_seats(home: Home, now: datetime) -> dict[str, Any]:
             for name, one in sorted(state.types.items())
         },
         "uneven": check_balance(state),
+        "contradictions": contradictions,
+        "changed": list(proof.changed),
+        "unproven": [list(ends) for ends in proof.unproven],
         "overdue": sorted(overdue(state, now)),
     }
+
+
+def _fold_all(home: Home) -> tuple[SeatsState, list[str]]:
+    """Return the state after the events, and what contradicts it. It ends before an event that does not fit."""
+    state, found = SeatsState(), list[str]()
+    for event in home.events:
+        before = state
+        try:
+            state = fold(before, event)
+        except (SeatsBalanceError, KeyError, ValueError) as error:
+            kind = type(error).__name__
+            return state, [*found, f"event {event.version} {event.kind!r} does not fit those before it ({kind})"]
+        found += contradict(before, state, event)
+    return state, found
 
 
 def _event(event: Event) -> dict[str, Any]:

@@ -14,10 +14,13 @@ from shared.telemetry.log import (
     Piece,
     Severity,
     Telemetry,
+    contain,
     context_of,
     describe_error,
     discreet,
+    origin_of,
     place,
+    replace_exit,
     tell,
 )
 from shared.telemetry.metrics import METRICS
@@ -34,11 +37,14 @@ __all__ = [
     "Severity",
     "Telemetry",
     "TelemetryChoice",
+    "contain",
     "context_of",
     "describe_error",
     "discreet",
+    "origin_of",
     "place",
     "quiet_libraries",
+    "replace_exit",
     "telemetry",
     "tell",
 ]

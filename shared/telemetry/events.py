@@ -207,12 +207,13 @@ ROOM_REMADE: Final = LogEvent(
     meaning="the container of a room was gone, so one of its publishers deleted it; it was created again, empty",
     remedy="ask its publishers; a submission that they repeat counts once, and entries parked for it can then be replayed",
 )
-ROOM_UNREAD: Final = LogEvent(
-    name="sluice.room.unread",
+QUEUE_UNREAD: Final = LogEvent(
+    name="sluice.queue.unread",
     level=ERROR,
     fields=("queue", "messages"),
-    meaning="a queue of submissions belongs to no room of this installation, so the app does not read its messages",
-    remedy="name its room in SLUICE_ROOMS again until the queue is empty, then delete queue, poison queue and container",
+    meaning="a queue is of no room of this installation, or a work queue above SLUICE_WORK_QUEUES, so the app does not read it",
+    remedy="name its room in SLUICE_ROOMS, or raise SLUICE_WORK_QUEUES, until the queue is empty; then delete it, its poison "
+    "queue and its container. A chunk that ran elsewhere meanwhile still counts once",
     alert=Alert(severity=Severity.ERROR),
 )
 # --- gates ---

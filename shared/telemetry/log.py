@@ -20,12 +20,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from pathlib import PurePath
+from threading import current_thread, main_thread
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from shared.errors import AttemptFailedError, SluiceError
+from shared.errors import AttemptFailedError, SluiceError, UserExitError
 from shared.telemetry.metrics import Metric
 
 #: The logger that log filters name. The Functions host puts its own category before it.
@@ -90,19 +91,45 @@ def tell(event: LogEvent, /, **fields: Any) -> None:
 _FRAMES: Final = 5
 
 
+def origin_of(error: BaseException) -> BaseException:
+    """Return the one that the user's code raised, if the error is in its place, or else the error."""
+    return error.raised if isinstance(error, UserExitError) else error
+
+
 def describe_error(error: BaseException) -> str:
     """Return the type and message of an error, or only its type if the message could quote a payload.
 
     An error of a workload or a library may quote its input: `invalid literal for int(): '…'`.
     """
-    kind = type(error).__name__
+    kind = type(origin_of(error)).__name__
     return f"{kind}: {error}" if isinstance(error, SluiceError) and error.quotes_nobody else kind
 
 
 def place(error: BaseException) -> str:
     """Return the functions that an error passed through, the innermost first, without any value."""
-    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    frames = traceback.extract_tb(origin_of(error).__traceback__)[-_FRAMES:]
     return " < ".join(f"{PurePath(one.filename).name}:{one.lineno} {one.name}" for one in reversed(frames))
+
+
+def replace_exit(raised: BaseException) -> UserExitError:
+    """Return the error that replaces one which is no Exception, and which the user's code raised.
+
+    In the main thread it raises the given one: there, the handler of a signal may have raised it, and the process ends.
+    """
+    if current_thread() is main_thread():
+        raise raised
+    return UserExitError(raised)
+
+
+@contextmanager
+def contain() -> Iterator[None]:
+    """Enter around the user's code, and around nothing else: all that it raises leaves as an Exception."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as raised:
+        raise replace_exit(raised) from raised
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from shared.usage.diary import MOST_UNNOTED
 DAY: Final = 86_400
 #: The tick's two queries: gates that hold work, and due pointers.
 REQUESTS_OF_A_TICK: Final = 2
-#: The daily check of rooms: containers that are gone, queues that no trigger reads.
+#: The daily check: containers of rooms that are gone, queues that an earlier setting left. Each of these takes one more.
 OF_ROOMS: Final = useful(queue=1, blob_list=1)
 #: Hours between two reads of the depths of the work queues, by push.
 DEPTHS_HOURS: Final = 1
@@ -149,7 +149,7 @@ def _app(one: Installation) -> list[Asker]:
         *([Asker(Who.APP, "tick: conferences with seats, once an hour", useful(table=seats))] if seats else []),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
-        Asker(Who.APP, "tick: rooms without a container, queues without a room, once a day", OF_ROOMS),
+        Asker(Who.APP, "tick: rooms without a container, queues that no function reads, once a day", OF_ROOMS),
         Asker(
             Who.APP,
             "notes of its own request counts",

@@ -17,6 +17,7 @@ import msgspec
 
 from shared.errors import FinishRefusedError, UnknownWorkloadError, WorkloadsRefusedError
 from shared.parked import Nature, nature_of
+from shared.telemetry import contain, origin_of
 from shared.workloads.workload import AnyWorkload, Line, Total
 
 #: The grammar of a workload's name: that of every name that is part of keys and messages.
@@ -123,15 +124,17 @@ def _bare(annotation: Any) -> Any:
 def calling(workload: AnyWorkload, call: str) -> Iterator[None]:
     """Turn the workload's errors into FinishRefusedError, except outages that it may have met."""
     try:
-        yield
+        with contain():
+            yield
     except MemoryError:
         # It depends on this process, not on the partials: another process may have room.
         raise
     except Exception as error:
         if nature_of(error) is Nature.TRANSIENT:
             raise
+        found = origin_of(error)
         raise FinishRefusedError(
-            f"workload {workload.name!r} failed in its {call}: {type(error).__name__}: {error}; "
+            f"workload {workload.name!r} failed in its {call}: {type(found).__name__}: {found}; "
             "correct it, deploy, then resume the job"
         ) from error
 

@@ -17,6 +17,7 @@ from shared.grammar import EXACT, ZERO, read_sum
 from shared.messages import PortionMessage, Sums
 from shared.parked import note_item
 from shared.payload import Read, UnreadableTransaction, reader_of
+from shared.telemetry import contain, replace_exit
 from shared.workloads.workload import AnyWorkload, Rejected
 
 
@@ -71,6 +72,7 @@ class Processed:
     closely: int = field(default=0, compare=False)
 
 
+@contain()
 def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Processed:
     """Map and combine the transactions. The first one has the id `first_number`."""
     read = reader_of(workload.transaction, workload.sums).read(lines)  # type: ignore[arg-type]  # a class has a hash
@@ -112,11 +114,18 @@ def _map(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[i
 def _map_each(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
     left = iter(numbers)
     try:
-        return [workload.map(*pair) for pair in zip(transactions, left, strict=True)]
+        with contain():
+            return [workload.map(*pair) for pair in zip(transactions, left, strict=True)]
     except Exception as error:
         # Counted only now, from the numbers that are left: the ordinary transaction pays nothing for it.
         note_item(error, numbers[len(numbers) - length_hint(left) - 1])
         raise
+
+
+def _is_cancelled() -> bool:
+    """Return whether another call failed, which cancels this one."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _map_waiting(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
@@ -129,6 +138,13 @@ async def _map_waiting(workload: AnyWorkload, transactions: Sequence[Any], numbe
             except Exception as error:
                 note_item(error, number)
                 raise
+            except BaseException as raised:
+                if _is_cancelled():
+                    raise
+                # Not outside of the loop: SystemExit would end it, and CancelledError looks like the end of a call that is cancelled.
+                exit_ = replace_exit(raised)
+                note_item(exit_, number)
+                raise exit_ from raised
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -30,6 +30,17 @@ def test_all_three_services_answer_the_current_sdks():
             assert tables.create_table("tab").upsert_entity({"PartitionKey": "p", "RowKey": "r"})
 
 
+def test_azurite_ends_with_the_process_that_started_it(tmp_path):
+    """A process that was killed closes its end of the pipe. What Azurite acknowledged is stored, as after SIGTERM."""
+    with Azurite.start(tmp_path) as azurite, queues_of(azurite) as queues:
+        queues.create_queue("que").send_message("kept")
+        azurite.process.stdin.close()
+        azurite.process.wait(60)
+        account = azurite.account
+    with Azurite.start(tmp_path, account=account) as again, queues_of(again) as queues:
+        assert [one.content for one in queues.get_queue_client("que").peek_messages()] == ["kept"]
+
+
 def test_a_row_is_found_by_both_keys_whichever_index_leads_to_it():
     """Keys that are equal as numbers are different texts; a removed row is gone from both indexes."""
     keys = [(partition, row) for partition in ("p", "q", "1", "01") for row in ("r", "1", "01", "1.0")]

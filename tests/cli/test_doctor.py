@@ -48,6 +48,25 @@ def test_what_is_missing_is_named(sluice, stack_settings):
     assert "does not exist" in " ".join(done.stdout.split())
 
 
+def test_messages_above_the_number_of_work_queues_are_named(sluice, stack_settings):
+    """A larger setting left them, and no function reads them: with their number, and what to do."""
+    with QueueServiceClient.from_connection_string(stack_settings["SluiceStorage"]) as queues:
+        left = queues.create_queue("work-07")
+        try:
+            left.send_message("{}")
+            done = sluice("doctor", "--json")
+            left.clear_messages()
+            again = sluice("doctor", "--json")
+        finally:
+            left.delete_queue()
+    (found,) = (one for one in json.loads(done.stdout)["findings"] if one["problem"])
+    assert (done.returncode, found["name"]) == (1, "work-07")
+    assert found["problem"].startswith(
+        "has 1 messages that the app does not read, for SLUICE_WORK_QUEUES is 1: raise it"
+    )
+    assert (again.returncode, json.loads(again.stdout)["ok"]) == (0, True)
+
+
 def test_what_is_missing_on_the_bus_is_not_taken_for_a_refused_login(sluice, stack_settings):
     """The service answers 404 to the login for an entity that is not there."""
     with Broker.start(Namespace((Queue("another"),)), sas_key="a-key") as bus:

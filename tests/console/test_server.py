@@ -1,17 +1,23 @@
 """`sluice web` as a person runs it: a process, an address in the terminal, a browser, and an end."""
 
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from http.cookiejar import CookieJar
 from pathlib import Path
 
 import pytest
 
+from cli import web_server
 from local.paths import ROOT
+from tests.waiting import until
 
 SLUICE = Path(sys.executable).parent / "sluice"
 (BLOCK,) = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "console.md").read_text(), re.DOTALL | re.MULTILINE)
@@ -85,6 +91,94 @@ def test_enter_prints_another_address_and_a_signal_ends_it(start):
     assert process.wait(15) == 0
     # No line has an address of a request: it would have the secret folder.
     assert process.stderr.read() == ""
+
+
+@pytest.fixture
+def hall(monkeypatch):
+    """The server alone, with room for four connections, and little patience with those that say nothing."""
+    monkeypatch.setattr(web_server, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(web_server, "COMES_WITHIN", 1.0)
+    server = web_server._listen(0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    opened = []
+
+    def connect(said=b""):
+        opened.append(socket.create_connection((web_server.ADDRESS, server.port), timeout=60))
+        opened[-1].sendall(said)
+        return opened[-1]
+
+    yield server, connect
+    server.shutdown()
+    thread.join(60)
+    server.server_close()
+    for one in opened:
+        one.close()
+
+
+GOOD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHo"])
+def test_a_connection_that_says_nothing_more_is_closed(hall, said):
+    """And one that sends one byte at a time: what counts is when it began."""
+    server, connect = hall
+    quiet, slow = connect(said), connect(said)
+    feeding = threading.Thread(target=feed, args=(slow,), daemon=True)
+    feeding.start()
+    assert quiet.recv(1) == b""
+    feeding.join(60)
+    assert not feeding.is_alive()
+    until(lambda: not server._open)
+
+
+def feed(connection):
+    """Send a byte at a time until the connection is closed."""
+    with suppress(OSError):
+        while not select.select([connection], [], [], 0.05)[0]:
+            connection.send(b"x")
+
+
+def test_connections_that_say_nothing_make_room_for_one_that_does(hall, monkeypatch):
+    """However many they are, there are no more threads than connections."""
+    monkeypatch.setattr(web_server, "COMES_WITHIN", 3600.0)
+    _, connect = hall
+    before = threading.active_count()
+    quiet = [connect() for _ in range(40)]
+    until(lambda: all(one.recv(1) == b"" for one in quiet[:36]))
+    until(lambda: threading.active_count() <= before + 4)
+    assert connect(GOOD).recv(12) == b"HTTP/1.1 503"
+
+
+def test_a_request_in_work_is_not_cut_for_one_that_waits(hall, monkeypatch):
+    """A page may take its time, and the bound is for those that hold a place without a word."""
+    monkeypatch.setattr(web_server, "COMES_WITHIN", 3600.0)
+    server, connect = hall
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(_environ, start):
+        begun.set()
+        may_end.wait(60)
+        start("200 OK", [("Content-Length", "2")])
+        return [b"ok"]
+
+    server.app = slow
+    page = connect(GOOD)
+    assert begun.wait(60)
+    quiet = [connect() for _ in range(20)]
+    until(lambda: all(one.recv(1) == b"" for one in quiet[:17]))
+    may_end.set()
+    assert page.recv(12) == b"HTTP/1.1 200"
+
+
+def test_the_address_is_not_used_up_by_who_only_looks_at_it(start):
+    """A HEAD is refused, as every act but a GET. The browser is let in after it."""
+    address = next_address(start("web"))
+    for method in ("HEAD", "POST", "OPTIONS"):
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            browse().open(urllib.request.Request(address, method=method), timeout=30)
+    with browse().open(address, timeout=30) as reply:
+        assert reply.status == 200
 
 
 def test_a_port_that_is_taken_is_one_line(start):

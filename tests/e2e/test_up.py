@@ -16,6 +16,7 @@ import pytest
 from cli.settings_file import is_running
 from local.paths import ROOT
 from local.up import SETTINGS_FILE
+from tests.waiting import until
 
 DEADLINE = 90
 #: The workload of the README, in a file of its own.
@@ -82,7 +83,7 @@ def up(worker):
     started = []
 
     def start(*arguments, **settings):
-        command = [sys.executable, "-m", "local.up", "--port", "0", "--worker", worker, *arguments]
+        command = [sys.executable, "-m", "local", "up", "--port", "0", "--worker", worker, *arguments]
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | settings
         )
@@ -111,6 +112,17 @@ def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
     assert process.returncode == 0
     assert [pid for pid in started if is_alive(pid)] == []
     assert not SETTINGS_FILE.exists()
+
+
+def test_up_that_is_killed_leaves_no_process(up):
+    """Nobody can tell its parts to stop: they notice that it is gone. What they keep in memory goes with them."""
+    process = up()
+    wait_for_line(process, "Ctrl-C stops everything")
+    started = descendants(process.pid)
+    process.kill()
+    process.communicate(timeout=DEADLINE)
+    until(lambda: not [pid for pid in started if is_alive(pid)])
+    assert not is_running(SETTINGS_FILE)
 
 
 @pytest.mark.parametrize("dequeue", ["trigger", "push"])

@@ -54,7 +54,7 @@ class MemoryHomes:
             aggregate=commit.aggregate,
             fields=commit.fields or {},
         )
-        encode_commit(commit, head)
+        head = replace(head, last=encode_commit(commit, head).last)
         with self._lock:
             home = self._homes.get(commit.home) or Home(commit.home, Head())
             if home.head.version != commit.expected:

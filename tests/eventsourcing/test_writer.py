@@ -1,12 +1,13 @@
 """Many commands of one home are decided on one state, saved together, and never answered from an old state."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from shared.azure import tally_requests
-from shared.errors import CommitTooLargeError, ConflictError, DuplicateError, StorageUnavailableError
+from shared.errors import CommitTooLargeError, ConflictError, DuplicateError, StorageUnavailableError, UserExitError
 from shared.eventsourcing import Memento, Mementos, Verdict, Writer
 from tests.eventsourcing.builders import commit
 from tests.eventsourcing.counter import Add, Counter, RefusedError, decider
@@ -183,6 +184,22 @@ def test_a_failed_decision_is_its_command_s_own(house):
     first, failed, last = house.save(Add("a"), Add("b", -1), Add("c"))
     assert (first, last) == (1, 1)
     assert isinstance(failed, RefusedError)
+    assert house.stored() == ["a", "c"]
+
+
+def test_a_decision_that_leaves_is_its_command_s_own(homes):
+    """It raised what is no Exception, in a thread that no signal reaches."""
+    house = House(homes)
+
+    def leave(state, command):
+        if command.id == "b":
+            raise SystemExit
+        return decider(10**9)(state, command)
+
+    house.writer = Writer(homes, house.aggregate, house.mementos, leave)
+    with ThreadPoolExecutor(1) as pool:
+        first, failed, last = pool.submit(house.save, Add("a"), Add("b"), Add("c")).result()
+    assert (first, last, type(failed)) == (1, 1, UserExitError)
     assert house.stored() == ["a", "c"]
 
 

@@ -150,6 +150,32 @@ def test_a_result_of_a_job_without_a_plan_is_refused():
     assert "no plan yet" in made.refused[0].reason
 
 
+def held(**changes):
+    """Return a job behind a closed gate, of which nothing was put on a queue."""
+    nothing = {"started_at": None, "progressed_at": None, "dispatch_cursor": 0}
+    return job(**{"gate": "payday", "held_epoch": 4, "state": JobState.HELD, **nothing, **changes})
+
+
+@pytest.mark.parametrize("state", [JobState.PLANNING, JobState.HELD])
+def test_a_result_of_a_job_that_may_not_have_started_is_refused(state):
+    """Nothing of it was put on a queue. Credited, such results would leave it paused or finished before its gate opens."""
+    waiting = held(state=state)
+    made, rows = settled(
+        waiting, [result(0), parked(1), result(2)], limit=PoisonPolicy(pause_share=0.0, pause_chunks=0)
+    )
+    assert (made.job, rows, len(made.refused)) == (waiting, {}, 3)
+    assert all("has not passed gate 'payday'" in one.reason for one in made.refused)
+
+
+@pytest.mark.parametrize("state", [JobState.PLANNING, JobState.HELD])
+def test_a_result_that_overtakes_the_first_note_of_the_cursor_counts(state):
+    """Chunks are put before the row says so. The note that the job may start is there before them, and decides."""
+    made, rows = settled(held(state=state, passed_epoch=5), [result(0)])
+    assert (made.job.done, list(rows), made.refused) == (1, [0], ())
+    ungated, _ = settled(held(state=state, gate=None, held_epoch=None), [result(0)])
+    assert ungated.job.done == 1
+
+
 def test_a_replay_takes_the_place_of_the_parked_chunk_once():
     """Parked becomes done, the totals move from one to the other, and repeating it changes nothing."""
     first, rows = settled(job(), [parked(1), result(0)])

@@ -12,7 +12,7 @@ from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
 from shared.pipeline.rooms import LOOK_HOUR, Rooms, point_at
 from shared.refusals import Reason
 from shared.telemetry import events
-from shared.topology import payload_container, submission_queue
+from shared.topology import payload_container, rooms, submission_queue, topology
 from tests.gate.conftest import ManualClock
 
 _numbers = itertools.count(1)
@@ -33,6 +33,7 @@ class Place:
         """Return what looks after these rooms now."""
         return Rooms(
             rooms=names,
+            work_queues=2,
             blobs=self.connections.blobs,
             queues=self.connections.queues,
             pending=self.pending,
@@ -150,19 +151,45 @@ def test_the_daily_look_is_two_requests_where_all_is_well(place, told):
     assert place.requests() == before
     place.now = LOOK
     look()
-    assert place.requests() - before == 2 + len(told(events.ROOM_UNREAD))
+    made = place.requests() - before
+    assert made == 2 + sum(is_strange(place, one.name) for one in place.connections.queues.list_queues())
+
+
+def is_strange(place, queue):
+    """Whether the app of this place does not read a queue that is named like one of its own."""
+    known = topology(2, [rooms([place.room])]).queues
+    return queue.startswith(("submissions-", "work-")) and queue not in known
+
+
+def test_messages_above_the_number_of_work_queues_are_told_of_once_a_day(place, told):
+    """They were left by a larger setting. An empty queue is nobody's news, and a queue of others is not ours to tell of."""
+    names = ["work-02", "work-02-poison", "work-77", "work-orders"]
+    for name in names:
+        place.connections.queues.create_queue(name)
+    for name in ("work-02", "work-02", "work-77", "work-orders"):
+        place.connections.queues.get_queue_client(name).send_message("{}")
+    try:
+        place.tick()
+        assert told(events.QUEUE_UNREAD) == []
+        place.now = LOOK
+        place.tick()
+        found = [(one["queue"], one["messages"]) for one in told(events.QUEUE_UNREAD) if one["queue"] in names]
+        assert found == [("work-02", 2), ("work-77", 1)]
+    finally:
+        for name in names:
+            place.connections.queues.delete_queue(name)
 
 
 def test_a_queue_that_no_room_names_any_more_is_told_of_once_a_day(place, told):
     """With what waits on it; queues of rooms and the common one's are nobody's news."""
     place.connections.queues.get_queue_client(place.queue).send_message("{}")
     place.tick(rooms=())
-    assert told(events.ROOM_UNREAD) == []
+    assert told(events.QUEUE_UNREAD) == []
     place.now = LOOK
     place.tick()
-    assert not [one for one in told(events.ROOM_UNREAD) if place.room in one["queue"]]
+    assert not [one for one in told(events.QUEUE_UNREAD) if place.room in one["queue"]]
     place.tick(rooms=())
-    found = [one for one in told(events.ROOM_UNREAD) if place.room in one["queue"]]
+    found = [one for one in told(events.QUEUE_UNREAD) if place.room in one["queue"]]
     assert found == [
         {"queue": place.queue, "messages": 1},
         {"queue": f"{place.queue}-poison", "messages": 0},

@@ -1,15 +1,18 @@
 """Processing a chunk: the result, the message about it, and what happens to a chunk that comes again or fails."""
 
 import base64
+import itertools
 import os
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 
 import msgspec
 import pytest
 
-from shared.errors import ResultNotSentError, StorageUnavailableError
+from shared.errors import ResultNotSentError, StorageUnavailableError, UserExitError
 from shared.ledger import ChunkState
 from shared.messages import DispatchMessage, Finish, FirstChunkMark, PortionMessage, Segment, Shard, encode
 from shared.parked.entry import NO_JOB, EntryState
@@ -186,6 +189,24 @@ def test_a_failing_workload_parks_at_the_fifth_delivery(world):
     assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"]
 
 
+def test_a_workload_that_leaves_parks_at_the_fifth_delivery_with_its_place_and_its_transaction(world):
+    """What it raised is no Exception. Its process lives, so it is a failure like any other, and no death."""
+    numbers = itertools.count()
+    world.workload.fault = lambda _sale: leave() if next(numbers) % 8 == 7 else None
+    with ThreadPoolExecutor(1) as worker:
+        for count in range(1, DEFAULT_POLICY.deliveries):
+            assert isinstance(worker.submit(world.deliver, count).exception(), UserExitError)
+            with world.process() as process:
+                (failed,) = process.attempts.list_failures(world.job)
+            assert (failed.kind, failed.deliveries) == ("SystemExit", count)
+        worker.submit(world.deliver, DEFAULT_POLICY.deliveries).result()
+    entry = world.entry
+    assert (entry.reason, entry.attempts, entry.state) == ("failed:SystemExit", 5, EntryState.OPEN)
+    assert (entry.found, entry.failed_item) == ("SystemExit: no price today", world.message.first_id + 7)
+    assert entry.place.startswith("test_process.py:")
+    assert [sent.reason for sent in world.sent] == ["failed:SystemExit"]
+
+
 def test_each_failure_is_noted_until_the_chunk_is_done_or_parked(world):
     """Which message, how often, what, where and when; no text of the error, which may quote a transaction."""
     world.workload.fault = fail
@@ -350,6 +371,11 @@ def test_a_chunk_without_an_answer_from_storage_is_not_parked(world):
 def fail(_sale):
     """Fail as a bug does."""
     raise ZeroDivisionError
+
+
+def leave():
+    """Leave as a program does that has no more to do."""
+    sys.exit("no price today")
 
 
 def refuse_connection(_sale):

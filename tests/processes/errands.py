@@ -85,6 +85,8 @@ class Errands:
             raise RefusedError("rude", "it is rude", "be kind")
         if message.body.get("text") == "defect":
             raise KeyError("defect")
+        if message.body.get("text") == "exit":
+            raise SystemExit(3)
         inbox = {f"remark:{message.id}": str(message.body)}
         return ProcessDecision(state=state, own=(Event("remarked", message.body, now),), inbox=inbox)
 

@@ -242,6 +242,14 @@ def test_what_is_refused_or_a_defect_stops_no_other(world):
     assert "KeyError" in str(handled.outcomes[2].error)
 
 
+def test_a_process_that_leaves_is_a_defect_of_its_home(world):
+    """What is no Exception would else end the call, and with it every other home of the batch."""
+    world.handle(ask(), ask("errand-2", 8))
+    handled = world.handle(got(), remark("exit", home="errand-2"))
+    assert [type(outcome.error) for outcome in handled.outcomes] == [type(None), DecisionFailedError]
+    assert "SystemExit at errands.py:" in str(handled.outcomes[1].error)
+
+
 def test_replies_by_their_class(world):
     """An unexpected one changes nothing. A skipped one is stored, so that the state which judged it is proven."""
     (nobody,) = world.handle(got("errand-9")).outcomes

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from azure.data.tables import UpdateMode
 from typer.testing import CliRunner
 
 from cli.main import app
@@ -15,6 +16,7 @@ from local.paths import ROOT
 from shared.app.tick import SEATS_CHECKED_AT
 from shared.clock import SystemClock
 from shared.eventsourcing import Commit, Mementos
+from shared.eventsourcing.home_rows import event_key
 from shared.messaging import EventRange, event_parcels, message_of
 from shared.registration import SeatCheck, Seats, SkippedCommands, tell_unsettled
 from shared.registration.bodies import PaymentUnsettled
@@ -166,6 +168,44 @@ def test_seats_that_do_not_add_up_are_told(told):
     (found,) = told(events.SEATS_UNEVEN)
     assert found["home"] == "seats-c1"
     assert "This is a defect of Sluice" in found["error"]
+
+
+def test_the_balance_of_a_conference_says_which_event_was_edited_and_what_it_contradicts(world):
+    """An event that grants less than it did frees seats that are taken. The sums are even, and nothing else hides it."""
+    open_conference(world, quota=9)
+    place(world, "order-1", seats=3)
+    world.pump()
+    whole = world.own.tell_seats("c1")
+    assert (whole["contradictions"], whole["changed"], whole["unproven"]) == ([], [], [])
+    table = world.connections.tables.get_table_client("homes")
+    row = table.get_entity(seats_home("c1"), event_key(2))
+    body = {**json.loads(row["body"]), "granted": {"a": 1}}
+    edited = {"PartitionKey": row["PartitionKey"], "RowKey": row["RowKey"], "body": json.dumps(body)}
+    table.update_entity(edited, mode=UpdateMode.MERGE)
+    ran = typed(world, "sluice seats show CONFERENCE --json")
+    found = json.loads(ran.stdout)
+    assert (ran.exit_code, found["uneven"], found["changed"]) == (PROBLEM_FOUND, [], [2])
+    free = whole["types"]["a"]["available"]
+    assert found["types"]["a"]["available"] == free + 2
+    assert found["contradictions"] == [
+        f"event 2 'seats_reserved' says {free} available of 'a', the events make {free + 2} available"
+    ]
+    shown = typed(world, "sluice seats show CONFERENCE")
+    assert (shown.exit_code, "event 2 'seats_reserved' says" in shown.stdout) == (PROBLEM_FOUND, True)
+
+
+def test_an_event_that_does_not_fit_the_others_ends_the_balance_before_it(world):
+    """It is named, and the numbers are those of the events before it."""
+    open_conference(world)
+    place(world, "order-1", seats=2)
+    world.pump()
+    table = world.connections.tables.get_table_client("homes")
+    row = table.get_entity(seats_home("c1"), event_key(2))
+    row["body"] = json.dumps({**json.loads(row["body"]), "granted": {"nothing": 1}})
+    table.update_entity(row, mode=UpdateMode.MERGE)
+    found = world.own.tell_seats("c1")
+    assert found["contradictions"] == ["event 2 'seats_reserved' does not fit those before it (KeyError)"]
+    assert found["types"]["a"]["reserved"] == 0
 
 
 def test_a_check_that_is_out_of_time_begins_no_conference(told):

@@ -24,6 +24,7 @@ from shared.registration import (
 )
 from shared.registration.known_reservations import KEPT_FOR, KnownReservation, KnownReservations, ReservationEnding
 from shared.registration.seat_commands import Cancel, Confirm, Reserve, SeatType
+from shared.registration.seats import contradict
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 END = NOON + timedelta(minutes=15)
@@ -270,6 +271,47 @@ def test_the_balance_is_proven_from_the_reservations():
         ),
     )
     assert check_balance(doubled) == ["half"]
+
+
+def test_an_event_says_the_numbers_that_all_events_make():
+    """Those of a correct writer do, whatever happened; one that says others is named with both."""
+    state, made = SEATS.initial(), []
+    commands = [
+        offer(full=9, half=4),
+        offer("c2", full=9, vip=1),
+        reserve("a"),
+        reserve("a", 2, full=1, half=1),
+        reserve("b"),
+        confirm("b"),
+        cancel("a", 3),
+        cancel("gone", 5),
+        reserve("x", vip=3),
+        AddSeats(conference="c", seats={"full": 5}, id="s1"),
+        RemoveSeats(conference="c", seats={"half": 2}, id="s2"),
+    ]
+    for command in commands:
+        for event in decide(state, command, NOON).events:
+            after = SEATS.fold(state, event)
+            assert list(contradict(state, after, event)) == []
+            made.append((state, after, event))
+            state = after
+    lies = set()
+    for before, after, event in made:
+        for name in {"quota", "remaining", "released", "confirmed"} & event.body.keys():
+            for of, number in event.body[name].items():
+                lie = replace(event, body={**event.body, name: {**event.body[name], of: number + 1}})
+                (found,) = contradict(before, after, lie)
+                assert repr(event.kind) in found
+                lies.add((event.kind, name))
+    assert {kind for kind, _ in lies} == {
+        "seats_reserved", "reservation_confirmed", "reservation_cancelled", "seats_added", "seats_removed",
+    }  # fmt: skip
+    (before, after, first), *_ = made
+    offered = {**first.body["seats"]["full"], "quota": 8}
+    lie = replace(first, body={"seats": {**first.body["seats"], "full": offered}})
+    assert list(contradict(before, after, lie)) == [
+        "event 0 'conference_set' says 8 quota of 'full', the events make 9 quota"
+    ]
 
 
 def test_a_reservation_without_an_end_is_overdue_after_ten_minutes_and_stays():

@@ -1,16 +1,23 @@
 """Loading workloads by name, and the result message of the largest one."""
 
+from asyncio import CancelledError
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 import pytest
+from msgspec import Raw
 
 from docs.examples.enrichment import Enrichment
-from shared.errors import SettingsError, UnknownWorkloadError, WorkloadsRefusedError
+from shared.errors import FinishRefusedError, SettingsError, UnknownWorkloadError, WorkloadsRefusedError
 from shared.grammar import DIGITS_OF_SUM, PLACES
 from shared.messages import PortionMessage, Result, encode
 from shared.pipeline.bus_results import MOST_BYTES, trim_result
+from shared.pipeline.merge import Merger
+from shared.pipeline.outputs import Outputs
 from shared.settings import SETTINGS
+from shared.workloads import Line
 from shared.workloads.billing import Billing
-from shared.workloads.registry import LONGEST_SUM_NAME, MOST_SUMS, Workloads
+from shared.workloads.registry import LONGEST_SUM_NAME, MOST_SUMS, Workloads, items_of, split
 
 
 class Usage(msgspec.Struct):
@@ -93,6 +100,38 @@ def test_a_workload_that_lacks_something_is_refused_at_the_start(changes, proble
     """What would fail at the first chunk fails before anything listens."""
     with pytest.raises(WorkloadsRefusedError, match=problem):
         Workloads([variant(**changes)])
+
+
+def _list_items(workload, partial):
+    return list(items_of(workload, partial))
+
+
+@pytest.mark.parametrize(
+    "exit_", [SystemExit("away"), KeyboardInterrupt(), CancelledError(), GeneratorExit()], ids=repr
+)
+def test_a_finish_or_a_merge_that_leaves_is_refused_as_any_failure_of_it(exit_):
+    """It is the same for the same partials. So the job pauses with it, and no worker tries it ten times."""
+
+    def leave(*_):
+        raise exit_
+
+    def leave_later(_partial):
+        yield Line({})
+        raise exit_
+
+    kind, parts = type(exit_).__name__, (None, Outputs(None, "nightly", 1))
+    calls = [
+        ("finish", _list_items, variant(finish=staticmethod(leave)), 1),
+        ("finish", _list_items, variant(finish=staticmethod(leave_later)), 1),
+        ("split", split, variant(split=staticmethod(leave)), 1, 2),
+        ("combine", Merger, *parts, variant(combine=staticmethod(leave))),
+        ("merge", Merger.add, Merger(*parts, variant(merge=staticmethod(leave))), Raw(b"1")),
+    ]
+    with ThreadPoolExecutor(1) as pool:
+        for name, call, *given in calls:
+            error = pool.submit(call, *given).exception()
+            assert isinstance(error, FinishRefusedError)
+            assert f"'good' failed in its {name}: {kind}: {exit_};" in str(error)
 
 
 def test_a_good_workload_is_taken_and_a_name_only_once():

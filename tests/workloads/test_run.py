@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import msgspec
@@ -9,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.parked.cause import cause_of, reason_of
+from shared.telemetry import describe_error
 from shared.workloads import Rejected
 from shared.workloads.run import run_lines, sums_of, with_amounts
 
@@ -156,3 +160,91 @@ def test_a_default_that_no_message_can_carry_is_the_workloads_fault():
 
     with pytest.raises(ValueError, match="not a decimal number"):
         run_lines(Adds(), [b"{}"], 0)
+
+
+EXITS = [
+    SystemExit("no more of that"),
+    KeyboardInterrupt(),
+    asyncio.CancelledError(),
+    GeneratorExit(),
+    BaseExceptionGroup("two", [SystemExit(1)]),
+]
+
+
+def leave_by(exit_, parts=Adding):
+    """Return a workload whose third transaction leaves by an exception that is no Exception."""
+
+    class Leaving(Adding):
+        def map(self, one, number):
+            if number % 100 == 2:
+                raise exit_
+            return super().map(one, number)
+
+    class LeavingLater(Leaving):
+        async def map(self, one, number):
+            await asyncio.sleep(0)
+            return super().map(one, number)
+
+    return Leaving() if parts is Adding else LeavingLater()
+
+
+class Combining(Adding):
+    """Leaves after its last transaction."""
+
+    def combine(self, mapped):
+        """Leave."""
+        raise SystemExit
+
+
+def run_in_thread(workload, count=5):
+    """Run lines as a worker does, in a thread that no signal reaches. Return what it raised."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run_lines, workload, [b'{"amount":"1"}'] * count, 100).exception()
+
+
+@pytest.mark.parametrize("parts", [Adding, Waiting])
+@pytest.mark.parametrize("exit_", EXITS, ids=lambda exit_: type(exit_).__name__)
+def test_what_is_no_exception_fails_the_chunk_with_its_place_and_its_transaction(exit_, parts):
+    """Whoever handles failures gets an Exception that tells of it, whether `map` is async or not."""
+    error = run_in_thread(leave_by(exit_, parts))
+    assert isinstance(error, Exception)
+    cause = cause_of(error, "process", "correct it")
+    assert (cause.reason, cause.failed_item) == (f"failed:{type(exit_).__name__}", 102)
+    assert cause.found == f"{type(exit_).__name__}: {exit_}"
+    assert cause.place.startswith("test_run.py:")
+    assert describe_error(error) == type(exit_).__name__
+
+
+def test_a_call_that_is_cancelled_because_another_failed_does_not_speak_for_it():
+    """The failure of the one counts, and not the ends of those that waited beside it."""
+
+    class Slow(Waiting):
+        async def map(self, _one, number):
+            if number == 103:
+                raise LookupError
+            await asyncio.Event().wait()
+
+    assert isinstance(run_in_thread(Slow()), LookupError)
+
+
+def test_a_task_of_the_workloads_own_that_leaves_fails_the_chunk():
+    """It ends the loop, and not the thread."""
+
+    class Apart(Waiting):
+        async def map(self, _one, _number):
+            asyncio.get_running_loop().call_soon(sys.exit, 3)
+            await asyncio.Event().wait()
+
+    assert reason_of(run_in_thread(Apart(), 1)) == "failed:SystemExit"
+
+
+def test_a_combine_that_leaves_fails_the_chunk():
+    """It is about no transaction."""
+    cause = cause_of(run_in_thread(Combining()), "process", "correct it")
+    assert (cause.reason, cause.failed_item) == ("failed:SystemExit", None)
+
+
+def test_a_signal_still_ends_its_process():
+    """Its handler runs in the main thread, in the midst of whatever runs there: nothing holds it up."""
+    with pytest.raises(KeyboardInterrupt):
+        run_lines(leave_by(KeyboardInterrupt()), [b'{"amount":"1"}'] * 5, 0)
