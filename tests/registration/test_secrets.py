@@ -102,12 +102,12 @@ def test_where_no_seat_is_left_a_stored_order_is_like_none(sale, held, wrong):
     assert post(sale, seats=3, key=KEY)[1] == first
 
 
-@pytest.mark.parametrize("key", ["", "short", "x" * 22, "abcdefg" * 4, "x" * 129, "ü" * 30, KEY + " " + KEY])
-def test_a_key_that_can_be_guessed_is_refused(sale, held, wrong, key):
+def test_a_key_that_can_be_guessed_is_refused(sale, held, wrong):
     """It would give the code away. The key is in no answer."""
-    status, body, _ = post(sale, key=key)
-    assert (status, body["reason"]) == (400, "bad_idempotency_key")
-    assert not key or key not in json.dumps(body, ensure_ascii=False)
+    for key in ("", "short", "x" * 22, "abcdefg" * 4, "x" * 129, "ü" * 30, f"{KEY} {KEY}"):
+        status, body, _ = post(sale, key=key)
+        assert (status, body["reason"]) == (400, "bad_idempotency_key")
+        assert not key or key not in json.dumps(body, ensure_ascii=False)
 
 
 def test_the_key_is_stored_nowhere(sale, held, wrong):
