@@ -175,7 +175,7 @@ class Reason(StrEnum):
     )
     BAD_IDEMPOTENCY_KEY = (
         "bad_idempotency_key",
-        "the header Idempotency-Key is not 22 to 128 visible ASCII characters, eight of them different",
+        "the header Idempotency-Key is not 22 to 128 visible ASCII characters, eight of them different, or has under 128 bits",
         "send 128 random bits, such as a UUID, and the same ones again when you repeat the request",
     )
     BAD_OUTCOME = ("bad_outcome", "the outcome of a payment is not known", "send completed or rejected")

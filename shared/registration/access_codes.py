@@ -14,14 +14,23 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import log2
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
 from shared.clock import Clock
 from shared.eventsourcing import Fields
+from shared.refusals import Reason, refuse
 
 #: The form of a code: what a header carries unchanged.
 ACCESS_CODE: Final = re.compile(r"[\x21-\x7e]{8,64}")
 LONGEST: Final = 64
+#: The form of the key of a request. Its form alone tells whether it can be guessed.
+_IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{22,128}")
+_LEAST_BITS, _LEAST_DIFFERENT = 128, 8
+#: What the characters of a key may be drawn from, the smallest first: those of a UUID, for example. Else from 64 at least.
+_DRAWN_FROM: Final = (digits, digits + "abcdef", digits + "ABCDEF", digits + ascii_lowercase, digits + ascii_uppercase)
+_ANY: Final = 64
 #: The form of a hash that stands for a code.
 CODE_HASH: Final = re.compile(r"[0-9a-f]{64}")
 #: Ten of these are 50 bits. Without I, L, O and U, which people take for others.
@@ -113,6 +122,22 @@ class AccessCodes:
         if len(self._right) >= _MOST_KEPT:
             self._right.clear()
         self._right[_pair(order, code)] = self._clock.monotonic() + KEPT.total_seconds()
+
+
+def read_idempotency_key(text: str | None) -> bytes | None:
+    """Return the key of a request, or None without one. One that can be guessed is refused. It is in no error."""
+    if text is None:
+        return None
+    # The draft of the header has quotes around it. They are no part of the key.
+    key = text.strip().removeprefix('"').removesuffix('"')
+    letters = key.replace("-", "")
+    size = next((len(some) for some in _DRAWN_FROM if set(letters) <= set(some)), None)
+    # Hyphens group what is drawn from a small alphabet. A large one has them.
+    bits = int(len(letters) * log2(size) if size else len(key) * log2(_ANY))
+    if not _IDEMPOTENCY_KEY.fullmatch(key) or bits < _LEAST_BITS or len(set(letters)) < _LEAST_DIFFERENT:
+        found = f"it has {len(key)} characters, {len(set(letters))} different ones, and {bits} bits if they were drawn at random"
+        raise refuse(Reason.BAD_IDEMPOTENCY_KEY, found)
+    return key.encode()
 
 
 def derive_code(key: bytes, order: str, content: str) -> str:

@@ -41,6 +41,12 @@ class ConferenceView:
         """How long this answer may be kept."""
         return SEATS_LADDER.keep(one.remaining for one in self.seats.values())
 
+    def short_of(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        """Return the numbers of these seats that are left, if they are too few. Else nothing, also for unknown types."""
+        left = {name: self.seats[name].remaining for name in wanted if name in self.seats}
+        is_short = len(left) == len(wanted) and any(left[name] < number for name, number in wanted.items())
+        return left if is_short else {}
+
 
 class ConferenceViews:
     """Reads conferences. One per process. Several threads may use it."""

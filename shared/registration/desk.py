@@ -27,10 +27,10 @@ from shared.errors import (
 from shared.eventsourcing import Fields
 from shared.grammar import NAME
 from shared.payload import Limits
-from shared.refusals import Reason, refuse
+from shared.refusals import Reason
 from shared.registration import http
-from shared.registration.access_codes import AccessCodes, derive_code
-from shared.registration.conference_views import ConferenceView, ConferenceViews
+from shared.registration.access_codes import AccessCodes, derive_code, read_idempotency_key
+from shared.registration.conference_views import ConferenceViews
 from shared.registration.http import HttpAnswer, Wait
 from shared.registration.order import OrderState
 from shared.registration.order_flows import Placed
@@ -134,14 +134,14 @@ class OrderDesk:
 
     def _place(self, body: bytes, key: str | None) -> HttpAnswer:
         order, code = self._read_order(body, key)
-        if order.gate is None and (free := self._short_of(order)):
+        if free := self._free_for(order):
             fields = self._find_fields(order.order)
             # The same request of an order that is stored gets its answer again, also when no seat is left now. With a wrong
             # code nothing tells that there is one.
             if not self._codes.verify(order.order, code, lambda: fields):
                 if fields:
                     self._note_wrong()
-                return http.answer_refused(refuse(Reason.SOLD_OUT, _words(order, free)), free)
+                return http.answer_sold_out(order.conference, order.seats, free)
         try:
             placed = self._verbs.place(order)
         except RefusedError as refused:
@@ -156,22 +156,17 @@ class OrderDesk:
 
     def _read_order(self, body: bytes, key: str | None) -> tuple[PlaceOrder, str]:
         """Return the order with its code: the sender's own, one by the key of the request, or one drawn for this answer."""
-        order, idempotency = read_place_order(body, self._limits), http.read_idempotency_key(key)
+        order, idempotency = read_place_order(body, self._limits), read_idempotency_key(key)
         if isinstance(order.access_code, str):
             return order, order.access_code
         code = derive_code(idempotency or self._draw(_DRAWN), order.order, content_hash(order))
         return msgspec.structs.replace(order, access_code=code), code
 
-    def _short_of(self, order: PlaceOrder) -> dict[str, int]:
-        """Return the numbers of wanted seats that are left, if the view has too few. Else nothing."""
-
-        def judge(view: ConferenceView | None) -> dict[str, int]:
-            if view is None or not order.seats.keys() <= view.seats.keys():
-                return {}
-            left = {name: view.seats[name].remaining for name in order.seats}
-            return left if any(left[name] < number for name, number in order.seats.items()) else {}
-
-        return self._conferences.decide(order.conference, judge)
+    def _free_for(self, order: PlaceOrder) -> dict[str, int]:
+        """Return the numbers of seats that are left, if they are too few for an order that starts at once."""
+        if order.gate is not None:
+            return {}
+        return self._conferences.decide(order.conference, lambda view: view.short_of(order.seats) if view else {})
 
     def _change(self, order: str, code: str, if_match: str | None, body: bytes) -> HttpAnswer:
         version, seats = http.read_if_match(if_match), read_change(body, self._limits)
@@ -252,9 +247,3 @@ class OrderDesk:
 
     async def _run(self, act: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, act)
-
-
-def _words(order: PlaceOrder, free: Mapping[str, int]) -> str:
-    wanted = ", ".join(f"{number} of {name!r}" for name, number in order.seats.items())
-    left = ", ".join(f"{number} of {name!r}" for name, number in free.items())
-    return f"it wants {wanted}, conference {order.conference!r} has {left}"

@@ -29,9 +29,6 @@ _NEWEST: Final = 0.25
 _OPEN_PHASES: Final = frozenset({OrderPhase.HELD, OrderPhase.PLACED})
 _VERSION: Final = re.compile(r'"([1-9][0-9]{0,9})"')
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
-#: 128 random bits have 22 characters at least. A text of few different ones was not drawn by chance.
-_IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{22,128}")
-_MOST_ALIKE: Final = 8
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?")
 _PROBLEM: Final = "application/problem+json"
 #: The status of a wrong code, of an unknown order and of an unknown conference, and of what is stored otherwise.
@@ -113,17 +110,6 @@ def read_if_match(text: str | None) -> int:
     if found is None:
         raise refuse(Reason.MISSING_VERSION, f"If-Match is {text[:50]!r}" if text else "it has no If-Match")
     return int(found[1])
-
-
-def read_idempotency_key(text: str | None) -> bytes | None:
-    """Return the key of a request, or None without one. One that can be guessed is refused. It is in no error."""
-    if text is None:
-        return None
-    # The draft of the header has quotes around it. They are no part of the key.
-    key = text.strip().removeprefix('"').removesuffix('"')
-    if not _IDEMPOTENCY_KEY.fullmatch(key) or len(set(key)) < _MOST_ALIKE:
-        raise refuse(Reason.BAD_IDEMPOTENCY_KEY, f"it has {len(key)} characters, {len(set(key))} of them different")
-    return key.encode()
 
 
 def is_unchanged(if_none_match: str | None, version: int) -> bool:
@@ -213,6 +199,12 @@ def answer_refused(refused: RefusedError, free: Mapping[str, int] | None = None)
     reason = BY_CODE[refused.reason]
     more = {} if free is None else {"free": free}
     return _problem(_STATUS.get(reason, 400), reason, f"{refused.found}; {refused.instead}", more)
+
+
+def answer_sold_out(conference: str, wanted: Mapping[str, int], free: Mapping[str, int]) -> HttpAnswer:
+    """Return the answer to an order for more seats than are left."""
+    wants, has = (", ".join(f"{number} of {name!r}" for name, number in seats.items()) for seats in (wanted, free))
+    return answer_refused(refuse(Reason.SOLD_OUT, f"it wants {wants}, conference {conference!r} has {has}"), free)
 
 
 def answer_unavailable() -> HttpAnswer:

@@ -116,10 +116,11 @@ class OrderProcess:
                 return hear(turn, body)
 
     def _place(self, turn: OrderTurn, body: NewOrder) -> ProcessDecision[OrderProcessState]:
-        if turn.state.order is not None:
-            return turn.end(ReplyClass.DUPLICATE)
+        # Before it is looked whether its id is taken: else a refusal would tell that.
         check_seats(body.seats, self.most_seats)
         prices = price_of(body.seats, body.prices, body.conference)
+        if turn.state.order is not None:
+            return turn.end(ReplyClass.DUPLICATE)
         expires_at = None if body.is_held else self._end_of_window(turn.message.at)
         turn.add(OrderPlaced(body.order, body.number, body.conference, body.seats, prices, expires_at))
         turn.add(calculate(body.seats, prices))
