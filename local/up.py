@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cli.settings_file import is_running
+from cli.settings_file import check_names, is_running
 from functions_local_host.plan import WORKERS
 from local.errors import StackError
 from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
 from shared.errors import SettingsError
-from shared.settings import SETTINGS, Dequeue, Switch
+from shared.settings import NAMES, Dequeue, Switch
 from shared.telemetry import TelemetryChoice
 
 #: Where the `sluice` command finds the settings of the stack that runs.
@@ -70,9 +70,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def own_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return a person's settings: those of the file without its connections, then the app's from the environment."""
-    known = {setting.name for setting in SETTINGS if setting.name.startswith("SLUICE_")}
     values = _values_of(file) if file.exists() else {}
-    given = values | {name: value for name, value in environ.items() if name in known}
+    check_names([*values, *environ])
+    given = values | {name: value for name, value in environ.items() if name in NAMES}
     return {name: value for name, value in given.items() if not name.startswith(_CONNECTIONS)}
 
 

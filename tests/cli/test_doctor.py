@@ -165,3 +165,27 @@ def test_a_room_is_looked_at_with_its_queues_and_its_container(sluice, stack_set
         ("queue", "submissions-team-a-poison"),
         ("container", "payloads-team-a"),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("SLUICE_WORKQUEUES", "SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?"),
+        ("SLUICE_SHOP_URL", "SLUICE_SHOP_URL is no setting: this release does not know it"),
+    ],
+)
+def test_a_name_that_is_no_setting_is_one_line(sluice, stack_settings, tmp_path, name, said):
+    """From the environment and from a file: who sets it believes to have set something."""
+    (tmp_path / "local.settings.json").write_text(json.dumps({"Values": {**stack_settings, name: "3"}}))
+    tried = [("doctor",), ("jobs", "list"), ("cost", "idle"), ("gate", "list")]
+    for command, settings in [(one, stack_settings | {name: "3"}) for one in tried] + [(tried[0], {})]:
+        done = sluice(*command, settings=settings)
+        assert (done.returncode, done.stderr.count("\n"), done.stderr.startswith(f"sluice: {said}")) == (2, 1, True)
+
+
+def test_a_retired_name_is_told_once_and_stops_nothing(sluice, stack_settings):
+    """A settings file outlives many releases."""
+    done = sluice("jobs", "list", "--json", settings=stack_settings | {"SLUICE_ENRICHMENT_URL": "x"})
+    assert (done.returncode, "jobs" in json.loads(done.stdout)) == (0, True)
+    assert done.stderr.startswith("sluice: SLUICE_ENRICHMENT_URL is retired, and nothing reads it: ")
+    assert done.stderr.count("\n") == 1

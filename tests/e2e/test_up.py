@@ -184,6 +184,13 @@ def test_a_taken_port_is_one_line_and_leaves_nothing(up):
     assert "Traceback" not in said
 
 
+def test_a_misspelt_setting_is_one_line_and_starts_nothing(up):
+    """Three work queues that are one would be noticed much later."""
+    _, said = (process := up(SLUICE_WORKQUEUES="3")).communicate(timeout=DEADLINE)
+    assert (process.returncode, said.count("\n")) == (1, 1)
+    assert said.startswith("sluice up: SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?")
+
+
 def test_external_without_settings_names_the_file_to_copy(up):
     """`--external` needs local.settings.json, and says where it comes from."""
     if (ROOT / "local.settings.json").exists():
