@@ -28,7 +28,7 @@ OWN_SESSION = "sluice-doctor"
 
 
 class State(StrEnum):
-    """The result of a look at one entity."""
+    """The result of the check of one entity."""
 
     OK = "ok"
     MISSING = "missing"
@@ -98,7 +98,7 @@ def _bus(connections: Connections, wanted: Topology, log_in: str) -> Iterator[Fi
             yield from (Finding(kind, name, found.problem, found.state) for kind, name, _ in rest)
             return
         with ThreadPoolExecutor(BUS_LOOKS_AT_ONCE) as pool:
-            yield from pool.map(lambda one: _look(*one, log_in), rest)
+            yield from pool.map(lambda one: _look(one[0], one[1], one[2], log_in), rest)
 
 
 def _peeks(bus: ServiceBusClient, wanted: BusEntities) -> Iterator[tuple[str, str, Callable[[], object]]]:

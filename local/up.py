@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cli.doctor import examine
 from cli.settings_file import check_names, is_running
 from functions_local_host.plan import WORKERS
 from local.errors import StackError
@@ -18,7 +19,7 @@ from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
 from shared.errors import SettingsError
-from shared.settings import NAMES, Dequeue, Switch
+from shared.settings import NAMES, Dequeue, Settings, Switch
 from shared.telemetry import TelemetryChoice
 
 #: Where the `sluice` command finds the settings of the stack that runs.
@@ -120,13 +121,31 @@ def _refuse_second() -> None:
 def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
     wanted = _stack_options(options)
     settings = _local_settings() | dict(wanted.settings or {})
+    # Before anything starts: the host would end with the same, wrapped in its log.
+    Settings.parse(settings)
     host = start_host(wanted, settings)
     try:
         _announce(host, settings)
+        _list_missing(settings)
         _wait({"host": host.process}, told_to_stop, SpanLines(host.log))
     finally:
         host.stop()
     return 0
+
+
+def _list_missing(settings: Mapping[str, str]) -> None:
+    """Print what is not there, or not right: the app waits for it."""
+    findings = list(examine(settings))
+    problems = [one for one in findings if one.problem]
+    if not problems:
+        return
+    for one in problems:
+        print(f"    {one.kind} {one.name} {one.problem}")
+    print(
+        f"{len(problems)} of {len(findings)} entities are missing or do not answer, and the app waits for them. In another "
+        f"terminal:\n    .venv/bin/sluice provision      (makes what is missing; --dry-run lists it)",
+        flush=True,
+    )
 
 
 def _local_settings() -> dict[str, str]:

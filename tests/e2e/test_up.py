@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from cli.settings_file import is_running
+from local.azurite.launcher import Azurite
 from local.paths import ROOT
+from local.stack import settings_for
 from local.up import SETTINGS_FILE
+from servicebus_local.launcher import Broker
 
 DEADLINE = 90
 #: The workload of the README, in a file of its own.
@@ -198,6 +201,43 @@ def test_external_without_settings_names_the_file_to_copy(up):
     process = up("--external")
     _, said = process.communicate(timeout=DEADLINE)
     assert (process.returncode, "copy local.settings.sample.json" in said) == (1, True)
+
+
+def test_external_ends_with_what_is_missing_and_the_command_that_makes_it(worker, tmp_path):
+    """As the sample and two stand-ins of somebody's own: what nobody made is listed, made while the app runs, and used."""
+    if worker != "local":
+        pytest.skip("what the app finds does not depend on whose worker runs it")
+    own = tmp_path / "local.settings.json"
+    script = f"import sys, local.up as up; from pathlib import Path; up.OWN_FILE = Path({str(own)!r}); sys.exit(up.main(sys.argv[1:]))"
+    with Azurite.start() as storage, Broker.start() as bus:
+        own.write_text(json.dumps({"Values": settings_for(storage.connection_string, bus.connection_string)}))
+        words = [sys.executable, "-c", script, "--external", "--instances", "1", "--port", "0"]
+        process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+        def sluice(*typed):
+            command = [Path(sys.executable).parent / "sluice", *typed]
+            return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=DEADLINE)
+
+        try:
+            *listed, told, typed = wait_for_lines(
+                process,
+                [
+                    "queue submissions does not exist",
+                    "table jobs does not exist",
+                    "entities are missing",
+                    "provision   ",
+                ],
+            )
+            assert len(listed) == 2
+            missing, whole = re.findall(r"\d+", told)
+            made = sluice(*typed.split("(")[0].split()[1:]).stdout.splitlines()[-1]
+            assert made == f"{int(whole) - int(missing)} was there, {missing} made"
+            (tmp_path / "one.ndjson").write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
+            sluice("submit", "one.ndjson", "--job", "made")
+            assert "complete" in sluice("jobs", "watch", "made", "--timeout", "80").stdout
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=DEADLINE)
 
 
 @pytest.mark.timeout(2 * DEADLINE + 30)
