@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
@@ -58,6 +59,14 @@ def load_connected(named: Path | None) -> dict[str, str]:
             "settings by --settings FILE or set SluiceStorage__accountName"
         )
     return settings
+
+
+def running_publisher() -> dict[str, Any]:
+    """Return the door of publishers of the stack that runs in this folder, or nothing where none runs."""
+    if not (RUNNING_FILE.exists() and is_running(RUNNING_FILE)):
+        return {}
+    found: dict[str, Any] = json.loads(RUNNING_FILE.read_text()).get("Publisher", {})
+    return found
 
 
 def is_running(file: Path) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from cli.doctor import examine
 from cli.settings_file import check_names, is_running
 from functions_local_host.plan import WORKERS
+from local.door import Door
 from local.errors import StackError
 from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
@@ -100,7 +101,11 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
 
 def _embedded(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
     _refuse_second()
-    with running(_stack_options(options)) as stack, _published(stack.settings):
+    with (
+        running(_stack_options(options)) as stack,
+        Door(stack.settings, SETTINGS_FILE.parent / "door") as door,
+        published(SETTINGS_FILE, stack.settings, door),
+    ):
         processes = {"azurite": stack.azurite.process, "broker": stack.broker.process, "host": stack.host.process}
         _announce(stack.host, stack.settings)
         _wait(processes, told_to_stop, SpanLines(stack.host.log))
@@ -163,18 +168,17 @@ def _values_of(file: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _published(settings: Mapping[str, str]) -> Iterator[None]:
+def published(file: Path, settings: Mapping[str, str], door: Door) -> Iterator[None]:
     """Let the `sluice` command find this stack while it runs."""
-    SETTINGS_FILE.parent.mkdir(parents=True, exist_ok=True)
-    SETTINGS_FILE.unlink(missing_ok=True)
-    SETTINGS_FILE.touch(mode=0o600)
-    SETTINGS_FILE.write_text(
-        json.dumps({"IsEncrypted": False, "Process": os.getpid(), "Values": dict(settings)}, indent=2)
-    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    said = {"IsEncrypted": False, "Process": os.getpid(), "Values": dict(settings), "Publisher": door.described}
+    file.write_text(json.dumps(said, indent=2))
     try:
         yield
     finally:
-        SETTINGS_FILE.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
 def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
@@ -182,7 +186,8 @@ def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
         f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal:\n"
         f"    .venv/bin/sluice doctor\n"
         f"    .venv/bin/sluice web      (the console: it prints an address for your browser)\n"
-        f"Connections for publishers on this machine:\n"
+        f'    eval "$(.venv/bin/sluice publisher-env)"      (what a publisher\'s examples need: docs/formats.md)\n'
+        f"Its connections:\n"
         f"    SluiceStorage={settings['SluiceStorage']}\n"
         f"    SluiceBus={settings['SluiceBus']}\n"
         f"Ctrl-C stops everything.",

@@ -5,9 +5,11 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -107,6 +109,12 @@ def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
     with urllib.request.urlopen(f"{base_url}/api/health", timeout=30) as reply:
         assert json.loads(reply.read())["status"] == "ok"
     assert SETTINGS_FILE.stat().st_mode & 0o077 == 0
+    command = [Path(sys.executable).parent / "sluice", "publisher-env", "--json"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE).stdout
+    door = json.loads(printed)["environment"]
+    trusted = ssl.create_default_context(cafile=door["CURL_CA_BUNDLE"])
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(door["IDENTITY_ENDPOINT"], context=trusted, timeout=30)
     started = descendants(process.pid)
     assert len(started) >= 4, "Azurite, the broker, the host and its instances"
     process.send_signal(number)
