@@ -14,6 +14,8 @@ from cli import doctor as examination
 from cli.audit import audit
 from cli.deep import check_deeply
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
+from cli.provision import provision
+from cli.publisher_env import publisher_env
 from cli.screen import Screen, clean
 from cli.settings_file import NoSettingsError, load_connected
 from cli.submit import submit
@@ -42,6 +44,8 @@ app.add_typer(sales.conferences, name="conferences")
 app.add_typer(orders.processes, name="processes")
 app.add_typer(orders.seats, name="seats")
 app.command()(audit)
+app.command()(provision)
+app.command()(publisher_env)
 app.command()(submit)
 app.command()(web)
 app.command()(worker)

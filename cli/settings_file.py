@@ -2,8 +2,15 @@
 
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from shared.errors import SettingsError
+from shared.names import RETIRED, misspelt, unread
+from shared.settings import NAMES
 
 #: Looked for in this order, below the current folder. The first is written by `make up`, and counts while that runs.
 RUNNING_FILE = Path(".stack") / "up" / "local.settings.json"
@@ -19,7 +26,28 @@ class NoSettingsError(Exception):
 def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the settings of the file, overridden by the environment, as the Functions host does it."""
     file = named or _find_file()
-    return {**(_values(file) if file else {}), **environ}
+    settings = {**(_values(file) if file else {}), **environ}
+    check_names(settings)
+    return settings
+
+
+def check_names(names: Collection[str]) -> None:
+    """Raise SettingsError if a name begins like a setting and is not one. Warn once of each that a release retired.
+
+    The app itself runs with an unknown name that is not misspelt: a newer release may have been there before it.
+    A person can correct it at once.
+    """
+    strange = unread(names, NAMES)
+    unknown = [f"{name} is no setting: {remedy}" for name, remedy in strange.items() if name not in RETIRED]
+    if problems := [*misspelt(names, NAMES), *unknown]:
+        raise SettingsError("; ".join(problems))
+    for name in strange:
+        _tell_of(name)
+
+
+@cache
+def _tell_of(name: str) -> None:
+    print(f"sluice: {name} is retired, and nothing reads it: {RETIRED[name]}", file=sys.stderr)
 
 
 def load_connected(named: Path | None) -> dict[str, str]:
@@ -31,6 +59,14 @@ def load_connected(named: Path | None) -> dict[str, str]:
             "settings by --settings FILE or set SluiceStorage__accountName"
         )
     return settings
+
+
+def running_publisher() -> dict[str, Any]:
+    """Return the door of publishers of the stack that runs in this folder, or nothing where none runs."""
+    if not (RUNNING_FILE.exists() and is_running(RUNNING_FILE)):
+        return {}
+    found: dict[str, Any] = json.loads(RUNNING_FILE.read_text()).get("Publisher", {})
+    return found
 
 
 def is_running(file: Path) -> bool:

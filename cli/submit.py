@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cli.options import JsonOption, SettingsOption, connected, moment
+from cli.options import JsonOption, SettingsOption, connected, moment, room_name
 from cli.settings_file import load
 from shared.app import Stores
 from shared.errors import UnknownWorkloadError
 from shared.gate import GateState
-from shared.grammar import is_room, room_job
+from shared.grammar import room_job
 from shared.payload import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import Publisher, Sent, read_file
 from shared.workloads import Workloads
@@ -26,14 +26,6 @@ from shared.workloads import Workloads
 _HASH_SHOWN: Final = 12
 _LONGEST_STEM: Final = 60
 _WORKLOADS: Final = "SLUICE_WORKLOADS"
-
-
-def _room(text: str) -> str:
-    if text and not is_room(text):
-        raise typer.BadParameter(
-            f"{text!r} is not a room: use small letters, digits and single hyphens, such as team-a"
-        )
-    return text
 
 
 def _help(name: str) -> str:
@@ -58,7 +50,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         str | None, typer.Option(help="The job's id; by default made from the file's name and content.")
     ] = None,
     room: Annotated[
-        str, typer.Option(help="The room to drop it into; without it the common one.", callback=_room)
+        str, typer.Option(help="The room to drop it into; without it the common one.", callback=room_name)
     ] = "",
     workload: Annotated[str, typer.Option(help=_help("workload"))] = DEFAULT_WORKLOAD,
     gate: Annotated[str | None, typer.Option(help=_help("gate"))] = None,

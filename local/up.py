@@ -11,14 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cli.settings_file import is_running
+from cli.doctor import examine
+from cli.settings_file import check_names, is_running
 from functions_local_host.plan import WORKERS
+from local.door import Door
 from local.errors import StackError
 from local.paths import ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
 from shared.errors import SettingsError
-from shared.settings import SETTINGS, Dequeue, Switch
+from shared.settings import NAMES, Dequeue, Settings, Switch
 from shared.telemetry import TelemetryChoice
 
 #: Where the `sluice` command finds the settings of the stack that runs.
@@ -70,9 +72,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def own_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return a person's settings: those of the file without its connections, then the app's from the environment."""
-    known = {setting.name for setting in SETTINGS if setting.name.startswith("SLUICE_")}
     values = _values_of(file) if file.exists() else {}
-    given = values | {name: value for name, value in environ.items() if name in known}
+    check_names([*values, *environ])
+    given = values | {name: value for name, value in environ.items() if name in NAMES}
     return {name: value for name, value in given.items() if not name.startswith(_CONNECTIONS)}
 
 
@@ -99,7 +101,11 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
 
 def _embedded(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
     _refuse_second()
-    with running(_stack_options(options)) as stack, _published(stack.settings):
+    with (
+        running(_stack_options(options)) as stack,
+        Door(stack.settings, SETTINGS_FILE.parent / "door") as door,
+        published(SETTINGS_FILE, stack.settings, door),
+    ):
         processes = {"azurite": stack.azurite.process, "broker": stack.broker.process, "host": stack.host.process}
         _announce(stack.host, stack.settings)
         _wait(processes, told_to_stop, SpanLines(stack.host.log))
@@ -120,13 +126,31 @@ def _refuse_second() -> None:
 def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
     wanted = _stack_options(options)
     settings = _local_settings() | dict(wanted.settings or {})
+    # Before anything starts: the host would end with the same, wrapped in its log.
+    Settings.parse(settings)
     host = start_host(wanted, settings)
     try:
         _announce(host, settings)
+        _list_missing(settings)
         _wait({"host": host.process}, told_to_stop, SpanLines(host.log))
     finally:
         host.stop()
     return 0
+
+
+def _list_missing(settings: Mapping[str, str]) -> None:
+    """Print what is not there, or not right: the app waits for it."""
+    findings = list(examine(settings))
+    problems = [one for one in findings if one.problem]
+    if not problems:
+        return
+    for one in problems:
+        print(f"    {one.kind} {one.name} {one.problem}")
+    print(
+        f"{len(problems)} of {len(findings)} entities are missing or do not answer, and the app waits for them. In another "
+        f"terminal:\n    .venv/bin/sluice provision      (makes what is missing; --dry-run lists it)",
+        flush=True,
+    )
 
 
 def _local_settings() -> dict[str, str]:
@@ -144,18 +168,17 @@ def _values_of(file: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _published(settings: Mapping[str, str]) -> Iterator[None]:
+def published(file: Path, settings: Mapping[str, str], door: Door) -> Iterator[None]:
     """Let the `sluice` command find this stack while it runs."""
-    SETTINGS_FILE.parent.mkdir(parents=True, exist_ok=True)
-    SETTINGS_FILE.unlink(missing_ok=True)
-    SETTINGS_FILE.touch(mode=0o600)
-    SETTINGS_FILE.write_text(
-        json.dumps({"IsEncrypted": False, "Process": os.getpid(), "Values": dict(settings)}, indent=2)
-    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    said = {"IsEncrypted": False, "Process": os.getpid(), "Values": dict(settings), "Publisher": door.described}
+    file.write_text(json.dumps(said, indent=2))
     try:
         yield
     finally:
-        SETTINGS_FILE.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
 def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
@@ -163,7 +186,8 @@ def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
         f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal:\n"
         f"    .venv/bin/sluice doctor\n"
         f"    .venv/bin/sluice web      (the console: it prints an address for your browser)\n"
-        f"Connections for publishers on this machine:\n"
+        f'    eval "$(.venv/bin/sluice publisher-env)"      (what a publisher\'s examples need: docs/formats.md)\n'
+        f"Its connections:\n"
         f"    SluiceStorage={settings['SluiceStorage']}\n"
         f"    SluiceBus={settings['SluiceBus']}\n"
         f"Ctrl-C stops everything.",

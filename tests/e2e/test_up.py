@@ -5,17 +5,22 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from cli.settings_file import is_running
+from local.azurite.launcher import Azurite
 from local.paths import ROOT
+from local.stack import settings_for
 from local.up import SETTINGS_FILE
+from servicebus_local.launcher import Broker
 from tests.waiting import until
 
 DEADLINE = 90
@@ -105,6 +110,12 @@ def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
     with urllib.request.urlopen(f"{base_url}/api/health", timeout=30) as reply:
         assert json.loads(reply.read())["status"] == "ok"
     assert SETTINGS_FILE.stat().st_mode & 0o077 == 0
+    command = [Path(sys.executable).parent / "sluice", "publisher-env", "--json"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE).stdout
+    door = json.loads(printed)["environment"]
+    trusted = ssl.create_default_context(cafile=door["CURL_CA_BUNDLE"])
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(door["IDENTITY_ENDPOINT"], context=trusted, timeout=30)
     started = descendants(process.pid)
     assert len(started) >= 4, "Azurite, the broker, the host and its instances"
     process.send_signal(number)
@@ -196,6 +207,13 @@ def test_a_taken_port_is_one_line_and_leaves_nothing(up):
     assert "Traceback" not in said
 
 
+def test_a_misspelt_setting_is_one_line_and_starts_nothing(up):
+    """Three work queues that are one would be noticed much later."""
+    _, said = (process := up(SLUICE_WORKQUEUES="3")).communicate(timeout=DEADLINE)
+    assert (process.returncode, said.count("\n")) == (1, 1)
+    assert said.startswith("sluice up: SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?")
+
+
 def test_external_without_settings_names_the_file_to_copy(up):
     """`--external` needs local.settings.json, and says where it comes from."""
     if (ROOT / "local.settings.json").exists():
@@ -203,6 +221,43 @@ def test_external_without_settings_names_the_file_to_copy(up):
     process = up("--external")
     _, said = process.communicate(timeout=DEADLINE)
     assert (process.returncode, "copy local.settings.sample.json" in said) == (1, True)
+
+
+def test_external_ends_with_what_is_missing_and_the_command_that_makes_it(worker, tmp_path):
+    """As the sample and two stand-ins of somebody's own: what nobody made is listed, made while the app runs, and used."""
+    if worker != "local":
+        pytest.skip("what the app finds does not depend on whose worker runs it")
+    own = tmp_path / "local.settings.json"
+    script = f"import sys, local.up as up; from pathlib import Path; up.OWN_FILE = Path({str(own)!r}); sys.exit(up.main(sys.argv[1:]))"
+    with Azurite.start() as storage, Broker.start() as bus:
+        own.write_text(json.dumps({"Values": settings_for(storage.connection_string, bus.connection_string)}))
+        words = [sys.executable, "-c", script, "--external", "--instances", "1", "--port", "0"]
+        process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+        def sluice(*typed):
+            command = [Path(sys.executable).parent / "sluice", *typed]
+            return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=DEADLINE)
+
+        try:
+            *listed, told, typed = wait_for_lines(
+                process,
+                [
+                    "queue submissions does not exist",
+                    "table jobs does not exist",
+                    "entities are missing",
+                    "provision   ",
+                ],
+            )
+            assert len(listed) == 2
+            missing, whole = re.findall(r"\d+", told)
+            made = sluice(*typed.split("(")[0].split()[1:]).stdout.splitlines()[-1]
+            assert made == f"{int(whole) - int(missing)} was there, {missing} made"
+            (tmp_path / "one.ndjson").write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
+            sluice("submit", "one.ndjson", "--job", "made")
+            assert "complete" in sluice("jobs", "watch", "made", "--timeout", "80").stdout
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=DEADLINE)
 
 
 @pytest.mark.timeout(2 * DEADLINE + 30)

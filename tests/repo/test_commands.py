@@ -38,7 +38,7 @@ RUN_BY = {
     "docs/scaling.md": "tests/e2e/test_documents.py",
     "docs/first-job.md": "tests/e2e/test_documents.py",
     "docs/first-sale.md": "tests/e2e/test_first_sale.py",
-    "docs/formats.md": "tests/publish/test_published_by_others.py",
+    "docs/formats.md": "tests/publish/test_examples_here.py",
     "docs/local-stack.md": "tests/e2e/test_up.py",
     "docs/migrations.md": "tests/cli/test_migrate.py",
     "docs/registration.md": "tests/registration/test_operator.py",
