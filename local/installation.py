@@ -20,6 +20,7 @@ from pathlib import Path
 from local import debian
 from local.errors import SetupError, tail
 from local.paths import (
+    APP,
     AZURITE,
     AZURITE_SCRIPT,
     BROWSER,
@@ -56,7 +57,9 @@ def ensure() -> None:
     """Make the virtual environment and Azurite if they are not there as the project's files want them."""
     if not VENV.is_symlink():  # a link to another checkout's, which is that one's to make: it would be emptied here
         _step("virtual environment", VENV / STAMP, _venv_stamp(), _make_venv)
-        _step("command sluice", VENV / ".sluice-command-stamp", _command_stamp(PROJECT), _install_command)
+        # It notes the packages that are there when it runs: a new one is found after another run only.
+        command = VENV / ".sluice-command-stamp"
+        _step("command sluice", command, _command_stamp(PROJECT), lambda: _install("--editable", str(ROOT)))
     _step("Azurite", AZURITE / STAMP, f"{_digest(*AZURITE_FILES)}\n", _install_azurite)
 
 
@@ -74,9 +77,13 @@ def ensure_others() -> None:
 
 def ensure_worker() -> None:
     """Install Microsoft's worker library with the app's packages, in an environment of a Python that can run it."""
-    python = python_of_worker()
-    wanted = f"{python} {_digest(APP_FILE, WORKER_FILE)}\n"
-    _step("worker of Microsoft", WORKER / STAMP, wanted, lambda: _install_worker(python))
+    _environment("worker of Microsoft", WORKER, python_of_worker(), APP_FILE, WORKER_FILE)
+
+
+def ensure_app(requirements: Path) -> Path:
+    """Install what is deployed beside the app, and nothing else. Return the interpreter that finds it."""
+    _environment("packages of the app", APP, sys.executable, requirements)
+    return venv_python(APP)
 
 
 def _ensure_go() -> None:
@@ -112,7 +119,8 @@ def ensure_browser() -> None:
     """Install what drives a browser and what checks pages in it. The browser itself is the system's."""
     ensure()
     if not VENV.is_symlink():
-        _step("browser's driver", VENV / ".browser-stamp", f"{_digest(BROWSER_REQUIREMENTS)}\n", _install_driver)
+        wanted, what = f"{_digest(BROWSER_REQUIREMENTS)}\n", ("--requirement", str(BROWSER_REQUIREMENTS))
+        _step("browser's driver", VENV / ".browser-stamp", wanted, lambda: _install(*what))
     _step("checker of pages", BROWSER / STAMP, f"{_digest(*BROWSER_FILES)}\n", lambda: _npm_ci(BROWSER, BROWSER_FILES))
 
 
@@ -164,15 +172,6 @@ def _make_venv() -> None:
     _install("--requirement", str(REQUIREMENTS))
 
 
-def _install_driver() -> None:
-    _install("--requirement", str(BROWSER_REQUIREMENTS))
-
-
-def _install_command() -> None:
-    # It notes the packages that are there when it runs: a new one is found after another run only.
-    _install("--editable", str(ROOT))
-
-
 def _install(*what: str, into: Path = VENV) -> None:
     """Install by uv where it is, else by pip. The lock names every package, so neither resolves nor adds anything."""
     uv = shutil.which("uv")
@@ -195,9 +194,12 @@ def _create_environment() -> None:
     venv.EnvBuilder(clear=True, with_pip=True, symlinks=os.name != "nt").create(VENV)
 
 
-def _install_worker(python: str) -> None:
-    _run("venv", [python, "-m", "venv", "--clear", str(WORKER)])
-    _install("--requirement", str(APP_FILE), "--requirement", str(WORKER_FILE), into=WORKER)
+def _environment(what: str, folder: Path, python: str, *requirements: Path) -> None:
+    def make() -> None:
+        _run("venv", [python, "-m", "venv", "--clear", str(folder)])
+        _install(*(word for file in requirements for word in ("--requirement", str(file))), into=folder)
+
+    _step(what, folder / STAMP, f"{python} {_digest(*requirements)}\n", make)
 
 
 def _install_azurite() -> None:
