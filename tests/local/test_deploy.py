@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from local import deploy, docs
+from local import deploy, readme
 from local.paths import ROOT
 
 SALES = "shared.workloads.billing:Billing,sales:Sales"
@@ -61,7 +61,7 @@ def azd(tmp_path, monkeypatch):
 @pytest.fixture
 def sales(clone):
     """The workload of the README beside the app; taken away afterwards."""
-    (clone / "sales.py").write_text(docs.sales())
+    (clone / "sales.py").write_text(readme.workload())
     yield clone / "sales.py"
     (clone / "sales.py").unlink()
 
@@ -86,15 +86,16 @@ def test_the_first_time_everything_is_created(azd, clone, sales):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    "fault",
     [
         ("import aiohttp\n", "No module named 'aiohttp'"),
         ("class Sales: name = 'sales'\n", "it has no map, combine, merge, finish"),
         ("def (\n", "SyntaxError: invalid syntax"),
     ],
 )
-def test_code_that_would_not_start_does_not_go_up(azd, clone, sales, capsys, text, why):
+def test_code_that_would_not_start_does_not_go_up(azd, clone, sales, capsys, fault):
     """A package that is in the developer's environment and not in requirements.txt, and any other fault of the file."""
+    text, why = fault
     sales.write_text(text)
     azd.answers(DEPLOYED | {"SLUICE_WORKLOADS": SALES})
     assert deploy.main([], clone) == 1
