@@ -56,10 +56,10 @@ _UV = ("pip", "install", "--quiet", "--native-tls", "--python")
 def ensure() -> None:
     """Make the virtual environment and Azurite if they are not there as the project's files want them."""
     if not VENV.is_symlink():  # a link to another checkout's, which is that one's to make: it would be emptied here
-        _step("virtual environment", VENV / STAMP, _venv_stamp(), _make_venv)
+        _step("virtual environment", VENV / STAMP, f"{sys.version} {ROOT} {_digest(REQUIREMENTS)}\n", _make_venv)
         # It notes the packages that are there when it runs: a new one is found after another run only.
-        command = VENV / ".sluice-command-stamp"
-        _step("command sluice", command, _command_stamp(PROJECT), lambda: _install("--editable", str(ROOT)))
+        stamp, what = VENV / ".sluice-command-stamp", ("--editable", str(ROOT))
+        _step("command sluice", stamp, _command_stamp(PROJECT), lambda: _install(*what))
     _step("Azurite", AZURITE / STAMP, f"{_digest(*AZURITE_FILES)}\n", _install_azurite)
 
 
@@ -119,7 +119,7 @@ def ensure_browser() -> None:
     """Install what drives a browser and what checks pages in it. The browser itself is the system's."""
     ensure()
     if not VENV.is_symlink():
-        wanted, what = f"{_digest(BROWSER_REQUIREMENTS)}\n", ("--requirement", str(BROWSER_REQUIREMENTS))
+        what, wanted = ("--requirement", str(BROWSER_REQUIREMENTS)), f"{_digest(BROWSER_REQUIREMENTS)}\n"
         _step("browser's driver", VENV / ".browser-stamp", wanted, lambda: _install(*what))
     _step("checker of pages", BROWSER / STAMP, f"{_digest(*BROWSER_FILES)}\n", lambda: _npm_ci(BROWSER, BROWSER_FILES))
 
@@ -146,10 +146,6 @@ def _step(what: str, stamp: Path, wanted: str, make: Callable[[], None]) -> None
 
 def _digest(*files: Path) -> str:
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def _venv_stamp() -> str:
-    return f"{sys.version} {ROOT} {_digest(REQUIREMENTS)}\n"
 
 
 def _command_stamp(project: Path) -> str:
@@ -197,7 +193,7 @@ def _create_environment() -> None:
 def _environment(what: str, folder: Path, python: str, *requirements: Path) -> None:
     def make() -> None:
         _run("venv", [python, "-m", "venv", "--clear", str(folder)])
-        _install(*(word for file in requirements for word in ("--requirement", str(file))), into=folder)
+        _install(*(f"--requirement={file}" for file in requirements), into=folder)
 
     _step(what, folder / STAMP, f"{python} {_digest(*requirements)}\n", make)
 

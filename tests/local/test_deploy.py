@@ -69,13 +69,16 @@ def sales(clone):
 def test_a_changed_workload_goes_up_before_its_setting(azd, clone, sales, capfd):
     """So the setting never names a file that the app does not have. What git does not know is named."""
     azd.answers(DEPLOYED | {"SLUICE_WORKLOADS": SALES})
-    (clone / "usage.ndjson").write_text("{}")
+    others = [clone / "notes.csv", clone / "usage.ndjson"]
+    for file in others:
+        file.write_text("{}")
     assert deploy.main([], clone) == 0
-    (clone / "usage.ndjson").unlink()
+    for file in others:
+        file.unlink()
     assert azd.asked() == ["deploy", "provision"]
     said = capfd.readouterr().out
     assert f"workloads {SALES}\n" in said
-    assert "git does not have them: sales.py, usage.ndjson;" in said
+    assert "git does not have them: notes.csv, sales.py;" in said
 
 
 def test_the_first_time_everything_is_created(azd, clone, sales):
