@@ -40,6 +40,7 @@ RUN_BY = {
     "docs/formats.md": "tests/publish/test_published_by_others.py",
     "docs/local-stack.md": "tests/e2e/test_up.py",
     "docs/migrations.md": "tests/cli/test_migrate.py",
+    "docs/processes.md": "tests/e2e/test_documents.py",
     "docs/registration.md": "tests/registration/test_operator.py",
     "docs/workloads.md": "tests/e2e/test_up.py",
 }
