@@ -13,10 +13,10 @@ from pathlib import Path
 
 from cli.doctor import examine
 from cli.settings_file import check_names, is_running
-from functions_local_host.plan import WORKERS
+from local import up_options
 from local.door import Door
 from local.errors import StackError
-from local.paths import ROOT, STACK
+from local.paths import ACTIVATE, ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
 from shared.errors import SettingsError
@@ -34,7 +34,7 @@ LOOK_EVERY = 1.0
 
 def main(arguments: Sequence[str]) -> int:
     """Run until a signal to stop, or until a part of the stack ends by itself."""
-    options = _parser().parse_args(arguments)
+    options = up_options.parse(arguments)
     told_to_stop = threading.Event()
     # SIGHUP: the terminal was closed.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -46,28 +46,6 @@ def main(arguments: Sequence[str]) -> int:
             raise
         print(f"sluice up: {error}", file=sys.stderr)
         return 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make up ARGS=", description="Run the stack until Ctrl-C.")
-    parser.add_argument("--host", choices=("local", "func"), default="local", help="what runs the app")
-    parser.add_argument("--worker", choices=WORKERS, default="local", help="whose worker runs it in the local host")
-    parser.add_argument("--instances", type=int, default=2, help="worker processes of the local host (2)")
-    parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
-    parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")
-    parser.add_argument("--data", type=Path, help="keep storage in this folder; without it, it is in memory")
-    parser.add_argument(
-        "--trigger", action="store_true", help="the host polls for work, no signal wakes the app for it"
-    )
-    parser.add_argument("--rooms", default="", metavar="ROOMS", help="rooms of publishers, separated by commas")
-    parser.add_argument("--registration", action="store_true", help="take orders for the seats of conferences")
-    parser.add_argument("--spans", action="store_true", help="show what each piece of work took, as a trace of its job")
-    parser.add_argument(
-        "--external",
-        action="store_true",
-        help="start only the host; storage and bus are those of local.settings.json (compose.yaml, or Azure)",
-    )
-    return parser
 
 
 def own_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -96,6 +74,7 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
         flex=options.flex,
         data=options.data,
         settings=changed,
+        words=() if options.debug is None else ("--debug", str(options.debug)),
     )
 
 
@@ -183,10 +162,11 @@ def published(file: Path, settings: Mapping[str, str], door: Door) -> Iterator[N
 
 def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
     print(
-        f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal:\n"
-        f"    .venv/bin/sluice doctor\n"
-        f"    .venv/bin/sluice web      (the console: it prints an address for your browser)\n"
-        f'    eval "$(.venv/bin/sluice publisher-env)"      (what a publisher\'s examples need: docs/formats.md)\n'
+        f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal, in this folder:\n"
+        f"    {ACTIVATE}\n"
+        f"    sluice doctor\n"
+        f"    sluice web      (the console: it prints an address for your browser)\n"
+        f'    eval "$(sluice publisher-env)"      (what a publisher\'s examples need: docs/formats.md)\n'
         f"Its connections:\n"
         f"    SluiceStorage={settings['SluiceStorage']}\n"
         f"    SluiceBus={settings['SluiceBus']}\n"
