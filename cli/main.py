@@ -17,6 +17,7 @@ from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, Y
 from cli.screen import Screen, clean
 from cli.settings_file import NoSettingsError, load_connected
 from cli.submit import submit
+from cli.watching import STATUS_WORDS
 from cli.web import web
 from cli.worker import worker
 from shared import __version__
@@ -41,7 +42,9 @@ app.add_typer(orders.orders, name="orders")
 app.add_typer(orders.processes, name="processes")
 app.add_typer(orders.seats, name="seats")
 app.command()(audit)
-app.command()(submit)
+app.command(
+    help=f"{submit.__doc__}\n\nStatus: 0 sent, 1 not sent, 2 the call makes no sense. With --wait: {STATUS_WORDS}."
+)(submit)
 app.command()(web)
 app.command()(worker)
 

@@ -2,12 +2,17 @@
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 #: Looked for in this order, below the current folder. The first is written by `make up`, and counts while that runs.
 RUNNING_FILE = Path(".stack") / "up" / "local.settings.json"
 OWN_FILE = Path("local.settings.json")
+_APP: Final = "function_app.py"
+#: Folders above a settings file: the app's own file lies beside _APP, and that of a running stack two folders below.
+_ABOVE: Final = 3
 #: Names of the connections of storage begin so, with a key or by login.
 _STORAGE = "SluiceStorage"
 
@@ -31,6 +36,19 @@ def load_connected(named: Path | None) -> dict[str, str]:
             "settings by --settings FILE or set SluiceStorage__accountName"
         )
     return settings
+
+
+def add_app_to_path(named: Path | None) -> None:
+    """Have workloads imported as the app does it: they lie beside function_app.py, or in the current folder.
+
+    An installed command looks into neither by itself.
+    """
+    file = named or _find_file()
+    near = [*file.resolve().parents][:_ABOVE] if file else []
+    # The last is the clone that this command was installed from.
+    folders = [*near, Path.cwd(), Path(__file__).resolve().parents[1]]
+    app = [folder for folder in folders if (folder / _APP).exists()][:1]
+    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*app, Path.cwd()])]
 
 
 def is_running(file: Path) -> bool:

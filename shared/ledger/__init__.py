@@ -30,6 +30,7 @@ from shared.ledger.job_decisions import (
     undispatchable,
 )
 from shared.ledger.job_list import Wanted
+from shared.ledger.job_stamp import LISTED_EVERY
 from shared.ledger.ledger import MOST_ROWS, Ledger, Listed, Written, change, commit, counting
 from shared.ledger.progress import (
     Balance,
@@ -75,6 +76,7 @@ __all__ = [
     "CLOSED",
     "FINISHED",
     "FRONT",
+    "LISTED_EVERY",
     "MOST_ROWS",
     "Balance",
     "ChunkRow",
