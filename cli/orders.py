@@ -145,7 +145,7 @@ def show_seats(
     else:
         rows = [{"type": name, **numbers} for name, numbers in found["types"].items()]
         _print_rows("seats", rows, ("type", "price", "quota", "available", "reserved", "confirmed"), as_json=False)
-        _print({"version": found["version"], "uneven": found["uneven"], "overdue": found["overdue"]}, as_json=False)
+        _print({"events": found["events"], "uneven": found["uneven"], "overdue": found["overdue"]}, as_json=False)
     if found["uneven"]:
         raise typer.Exit(PROBLEM_FOUND)
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Final
 
 from werkzeug.exceptions import BadRequest, NotFound
@@ -14,6 +13,7 @@ from console.pages.job_rows import JobRow, row_of_job
 from console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError
+from shared.grammar import texts
 from shared.ledger import Job, JobState, Listed, Wanted
 from shared.operating import (
     NOT_RECORDED,
@@ -154,7 +154,7 @@ class _Line:
 
     words: str
     items: int
-    sums: Mapping[str, Decimal]
+    sums: Mapping[str, str]
 
 
 def _tell_story(job: Job) -> Iterator[_Moment]:
@@ -180,11 +180,11 @@ def _list_sums(job: Job) -> Mapping[str, Any]:
     totals, names = job.totals, sorted(job.declared)
     rest = job.items - totals.items
     lines = [
-        _Line("accepted", totals.accepted.items, totals.accepted.sums),
-        _Line("rejected", totals.rejected.items, totals.rejected.sums),
-        _Line("parked", totals.parked.items, totals.parked.sums),
+        _Line("accepted", totals.accepted.items, texts(totals.accepted.sums)),
+        _Line("rejected", totals.rejected.items, texts(totals.rejected.sums)),
+        _Line("parked", totals.parked.items, texts(totals.parked.sums)),
         *([_Line("open", rest, {})] if rest else []),
-        _Line("declared", job.items, job.declared),
+        _Line("declared", job.items, texts(job.declared)),
     ]
     return {"sums": names, "lines": lines}
 

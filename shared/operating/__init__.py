@@ -26,6 +26,7 @@ from shared.operating.job_look import (
     QueueLook,
     describe_refused,
     explain_pace,
+    find_job_of_number,
     group_later,
     read_queue,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "draw_owner",
     "estimate",
     "explain_pace",
+    "find_job_of_number",
     "group_later",
     "nobody",
     "put_rules",

@@ -13,7 +13,7 @@ from typing import Final
 from azure.storage.queue import QueueServiceClient
 
 from shared.azure import expecting_an_answer
-from shared.ledger import FINISHED, Job, JobState, Ledger, Listed
+from shared.ledger import FINISHED, Job, JobList, JobState, Ledger, Listed
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
 from shared.refusals import Reason
 from shared.topology import work_queues_of
@@ -22,6 +22,12 @@ from shared.topology import work_queues_of
 NOT_RECORDED: Final = "not recorded"
 #: Entries at the door that are looked through for a list of jobs: those of one request.
 MOST_AT_THE_DOOR: Final = 1000
+#: A job is accepted before it gets its numbers: mostly a moment, longer where its plan was made late.
+ACCEPTED_BEFORE: Final = timedelta(days=1)
+#: Between the clocks of two processes.
+SKEW: Final = timedelta(minutes=5)
+#: Open jobs that are read in search of a number.
+MOST_READ: Final = 10
 #: Queues of a job that are looked at.
 MOST_QUEUES: Final = 16
 #: States in which chunks may lie on the work queues.
@@ -102,6 +108,22 @@ def read_queue(queues: QueueServiceClient, name: str) -> QueueLook:
         messages = client.get_queue_properties().approximate_message_count or 0
         front = client.peek_messages(1) if messages else []
     return QueueLook(name, messages, front[0].inserted_on if front else None)
+
+
+def find_job_of_number(jobs: JobList, ledger: Ledger, number: int, between: tuple[datetime, datetime]) -> str | None:
+    """Return the job that has the transaction with this number, drawn in this time. Mostly one request, at most 16.
+
+    The list has the numbers of jobs that were held or ended. Of other open ones the latest rows are read.
+    """
+    since, before = between[0] - ACCEPTED_BEFORE, between[1] + SKEW
+    if (job := jobs.find_numbered(number, since, before)) is not None:
+        return job
+    unknown = [one.job for one in jobs.find_open() if one.first_id is None and since <= one.accepted_at < before]
+    for name in unknown[:MOST_READ]:
+        found = ledger.read(name)
+        if found is not None and found.id_base is not None and 0 <= number - found.id_base < found.items:
+            return name
+    return None
 
 
 def is_later(entry: Entry, job: Job | Listed) -> bool:

@@ -62,7 +62,8 @@ def tell_seats(home: Home, now: datetime) -> dict[str, Any]:
         state = aggregate.fold(state, event)
     return {
         "home": home.key,
-        "version": home.head.version,
+        # Not `version`: that of a conference is the one that its customers read.
+        "events": home.head.version,
         "types": {
             name: {
                 "price": str(one.price),
