@@ -66,7 +66,7 @@ def explain(
 
 
 class _Owner(NamedTuple):
-    """What has a number. Without an id, `why` says how far the search went."""
+    """The job or order that has a number. Without an id, `why` says how far the search went."""
 
     kind: str = ""
     id: str | None = None
@@ -74,7 +74,7 @@ class _Owner(NamedTuple):
 
 
 def _find_owner(stores: Stores, sequence: str, told: Explanation) -> _Owner:
-    between = told.drawn_between(stores.clock.now())
+    between = told.time_of_draw(stores.clock.now())
     if sequence == ORDER_NUMBERS:
         order = RegistrationStores(stores).find_numbered(told.number)
         return _Owner("order", order, "" if order else "no order has it")

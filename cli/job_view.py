@@ -132,7 +132,7 @@ def refused_words(job: str, refused: Sequence[Entry]) -> str:
 
 
 def refused_line(entry: Entry, job: Job | Listed) -> str:
-    """Return what became of another submission under the id of a job, and the next command."""
+    """Return the fate of another submission under the id of a job, and the next command."""
     return clean(f"{describe_refused(entry, job)}: sluice parked show {job.job} {entry.key}").plain
 
 

@@ -123,7 +123,7 @@ def _warn(sent: Sent, *, is_hint_due: bool) -> None:
 
 
 def _end(watched: Watched, *, is_shown: bool) -> None:
-    """Show how the job ended, or why there is none, and end with its status."""
+    """Show how the job ended, or why it is missing, and end with its status."""
     if is_shown:
         _show_end(watched)
     if status := status_of(watched, is_own=True):

@@ -1,4 +1,4 @@
-"""What `sluice submit` finds out before it sends. A check that was not possible is told, and stops nothing."""
+"""The checks of `sluice submit` before it sends. One that was not possible is reported, and stops nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ def _if_possible(what: str) -> Iterator[None]:
 
 
 def check_gate(stores: Stores, gate: str) -> None:
-    """Say if a gate was never used: perhaps it is misspelt, and the job would wait for ever."""
+    """Say if a gate was never used: perhaps it is misspelt, and the job would wait until it is opened."""
     with _if_possible(f"whether gate {gate!r} is known"):
         if stores.gates.read(gate) == GateState():
             say(
@@ -98,7 +98,7 @@ class SameJob:
 
 
 def describe_conflict(known: Job, submission: Submission) -> str:
-    """Return what differs between a job and another submission of its id, and what to do."""
+    """Return the differences between a job and another submission of its id, and what to do."""
     differing = "; ".join(_differences(known, submission)) or "its transactions, or how they are packed"
     return (
         f"nothing was sent: job {known.job} exists with other content. It was accepted at "

@@ -17,7 +17,7 @@ from shared.ledger import FINISHED, Job, JobState
 from shared.operating import JobReader, group_later
 from shared.parked import Entry
 
-#: Seconds between two looks: each is a billed request.
+#: Seconds between two reads of the job: each is a billed request.
 LOOK_EVERY: Final = 1.0
 #: The watch ends in these states: the next step is a person's.
 STOPS: Final = FINISHED | {JobState.PAUSED, JobState.BURIED}
@@ -109,7 +109,7 @@ class Watch:
 
 
 def status_of(found: Watched, *, is_own: bool = False) -> int:
-    """Return the exit status. `is_own`: the job's content is known to be the caller's, whatever was refused beside it."""
+    """Return the exit status. `is_own`: the job has the caller's content, so submissions of others do not change it."""
     if found.job is None or found.is_others:
         return PROBLEM_FOUND
     status = STATUS.get(found.job.state, NOT_ENDED)
@@ -117,7 +117,7 @@ def status_of(found: Watched, *, is_own: bool = False) -> int:
 
 
 def refused_lines(found: Watched) -> list[str]:
-    """Return what became of other submissions under the id of a job."""
+    """Return the fates of other submissions under the id of a job."""
     if found.job is None:
         return []
     return [view.refused_line(one, found.job) for one in found.later]

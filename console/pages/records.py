@@ -75,7 +75,7 @@ def show_ids(visit: Visit) -> Page:
         raise BadRequest("a number has digits alone, at most nineteen")
     page = read_sequence(store)
     told = explain_in(store, int(typed)) if typed and page else None
-    between = told.drawn_between(visit.now) if told else None
+    between = told.time_of_draw(visit.now) if told else None
     job = find_job_of_number(stores.job_list, stores.ledger, told.number, between) if told and between else None
     events = page.events[-MOST:][::-1] if page else []
     values = {"page": page, "events": events, "story": str(told or ""), "job": job, "number": typed}

@@ -75,7 +75,7 @@ class RegistrationStores:
         return self.homes.load(key) if key and NAME.fullmatch(typed) else None
 
     def find_numbered(self, number: int) -> str | None:
-        """Return the id of the order with this number, in one request. None: there is none, or no registration."""
+        """Return the id of the order with this number, in one request. None: it is not known here."""
         home = self.agenda.find(number)
         return home.removeprefix(order_home("")) if home else None
 

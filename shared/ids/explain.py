@@ -41,8 +41,8 @@ class Explanation:
     #: Earlier reservations that gave it back.
     returned: tuple[SequenceWrite, ...] = ()
 
-    def drawn_between(self, now: datetime) -> tuple[datetime, datetime] | None:
-        """Return the time in which somebody got the number. None: nobody got it, or its log is gone."""
+    def time_of_draw(self, now: datetime) -> tuple[datetime, datetime] | None:
+        """Return the time in which a user got the number. None: no user got it, or its log is gone."""
         if self.reservation is None or self.heard is None:
             return None
         if self.fate is NumberFate.HANDED_OUT:

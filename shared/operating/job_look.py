@@ -142,7 +142,7 @@ def group_later(jobs: Iterable[Job | Listed], entries: Iterable[Entry]) -> Mappi
 
 
 def describe_refused(entry: Entry, job: Job | Listed) -> str:
-    """Return what became of another submission under the id of a job."""
+    """Return the fate of another submission under the id of a job."""
     when = "a later" if is_later(entry, job) else "an earlier"
     what = "with other content was refused" if entry.reason == Reason.CONFLICT else f"was refused ({entry.reason})"
     return f"{when} submission {what} at {entry.last_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC and is parked"
