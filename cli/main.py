@@ -19,6 +19,7 @@ from cli.publisher_env import publisher_env
 from cli.screen import Screen, clean
 from cli.settings_file import NoSettingsError, load_connected
 from cli.submit import submit
+from cli.watching import STATUS_WORDS
 from cli.web import web
 from cli.worker import worker
 from shared import __version__
@@ -46,7 +47,9 @@ app.add_typer(orders.seats, name="seats")
 app.command()(audit)
 app.command()(provision)
 app.command()(publisher_env)
-app.command()(submit)
+app.command(
+    help=f"{submit.__doc__}\n\nStatus: 0 sent, 1 not sent, 2 the call makes no sense. With --wait: {STATUS_WORDS}."
+)(submit)
 app.command()(web)
 app.command()(worker)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
@@ -15,6 +15,9 @@ from shared.settings import NAMES
 #: Looked for in this order, below the current folder. The first is written by `make up`, and counts while that runs.
 RUNNING_FILE = Path(".stack") / "up" / "local.settings.json"
 OWN_FILE = Path("local.settings.json")
+_APP: Final = "function_app.py"
+#: Folders above a settings file: the app's own file lies beside _APP, and that of a running stack two folders below.
+_ABOVE: Final = 3
 #: Names of the connections of storage begin so, with a key or by login.
 _STORAGE = "SluiceStorage"
 
@@ -67,6 +70,19 @@ def running_publisher() -> dict[str, Any]:
         return {}
     found: dict[str, Any] = json.loads(RUNNING_FILE.read_text()).get("Publisher", {})
     return found
+
+
+def add_app_to_path(named: Path | None) -> None:
+    """Have workloads imported as the app does it: they lie beside function_app.py, or in the current folder.
+
+    An installed command looks into neither by itself.
+    """
+    file = named or _find_file()
+    near = [*file.resolve().parents][:_ABOVE] if file else []
+    # The last is the clone that this command was installed from.
+    folders = [*near, Path.cwd(), Path(__file__).resolve().parents[1]]
+    app = [folder for folder in folders if (folder / _APP).exists()][:1]
+    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*app, Path.cwd()])]
 
 
 def is_running(file: Path) -> bool:
