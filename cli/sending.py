@@ -19,7 +19,7 @@ from shared.errors import NotPublishedError
 from shared.eventsourcing import Mementos
 from shared.parked import NO_JOB, Entry
 from shared.payload import WRAPPER, Limits
-from shared.registration import QUEUES, OrderState, Seats, claim_of, read_order_message, seats_home
+from shared.registration import OrderState, Seats, claim_of, queue_of, read_order_message, seats_home
 
 T = TypeVar("T")
 #: Seconds between two checks of the effect: each is some billed requests.
@@ -43,9 +43,9 @@ class Message:
         """Its kind and its id, for errors."""
         return f"{self.kind} {str(self.fields.get('id') or self.fields['order'])!r}"
 
-    def check(self) -> str:
+    def check(self) -> Destination:
         """Return the queue of its kind. Raises RefusedError for a message that the app would refuse as it stands."""
-        return QUEUES[type(read_order_message(self.body, Limits()))]
+        return queue_of(read_order_message(self.body, Limits()))
 
 
 class SendingDesk:
@@ -67,9 +67,10 @@ class SendingDesk:
 
     def send(self, message: Message, wait: float, look: Callable[["SendingDesk"], T | None]) -> T | None:
         """Send a message, wait for its effect, and return the value that `look` finds then. None: the command does not wait."""
-        queue, body = message.check(), message.body
+        to, body = message.check(), message.body
+        queue = str(to)
         known = self._parked(queue, body) if wait else None
-        self._drop(message, Destination.parse(queue), body)
+        self._drop(message, to, body)
         until = time.monotonic() + wait
         while wait:
             if self._part.verbs.has_taken(body) and (found := look(self)) is not None:

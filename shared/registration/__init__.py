@@ -57,6 +57,7 @@ from shared.registration.routes import (
     STARTS_QUEUE,
     TIMEOUTS_QUEUE,
     OrderRoutes,
+    queue_of,
 )
 from shared.registration.seat_check import SeatCheck
 from shared.registration.seat_commands import (
@@ -77,7 +78,7 @@ from shared.registration.starts import Starts
 from shared.registration.stored_events import BODIES, PUBLIC
 from shared.registration.story import tell_process, tell_seats
 from shared.registration.unsettled import tell_unsettled
-from shared.registration.verbs import QUEUES, Registration
+from shared.registration.verbs import Registration
 from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, READ_MODELS, state_of
 from shared.registration.wrong_codes import WrongCodes
 
@@ -91,7 +92,6 @@ __all__ = [
     "ORDER_MODEL",
     "PAYMENTS_QUEUE",
     "PUBLIC",
-    "QUEUES",
     "READ_MODELS",
     "STARTS_QUEUE",
     "TIMEOUTS_QUEUE",
@@ -148,6 +148,7 @@ __all__ = [
     "is_stuck",
     "order_home",
     "overdue",
+    "queue_of",
     "read_change",
     "read_number",
     "read_order_message",

@@ -8,34 +8,20 @@ from shared.clock import Clock
 from shared.closing import Closing
 from shared.errors import RefusedError
 from shared.messages import Delivery
-from shared.parts import ORDERS
-from shared.payload import Limits
 from shared.processes import SHARDS, Follower, Runtime, due_shards
-from shared.refusals import Reason, refuse
 from shared.registration.hearing import hear
 from shared.registration.order_flows import OrderFlows, Placed
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import DeadLetter, ParkedOrders, homes_in
-from shared.registration.public_messages import OrderMessage, Payment, PlaceOrder, UpdateOrder, read_order_message
-from shared.registration.routes import CONFERENCES_QUEUE, PAYMENTS_QUEUE
+from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder
+from shared.registration.routes import read_from
 from shared.registration.seat_check import SeatCheck
-from shared.registration.seat_commands import AddSeats, CloseConference, RemoveSeats, SetConference
 from shared.registration.seat_flows import SeatFlows
 from shared.registration.starts import Starts
 from shared.telemetry import Telemetry, events, tell
 
 #: Seconds for which an invocation follows what hints named. The lock of its messages is longer.
 _FOLLOWS_FOR: Final = 40.0
-#: Each kind has one queue, and who may send to a queue may send these kinds and no other.
-QUEUES: Final[Mapping[type[OrderMessage], str]] = {
-    PlaceOrder: ORDERS,
-    UpdateOrder: ORDERS,
-    Payment: str(PAYMENTS_QUEUE),
-    SetConference: str(CONFERENCES_QUEUE),
-    AddSeats: str(CONFERENCES_QUEUE),
-    RemoveSeats: str(CONFERENCES_QUEUE),
-    CloseConference: str(CONFERENCES_QUEUE),
-}
 
 
 class Registration(Closing):
@@ -59,7 +45,6 @@ class Registration(Closing):
         self._orders, self._seats, self._starts, self._runtime = orders, seats, starts, runtime
         self._follower, self._parked, self._check, self._telemetry = follower, parked, check, telemetry
         self._clock, self._parts = clock, parts
-        self._limits = Limits()
 
     def place(self, order: PlaceOrder) -> Placed:
         """Store an order, or find it, and send what follows. Raises RefusedError, with the reason `order_differs` too.
@@ -78,8 +63,7 @@ class Registration(Closing):
     def take(self, delivery: Delivery) -> None:
         """Act on a message of a customer, a shop or a bank, by the queue it came by. One that is refused is parked."""
         try:
-            message = read_order_message(delivery.body, self._limits)
-            _check_queue(message, delivery.queue)
+            message = read_from(delivery.queue, delivery.body)
             if isinstance(message, PlaceOrder):
                 self._orders.place(message)
             elif isinstance(message, UpdateOrder):
@@ -133,9 +117,3 @@ class Registration(Closing):
         """Remove the rows that are done, and close the connections to the bus."""
         for part in self._parts:
             part.close()
-
-
-def _check_queue(message: OrderMessage, queue: str) -> None:
-    """Refuse a message that came by a queue whose senders may not send its kind."""
-    if (right := QUEUES[type(message)]) != queue:
-        raise refuse(Reason.WRONG_QUEUE, f"it came by queue {queue!r}, its kind belongs on {right!r}")
