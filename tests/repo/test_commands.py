@@ -79,7 +79,7 @@ def calls():
         for line in lines:
             for part in re.split(r"\||&&|;|\$\(", line.partition(" #")[0]):
                 if found := re.match(r"\s*(?:\.venv/bin/)?sluice (.+)", part):
-                    yield name, shlex.split(found[1].partition(" >")[0].rstrip(")"))
+                    yield name, shlex.split(found[1].partition(" >")[0].removesuffix(')"').rstrip(")"))
 
 
 @pytest.mark.parametrize(
