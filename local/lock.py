@@ -1,10 +1,11 @@
 """Makes the lock files: from pyproject.toml what the app installs and what developers need, and one of each tool apart."""
 
+import os
 import subprocess
 from pathlib import Path
 
 from local.errors import SetupError
-from local.paths import ROOT, venv_python
+from local.paths import ROOT, STACK, venv_python
 
 #: Each lock file and the extras of pyproject.toml that it holds.
 LOCKS = {"requirements.txt": (), "requirements-dev.txt": ("dev",), "requirements-browser.txt": ("dev", "browser")}
@@ -31,6 +32,10 @@ def write(*, upgrade: bool = False, folder: Path = ROOT) -> None:
     """Write the lock files. Their versions are kept unless `upgrade` wants the newest."""
     for name in (*LOCKS, *TOOLS):
         command = [*compile_command(name, folder / name), *(["--upgrade"] if upgrade else [])]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        # Its downloads stay here, unless the environment names another folder.
+        kept = {"UV_CACHE_DIR": str(STACK / "kept" / "uv"), "UV_PYTHON_INSTALL_DIR": str(STACK / "kept" / "uv-python")}
+        done = subprocess.run(
+            command, cwd=ROOT, env={**kept, **os.environ}, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise SetupError(f"cannot resolve {name}: {' '.join(done.stderr.split())}")

@@ -86,7 +86,7 @@ def test_nothing_secret_and_nothing_local_is_uploaded(tmp_path):
         ".azure/dev/.env",
         ".stack/up/local.settings.json",
     )
-    data = ("usage.ndjson", "mydata/__azurite_db_table__.json", "mydata/__blobstorage__/1")
+    data = ("usage.ndjson", "mydata/__azurite_db_table__.json", "mydata/__blobstorage__/1", "mydata/account.json")
     local = (".venv/lib/x.py", "shared/__pycache__/x.pyc", "tests/test_x.py", "infra/main.bicep", ".git/config")
     for name in (*secrets, *data, *local, "function_app.py", "shared/x.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
