@@ -16,6 +16,15 @@ class Answer:
     headers: object
     body: object
     seconds: float
+    #: What came, byte for byte.
+    content: bytes = b""
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follows nobody elsewhere."""
+
+    def redirect_request(self, *_):
+        """Return no further request."""
 
 
 class Customer:
@@ -23,6 +32,7 @@ class Customer:
 
     def __init__(self, base, key):
         self.base, self.key = base, key
+        self._opener = urllib.request.build_opener(_Stay)
 
     def ask(self, method, path, body=None, *, key=True, **headers):
         """Send a request and return its answer, also a refusal."""
@@ -32,14 +42,14 @@ class Customer:
         request = urllib.request.Request(self.base + path, data=data, headers=sent, method=method)
         began = time.monotonic()
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with self._opener.open(request, timeout=60) as answer:
                 return self._answer(answer.status, answer.headers, answer.read(), began)
         except urllib.error.HTTPError as refused:
             return self._answer(refused.code, refused.headers, refused.read(), began)
 
     def _answer(self, status, headers, content, began):
         is_json = "json" in (headers.get("Content-Type") or "") and content
-        return Answer(status, headers, json.loads(content) if is_json else content, time.monotonic() - began)
+        return Answer(status, headers, json.loads(content) if is_json else content, time.monotonic() - began, content)
 
     def place(self, order, seats, **more):
         """Place an order."""
