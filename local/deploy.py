@@ -123,7 +123,7 @@ def _settings(project: Project, environment: Mapping[str, str]) -> dict[str, str
 
 
 def _value(written: Any, kind: str, environment: Mapping[str, str]) -> Any:
-    """Return what azd and the resource manager make of a value of the parameters' file."""
+    """Return a value of the parameters' file after azd's substitution and the resource manager's conversion."""
     if not isinstance(written, str):
         return written
     text = _SUBSTITUTED.sub(lambda found: environment.get(found[1]) or found[2] or "", written)

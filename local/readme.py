@@ -1,4 +1,4 @@
-"""What the README says that comes from elsewhere: its numbers, so that they are stated once. And its workload, which others repeat."""
+"""Parts of the README that stand elsewhere too: its numbers, which other pages have first, and its workload, which others repeat."""
 
 import re
 from decimal import Decimal
@@ -32,7 +32,7 @@ def why() -> Table:
 
 
 def idle_month() -> str:
-    """Return what a month without work costs, as docs/deploy.md adds it up."""
+    """Return the cost of a month without work in a sentence, as docs/deploy.md adds it up."""
     found = costs.idle(Project())
     total = sum(one.amount for one in found)
     charges = {
@@ -41,7 +41,7 @@ def idle_month() -> str:
     if (missed := total - sum(charges.values())) > 0:
         raise StackError(f"a month without work has a charge of {missed} that local/readme.py has no words for")
     parts = ", ".join(f"{what} {amount:.2f}" for what, amount in charges.items())
-    return f"A month without work costs [{total:.2f} {load().currency}](docs/deploy.md#what-it-will-cost): {parts}."
+    return f"A month without work costs [{total:.2f} {load().currency}](docs/deploy.md#what-it-will-cost): {parts} (unverified: check before you rely on it)."
 
 
 def workload() -> str:

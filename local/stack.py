@@ -169,6 +169,6 @@ def _account(data: Path | None) -> Account | None:
 
 
 def _keep_from_git(data: Path) -> None:
-    """Have git ignore a new data folder, wherever it is: it holds payloads. A folder with other files stays as it is."""
+    """Have git ignore a new data folder, wherever it is: it holds payloads. A folder with other files is left alone."""
     if not any(data.iterdir()):
         (data / ".gitignore").write_text("# made by `make up`: payloads, and the key of a local account\n*\n")

@@ -1,4 +1,4 @@
-"""The package as azd makes it: the project's folder without the files that .funcignore names; and what is in it."""
+"""The package as azd makes it: the project's folder without the files that .funcignore names. And the functions in it."""
 
 import json
 import os
