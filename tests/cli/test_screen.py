@@ -79,7 +79,7 @@ def jobs(number=2):
         name = f"usage-of-november-north-{count:012}"
         state = JobState.COMPLETED_WITH_PARKED
         rows.append(Listed(name, NOW, "billing", "nightly", state, NOW))
-    return job_view.list_table(rows, NOW)
+    return job_view.list_table(rows, {}, (), NOW)
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

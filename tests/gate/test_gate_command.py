@@ -225,5 +225,6 @@ def test_the_status_of_a_gate_that_was_never_used_is_a_problem(sluice, house):
     assert json.loads(sluice("status", "mispelt-gate", "--json").stdout)["state"] == "closed"
     house.held.insert(HeldEntry(gate="holds-only", id="j", epoch=0, queue="q", message="m", held_at=datetime.now(UTC)))
     assert sluice("status", "holds-only").exit_code == 0
-    sluice("close", "closed-once")
-    assert sluice("status", "closed-once").exit_code == 0
+    sluice("open", "opened-once", "--yes")
+    sluice("close", "opened-once")
+    assert sluice("status", "opened-once").exit_code == 0
