@@ -31,47 +31,63 @@ from functions import (
     tick,
 )
 from shared.app import App
-from shared.azure import Connections
+from shared.azure import Connections, in_azure
+from shared.errors import SettingsError, SluiceError
 from shared.settings import Settings
 from shared.telemetry import events, quiet_libraries, telemetry, tell
 from shared.usage import keep
 from shared.workloads import Workloads
 
-quiet_libraries()
-# Wrong settings fail the indexing: nothing listens, and messages wait instead of being tried to death.
-settings = Settings.parse(os.environ)
-connections = Connections.parse(os.environ, telemetry=telemetry(settings.telemetry))
-sluice = App(connections, settings, Workloads.load(settings.workloads, os.environ))
-keep(sluice.stores.diary)
 
+def register(sluice: App) -> None:
+    """Register every function that the settings turn on."""
+    for name, remedy in sluice.settings.unread.items():
+        tell(events.SETTING_UNREAD, setting=name, remedy=remedy)
+    keep(sluice.stores.diary)
+    app.register_functions(health.blueprint(sluice))
+    app.register_functions(release_gate.blueprint(sluice))
+    app.register_functions(tick.blueprint(sluice))
+    app.register_functions(accept_submission.blueprint(sluice))
+    app.register_functions(accept_hinted.blueprint(sluice))
+    app.register_functions(drain_work.blueprint(sluice))
+    app.register_functions(process_chunk.blueprint(sluice))
+    app.register_functions(settle_results.blueprint(sluice))
+    app.register_functions(park_dead.blueprint(sluice))
+    # A fault of the console leaves out the console alone: the work goes on without it.
+    if sluice.settings.console.is_on:
+        app.register_functions(console.blueprint(sluice))
+    if sluice.settings.console.refusal:
+        tell(events.CONSOLE_REFUSED, why=sluice.settings.console.refusal)
+    # Off: the host indexes nothing of it, so nothing polls and nothing is asked.
+    if orders := sluice.registration:
+        app.register_functions(place_order.blueprint(orders))
+        app.register_functions(change_order.blueprint(orders))
+        app.register_functions(show_order.blueprint(orders))
+        app.register_functions(show_conference.blueprint(orders))
+        app.register_functions(take_orders.blueprint(orders))
+        app.register_functions(take_payments.blueprint(orders))
+        app.register_functions(take_conferences.blueprint(orders))
+        app.register_functions(start_orders.blueprint(orders))
+        app.register_functions(sell_seats.blueprint(orders))
+        app.register_functions(hear_seats.blueprint(orders))
+        app.register_functions(expire_orders.blueprint(orders))
+        app.register_functions(project_orders.blueprint(orders))
+        app.register_functions(project_conferences.blueprint(orders))
+        app.register_functions(park_dead_orders.blueprint(orders))
+
+
+quiet_libraries()
 app = func.FunctionApp()
-app.register_functions(health.blueprint(sluice))
-app.register_functions(release_gate.blueprint(sluice))
-app.register_functions(tick.blueprint(sluice))
-app.register_functions(accept_submission.blueprint(sluice))
-app.register_functions(accept_hinted.blueprint(sluice))
-app.register_functions(drain_work.blueprint(sluice))
-app.register_functions(process_chunk.blueprint(sluice))
-app.register_functions(settle_results.blueprint(sluice))
-app.register_functions(park_dead.blueprint(sluice))
-# A fault of the console leaves out the console alone: the work goes on without it.
-if settings.console.is_on:
-    app.register_functions(console.blueprint(sluice))
-if settings.console.refusal:
-    tell(events.CONSOLE_REFUSED, why=settings.console.refusal)
-# Off: the host indexes nothing of it, so nothing polls and nothing is asked.
-if orders := sluice.registration:
-    app.register_functions(place_order.blueprint(orders))
-    app.register_functions(change_order.blueprint(orders))
-    app.register_functions(show_order.blueprint(orders))
-    app.register_functions(show_conference.blueprint(orders))
-    app.register_functions(take_orders.blueprint(orders))
-    app.register_functions(take_payments.blueprint(orders))
-    app.register_functions(take_conferences.blueprint(orders))
-    app.register_functions(start_orders.blueprint(orders))
-    app.register_functions(sell_seats.blueprint(orders))
-    app.register_functions(hear_seats.blueprint(orders))
-    app.register_functions(expire_orders.blueprint(orders))
-    app.register_functions(project_orders.blueprint(orders))
-    app.register_functions(project_conferences.blueprint(orders))
-    app.register_functions(park_dead_orders.blueprint(orders))
+# Wrong settings register nothing that listens, and messages wait instead of being tried to death.
+try:
+    settings = Settings.parse(os.environ)
+    connections = Connections.parse(os.environ, telemetry=telemetry(settings.telemetry))
+    sluice = App(connections, settings, Workloads.load(settings.workloads, os.environ))
+except (SettingsError, SluiceError) as error:
+    tell(events.START_REFUSED, why=str(error))
+    # In a terminal the host shows the error. On Azure an app without functions would answer no request.
+    if not in_azure(os.environ):
+        raise
+    app.register_functions(health.blueprint(None))
+else:
+    register(sluice)

@@ -6,6 +6,7 @@ from typing import Self
 
 from rich.table import Table
 
+from cli.cost_view import plain
 from planning.capacity import Ceiling, Stages, ceilings, stages
 from planning.capacity_bill import (
     Asked,
@@ -83,7 +84,7 @@ def document(one: Estimate) -> dict[str, object]:
         "storage_requests": one.asked.storage,
         "bus_operations": one.asked.bus,
         "retention_requests": one.asked.buried,
-        "amount": str(one.money.total),
+        "amount": plain(one.money.total),
         "currency": one.prices.currency,
         "longest_tick_seconds": round(one.burial.longest, 3),
         "retention_seconds": round(one.burial.seconds, 3),

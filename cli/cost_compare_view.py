@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from rich.table import Table
 
-from cli.cost_view import money
+from cli.cost_view import money, plain
 from cli.screen import Screen
 from planning.comparison import InlineOrBlob, PushOrPoll, Work, a_day, wakes
 from planning.wake_prices import Waking
@@ -74,8 +74,8 @@ def _waking_table(found: Comparison) -> Table:
 def document(found: Comparison) -> dict[str, object]:
     """Return the comparison as JSON has it."""
     return {
-        "polling_a_day": str(found.push.polling),
-        "an_awakening": str(found.push.an_awakening),
+        "polling_a_day": plain(found.push.polling),
+        "an_awakening": plain(found.push.an_awakening),
         "crossing_awakenings_a_day": found.push.crossing,
         "measured_awakenings_a_day": float(round(found.wakes_a_day, 3)),
         "cheaper": "push" if found.is_push_cheaper else "polling",
@@ -87,7 +87,7 @@ def document(found: Comparison) -> dict[str, object]:
                 "in_vain": one.in_vain,
                 "looks": one.depth_looks + one.slot_looks,
                 "woke_nobody": one.missed,
-                "amount": str(one.amount(found.push.tasks, found.push.prices)),
+                "amount": plain(one.amount(found.push.tasks, found.push.prices)),
             }
             for one in found.wakings
         ],

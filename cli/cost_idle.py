@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from cli.cost_view import plain
 from cli.options import JsonOption, PricesOption, SettingsOption
 from cli.screen import Screen
 from cli.settings_file import load as read_settings
@@ -77,7 +78,7 @@ def document(modes: IdleModes, prices: Prices) -> dict[str, object]:
     lines = list(modes.lines(prices))
     rows = [
         {"who": one.who, "what": one.what, "requests": one.requests, "proven": one.is_proven}
-        | {"amount": {mode: str(amount) for mode, amount in one.amounts.items()}}
+        | {"amount": {mode: plain(amount) for mode, amount in one.amounts.items()}}
         for one in lines
         if not one.is_sum
     ]

@@ -66,9 +66,9 @@ def job_document(bill: JobBill) -> dict[str, object]:
         "unpriced": bill.unpriced,
         "requests": bill.requests,
         "requests_a_transaction": float(round(bill.each, 6)),
-        "amount": str(bill.total),
-        "amount_of_one_message_a_transaction": str(bill.one_by_one.total),
-        "computing_at_most": str(bill.computing),
+        "amount": plain(bill.total),
+        "amount_of_one_message_a_transaction": plain(bill.one_by_one.total),
+        "computing_at_most": plain(bill.computing),
         "currency": bill.prices.currency,
         "prices": str(bill.prices),
     }
@@ -76,7 +76,7 @@ def job_document(bill: JobBill) -> dict[str, object]:
 
 def _lines(bill: Bill) -> list[dict[str, object]]:
     return [
-        {"meter": charge.meter, "cause": charge.cause, "requests": number, "amount": str(amount)}
+        {"meter": charge.meter, "cause": charge.cause, "requests": number, "amount": plain(amount)}
         for charge, number, amount in bill.lines
     ]
 
@@ -97,15 +97,15 @@ def print_month(found: Month, prices: Prices, screen: Screen) -> None:
 def month_document(found: Month, prices: Prices) -> dict[str, object]:
     """Return the forecast as JSON has it."""
     items = [
-        {"what": one.what, "requests": one.requests, "amount": str(one.amount), "proven": one.is_proven}
+        {"what": one.what, "requests": one.requests, "amount": plain(one.amount), "proven": one.is_proven}
         for one in found.items
     ]
     return {
         "source": found.demand.source,
         "chunks": found.demand.chunks,
         "items": items,
-        "amount": str(found.total()),
-        "amount_with_assumed": str(found.total(with_assumed=True)),
+        "amount": plain(found.total()),
+        "amount_with_assumed": plain(found.total(with_assumed=True)),
         "currency": prices.currency,
         "prices": str(prices),
     }
@@ -148,7 +148,7 @@ def day_document(when: date, notes: DayNotes, prices: Prices) -> dict[str, objec
         "counts": rows,
         "noted_at": {process: at.isoformat() for process, at in sorted(notes.noted_at.items())},
         "requests": sum(counts.values()),
-        "amount": str(price(usage_of_counts(counts), prices).total),
+        "amount": plain(price(usage_of_counts(counts), prices).total),
         "currency": prices.currency,
         "prices": str(prices),
     }
@@ -157,11 +157,11 @@ def day_document(when: date, notes: DayNotes, prices: Prices) -> dict[str, objec
 def print_example(example: IdlePolling, modes: IdleModes, prices: Prices, screen: Screen) -> None:
     """Print the published example, and the same idleness here."""
     table = Table("", "requests a day", "USD a month", title="200 threads that find nothing for 22 hours a day")
-    table.add_row("one thread, once a second", f"{example.a_day:,}", f"{example.month_each.normalize()}")
+    table.add_row("one thread, once a second", f"{example.a_day:,}", plain(example.month_each.normalize()))
     table.add_row(f"{example.threads} threads", f"{example.a_day * example.threads:,}", f"{example.month:.2f}")
     table.add_row("as published", "", f"{PRINTED}")
     minute = IdlePolling(seconds=Decimal(60))
-    table.add_row("one thread, once a minute", f"{minute.a_day:,}", f"{minute.month_each.normalize()}")
+    table.add_row("one thread, once a minute", f"{minute.a_day:,}", plain(minute.month_each.normalize()))
     table.add_row("push: the listener makes no request", "0", "0")
     for mode, here in modes.known().items():
         amount = here * example.price / 10_000 * 30
@@ -178,7 +178,7 @@ def example_document(example: IdlePolling) -> dict[str, object]:
     """Return the example as JSON has it."""
     return {
         "requests_a_day": int(example.a_day),
-        "month_each": f"{example.month_each.normalize()}",
+        "month_each": plain(example.month_each.normalize()),
         "month": f"{example.month:.2f}",
         "printed": str(PRINTED),
         "why": WHY_IT_DIFFERS,
@@ -186,8 +186,14 @@ def example_document(example: IdlePolling) -> dict[str, object]:
 
 
 def money(amount: Decimal) -> str:
-    """Return an amount with as many digits as it takes to see it."""
-    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.3g}" if amount else "0"
+    """Return an amount with as many digits as it takes to see it, and without an exponent."""
+    # Rounded first: 0.9996 becomes 1.00.
+    return f"{amount:,.2f}" if amount >= 1 else plain(Decimal(f"{amount:.3g}")) if amount else "0"
+
+
+def plain(amount: Decimal) -> str:
+    """Return an amount with all its digits, and without an exponent."""
+    return f"{amount:f}"
 
 
 def _million(amount: Decimal, items: int) -> Decimal:

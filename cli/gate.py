@@ -7,12 +7,22 @@ from typing import Annotated
 import typer
 
 from cli import gate_view as view
-from cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, moment
+from cli.options import (
+    PROBLEM_FOUND,
+    WRONG_CALL,
+    ByOption,
+    JsonOption,
+    SettingsOption,
+    WhyOption,
+    YesOption,
+    connected,
+    moment,
+)
 from cli.screen import Screen
 from cli.warm import WarmForecast, forecast, forecast_document, forecast_lines
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
-from shared.gate import HeldSummary, check_name
+from shared.gate import GateState, HeldSummary, check_name
 from shared.operating import GateActResult, Overview
 from shared.waiting import Release
 
@@ -20,8 +30,8 @@ from shared.waiting import Release
 NOT_OPENED = 3
 
 app = typer.Typer(
-    help="Gates: work behind a closed gate waits, and starts at once when it is opened.\n\nStatus: 0 done, 1 failed, "
-    "2 the call makes no sense, 3 `wait` ended before the gate was opened.",
+    help="Gates: work behind a closed gate waits, and starts at once when it is opened.\n\nStatus: 0 done, 1 failed or "
+    "`status` of a gate that was never used, 2 the call makes no sense, 3 `wait` ended before the gate was opened.",
     no_args_is_help=True,
 )
 
@@ -141,6 +151,9 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
         typer.echo(json.dumps(view.status_document(shown)))
     else:
         view.show_status(Screen(), shown, datetime.now(UTC))
+    if state == GateState() and not shown.row.held.count:
+        typer.echo(f"sluice: gate {name!r} was never used: check its spelling (`sluice gate list`)", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
 
 
 @app.command("list")

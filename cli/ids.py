@@ -2,15 +2,16 @@
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.table import Table
 
 from cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
 from cli.screen import Screen, clean
-from shared.app import Stores
+from shared.app import ORDER_NUMBERS, TRANSACTION_IDS, RegistrationStores, Stores
 from shared.ids import Explanation, NumberFate, RangeGenerator, SequenceWrite, explain_in, read_sequence
+from shared.operating import find_job_of_number
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -48,15 +49,52 @@ def explain(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain a number: its holder, the time, and why it may be missing."""
+    """Explain a number: the job or the order that has it, its holder, the time, and why it may be missing.
+
+    The search for a job is mostly one request, and sixteen at most; that for an order is one.
+    """
     with connected(settings) as connections:
-        store = Stores(connections).sequence(sequence)
+        stores = Stores(connections)
+        store = stores.sequence(sequence)
         told = explain_in(store, number)
         is_unknown = told.fate is NumberFate.NOT_RESERVED and read_sequence(store) is None
+        owner = _find_owner(stores, sequence, told)
     if is_unknown:
         _say_that_it_was_never_used(sequence, as_json=as_json)
         raise typer.Exit(PROBLEM_FOUND)
-    typer.echo(json.dumps(_story(sequence, told)) if as_json else str(told))
+    typer.echo(json.dumps(_story(sequence, told, owner)) if as_json else _in_words(told, owner))
+
+
+class _Owner(NamedTuple):
+    """The job or order that has a number. Without an id, `why` says how far the search went."""
+
+    kind: str = ""
+    id: str | None = None
+    why: str = ""
+
+
+def _find_owner(stores: Stores, sequence: str, told: Explanation) -> _Owner:
+    between = told.time_of_draw(stores.clock.now())
+    if sequence == ORDER_NUMBERS:
+        order = RegistrationStores(stores).find_numbered(told.number)
+        return _Owner("order", order, "" if order else "no order has it")
+    if between is None:
+        return _Owner(why="" if told.fate is not NumberFate.FORGOTTEN else "its job was not looked for")
+    if sequence != TRANSACTION_IDS:
+        return _Owner(why=f"who uses {sequence} is not known here")
+    job = find_job_of_number(stores.job_list, stores.ledger, told.number, between)
+    found = (
+        "no job was found that has it. Of jobs that an earlier version listed, `sluice jobs reindex` adds the numbers"
+    )
+    return _Owner("job", job, "" if job else found)
+
+
+def _in_words(told: Explanation, owner: _Owner) -> str:
+    if owner.id is None:
+        return f"{told}; {owner.why}" if owner.why else str(told)
+    held = told.reservation
+    since = f", reserved by {held.by.node} at {_moment(held.by.at)} UTC" if held else ""
+    return f"{told.number} belongs to {owner.kind} {owner.id}{since}: sluice {owner.kind}s show {owner.id}"
 
 
 @app.command()
@@ -95,14 +133,16 @@ def _event(event: SequenceWrite) -> dict[str, object]:
     return {"kind": event.kind.value, "start": event.start, "stop": event.stop, "node": event.by.node, "at": at}
 
 
-def _story(sequence: str, told: Explanation) -> dict[str, object]:
+def _story(sequence: str, told: Explanation, owner: _Owner) -> dict[str, object]:
     return {
         "sequence": sequence,
         "number": told.number,
         "fate": told.fate.value,
         "reservation": _event(told.reservation) if told.reservation else None,
         "last_heard": _event(told.heard) if told.heard else None,
-        "text": str(told),
+        "job": owner.id if owner.kind == "job" else None,
+        "order": owner.id if owner.kind == "order" else None,
+        "text": _in_words(told, owner),
     }
 
 

@@ -1,16 +1,19 @@
 """How `sluice jobs` shows jobs: tables for people, one documented JSON shape for programs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
 from rich.table import Table
 
+from cli.gate_view import age
+from cli.parked_view import entry_document
 from cli.screen import clean
 from shared.azure import Charge
-from shared.ledger import Job, JobState, Listed, Portion, read_progress
-from shared.operating import NOT_RECORDED, JobLook, explain_pace
+from shared.grammar import texts
+from shared.ledger import CLOSED, LISTED_EVERY, Job, JobState, Listed, Portion, read_progress
+from shared.operating import NOT_RECORDED, JobLook, describe_refused, explain_pace
 from shared.parked import Entry
 
 
@@ -28,7 +31,7 @@ def job_document(job: Job, now: datetime) -> dict[str, object]:
         "accepted": _tally(job.totals.accepted),
         "rejected": _tally(job.totals.rejected),
         "parked": _tally(job.totals.parked),
-        "declared": {name: str(amount) for name, amount in job.declared.items()},
+        "declared": texts(job.declared),
         "first_id": job.id_base,
         "accepted_at": _iso(job.accepted_at),
         "finished_at": _iso(job.finished_at),
@@ -86,6 +89,7 @@ def look_document(look: JobLook, now: datetime) -> dict[str, object]:
         "why": explain_pace(look, now),
         "retried": [{**asdict(one), "at": _iso(one.at)} for one in look.retried],
         "queues": [{**asdict(one), "oldest_at": _iso(one.oldest_at)} for one in look.queues],
+        "refused": [entry_document(one) for one in look.refused],
     }
 
 
@@ -94,26 +98,28 @@ def look_table(look: JobLook, now: datetime) -> Table:
     if look.job is None:
         raise ValueError("there is no job to show")
     table = job_table(look.job, now, is_predictable=not look.retried)
-    for told in look.job.story:
+    for name, words in _around(look, look.job, now):
+        table.add_row(name, clean(words))
+    return table
+
+
+def _around(look: JobLook, job: Job, now: datetime) -> Iterator[tuple[str, str]]:
+    for entry in look.refused:
+        yield "refused", refused_line(entry, job)
+    for told in job.story:
         revision = f", revision {told.revision}" if told.revision > 1 else ""
-        table.add_row(
-            "story", clean(f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}")
-        )
-    if not look.job.story:
-        table.add_row("story", NOT_RECORDED)
+        yield "story", f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}"
+    if not job.story:
+        yield "story", NOT_RECORDED
     for words in explain_pace(look, now):
-        table.add_row("why not further", clean(words))
+        yield "why not further", words
     for one in look.retried:
-        table.add_row(
-            "tried again",
-            clean(f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.kind} at {one.place}"),
-        )
+        yield "tried again", f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.kind} at {one.place}"
     for queue in look.queues:
         oldest = f", the oldest that waits since {_moment(queue.oldest_at)}" if queue.oldest_at else ""
-        table.add_row("queue", f"{queue.queue}: {queue.messages} messages{oldest}")
-    if look.job.parked_chunks:
-        table.add_row("next", clean(f"sluice parked list --job {look.job.job}"))
-    return table
+        yield "queue", f"{queue.queue}: {queue.messages} messages{oldest}"
+    if job.parked_chunks:
+        yield "next", f"sluice parked list --job {job.job}"
 
 
 def refused_words(job: str, refused: Sequence[Entry]) -> str:
@@ -125,6 +131,11 @@ def refused_words(job: str, refused: Sequence[Entry]) -> str:
     return "\n".join(lines)
 
 
+def refused_line(entry: Entry, job: Job | Listed) -> str:
+    """Return the fate of another submission under the id of a job, and the next command."""
+    return clean(f"{describe_refused(entry, job)}: sluice parked show {job.job} {entry.key}").plain
+
+
 def no_outputs_words(job: Job) -> str:
     """Return why there are no outputs."""
     if job.state is JobState.UNBALANCED:
@@ -134,20 +145,32 @@ def no_outputs_words(job: Job) -> str:
     return f"outputs come at its end: sluice jobs watch {job.job}"
 
 
-def list_table(jobs: Sequence[Listed], now: datetime) -> Table:
-    """Return the list of jobs for a person."""
+def list_table(
+    jobs: Sequence[Listed], refused: Mapping[str, Sequence[Entry]], failing: Collection[str], now: datetime
+) -> Table:
+    """Return the list of jobs for a person. A state that may be another by now has its age."""
     heads = ("job", "state", "workload", "gate", "transactions", "chunks", "accepted at (UTC)", "deadline (UTC)")
     table = Table(*heads, "as of (UTC)", title="Jobs")
     for one in jobs:
         state, items, chunks = NOT_RECORDED, "", ""
         if one.state is not None:
-            state, items, chunks = one.state.value, f"{one.items:,}", f"{one.ended_chunks}/{one.chunks}"
+            items, chunks = f"{one.items:,}", f"{one.ended_chunks}/{one.chunks}"
+            marks = [_age(one, now), "failing" if one.job in failing else ""]
+            marks.append("another refused" if one.job in refused else "")
+            state = ", ".join([one.state.value, *filter(None, marks)])
         times = _moment(one.accepted_at), _deadline(one, now), _moment(one.as_of)
         table.add_row(one.job, state, one.workload, one.gate or "", items, chunks, *times)
     return table
 
 
-def listed_document(job: Listed, now: datetime) -> dict[str, object]:
+def _age(job: Listed, now: datetime) -> str:
+    """Return since when the state may have changed. Empty: it cannot have, or not for long."""
+    if job.state in CLOSED or job.as_of is None or now - job.as_of < LISTED_EVERY:
+        return ""
+    return f"seen {age(job.as_of, now)} ago"
+
+
+def listed_document(job: Listed, refused: Sequence[Entry], now: datetime, *, is_failing: bool) -> dict[str, object]:
     """Return a line of the list of jobs as JSON has it."""
     how_far = read_progress(job, now)
     return {
@@ -165,15 +188,17 @@ def listed_document(job: Listed, now: datetime) -> dict[str, object]:
         "late": how_far.is_late,
         "risk": how_far.risk,
         "problem": job.problem,
+        "failing": is_failing,
+        "refused": [{"key": one.key, "reason": one.reason, "at": _iso(one.last_at)} for one in refused],
     }
 
 
 def _tally(tally: Portion) -> dict[str, object]:
-    return {"items": tally.items, "sums": {name: str(amount) for name, amount in tally.sums.items()}}
+    return {"items": tally.items, "sums": texts(tally.sums)}
 
 
 def _words(tally: Portion) -> str:
-    sums = ", ".join(f"{name} {amount}" for name, amount in sorted(tally.sums.items()))
+    sums = ", ".join(f"{name} {amount}" for name, amount in texts(tally.sums).items())
     unknown = f"; the sums of {tally.unknown} chunks cannot be known" if tally.unknown else ""
     return f"{tally.items:,}{f' ({sums})' if sums else ''}{unknown}"
 

@@ -2,32 +2,32 @@
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cli import job_view as view
 from cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from cli.parked_view import entry_document
 from cli.screen import Screen, clean
 from cli.settings_file import load
+from cli.watching import STATUS_WORDS, Watch, refused_lines, status_of
 from shared.app import Stores
 from shared.errors import SettingsError
-from shared.ledger import FINISHED, Job, JobState, Wanted
-from shared.operating import LEAST, WRITTEN, AuditedAct, JobReader, OutputKind, complete_prefix
+from shared.ledger import Job, JobState, Wanted
+from shared.operating import (
+    LEAST,
+    MOST_AT_THE_DOOR,
+    WRITTEN,
+    AuditedAct,
+    OutputKind,
+    complete_prefix,
+    group_later,
+)
 from shared.parked import Entry
-
-#: Seconds between two reads of `watch`: each read is a billed request.
-LOOK_EVERY = 1.0
-#: `watch` ends in these states: the next step is a person's.
-STOPS = FINISHED | {JobState.PAUSED, JobState.BURIED}
-GOOD = frozenset({JobState.COMPLETE})
 
 #: Jobs whose ids begin as one that was typed: more than an error shows.
 LOOKED_THROUGH = 20
@@ -35,15 +35,10 @@ LOOKED_THROUGH = 20
 SAY_EVERY = 500
 
 app = typer.Typer(
-    help="Jobs: list them, look at one, watch one to its end.\n\nStatus: 0 done (`watch`: the job is complete), 1 there "
-    "is no such job or it did not end well, 2 the call makes no sense, 3 `watch` ended before the job did.",
+    help="Jobs: list them, look at one, watch one to its end.\n\nStatus: 0 done, 1 there is no such job or it cannot be "
+    "done, 2 the call makes no sense. `watch` has more.",
     no_args_is_help=True,
 )
-NOT_ENDED = 3
-#: Looks of `watch` at a job before one at the door, for a job that is not there. From this look on, an entry from before the
-#: watch is believed too.
-LOOK_AT_THE_DOOR = 5
-LATE_LOOK = 15
 
 JobArgument = Annotated[str, typer.Argument(help="The job's id; its beginning is enough.", metavar="JOB")]
 
@@ -61,15 +56,31 @@ def list_jobs(  # noqa: PLR0913 - the filters of the list
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the jobs that were accepted last, by one request. Counts are as of the last news of each job."""
+    """List the jobs that were accepted last, by three requests. Counts are as of the last news of each job.
+
+    A state that may be another by now says when it was seen. A job whose messages fail again and again is marked "failing".
+    """
     wanted = Wanted(state, workload, gate, *(moment and moment.replace(tzinfo=UTC) for moment in (since, before)))
     with connected(settings) as connections:
-        page = Stores(connections).job_list.page(wanted, most, after)
+        stores = Stores(connections)
+        reader, page = stores.job_reader(count_work_queues(settings)), stores.job_list.page(wanted, most, after)
+        door = reader.list_door()
+        failing, refused = reader.list_failing(page.jobs), group_later(page.jobs, door)
     now = datetime.now(UTC)
     if as_json:
-        typer.echo(json.dumps({"jobs": [view.listed_document(one, now) for one in page.jobs], "after": page.after}))
+        listed = [
+            view.listed_document(one, refused.get(one.job, ()), now, is_failing=one.job in failing) for one in page.jobs
+        ]
+        typer.echo(json.dumps({"jobs": listed, "after": page.after}))
         return
-    Screen().show(view.list_table(page.jobs, now))
+    Screen().show(view.list_table(page.jobs, refused, failing, now))
+    for one in page.jobs:
+        for entry in refused.get(one.job, ()):
+            typer.echo(f"{one.job}: {view.refused_line(entry, one)}", err=True)
+    if len(door) == MOST_AT_THE_DOOR:
+        typer.echo(
+            f"more than {len(door)} submissions are parked, not all were looked at: sluice parked list", err=True
+        )
     if page.after:
         typer.echo(f"there may be more: the same with --after '{page.after}'", err=True)
 
@@ -97,7 +108,7 @@ def show(job: JobArgument, settings: SettingsOption = None, *, as_json: JsonOpti
     """Show everything about one job."""
     with connected(settings) as connections:
         stores = Stores(connections)
-        reader = stores.job_reader(_work_queues(settings))
+        reader = stores.job_reader(count_work_queues(settings))
         look = reader.look(job)
         if look.job is None and not look.refused:
             look = reader.look(find_job(stores, job).job)
@@ -150,30 +161,33 @@ def _end_refused(job: str, refused: Sequence[Entry], *, as_json: bool) -> NoRetu
     raise typer.Exit(PROBLEM_FOUND)
 
 
-@app.command()
+@app.command(help=f"Watch one job until it ends, also one that was not accepted yet.\n\nStatus: {STATUS_WORDS}.")
 def watch(
-    job: JobArgument,
+    job: Annotated[str, typer.Argument(help="The job's whole id.", metavar="JOB")],
     timeout: Annotated[float | None, typer.Option(min=0, help="Seconds to wait at most; else until it ends.")] = None,
     settings: SettingsOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch one job until it ends. Needs the whole id: it waits for a job that was not accepted yet."""
+    """Watch one job until it ends."""
     with connected(settings) as connections:
-        reader = Stores(connections).job_reader(_work_queues(settings))
-        found = _watched(reader, job, timeout, is_shown=not as_json)
-    if isinstance(found, list):
-        _end_refused(job, found, as_json=as_json)
+        reader = Stores(connections).job_reader(count_work_queues(settings))
+        watched = Watch(reader, job, timeout, is_shown=not as_json).run()
+    found, now = watched.job, datetime.now(UTC)
+    if found is None and watched.refused:
+        _end_refused(job, watched.refused, as_json=as_json)
     if found is None:
         typer.echo(f"sluice: no job {job!r} was accepted within {timeout:g} s: check the id", err=True)
         raise typer.Exit(PROBLEM_FOUND)
-    now = datetime.now(UTC)
     if as_json:
-        typer.echo(json.dumps(view.job_document(found, now)))
+        refused = [entry_document(one) for one in watched.refused]
+        typer.echo(json.dumps({**view.job_document(found, now), "refused": refused}))
     else:
         Screen().show(view.job_table(found, now))
-    if found.state not in GOOD:
-        raise typer.Exit(PROBLEM_FOUND if found.state in STOPS else NOT_ENDED)
+        for line in refused_lines(watched):
+            typer.echo(f"sluice: {line}", err=True)
+    if status := status_of(watched):
+        raise typer.Exit(status)
 
 
 @app.command("resume")
@@ -198,36 +212,8 @@ def resume_job(
     typer.echo(f"job {found.job} is {resumed.state.value}: `sluice jobs watch {found.job}`")
 
 
-def _watched(reader: JobReader, job: str, timeout: float | None, *, is_shown: bool) -> Job | list[Entry] | None:
-    """Return the job at its end or after the time, or the entries if it was parked at acceptance."""
-    began, looks = datetime.now(UTC), 0
-    end = None if timeout is None else time.monotonic() + timeout
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not is_shown) as bar:
-        task = bar.add_task("waiting to be accepted", total=None)
-        while True:
-            found = reader.ledger.read(job)
-            _show_progress(bar, task, found)
-            is_over = end is not None and time.monotonic() >= end
-            if found is None and (is_over or looks % LOOK_AT_THE_DOOR == 0):
-                # One that was parked before may have been sent again since, and be on its way.
-                is_patient = is_over or looks >= LATE_LOOK
-                refused = [one for one in reader.list_refused(job) if is_patient or one.last_at >= began]
-                if refused:
-                    return refused
-            if (found and found.state in STOPS) or is_over:
-                return found
-            looks += 1
-            time.sleep(LOOK_EVERY)
-
-
-def _show_progress(bar: Progress, task: TaskID, job: Job | None) -> None:
-    if job is not None:
-        said = view.on_its_way(job, datetime.now(UTC))
-        bar.update(task, description=said, total=job.chunks or None, completed=job.ended_chunks)
-
-
-def _work_queues(settings: Path | None) -> int:
+def count_work_queues(settings: Path | None) -> int:
+    """Return the number of work queues of the installation, by its settings."""
     try:
         return int(load(settings).get("SLUICE_WORK_QUEUES") or 1)
     except ValueError as error:

@@ -14,9 +14,12 @@ from cli import doctor as examination
 from cli.audit import audit
 from cli.deep import check_deeply
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
+from cli.provision import provision
+from cli.publisher_env import publisher_env
 from cli.screen import Screen, clean
 from cli.settings_file import NoSettingsError, load_connected
 from cli.submit import submit
+from cli.watching import STATUS_WORDS
 from cli.web import web
 from cli.worker import worker
 from shared import __version__
@@ -42,7 +45,11 @@ app.add_typer(sales.conferences, name="conferences")
 app.add_typer(orders.processes, name="processes")
 app.add_typer(orders.seats, name="seats")
 app.command()(audit)
-app.command()(submit)
+app.command()(provision)
+app.command()(publisher_env)
+app.command(
+    help=f"{submit.__doc__}\n\nStatus: 0 sent, 1 not sent, 2 the call makes no sense. With --wait: {STATUS_WORDS}."
+)(submit)
 app.command()(web)
 app.command()(worker)
 

@@ -15,6 +15,7 @@ import typer
 from cli.settings_file import load_connected
 from shared.azure import Connections
 from shared.errors import StorageUnavailableError
+from shared.grammar import is_room
 
 #: Exit statuses: 0 all is well, 1 something was found or failed, 2 the call or the settings make no sense.
 PROBLEM_FOUND, WRONG_CALL = 1, 2
@@ -41,6 +42,15 @@ WhyOption = Annotated[
 ]
 ByOption = Annotated[str, typer.Option(help="The operator's name, for the audit.", default_factory=_user)]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def room_name(text: str) -> str:
+    """Return a typed name of a room, or the empty text for the common one."""
+    if text and not is_room(text):
+        raise typer.BadParameter(
+            f"{text!r} is not a room: use small letters, digits and single hyphens, such as team-a"
+        )
+    return text
 
 
 def moment(text: str) -> datetime:

@@ -123,7 +123,7 @@ def show_seats(
         typer.echo(json.dumps(found))
     else:
         print_seats(found)
-        told = ("version", "uneven", "contradictions", "changed", "unproven", "overdue")
+        told = ("events", "uneven", "contradictions", "changed", "unproven", "overdue")
         print_document({name: found[name] for name in told}, as_json=False)
     if found["uneven"] or found["contradictions"] or found["changed"]:
         raise typer.Exit(PROBLEM_FOUND)

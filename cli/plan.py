@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cli.cost_view import money
+from cli.cost_view import money, plain
 from cli.options import (
     PROBLEM_FOUND,
     ByOption,
@@ -186,8 +186,8 @@ def _document(gate: str, held: HeldVolume, wanted: InstanceRequest, found: Insta
         "always_ready": dict(found.always_ready),
         "maximum": found.maximum,
         "finishes_in_seconds": found.finishes_in.total_seconds(),
-        "amount_window": str(found.window),
-        "amount_month": str(found.month),
+        "amount_window": plain(found.window),
+        "amount_month": plain(found.month),
         "commands": az_commands(found, UNSAID["group"], UNSAID["name"]),
         "bicep": bicep_parameters(found),
     }

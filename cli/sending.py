@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 import typer
 from azure.servicebus import ServiceBusMessage
 
-from cli.jobs import NOT_ENDED
 from cli.orders import end, opened
+from cli.watching import NOT_ENDED
 from shared.app import RegistrationPart, RegistrationStores
 from shared.azure import FAILURES, BusSender, Destination
 from shared.errors import NotPublishedError

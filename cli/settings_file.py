@@ -2,12 +2,22 @@
 
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any, Final
+
+from shared.errors import SettingsError
+from shared.names import RETIRED, misspelt, unread
+from shared.settings import NAMES
 
 #: Looked for in this order, below the current folder. The first is written by `make up`, and counts while that runs.
 RUNNING_FILE = Path(".stack") / "up" / "local.settings.json"
 OWN_FILE = Path("local.settings.json")
+_APP: Final = "function_app.py"
+#: Folders above a settings file: the app's own file lies beside _APP, and that of a running stack two folders below.
+_ABOVE: Final = 3
 #: Names of the connections of storage begin so, with a key or by login.
 _STORAGE = "SluiceStorage"
 
@@ -19,7 +29,28 @@ class NoSettingsError(Exception):
 def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the settings of the file, overridden by the environment, as the Functions host does it."""
     file = named or _find_file()
-    return {**(_values(file) if file else {}), **environ}
+    settings = {**(_values(file) if file else {}), **environ}
+    check_names(settings)
+    return settings
+
+
+def check_names(names: Collection[str]) -> None:
+    """Raise SettingsError if a name begins like a setting and is not one. Warn once of each that a release retired.
+
+    The app itself runs with an unknown name that is not misspelt: a newer release may have been there before it.
+    A person can correct it at once.
+    """
+    strange = unread(names, NAMES)
+    unknown = [f"{name} is no setting: {remedy}" for name, remedy in strange.items() if name not in RETIRED]
+    if problems := [*misspelt(names, NAMES), *unknown]:
+        raise SettingsError("; ".join(problems))
+    for name in strange:
+        _tell_of(name)
+
+
+@cache
+def _tell_of(name: str) -> None:
+    print(f"sluice: {name} is retired, and nothing reads it: {RETIRED[name]}", file=sys.stderr)
 
 
 def load_connected(named: Path | None) -> dict[str, str]:
@@ -31,6 +62,27 @@ def load_connected(named: Path | None) -> dict[str, str]:
             "settings by --settings FILE or set SluiceStorage__accountName"
         )
     return settings
+
+
+def running_publisher() -> dict[str, Any]:
+    """Return the door of publishers of the stack that runs in this folder, or nothing where none runs."""
+    if not (RUNNING_FILE.exists() and is_running(RUNNING_FILE)):
+        return {}
+    found: dict[str, Any] = json.loads(RUNNING_FILE.read_text()).get("Publisher", {})
+    return found
+
+
+def add_app_to_path(named: Path | None) -> None:
+    """Have workloads imported as the app does it: they lie beside function_app.py, or in the current folder.
+
+    An installed command looks into neither by itself.
+    """
+    file = named or _find_file()
+    near = [*file.resolve().parents][:_ABOVE] if file else []
+    # The last is the clone that this command was installed from.
+    folders = [*near, Path.cwd(), Path(__file__).resolve().parents[1]]
+    app = [folder for folder in folders if (folder / _APP).exists()][:1]
+    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*app, Path.cwd()])]
 
 
 def is_running(file: Path) -> bool:

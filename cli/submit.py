@@ -3,8 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Final
 
@@ -12,28 +11,21 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cli.options import JsonOption, SettingsOption, connected, moment
+from cli import job_view as view
+from cli.jobs import count_work_queues
+from cli.options import JsonOption, SettingsOption, connected, moment, room_name
+from cli.screen import Screen
 from cli.settings_file import load
+from cli.submit_checks import SameJob, check_gate, check_workload, say
+from cli.watching import Watch, Watched, refused_lines, status_of
 from shared.app import Stores
-from shared.errors import UnknownWorkloadError
-from shared.gate import GateState
-from shared.grammar import is_room, room_job
+from shared.grammar import room_job
 from shared.payload import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import Publisher, Sent, read_file
-from shared.workloads import Workloads
 
 #: How much of a file's hash is in the job id that is made of it.
 _HASH_SHOWN: Final = 12
 _LONGEST_STEM: Final = 60
-_WORKLOADS: Final = "SLUICE_WORKLOADS"
-
-
-def _room(text: str) -> str:
-    if text and not is_room(text):
-        raise typer.BadParameter(
-            f"{text!r} is not a room: use small letters, digits and single hyphens, such as team-a"
-        )
-    return text
 
 
 def _help(name: str) -> str:
@@ -58,7 +50,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         str | None, typer.Option(help="The job's id; by default made from the file's name and content.")
     ] = None,
     room: Annotated[
-        str, typer.Option(help="The room to drop it into; without it the common one.", callback=_room)
+        str, typer.Option(help="The room to drop it into; without it the common one.", callback=room_name)
     ] = "",
     workload: Annotated[str, typer.Option(help=_help("workload"))] = DEFAULT_WORKLOAD,
     gate: Annotated[str | None, typer.Option(help=_help("gate"))] = None,
@@ -73,23 +65,26 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     hint: Annotated[
         bool, typer.Option("--hint/--no-hint", help="Tell the app to look at once. Else its next poll finds the job.")
     ] = True,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the job's end, and end with its status.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="With --wait: seconds to wait at most; else until the job ends.")
+    ] = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Publish a file of transactions as one job. The same file again is the same job and counts once."""
     with connected(settings) as connections:
-        if gate and Stores(connections).gates.read(gate) == GateState():
-            typer.echo(
-                f"sluice: gate {gate!r} was never opened or closed: the job waits until "
-                f"`sluice gate open {gate}` (check the spelling)",
-                err=True,
-            )
+        stores = Stores(connections)
+        if gate:
+            check_gate(stores, gate)
+        check_workload(load(settings), settings, workload, sums or ())
+        same = SameJob(stores, room, is_needed=wait)
         with (
             Publisher.connect(connections, room, hints=hint) as publisher,
             file.open("rb") as opened,
             _progress(is_shown=not as_json) as progress,
         ):
-            _warn_of_refusal(load(settings), workload, sums or ())
+            publisher.before_send = same
             # Closed by `opened`: the wrapper only counts.
             counted: IO[bytes] = progress.wrap_file(opened, file.stat().st_size, description=f"sending {file.name}")
             sent = publisher.submit_lines(
@@ -100,32 +95,44 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 deadline=deadline,
                 sums=sums or (),
             )
-        if hint and connections.has_bus and not sent.is_hinted:
-            typer.echo("sluice: the bus took no hint: the app finds the job at its next poll", err=True)
+        _warn(sent, is_hint_due=hint and connections.has_bus)
+        if not as_json:
+            typer.echo(_in_words(sent, room, same))
+        reader, name = stores.job_reader(count_work_queues(settings)), room_job(room, sent.job)
+        watch = Watch(reader, name, timeout, is_shown=not as_json, hashes=same.hashes)
+        watched = watch.run() if wait else None
+    if as_json:
+        typer.echo(_as_json(sent, room, same, watched))
+    if watched:
+        _end(watched, is_shown=not as_json)
+
+
+def _warn(sent: Sent, *, is_hint_due: bool) -> None:
+    if is_hint_due and not sent.is_hinted:
+        say("the bus took no hint: the app finds the job at its next poll")
     for field in (field for field, total in sent.sums.items() if not total and sent.items):
-        typer.echo(f"sluice: the sum of {field} is 0: if no transaction has that field, check its spelling", err=True)
-    typer.echo(_as_json(sent, room) if as_json else _in_words(sent, room))
+        say(f"the sum of {field} is 0: if no transaction has that field, check its spelling")
 
 
-def _warn_of_refusal(settings: Mapping[str, str], workload: str, sums: Sequence[str]) -> None:
-    """Say what the app will refuse, where the settings name its workloads and this machine has their code."""
-    if not settings.get(_WORKLOADS):
-        return
-    try:
-        known = Workloads.load(settings[_WORKLOADS], settings)
-    except Exception:  # noqa: BLE001 - a publisher need not have the code, which may raise anything
-        return
-    try:
-        added = known.find(workload).sums
-    except UnknownWorkloadError as error:
-        typer.echo(f"sluice: the app will park this submission until it has the workload: {error}", err=True)
-        return
-    if unknown := sorted(set(sums) - set(added)):
-        typer.echo(
-            f"sluice: the app will refuse this submission: workload {workload} adds up {', '.join(added) or 'nothing'}, "
-            f"not {', '.join(unknown)}",
-            err=True,
-        )
+def _end(watched: Watched, *, is_shown: bool) -> None:
+    """Show how the job ended, or why it is missing, and end with its status."""
+    if is_shown:
+        _show_end(watched)
+    if status := status_of(watched, is_own=True):
+        raise typer.Exit(status)
+
+
+def _show_end(watched: Watched) -> None:
+    if watched.is_others:
+        say("another submission of this id was accepted first, with other content: this one is refused and parked")
+    if watched.job is not None:
+        Screen().show(view.job_table(watched.job, datetime.now(UTC)))
+    elif watched.refused:
+        typer.echo(view.refused_words(watched.refused[0].claimed, watched.refused), err=True)
+    else:
+        say("the job was not accepted in time")
+    for line in refused_lines(watched):
+        say(line)
 
 
 def job_id(file: Path) -> str:
@@ -148,10 +155,11 @@ def _progress(*, is_shown: bool) -> Progress:
     )
 
 
-def _in_words(sent: Sent, room: str) -> str:
-    where = f"in blob {sent.blob}" if sent.blob else "in the message"
+def _in_words(sent: Sent, room: str, same: SameJob) -> str:
+    where, known = f"in blob {sent.blob}" if sent.blob else "in the message", same.known
+    again = f", already submitted: the same content is {known.state.value} and counts once" if known else ""
     lines = [
-        f"sent {sent.items:,} transactions as job {room_job(room, sent.job)}",
+        f"sent {sent.items:,} transactions as job {room_job(room, sent.job)}{again}",
         f"{sent.stored_bytes:,} bytes in {sent.frames:,} frames, {where}",
         *(f"declared sum of {field}: {total:f}" for field, total in sent.sums.items()),
         f"watch it with: sluice jobs watch {room_job(room, sent.job)}",
@@ -159,7 +167,8 @@ def _in_words(sent: Sent, room: str) -> str:
     return "\n".join(lines)
 
 
-def _as_json(sent: Sent, room: str) -> str:
+def _as_json(sent: Sent, room: str, same: SameJob, watched: Watched | None) -> str:
+    end = watched.job.state.value if watched and watched.job and not watched.is_others else None
     return json.dumps(
         {
             "job": room_job(room, sent.job),
@@ -172,5 +181,7 @@ def _as_json(sent: Sent, room: str) -> str:
             "message_id": sent.message_id,
             "blob": sent.blob,
             "hinted": sent.is_hinted,
+            "already": same.known and same.known.state.value,
+            "end": end,
         }
     )

@@ -5,14 +5,13 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated
 
 import typer
 
 from cli.options import PROBLEM_FOUND, SettingsOption
-from cli.settings_file import load_connected
+from cli.settings_file import add_app_to_path, load_connected
 from shared.app import App
 from shared.azure import Connections
 from shared.errors import SettingsError
@@ -41,8 +40,7 @@ def worker(
     environ = load_connected(settings)
     parsed = Settings.parse(environ)
     _log_to_stderr()
-    # Workloads lie beside function_app.py, and an installed command does not look into the folder that it is started in.
-    sys.path.insert(0, str(Path.cwd()))
+    add_app_to_path(settings)
     stop = Event()
     with (
         Connections.parse(environ, telemetry=telemetry(parsed.telemetry)) as connections,

@@ -8,7 +8,7 @@ Reading order:
 - `examination` is a run, `price` its price.
 """
 
-from conformance.belongings import Leftover
+from conformance.belongings import Leftover, first_line
 from conformance.bus_site import prepared
 from conformance.bus_wishes import COLOUR, LOCK, PREFIX, QUEUES, TOPICS, QueueWish, TopicWish
 from conformance.examination import Report, examine
@@ -34,6 +34,7 @@ __all__ = [
     "State",
     "TopicWish",
     "examine",
+    "first_line",
     "judge",
     "prepared",
 ]

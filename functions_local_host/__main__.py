@@ -55,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--worker", choices=WORKERS, default="local", help="whose worker runs user code")
     parser.add_argument("--worker-process", type=Path, metavar="FILE", help="the program that --worker grpc starts")
     parser.add_argument("--end-with-stdin", action="store_true", help="stop when standard input ends: for a launcher")
+    parser.add_argument(
+        "--debug", type=int, metavar="PORT", help="let an editor attach to the one instance, by debugpy on this port"
+    )
     parser.add_argument("--verbose", action="store_true", help="show tracebacks of start errors")
     return parser
 
@@ -81,6 +84,10 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
         raise StartError(f"--instances is {given.instances}, expected 1 or more")
     if given.timer_lease is not None and not 15 <= given.timer_lease <= 60:
         raise StartError(f"--timer-lease is {given.timer_lease:g}, a blob lease takes 15 to 60 seconds")
+    if given.debug is not None and (given.instances > 1 or given.flex or given.worker != "local"):
+        raise StartError(
+            "--debug is for one instance with the local worker: leave --instances, --flex and --worker out"
+        )
     environment = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development"} | load_settings(
         app / "local.settings.json", os.environ
     )
@@ -99,6 +106,7 @@ def _serve(given: argparse.Namespace, run_folder: Path) -> None:
         is_verbose=given.verbose,
         worker=given.worker,
         worker_process=str(given.worker_process.resolve()) if given.worker_process else None,
+        debug_port=given.debug,
     )
     listening = _listen(given.port)
     port = listening.getsockname()[1]

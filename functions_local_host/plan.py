@@ -44,6 +44,8 @@ class HostArguments:
     worker: str = "local"
     #: What the worker `grpc` starts; None: Microsoft's library, by `functions_local_host.worker_process`.
     worker_process: str | None = None
+    #: Where an editor attaches to the first instance; None: nowhere.
+    debug_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

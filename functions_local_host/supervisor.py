@@ -123,6 +123,7 @@ class Supervisor:
             sys.executable,
             # Not the working directory first: an app's own folder must not shadow the host's modules.
             "-P",
+            *_debugger(arguments.host),
             "-m",
             "functions_local_host.instance",
             arguments.to_json(),
@@ -165,6 +166,14 @@ class Supervisor:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def _debugger(host: HostArguments) -> list[str]:
+    """Return the words that run a module under debugpy, or none."""
+    if host.debug_port is None:
+        return []
+    # Frozen modules would hide frames from it, of which it warns on each start.
+    return ["-Xfrozen_modules=off", "-m", "debugpy", "--listen", f"127.0.0.1:{host.debug_port}"]
 
 
 def _reason(code: int) -> str:

@@ -59,6 +59,9 @@ param pollInterval string = ''
 @description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')
 param tickSchedule string = '0 * * * * *'
 
+@description('Workloads that jobs may name, as module:Class, separated by commas; empty: that of settings, else billing alone.')
+param workloads string = ''
+
 @description('Further app settings by name, over the defaults of the code: docs/settings.md lists them.')
 param settings object = {}
 
@@ -294,6 +297,7 @@ module app 'modules/function-app.bicep' = {
     tickSchedule: tickSchedule
     dequeue: dequeue
     pollInterval: pollInterval
+    workloads: workloads
     settings: settings
   }
 }

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from local import installation, lock, verify_clone
+from local import installation, lock, up_options, verify_clone
 from local.errors import StackError
-from local.paths import ROOT, STACK, VENV, venv_python
+from local.paths import ACTIVATE, ROOT, STACK, VENV, venv_python
 
 #: Written by tools beside the code; `make clean` removes them with the installation.
 CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "sluice.egg-info", "build")
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command. A failure is one line on stderr, a traceback only with SLUICE_TRACEBACK=1."""
     options, rest = _parser().parse_known_args(arguments)
     try:
+        _refuse_unknown(options.command, rest)
         status: int = options.run(options, rest)
     except StackError as error:
         if os.environ.get("SLUICE_TRACEBACK"):
@@ -51,6 +52,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _refuse_unknown(command: str, rest: Sequence[str]) -> None:
+    """Find a wrong word before an installation that takes a minute."""
+    known = WORDS.get(command)
+    unknown = [] if known is None else [word for word in rest if word not in known]
+    if unknown:
+        raise StackError(f"it does not know {' '.join(unknown)!r}; it takes {' or '.join(known or ()) or 'no options'}")
+
+
+def _up(_options: argparse.Namespace, rest: list[str]) -> int:
+    up_options.parse(rest)
+    installation.ensure()
+    return _python("-m", "local.up", *rest)
+
+
 def _setup(_options: argparse.Namespace, rest: list[str]) -> int:
     began = time.monotonic()
     if "--browser" in rest:
@@ -59,7 +74,9 @@ def _setup(_options: argparse.Namespace, rest: list[str]) -> int:
         installation.ensure_others()
     else:
         installation.ensure()
-    print(f"sluice: ready after {time.monotonic() - began:.1f} s")
+    print(
+        f"sluice: ready after {time.monotonic() - began:.1f} s; `{ACTIVATE}` lets this terminal find the sluice command"
+    )
     return 0
 
 
@@ -144,13 +161,24 @@ def _python(*arguments: str) -> int:
 
 #: Tests of one file share what they started; most of their time they wait.
 SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile")
+#: What may follow a command. One that is not here passes everything on, and what it starts refuses by itself.
+WORDS: dict[str, tuple[str, ...]] = {
+    "demo": (),
+    "check": (),
+    "docs": (),
+    "vendor": (),
+    "clean": (),
+    "deploy": ("--check",),
+    "lock": ("--upgrade",),
+    "setup": ("--browser", "--others"),
+}
 #: Their own `--help` tells more than this entry knows.
-PASSING_HELP_ON = {"demo", "up", "test", "bench", "faults", "fuzz", "others", "browser"}
+PASSING_HELP_ON = {"up", "test", "bench", "faults", "fuzz", "others", "browser"}
 COMMANDS = (
     ("demo", _in_venv("-m", "local.demo"), "start the stack, show what Sluice does, stop the stack"),
     (
         "up",
-        _in_venv("-m", "local.up"),
+        _up,
         "run the stack in the foreground until Ctrl-C, so that publishers can drop messages",
     ),
     ("test", _in_venv("-m", "pytest", *SIDE_BY_SIDE), "run the tests; what follows goes to pytest"),
@@ -180,6 +208,11 @@ COMMANDS = (
         "docs",
         _in_venv("-m", "local.docs"),
         "write what comes from the code: tables of the documentation, files of infra/",
+    ),
+    (
+        "deploy",
+        _in_venv("-m", "local.deploy"),
+        "check your code as Azure would load it, then deploy it by azd (--check: check alone, without azd)",
     ),
     ("vendor", _in_venv("-m", "local.vendor"), "bring the files of others that the console's pages load"),
     ("lock", _lock, "make the lock files from pyproject.toml (--upgrade: newest versions)"),

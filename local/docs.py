@@ -22,7 +22,7 @@ from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
 from local.properties_table import properties
-from local.why_table import why
+from local.readme import code, idle_month, why
 from planning.idle_modes import IdleModes
 from shared.parked import DEFAULT_POLICY
 from shared.payload import MIB, OPTIONS, Limits, reading
@@ -231,6 +231,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "poison": _poison,
     "prices": _prices,
     "idle": _idle,
+    "sales": code,
+    "idle-month": idle_month,
     "order-states": lambda: markdown(*registration_table.table()),
     "order-events": _order_events,
     **{name: partial(_table_of, make) for name, make in _ROWS.items()},

@@ -20,6 +20,7 @@ from pathlib import Path
 from local import debian
 from local.errors import SetupError, tail
 from local.paths import (
+    APP,
     AZURITE,
     AZURITE_SCRIPT,
     BROWSER,
@@ -55,8 +56,10 @@ _UV = ("pip", "install", "--quiet", "--native-tls", "--python")
 def ensure() -> None:
     """Make the virtual environment and Azurite if they are not there as the project's files want them."""
     if not VENV.is_symlink():  # a link to another checkout's, which is that one's to make: it would be emptied here
-        _step("virtual environment", VENV / STAMP, _venv_stamp(), _make_venv)
-        _step("command sluice", VENV / ".sluice-command-stamp", _command_stamp(PROJECT), _install_command)
+        _step("virtual environment", VENV / STAMP, f"{sys.version} {ROOT} {_digest(REQUIREMENTS)}\n", _make_venv)
+        # It notes the packages that are there when it runs: a new one is found after another run only.
+        stamp, what = VENV / ".sluice-command-stamp", ("--editable", str(ROOT))
+        _step("command sluice", stamp, _command_stamp(PROJECT), lambda: _install(*what))
     _step("Azurite", AZURITE / STAMP, f"{_digest(*AZURITE_FILES)}\n", _install_azurite)
 
 
@@ -74,9 +77,13 @@ def ensure_others() -> None:
 
 def ensure_worker() -> None:
     """Install Microsoft's worker library with the app's packages, in an environment of a Python that can run it."""
-    python = python_of_worker()
-    wanted = f"{python} {_digest(APP_FILE, WORKER_FILE)}\n"
-    _step("worker of Microsoft", WORKER / STAMP, wanted, lambda: _install_worker(python))
+    _environment("worker of Microsoft", WORKER, python_of_worker(), APP_FILE, WORKER_FILE)
+
+
+def ensure_app(requirements: Path) -> Path:
+    """Install what is deployed beside the app, and nothing else. Return the interpreter that finds it."""
+    _environment("packages of the app", APP, sys.executable, requirements)
+    return venv_python(APP)
 
 
 def _ensure_go() -> None:
@@ -112,7 +119,8 @@ def ensure_browser() -> None:
     """Install what drives a browser and what checks pages in it. The browser itself is the system's."""
     ensure()
     if not VENV.is_symlink():
-        _step("browser's driver", VENV / ".browser-stamp", f"{_digest(BROWSER_REQUIREMENTS)}\n", _install_driver)
+        what, wanted = ("--requirement", str(BROWSER_REQUIREMENTS)), f"{_digest(BROWSER_REQUIREMENTS)}\n"
+        _step("browser's driver", VENV / ".browser-stamp", wanted, lambda: _install(*what))
     _step("checker of pages", BROWSER / STAMP, f"{_digest(*BROWSER_FILES)}\n", lambda: _npm_ci(BROWSER, BROWSER_FILES))
 
 
@@ -140,10 +148,6 @@ def _digest(*files: Path) -> str:
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _venv_stamp() -> str:
-    return f"{sys.version} {ROOT} {_digest(REQUIREMENTS)}\n"
-
-
 def _command_stamp(project: Path) -> str:
     """Return the packages and scripts that an installation fixes."""
     said = tomllib.loads(project.read_text())
@@ -162,15 +166,6 @@ def _make_venv() -> None:
         raise SetupError(problem)
     _create_environment()
     _install("--requirement", str(REQUIREMENTS))
-
-
-def _install_driver() -> None:
-    _install("--requirement", str(BROWSER_REQUIREMENTS))
-
-
-def _install_command() -> None:
-    # It notes the packages that are there when it runs: a new one is found after another run only.
-    _install("--editable", str(ROOT))
 
 
 def _install(*what: str, into: Path = VENV) -> None:
@@ -195,9 +190,12 @@ def _create_environment() -> None:
     venv.EnvBuilder(clear=True, with_pip=True, symlinks=os.name != "nt").create(VENV)
 
 
-def _install_worker(python: str) -> None:
-    _run("venv", [python, "-m", "venv", "--clear", str(WORKER)])
-    _install("--requirement", str(APP_FILE), "--requirement", str(WORKER_FILE), into=WORKER)
+def _environment(what: str, folder: Path, python: str, *requirements: Path) -> None:
+    def make() -> None:
+        _run("venv", [python, "-m", "venv", "--clear", str(folder)])
+        _install(*(f"--requirement={file}" for file in requirements), into=folder)
+
+    _step(what, folder / STAMP, f"{python} {_digest(*requirements)}\n", make)
 
 
 def _install_azurite() -> None:

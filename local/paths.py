@@ -7,6 +7,8 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Everything that `make` installs or writes, beside the virtual environment; `make clean` removes both.
 STACK = ROOT / ".stack"
 VENV = ROOT / ".venv"
+#: What a person types once in a terminal, so that it finds the `sluice` command; the pages say the same.
+ACTIVATE = ". .venv/bin/activate"
 LOGS = STACK / "logs"
 AZURITE = STACK / "azurite"
 AZURITE_SCRIPT = AZURITE / "node_modules" / "azurite" / "dist" / "src" / "azurite.js"
@@ -18,6 +20,8 @@ GO = STACK / "go"
 C_LIBRARY = STACK / "c"
 #: An environment with Microsoft's worker library, only where `make up WORKER=microsoft` or `make others` ran.
 WORKER = STACK / "worker"
+#: An environment with the packages that are deployed, only where `make deploy` ran.
+APP = STACK / "app"
 #: What checks the pages of the console in a browser, only where `make setup ARGS=--browser` ran.
 BROWSER = STACK / "browser"
 #: Written last by each step of an installation: what is without it is not installed.

@@ -161,7 +161,14 @@ def _account(data: Path | None) -> Account | None:
     file = data / "account.json"
     if not file.exists():
         data.mkdir(parents=True, exist_ok=True)
+        _keep_from_git(data)
         account = Account.random()
         file.touch(mode=0o600)
         file.write_text(json.dumps({"name": account.name, "key": account.key}))
     return Account(**json.loads(file.read_text()))
+
+
+def _keep_from_git(data: Path) -> None:
+    """Have git ignore a new data folder, wherever it is: it holds payloads. A folder with other files stays as it is."""
+    if not any(data.iterdir()):
+        (data / ".gitignore").write_text("# made by `make up`: payloads, and the key of a local account\n*\n")

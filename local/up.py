@@ -11,14 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cli.settings_file import is_running
-from functions_local_host.plan import WORKERS
+from cli.doctor import examine
+from cli.settings_file import check_names, is_running
+from local import up_options
+from local.door import Door
 from local.errors import StackError
-from local.paths import ROOT, STACK
+from local.paths import ACTIVATE, ROOT, STACK
 from local.span_lines import SpanLines
 from local.stack import RunningHost, StackOptions, running, start_host
 from shared.errors import SettingsError
-from shared.settings import SETTINGS, Dequeue, Switch
+from shared.settings import NAMES, Dequeue, Settings, Switch
 from shared.telemetry import TelemetryChoice
 
 #: Where the `sluice` command finds the settings of the stack that runs.
@@ -32,7 +34,7 @@ LOOK_EVERY = 1.0
 
 def main(arguments: Sequence[str]) -> int:
     """Run until a signal to stop, or until a part of the stack ends by itself."""
-    options = _parser().parse_args(arguments)
+    options = up_options.parse(arguments)
     told_to_stop = threading.Event()
     # SIGHUP: the terminal was closed.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -46,33 +48,11 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="make up ARGS=", description="Run the stack until Ctrl-C.")
-    parser.add_argument("--host", choices=("local", "func"), default="local", help="what runs the app")
-    parser.add_argument("--worker", choices=WORKERS, default="local", help="whose worker runs it in the local host")
-    parser.add_argument("--instances", type=int, default=2, help="worker processes of the local host (2)")
-    parser.add_argument("--flex", action="store_true", help="each non-HTTP function in processes of its own")
-    parser.add_argument("--port", type=int, default=7071, help="where HTTP functions answer (7071; 0: any free one)")
-    parser.add_argument("--data", type=Path, help="keep storage in this folder; without it, it is in memory")
-    parser.add_argument(
-        "--trigger", action="store_true", help="the host polls for work, no signal wakes the app for it"
-    )
-    parser.add_argument("--rooms", default="", metavar="ROOMS", help="rooms of publishers, separated by commas")
-    parser.add_argument("--registration", action="store_true", help="take orders for the seats of conferences")
-    parser.add_argument("--spans", action="store_true", help="show what each piece of work took, as a trace of its job")
-    parser.add_argument(
-        "--external",
-        action="store_true",
-        help="start only the host; storage and bus are those of local.settings.json (compose.yaml, or Azure)",
-    )
-    return parser
-
-
 def own_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return a person's settings: those of the file without its connections, then the app's from the environment."""
-    known = {setting.name for setting in SETTINGS if setting.name.startswith("SLUICE_")}
     values = _values_of(file) if file.exists() else {}
-    given = values | {name: value for name, value in environ.items() if name in known}
+    check_names([*values, *environ])
+    given = values | {name: value for name, value in environ.items() if name in NAMES}
     return {name: value for name, value in given.items() if not name.startswith(_CONNECTIONS)}
 
 
@@ -94,12 +74,17 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
         flex=options.flex,
         data=options.data,
         settings=changed,
+        words=() if options.debug is None else ("--debug", str(options.debug)),
     )
 
 
 def _embedded(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
     _refuse_second()
-    with running(_stack_options(options)) as stack, _published(stack.settings):
+    with (
+        running(_stack_options(options)) as stack,
+        Door(stack.settings, SETTINGS_FILE.parent / "door") as door,
+        published(SETTINGS_FILE, stack.settings, door),
+    ):
         processes = {"azurite": stack.azurite.process, "broker": stack.broker.process, "host": stack.host.process}
         _announce(stack.host, stack.settings)
         _wait(processes, told_to_stop, SpanLines(stack.host.log))
@@ -120,13 +105,31 @@ def _refuse_second() -> None:
 def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int:
     wanted = _stack_options(options)
     settings = _local_settings() | dict(wanted.settings or {})
+    # Before anything starts: the host would end with the same, wrapped in its log.
+    Settings.parse(settings)
     host = start_host(wanted, settings)
     try:
         _announce(host, settings)
+        _list_missing(settings)
         _wait({"host": host.process}, told_to_stop, SpanLines(host.log))
     finally:
         host.stop()
     return 0
+
+
+def _list_missing(settings: Mapping[str, str]) -> None:
+    """Print what is not there, or not right: the app waits for it."""
+    findings = list(examine(settings))
+    problems = [one for one in findings if one.problem]
+    if not problems:
+        return
+    for one in problems:
+        print(f"    {one.kind} {one.name} {one.problem}")
+    print(
+        f"{len(problems)} of {len(findings)} entities are missing or do not answer, and the app waits for them. In another "
+        f"terminal:\n    .venv/bin/sluice provision      (makes what is missing; --dry-run lists it)",
+        flush=True,
+    )
 
 
 def _local_settings() -> dict[str, str]:
@@ -144,26 +147,27 @@ def _values_of(file: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _published(settings: Mapping[str, str]) -> Iterator[None]:
+def published(file: Path, settings: Mapping[str, str], door: Door) -> Iterator[None]:
     """Let the `sluice` command find this stack while it runs."""
-    SETTINGS_FILE.parent.mkdir(parents=True, exist_ok=True)
-    SETTINGS_FILE.unlink(missing_ok=True)
-    SETTINGS_FILE.touch(mode=0o600)
-    SETTINGS_FILE.write_text(
-        json.dumps({"IsEncrypted": False, "Process": os.getpid(), "Values": dict(settings)}, indent=2)
-    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    said = {"IsEncrypted": False, "Process": os.getpid(), "Values": dict(settings), "Publisher": door.described}
+    file.write_text(json.dumps(said, indent=2))
     try:
         yield
     finally:
-        SETTINGS_FILE.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
 
 
 def _announce(host: RunningHost, settings: Mapping[str, str]) -> None:
     print(
-        f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal:\n"
-        f"    .venv/bin/sluice doctor\n"
-        f"    .venv/bin/sluice web      (the console: it prints an address for your browser)\n"
-        f"Connections for publishers on this machine:\n"
+        f"\nSluice runs at {host.base_url} (try {host.base_url}/api/health). In another terminal, in this folder:\n"
+        f"    {ACTIVATE}\n"
+        f"    sluice doctor\n"
+        f"    sluice web      (the console: it prints an address for your browser)\n"
+        f'    eval "$(sluice publisher-env)"      (what a publisher\'s examples need: docs/formats.md)\n'
+        f"Its connections:\n"
         f"    SluiceStorage={settings['SluiceStorage']}\n"
         f"    SluiceBus={settings['SluiceBus']}\n"
         f"Ctrl-C stops everything.",

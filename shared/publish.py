@@ -1,13 +1,11 @@
 """Publishes submissions: frames while it reads, then sends one message, with the payload in it or beside it.
 
-A publisher's library: encode, frame, store, and drop one message, in three lines of the publisher's own.
-
 Sources of transactions: a file of lines from any tool, or objects of the publisher's own program.
 """
 
 import base64
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -22,7 +20,7 @@ from msgspec import structs
 from shared.azure import BriefSender, Connections, error_code
 from shared.closing import Closing
 from shared.errors import StorageUnavailableError
-from shared.grammar import check_job
+from shared.grammar import check_job, payload_name
 from shared.payload import (
     OPTIONS,
     Codec,
@@ -91,6 +89,8 @@ class Publisher(Closing):
     ) -> None:
         self._queue, self._codec, self._limits, self._telemetry = queue, codec, limits or Limits(), telemetry
         self._hints = hints
+        #: Gets each message before anything is stored. What it raises stops that submission.
+        self.before_send: Callable[[bytes], object] = lambda _body: None
         self._store = PayloadStore(payloads, self._limits)
 
     @classmethod
@@ -135,7 +135,10 @@ class Publisher(Closing):
         with spool_for(self._limits) as spool:
             framed = write_frames(lines, spool, framing)
             payload, form = self._place(_with(about, framed, PayloadFields(inline="")), framed, spool)
-        body = write_submission(_with(about, framed, payload))
+            body = write_submission(_with(about, framed, payload))
+            self.before_send(body)
+            if form is Form.BLOB:
+                self._store_beside(job, framed, spool, has_index=payload.frames is None)
         return Sent(
             job=job,
             form=form,
@@ -150,19 +153,19 @@ class Publisher(Closing):
         )
 
     def _place(self, empty: SubmissionFields, framed: Framed, spool: IO[bytes]) -> tuple[PayloadFields, Form]:
-        """Store the payload and return its place."""
-        index, job = framed.index, empty.job or ""
+        """Return the place of the payload. Nothing is stored yet."""
         around = len(write_submission(structs.replace(empty, payload=_payload(framed, inline=""))))
-        if choose(index.stored, around, self._limits) is Form.INLINE:
+        if choose(framed.index.stored, around, self._limits) is Form.INLINE:
             spool.seek(0)
             return _payload(framed, inline=base64.b64encode(spool.read()).decode()), Form.INLINE
-        name = self._store.put(job, spool, index.stored, framed.sha256).name
-        payload = _payload(framed, blob=name, index=index.sha256)
-        if len(write_submission(structs.replace(empty, payload=payload))) <= self._limits.message_bytes:
-            return payload, Form.BLOB
-        text = index.encode()
-        self._store.put(job, io.BytesIO(text), len(text), index.sha256)
-        return structs.replace(payload, frames=None), Form.BLOB
+        payload = _payload(framed, blob=payload_name(empty.job or "", framed.sha256), index=framed.index.sha256)
+        fits = len(write_submission(structs.replace(empty, payload=payload))) <= self._limits.message_bytes
+        return payload if fits else structs.replace(payload, frames=None), Form.BLOB
+
+    def _store_beside(self, job: str, framed: Framed, spool: IO[bytes], *, has_index: bool) -> None:
+        self._store.put(job, spool, framed.index.stored, framed.sha256)
+        if has_index:
+            self._store.put(job, io.BytesIO(text := framed.index.encode()), len(text), framed.index.sha256)
 
     def _drop(self, job: str, body: bytes) -> str:
         try:

@@ -155,11 +155,7 @@ class Reason(StrEnum):
         "send a string like -12.30 or a number, null, or nothing",
     )
     # Orders and conferences.
-    WRONG_QUEUE = (
-        "wrong_queue",
-        "its kind belongs on another queue, which has senders of its own",
-        "have its sender send it to the queue that is named: a replay puts it back where it came from",
-    )
+    WRONG_QUEUE = "wrong_queue", "its kind belongs on another queue", "have its sender send it to the named queue"
     BAD_ORDER = (
         "bad_order",
         "the order id does not fit its grammar, or is all digits, as the numbers of orders are",

@@ -3,23 +3,24 @@
 SETTINGS is the one list: the sample file, the documentation's table and Bicep are checked against it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Self
 
-from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting, find_connection, missing
+from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
 from shared.dequeue import BackOff, Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
+from shared.names import misspelt, unread
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
 from shared.parts import MOST_SEAT_LANES, SEAT_LANES, ConsoleChoice, RegistrationChoice, choose_console
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
 from shared.topology import Part, rooms
-from shared.values import SettingReader
+from shared.values import SettingReader, problems_of
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
@@ -127,6 +128,7 @@ SETTINGS = (
     # No default: the host reads it by its name in the trigger, and does not know this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
+NAMES = frozenset(setting.name for setting in SETTINGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,8 @@ class Settings:
     registration: RegistrationChoice
     #: The text of SLUICE_WORKLOADS. The app that runs them loads them.
     workloads: str
+    #: Names that begin like a setting and that nothing reads, each with its remedy.
+    unread: Mapping[str, str]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -172,7 +176,8 @@ class Settings:
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:
         """Return the settings, or raise one error that names every fault in them."""
-        problems = [problem for setting in SETTINGS for problem in _problems(setting, environ)]
+        problems = [problem for setting in SETTINGS for problem in problems_of(setting, environ)]
+        problems += misspelt(environ, NAMES)
         read = SettingReader(SETTINGS, environ, problems.append)
         work_queues = read.whole_number("SLUICE_WORK_QUEUES", 1, 100)
         rooms = read_rooms("SLUICE_ROOMS", read.text("SLUICE_ROOMS"), problems.append)
@@ -216,14 +221,8 @@ class Settings:
             console=choose_console(environ),
             registration=registration,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
+            unread=unread(environ, NAMES),
         )
-
-
-def _problems(setting: Setting, environ: Mapping[str, str]) -> Sequence[str]:
-    if setting.is_connection:
-        found = find_connection(setting.name, environ)
-        return found.problems if found.problems or found.connection else (missing(setting),)
-    return () if setting.default is not None or environ.get(setting.name, "").strip() else (missing(setting),)
 
 
 def _poison_policy(read: SettingReader) -> PoisonPolicy:

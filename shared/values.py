@@ -7,9 +7,17 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TypeVar
 
-from shared.azure import Setting
+from shared.azure import Setting, find_connection, missing
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def problems_of(setting: Setting, environ: Mapping[str, str]) -> Sequence[str]:
+    """Return what is wrong with a setting before its value is read: it is missing, or its connection has faults."""
+    if setting.is_connection:
+        found = find_connection(setting.name, environ)
+        return found.problems if found.problems or found.connection else (missing(setting),)
+    return () if setting.default is not None or environ.get(setting.name, "").strip() else (missing(setting),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,36 @@
 """Jobs: the list of the last ones, and one with everything around it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Final
 
 from werkzeug.exceptions import BadRequest, NotFound
 
 from console.acts import read_form
 from console.pages.chunk_grid import draw_grid
-from console.pages.job_rows import row_of_job
+from console.pages.job_rows import JobRow, row_of_job
 from console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError
-from shared.ledger import Job, JobState, Wanted
-from shared.operating import NOT_RECORDED, WRITTEN, AuditedAct, JobLook, OutputKind, explain_pace
+from shared.grammar import texts
+from shared.ledger import Job, JobState, Listed, Wanted
+from shared.operating import (
+    NOT_RECORDED,
+    WRITTEN,
+    AuditedAct,
+    JobLook,
+    OutputKind,
+    describe_refused,
+    explain_pace,
+    group_later,
+)
 from shared.parked import chunk_of_key
 from shared.usage import price
 
 PAGE: Final = 50
+#: Seconds for which the list takes the parked entries that another look has read.
+_PARKED_AGE: Final = 30.0
 #: Fields of the form above the list.
 _FILTERS: Final = ("state", "workload", "gate", "since", "before")
 #: Chunk rows of one request. More are read only if a person wants them.
@@ -27,24 +38,32 @@ _READ_AT_ONCE: Final = 1000
 
 
 def show_jobs(visit: Visit) -> Page:
-    """Show a page of the wanted jobs, the newest first, or those whose ids begin so. One request."""
+    """Show a page of the wanted jobs, the newest first, or those whose ids begin so.
+
+    One request, and those of the parked entries that changed, which all tabs share.
+    """
     jobs, typed = visit.view.stores.job_list, visit.query.get("id", "").strip()
     asked = {name: visit.query.get(name, "").strip() for name in _FILTERS}
     values: dict[str, Any] = {"asked": asked, "states": list(JobState), "said": "", "next": ""}
     if typed:
         named = jobs.find(typed, PAGE)
         said = f"the first {PAGE} jobs" if len(named) == PAGE else f"{len(named) or 'no'} jobs"
-        values |= {"jobs": [row_of_job(job, visit.now) for job in named], "said": f"{said} begin with {typed}"}
+        values |= {"jobs": _list_rows(visit, named), "said": f"{said} begin with {typed}"}
     else:
         try:
             page = jobs.page(_read_wanted(asked), PAGE, visit.query.get("after", ""))
         except (ValueError, ListPlaceError) as error:
             raise BadRequest(str(error)) from error
-        values["jobs"] = [row_of_job(job, visit.now) for job in page.jobs]
+        values["jobs"] = _list_rows(visit, page.jobs)
         if page.after:
             given = {name: value for name, value in asked.items() if value}
             values["next"] = visit.link("jobs", **given, after=page.after)
     return Page(title="Jobs", section="jobs", template="jobs.html", values=values, looks_again=True)
+
+
+def _list_rows(visit: Visit, jobs: Sequence[Job | Listed]) -> list[JobRow]:
+    refused = group_later(jobs, visit.view.snapshot.parked(_PARKED_AGE))
+    return [row_of_job(job, visit.now, refused) for job in jobs]
 
 
 def _read_wanted(asked: Mapping[str, str]) -> Wanted:
@@ -87,6 +106,7 @@ def show_job(visit: Visit, job: str) -> Page:
         "row": row_of_job(look.job, visit.now),
         "look": look,
         "pace": explain_pace(look, visit.now),
+        "refused": [(one, describe_refused(one, look.job)) for one in look.refused],
         "story": list(_tell_story(look.job)),
         "files": list(OutputKind) if look.job.state in WRITTEN else [],
         **_list_sums(look.job),
@@ -134,7 +154,7 @@ class _Line:
 
     words: str
     items: int
-    sums: Mapping[str, Decimal]
+    sums: Mapping[str, str]
 
 
 def _tell_story(job: Job) -> Iterator[_Moment]:
@@ -160,11 +180,11 @@ def _list_sums(job: Job) -> Mapping[str, Any]:
     totals, names = job.totals, sorted(job.declared)
     rest = job.items - totals.items
     lines = [
-        _Line("accepted", totals.accepted.items, totals.accepted.sums),
-        _Line("rejected", totals.rejected.items, totals.rejected.sums),
-        _Line("parked", totals.parked.items, totals.parked.sums),
+        _Line("accepted", totals.accepted.items, texts(totals.accepted.sums)),
+        _Line("rejected", totals.rejected.items, texts(totals.rejected.sums)),
+        _Line("parked", totals.parked.items, texts(totals.parked.sums)),
         *([_Line("open", rest, {})] if rest else []),
-        _Line("declared", job.items, job.declared),
+        _Line("declared", job.items, texts(job.declared)),
     ]
     return {"sums": names, "lines": lines}
 

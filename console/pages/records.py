@@ -13,6 +13,7 @@ from console.visit import Page, Visit
 from shared.app import TRANSACTION_IDS
 from shared.azure import usage_of_counts
 from shared.ids import explain_in, read_sequence
+from shared.operating import find_job_of_number
 from shared.usage import MONTH, price, read_notes
 
 #: Acts and changes on one page.
@@ -67,13 +68,17 @@ def show_cost(visit: Visit) -> Page:
 
 
 def show_ids(visit: Visit) -> Page:
-    """Show the sequence of transaction ids, and the story of a number. Two requests at most."""
-    store, typed = visit.view.stores.sequence(TRANSACTION_IDS), visit.query.get("number", "").strip()
+    """Show the sequence of transaction ids, and the story of a number with its job. Three requests mostly."""
+    stores, typed = visit.view.stores, visit.query.get("number", "").strip()
+    store = stores.sequence(TRANSACTION_IDS)
     if typed and not _NUMBER.fullmatch(typed):
         raise BadRequest("a number has digits alone, at most nineteen")
     page = read_sequence(store)
-    story = str(explain_in(store, int(typed))) if typed and page else ""
-    values = {"page": page, "events": page.events[-MOST:][::-1] if page else [], "story": story, "number": typed}
+    told = explain_in(store, int(typed)) if typed and page else None
+    between = told.time_of_draw(visit.now) if told else None
+    job = find_job_of_number(stores.job_list, stores.ledger, told.number, between) if told and between else None
+    events = page.events[-MOST:][::-1] if page else []
+    values = {"page": page, "events": events, "story": str(told or ""), "job": job, "number": typed}
     return Page(title="Ids", section="ids", template="ids.html", values=values)
 
 

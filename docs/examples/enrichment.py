@@ -1,6 +1,6 @@
 """An example workload: each transaction waits for a service's answer, and the waits of a chunk overlap.
 
-The service answers `GET <SLUICE_ENRICHMENT_URL>/<account>` with 200 and {"segment": "..."}, or with 404 for an unknown
+The service answers `GET <ENRICHMENT_URL>/<account>` with 200 and {"segment": "..."}, or with 404 for an unknown
 account. Any other answer, and no answer, is an outage: the chunk is redelivered. Copy the file beside your app, add
 aiohttp to its requirements, and name it in SLUICE_WORKLOADS.
 """
@@ -19,7 +19,7 @@ from shared.errors import SettingsError
 from shared.grammar import EXACT
 from shared.workloads import Line, Rejected, Total
 
-SETTING: Final = "SLUICE_ENRICHMENT_URL"
+SETTING: Final = "ENRICHMENT_URL"
 #: Seconds for one answer.
 TIMEOUT: Final = 10.0
 _FOUND: Final = 200

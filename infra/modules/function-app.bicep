@@ -85,6 +85,9 @@ param dequeue string
 @description('How often an idle instance asks a storage queue; empty: as the mode has it.')
 param pollInterval string
 
+@description('Workloads that jobs may name; empty: as the settings have it.')
+param workloads string
+
 @description('Further app settings by name.')
 param settings object
 
@@ -196,6 +199,7 @@ var own = {
 // By push only the intake is polled, so host.json may ask often. By trigger each work queue is, by every instance.
 var poll = empty(pollInterval) && dequeue == 'trigger' ? '00:01:00' : pollInterval
 var polling = empty(poll) ? {} : { AzureFunctionsJobHost__extensions__queues__maxPollingInterval: poll }
+var code = empty(workloads) ? {} : { SLUICE_WORKLOADS: workloads }
 var warm = empty(warmIdentityId) ? {} : {
   SLUICE_WARM_SITE: site.id
   SLUICE_WARM_IDENTITY: warmIdentityClientId
@@ -216,7 +220,7 @@ var hosts = {
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
-  properties: union(defaults, settings, own, polling, warm, hosts)
+  properties: union(defaults, settings, own, code, polling, warm, hosts)
 }
 
 output id string = site.id

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from cli import bus_entities
 from local.infra import listened
 from local.paths import ROOT
 from shared.azure import Setting
@@ -26,8 +27,6 @@ from shared.topology import (
 )
 
 FILE = ROOT / "infra" / "entities.json"
-#: A subscription is born with a rule of this name that passes everything; its first own rule takes the name's place.
-FIRST_RULE = "$Default"
 #: Bicep takes as many of these as the parameter workQueues says.
 MOST_WORK_QUEUES = 100
 #: Where publishers may write, and nowhere else; a room's name follows behind a hyphen, but for the hints of all.
@@ -134,8 +133,7 @@ def delivery_properties(delivery: DeliveryRules) -> dict[str, Any]:
 
 def rules(subscription: Subscription) -> dict[str, dict[str, Any]]:
     """Return the rules of a subscription by name."""
-    names = (FIRST_RULE, *(f"rule-{number}" for number in range(2, len(subscription.filters) + 1)))
-    return {name: _rule(one) for name, one in zip(names, subscription.filters, strict=False)}
+    return {name: _rule(one) for name, one in bus_entities.rules(subscription).items()}
 
 
 def _rule(one: Filter) -> dict[str, Any]:

@@ -1,16 +1,24 @@
-"""The package as azd makes it: the project's folder without the files that .funcignore names."""
+"""The package as azd makes it: the project's folder without the files that .funcignore names; and what is in it."""
 
+import json
 import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pathspec
 
+from local.errors import StackError
 from local.paths import ROOT
 
 #: azd always leaves these out, with any .funcignore.
 ALWAYS_OUT = (".azure/", ".funcignore", "local.settings.json")
+#: Loads the app as the worker does, and prints the names of its functions.
+_INDEX = """
+import json, function_app
+print(json.dumps(sorted(one.get_function_name() for one in function_app.app.get_functions())))
+"""
 
 
 def files(root: Path = ROOT) -> Iterator[Path]:
@@ -29,3 +37,20 @@ def build(target: Path, root: Path = ROOT) -> Path:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / file, target / file)
     return target
+
+
+def functions(folder: Path, python: Path, settings: Mapping[str, str]) -> list[str]:
+    """Return the functions that the worker finds in a package with these settings, and with nothing else on its path."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "SLUICE", "Sluice"))}
+    done = subprocess.run(
+        [str(python), "-B", "-c", _INDEX],
+        cwd=folder,
+        env={**kept, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise StackError(f"the app would not start in Azure: {(done.stderr.splitlines() or ['(no reason)'])[-1]}")
+    found: list[str] = json.loads(done.stdout)
+    return found

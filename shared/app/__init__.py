@@ -13,7 +13,15 @@ Reading order:
 
 from shared.app.app import App
 from shared.app.entry_reader import build_entry_reader
-from shared.app.orders import RegistrationPart, RegistrationStores
+from shared.app.orders import ORDER_NUMBERS, RegistrationPart, RegistrationStores
 from shared.app.stores import TRANSACTION_IDS, Stores
 
-__all__ = ["TRANSACTION_IDS", "App", "RegistrationPart", "RegistrationStores", "Stores", "build_entry_reader"]
+__all__ = [
+    "ORDER_NUMBERS",
+    "TRANSACTION_IDS",
+    "App",
+    "RegistrationPart",
+    "RegistrationStores",
+    "Stores",
+    "build_entry_reader",
+]

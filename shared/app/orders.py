@@ -36,7 +36,7 @@ from shared.retry import all_tried
 from shared.settings import Settings
 
 #: The sequence of the numbers of orders.
-NUMBERS: Final = "orders"
+ORDER_NUMBERS: Final = "orders"
 #: Every timeout is due before this.
 NEVER: Final = datetime(9000, 1, 1, tzinfo=UTC)
 #: Seconds of the locks of the topology: a rest takes a part of them at most.
@@ -52,7 +52,7 @@ class RegistrationStores:
         self.homes = TableHomes(table(HOMES), MementoStore(stores.container(MEMENTOS)))
         self.agenda = Agenda(table(AGENDA))
         self.views = ViewStores.connect(stores.connections, self.homes, self.clock)
-        self.numbers = RangeGenerator(stores.sequence(NUMBERS), prefetch=False)
+        self.numbers = RangeGenerator(stores.sequence(ORDER_NUMBERS), prefetch=False)
         self.codes = AccessCodes(self.clock)
         self.models = tuple(ShownModel(one, self.views.reader(one)) for one in (ORDER_MODEL, CONFERENCE_MODEL))
         orders, conferences = (one.reader for one in self.models)
@@ -70,6 +70,11 @@ class RegistrationStores:
         key = order_home(typed) if number is None else self.agenda.find(number)
         return self.homes.load(key) if key and NAME.fullmatch(typed) else None
 
+    def find_numbered(self, number: int) -> str | None:
+        """Return the id of the order with this number, in one request. None: it is not known here."""
+        home = self.agenda.find(number)
+        return home.removeprefix(order_home("")) if home else None
+
     def tell_order(self, typed: str, choice: RegistrationChoice) -> dict[str, Any] | None:
         """Return the causal story of the order with this id or this number, or None."""
         home = self.load_order(typed)
@@ -84,9 +89,15 @@ class RegistrationStores:
         return tell_seats(*found, self.clock.now()) if found else None
 
     def read_timeouts(self, until: datetime = NEVER) -> list[TimeoutRow]:
-        """Return the timeouts of orders, the earliest first, up to this time. One request per shard."""
+        """Return the earliest timeout of each order, the first at the top, up to this time. One request per shard.
+
+        A message that came twice leaves a second row for its order until that is due.
+        """
         rows = [row for shard in range(SHARDS) for row in self.agenda.read_due(shard, until).timeouts]
-        return sorted(rows, key=lambda row: row.due)
+        first: dict[str, TimeoutRow] = {}
+        for row in sorted(rows, key=lambda row: row.due):
+            first.setdefault(row.home, row)
+        return list(first.values())
 
 
 class RegistrationPart(Closing):

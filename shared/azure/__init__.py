@@ -20,6 +20,7 @@ from shared.azure.connection_settings import (
     Login,
     Setting,
     find_connection,
+    in_azure,
     missing,
 )
 from shared.azure.connections import Connections
@@ -98,6 +99,7 @@ __all__ = [
     "expecting_an_answer",
     "find_connection",
     "governors_of_work",
+    "in_azure",
     "is_missing",
     "is_refused",
     "looking",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from shared.azure import OptimisticStore
@@ -39,6 +40,14 @@ class Explanation:
     heard: SequenceWrite | None
     #: Earlier reservations that gave it back.
     returned: tuple[SequenceWrite, ...] = ()
+
+    def time_of_draw(self, now: datetime) -> tuple[datetime, datetime] | None:
+        """Return the time in which a user got the number. None: no user got it, or its log is gone."""
+        if self.reservation is None or self.heard is None:
+            return None
+        if self.fate is NumberFate.HANDED_OUT:
+            return self.reservation.by.at, self.heard.by.at
+        return (self.reservation.by.at, now) if self.fate is NumberFate.HELD else None
 
     def __str__(self) -> str:
         """Return the story in one sentence."""

@@ -29,7 +29,8 @@ from shared.ledger.job_decisions import (
     resume,
     undispatchable,
 )
-from shared.ledger.job_list import Wanted
+from shared.ledger.job_list import JobList, Wanted
+from shared.ledger.job_stamp import LISTED_EVERY
 from shared.ledger.ledger import MOST_ROWS, Ledger, Listed, Written, change, commit, counting
 from shared.ledger.progress import (
     Balance,
@@ -75,6 +76,7 @@ __all__ = [
     "CLOSED",
     "FINISHED",
     "FRONT",
+    "LISTED_EVERY",
     "MOST_ROWS",
     "Balance",
     "ChunkRow",
@@ -83,6 +85,7 @@ __all__ = [
     "Fronted",
     "Fronts",
     "Job",
+    "JobList",
     "JobState",
     "Ledger",
     "Listed",

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from azure.core.exceptions import HttpResponseError
-from azure.data.tables import TableClient, UpdateMode
+from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 
 from shared.azure import Entity, expecting_an_answer
 from shared.errors import ListPlaceError
@@ -114,12 +114,26 @@ class JobList:
                     break
         return found[:most]
 
+    def find_numbered(self, number: int, since: datetime, before: datetime) -> str | None:
+        """Return the job that was accepted in this time and has the transaction with this number, by one request mostly.
+
+        None also where it is not in the part that storage looked through.
+        """
+        words, values = _query(Wanted(since=since, before=before))
+        # Not as parameters: the library writes 0 and 1 as truth values.
+        words = f"{words} and first_id le {number}L and last_id ge {number}L"
+        with expecting_an_answer(f"look for the job of number {number}"):
+            pages = self._index.query_entities(words, parameters=values).by_page()
+            found = (str(row["job"]) for page, _ in zip(pages, range(_MOST_PAGES), strict=False) for row in page)
+            return next(found, None)
+
     def untold(self) -> Iterator[Listed]:
-        """Yield the jobs that an earlier version listed, without their states."""
+        """Yield the jobs that an earlier version listed: without their states, or the numbers of their transactions."""
         with expecting_an_answer("list the jobs"):
             for entity in self._index.list_entities(results_per_page=_PAGE):
-                if "state" not in entity:
-                    yield _read_line(entity)
+                line = _read_line(entity)
+                if line.state is None or (line.first_id is None and line.state is not JobState.BURIED):
+                    yield line
 
 
 _BAD_REQUEST: Final = 400
@@ -132,6 +146,9 @@ def _entity(job: Job) -> Entity:
     times = {name: getattr(job, name) for name in ("accepted_at", "deadline", "started_at", "finished_at")}
     about |= {name: moment and moment.isoformat() for name, moment in times.items()}
     kind = "end" if job.state in CLOSED else "open"
+    if job.id_base is not None:
+        numbers = {"first_id": job.id_base, "last_id": job.id_base + job.items - 1}
+        about |= {name: EntityProperty(number, EdmType.INT64) for name, number in numbers.items()}
     news = {
         kind: job.state.value,
         f"{kind}_revision": job.revision,
@@ -165,6 +182,7 @@ def _read_line(entity: Mapping[str, Any]) -> Listed:
         started_at=_read_moment(entity, "started_at"),
         finished_at=_read_moment(entity, "finished_at") if kind == "end" else None,
         problem=entity.get(f"{kind}_problem") or None,
+        first_id=entity["first_id"].value if "first_id" in entity else None,
     )
 
 

@@ -42,6 +42,8 @@ class Listed:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     problem: str | None = None
+    #: The number of its first transaction. None also where an earlier version listed it, or before its plan was listed.
+    first_id: int | None = None
 
     @property
     def ended_chunks(self) -> int:

@@ -18,7 +18,18 @@ from shared.operating.gate_acts import GateActResult, Operator
 from shared.operating.gate_look import GateReader, Overview
 from shared.operating.grouping import Group, summarize_causes, waves
 from shared.operating.job_acts import Resume
-from shared.operating.job_look import NOT_RECORDED, JobLook, JobReader, QueueLook, explain_pace, read_queue
+from shared.operating.job_look import (
+    MOST_AT_THE_DOOR,
+    NOT_RECORDED,
+    JobLook,
+    JobReader,
+    QueueLook,
+    describe_refused,
+    explain_pace,
+    find_job_of_number,
+    group_later,
+    read_queue,
+)
 from shared.operating.job_outputs import WRITTEN, OutputKind, OutputReader
 from shared.operating.parked_acts import ParkedOperator
 from shared.operating.prefixes import LEAST, complete_prefix
@@ -31,6 +42,7 @@ from shared.operating.selection import Selection, digest_entries
 
 __all__ = [
     "LEAST",
+    "MOST_AT_THE_DOOR",
     "MOST_LINES",
     "NOT_RECORDED",
     "WRITTEN",
@@ -61,10 +73,13 @@ __all__ = [
     "choose",
     "complete_prefix",
     "describe_fates",
+    "describe_refused",
     "digest_entries",
     "draw_owner",
     "estimate",
     "explain_pace",
+    "find_job_of_number",
+    "group_later",
     "nobody",
     "put_rules",
     "read_queue",

@@ -22,6 +22,10 @@ from shared.telemetry import origin_of, place
 _AFTER_EVERY_ID: Final = "~"
 #: Characters of a place in a note.
 LONGEST_PLACE: Final = 1000
+#: Parts of the key of an app's own message: its job and the message.
+_PARTS: Final = 2
+#: Notes of one request.
+MOST_LISTED: Final = 1000
 #: Hour of the day, in UTC, at which old notes are removed, and how many: a few seconds of a tick.
 CLEAN_HOUR: Final = 4
 MOST_REMOVED: Final = 10_000
@@ -77,6 +81,14 @@ class Attempts:
             rows = list(self._table.query_entities(wanted, parameters=known))
         # Rows of earlier versions have marks only.
         return [_failure(row["RowKey"].removeprefix(prefix), row) for row in rows if "at" in row]
+
+    def list_failing(self) -> set[str]:
+        """Return the jobs with messages that failed and are tried again, by their notes. One request: of a thousand notes."""
+        with expecting_an_answer("read the failed deliveries"):
+            found = self._table.query_entities("PartitionKey eq @notes", parameters={"notes": NOT_ENTRIES})
+            keys = [row["RowKey"].split("|") for row in islice(found, MOST_LISTED) if "at" in row]
+        # The key of a submission has three parts.
+        return {key[0] for key in keys if len(key) == _PARTS}
 
     def of(self, key: str) -> dict[int, Mark]:
         """Return the notes by delivery."""

@@ -93,8 +93,8 @@ class ParkedTable:
     def about(self, job: str, key: str) -> Entry:
         """Return the entry under its job, or the one at the door that claims the job, or raise NotParkedError."""
         if (entry := self.find(job, key)) is None:
-            entry = self.get(DOOR, key)
-            if entry.claimed != job:
+            entry = self.find(DOOR, key)
+            if entry is None or entry.claimed != job:
                 raise _not_parked(job, key)
         return entry
 

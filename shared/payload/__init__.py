@@ -25,7 +25,7 @@ from shared.payload.envelope import (
     seal,
 )
 from shared.payload.frames import Frame, Framed, FrameIndex, Framing, parse_index, spool_for, write_frames
-from shared.payload.intake import Intake, Payload, fingerprint, fingerprint_before, split_lines
+from shared.payload.intake import Intake, Payload, fingerprint, fingerprint_before, fingerprints_of, split_lines
 from shared.payload.limits import MIB, Limits
 from shared.payload.payload_store import ANY_VERSION, PayloadStore, PayloadStores, StoredBlob
 from shared.payload.reading import (
@@ -92,6 +92,7 @@ __all__ = [
     "expand_file",
     "fingerprint",
     "fingerprint_before",
+    "fingerprints_of",
     "most_rows",
     "of_chunk",
     "of_dispatch",

@@ -14,6 +14,7 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from shared.decoding import make_decoder
+from shared.errors import RefusedError
 from shared.grammar import EXACT, SHA256, ZERO
 from shared.payload.compression import Codec, compress
 from shared.payload.limits import Limits
@@ -190,13 +191,18 @@ def _step(framing: Framing) -> int:
     return framing.limits.items_most if items is None else items * max(1, framing.limits.frame_items_least // items)
 
 
+_LINES_OF_JSON: Final = "write one JSON object on each line; convert any other file first, such as CSV"
+
+
 def _inspect(reader: Reader[Any], batch: list[tuple[int, bytes]], totals: dict[str, Decimal]) -> None:
     for number, line in batch:
         if b"\n" in line:
             raise refuse(Reason.NOT_JSON, f"line {number} holds a line feed")
     found = reader.read([line for _, line in batch])
     for refused in found.refused[:1]:
-        raise refuse(BY_CODE[refused.reason], f"line {batch[refused.place][0]}: {refused.found}")
+        reason = BY_CODE[refused.reason]
+        instead = _LINES_OF_JSON if reason is Reason.NOT_JSON else reason.instead
+        raise RefusedError(reason, f"line {batch[refused.place][0]}: {refused.found}", instead)
     with localcontext(EXACT):
         for place, name in enumerate(totals):
             amounts = map(attrgetter(f"amount_{place}"), found.transactions)

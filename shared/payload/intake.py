@@ -42,17 +42,40 @@ class Payload:
 
 def fingerprint(submission: Submission, payload: Payload) -> str:
     """Return the hash that two submissions of one job id share if they are the same submission."""
-    return _hash((*_content(submission, payload), payload.form))
+    return _hash((*_content(submission, payload.content_sha256), payload.form))
 
 
 def fingerprint_before(submission: Submission, payload: Payload) -> str:
     """Return the hash that the previous version stored for the same submission: without codec and index."""
-    return _hash(_content(submission, payload))
+    return _hash(_content(submission, payload.content_sha256))
 
 
-def _content(submission: Submission, payload: Payload) -> tuple[object, ...]:
+def fingerprints_of(submission: Submission) -> tuple[str, str] | None:
+    """Return both hashes of a submission from its message alone. None: its payload has no index, and must be read."""
+    match submission.content:
+        case FramedBlob() as framed:
+            content_sha256, form = _name_blob(framed)
+        case Inline(index=FrameIndex() as index) as inline:
+            content_sha256, form = _name_inline(inline, index)
+        case _:
+            return None
+    content = _content(submission, content_sha256)
+    return _hash((*content, form)), _hash(content)
+
+
+def _name_blob(content: FramedBlob) -> tuple[str, tuple[str, str]]:
+    """Return the hash and the form of a payload beside its message."""
+    return content.index_sha256, (content.codec.value, content.index_sha256)
+
+
+def _name_inline(content: Inline, index: FrameIndex) -> tuple[str, tuple[str, str]]:
+    """Return the hash and the form of a payload in its message."""
+    return hashlib.sha256(content.stored).hexdigest(), ((content.codec or Codec.ZSTD).value, index.sha256)
+
+
+def _content(submission: Submission, content_sha256: str) -> tuple[object, ...]:
     declared = {name: str(amount) for name, amount in sorted(submission.declared.sums.items())}
-    return submission.workload, submission.gate, submission.declared.items, declared, payload.content_sha256
+    return submission.workload, submission.gate, submission.declared.items, declared, content_sha256
 
 
 def _hash(content: tuple[object, ...]) -> str:
@@ -96,11 +119,10 @@ class Intake:
             return Payload(framed.index, framed.codec, None, spool.read(), content_sha256)
 
     def _inline(self, content: Inline, job: str) -> Payload:
-        content_sha256 = hashlib.sha256(content.stored).hexdigest()
         if content.index is not None:
-            codec = content.codec or Codec.ZSTD
-            form = codec.value, content.index.sha256
-            return Payload(content.index, codec, None, content.stored, content_sha256, form=form)
+            content_sha256, form = _name_inline(content, content.index)
+            return Payload(content.index, Codec(form[0]), None, content.stored, content_sha256, form=form)
+        content_sha256 = hashlib.sha256(content.stored).hexdigest()
         codec = content.codec or sniff(content.stored)
         # It may expand to far more than a message holds, so it is stored like any file.
         return replace(self._frame_again([content.stored], codec, job), content_sha256=content_sha256)
@@ -110,8 +132,8 @@ class Intake:
         index = content.index or self._read_index(job, content)
         if blob.size != index.stored:
             raise refuse(Reason.LENGTH_MISMATCH, f"{blob.name!r} has {blob.size} bytes, its index says {index.stored}")
-        form = content.codec.value, content.index_sha256
-        return Payload(index, content.codec, blob, None, content.index_sha256, form=form)
+        content_sha256, form = _name_blob(content)
+        return Payload(index, content.codec, blob, None, content_sha256, form=form)
 
     def _read_index(self, job: str, content: FramedBlob) -> FrameIndex:
         sha256 = content.index_sha256

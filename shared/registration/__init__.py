@@ -43,7 +43,6 @@ from shared.registration.order_views import OrderViews, read_number
 from shared.registration.parked_orders import DeadLetter, ParkedOrders, claim_of
 from shared.registration.price_list import PriceList
 from shared.registration.public_messages import (
-    QUEUES,
     Payment,
     PlaceOrder,
     UpdateOrder,
@@ -78,7 +77,7 @@ from shared.registration.starts import Starts
 from shared.registration.stored_events import BODIES, PUBLIC
 from shared.registration.story import tell_process, tell_seats
 from shared.registration.unsettled import tell_unsettled
-from shared.registration.verbs import Registration
+from shared.registration.verbs import QUEUES, Registration
 from shared.registration.views import CONFERENCE_MODEL, ORDER_MODEL, READ_MODELS, state_of
 from shared.registration.wrong_codes import WrongCodes
 

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from shared.grammar import NAME, check_name
-from shared.parts import ORDERS
 from shared.payload import Envelope, Limits, open_envelope, read_bare
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import ACCESS_CODE, CODE_HASH, CodeHash
@@ -29,7 +28,6 @@ from shared.registration.public_fields import (
     ResizeFields,
     UpdateFields,
 )
-from shared.registration.routes import CONFERENCES_QUEUE, PAYMENTS_QUEUE
 from shared.registration.seat_commands import AddSeats, CloseConference, RemoveSeats, SeatType, SetConference
 
 #: Seat types in one message. Every event of seats has the numbers of the types that it touches.
@@ -74,16 +72,6 @@ class Payment(Struct, frozen=True, kw_only=True):
 
 
 OrderMessage: TypeAlias = SetConference | AddSeats | RemoveSeats | CloseConference | PlaceOrder | UpdateOrder | Payment
-#: Each kind has one queue, and who may send to a queue may send these kinds and no other.
-QUEUES: Final[Mapping[type[OrderMessage], str]] = {
-    PlaceOrder: ORDERS,
-    UpdateOrder: ORDERS,
-    Payment: str(PAYMENTS_QUEUE),
-    SetConference: str(CONFERENCES_QUEUE),
-    AddSeats: str(CONFERENCES_QUEUE),
-    RemoveSeats: str(CONFERENCES_QUEUE),
-    CloseConference: str(CONFERENCES_QUEUE),
-}
 
 
 def read_order_message(body: bytes | str, limits: Limits) -> OrderMessage:
@@ -94,12 +82,6 @@ def read_order_message(body: bytes | str, limits: Limits) -> OrderMessage:
         found = f"its kind is {envelope.kind[:50]!r}, registration takes {', '.join(_READERS)}"
         raise refuse(Reason.UNKNOWN_KIND, found)
     return read(envelope)
-
-
-def check_queue(message: OrderMessage, queue: str) -> None:
-    """Refuse a message that came by a queue whose senders may not send its kind."""
-    if (right := QUEUES[type(message)]) != queue:
-        raise refuse(Reason.WRONG_QUEUE, f"it came by queue {queue!r}, its kind belongs on {right!r}")
 
 
 def read_place_order(body: bytes, limits: Limits) -> PlaceOrder:

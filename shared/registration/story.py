@@ -64,7 +64,8 @@ def tell_seats(home: Home, proof: Proof, now: datetime) -> dict[str, Any]:
     state, contradictions = _fold_all(home)
     return {
         "home": home.key,
-        "version": home.head.version,
+        # Not `version`: that of a conference is the one that its customers read.
+        "events": home.head.version,
         "types": {
             name: {
                 "price": str(one.price),

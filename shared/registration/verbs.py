@@ -8,20 +8,34 @@ from shared.clock import Clock
 from shared.closing import Closing
 from shared.errors import RefusedError
 from shared.messages import Delivery
+from shared.parts import ORDERS
 from shared.payload import Limits
 from shared.processes import SHARDS, Follower, Runtime, due_shards
+from shared.refusals import Reason, refuse
 from shared.registration.hearing import hear
 from shared.registration.order_flows import OrderFlows, Placed
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import DeadLetter, ParkedOrders, homes_in
-from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, check_queue, read_order_message
+from shared.registration.public_messages import OrderMessage, Payment, PlaceOrder, UpdateOrder, read_order_message
+from shared.registration.routes import CONFERENCES_QUEUE, PAYMENTS_QUEUE
 from shared.registration.seat_check import SeatCheck
+from shared.registration.seat_commands import AddSeats, CloseConference, RemoveSeats, SetConference
 from shared.registration.seat_flows import SeatFlows
 from shared.registration.starts import Starts
 from shared.telemetry import Telemetry, events, tell
 
 #: Seconds for which an invocation follows what hints named. The lock of its messages is longer.
 _FOLLOWS_FOR: Final = 40.0
+#: Each kind has one queue, and who may send to a queue may send these kinds and no other.
+QUEUES: Final[Mapping[type[OrderMessage], str]] = {
+    PlaceOrder: ORDERS,
+    UpdateOrder: ORDERS,
+    Payment: str(PAYMENTS_QUEUE),
+    SetConference: str(CONFERENCES_QUEUE),
+    AddSeats: str(CONFERENCES_QUEUE),
+    RemoveSeats: str(CONFERENCES_QUEUE),
+    CloseConference: str(CONFERENCES_QUEUE),
+}
 
 
 class Registration(Closing):
@@ -65,7 +79,7 @@ class Registration(Closing):
         """Act on a message of a customer, a shop or a bank, by the queue it came by. One that is refused is parked."""
         try:
             message = read_order_message(delivery.body, self._limits)
-            check_queue(message, delivery.queue)
+            _check_queue(message, delivery.queue)
             if isinstance(message, PlaceOrder):
                 self._orders.place(message)
             elif isinstance(message, UpdateOrder):
@@ -119,3 +133,9 @@ class Registration(Closing):
         """Remove the rows that are done, and close the connections to the bus."""
         for part in self._parts:
             part.close()
+
+
+def _check_queue(message: OrderMessage, queue: str) -> None:
+    """Refuse a message that came by a queue whose senders may not send its kind."""
+    if (right := QUEUES[type(message)]) != queue:
+        raise refuse(Reason.WRONG_QUEUE, f"it came by queue {queue!r}, its kind belongs on {right!r}")

@@ -606,4 +606,20 @@ CONSOLE_REFUSED: Final = LogEvent(
     meaning="the console was wanted, and the app runs without it: its pages have no address",
     remedy="switch on Azure's login as docs/deploy.md says, or set SLUICE_CONSOLE to off",
 )
+# --- the start ---
+
+START_REFUSED: Final = LogEvent(
+    name="sluice.start.refused",
+    level=ERROR,
+    fields=("why",),
+    meaning="the app does not start: only `/api/health` answers, by 503, and messages wait in their queues",
+    remedy="correct the settings that the line names, or deploy the workload's module; the alert `silence` calls for it",
+)
+SETTING_UNREAD: Final = LogEvent(
+    name="sluice.setting.unread",
+    level=WARNING,
+    fields=("setting", "remedy"),
+    meaning="a name that begins with `SLUICE_` is read by nothing: a release retired it, or a newer one knows it; the app runs",
+    remedy="do what the line says, or update the app",
+)
 EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, LogEvent))

@@ -30,13 +30,13 @@ def _missing(found):
         return "playwright is not installed: `make setup ARGS=--browser`"
     if not AXE.exists():
         return "axe is not installed: `make setup ARGS=--browser`"
-    return "" if found else f"no browser is here (looked for SLUICE_CHROMIUM, {', '.join(BROWSERS)}): install chromium"
+    return "" if found else f"no browser is here (looked for CHROMIUM, {', '.join(BROWSERS)}): install chromium"
 
 
 @pytest.fixture(scope="session")
 def browser(request):
     """The system's Chromium."""
-    program = os.environ.get("SLUICE_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if missing := _missing(program):
         (pytest.fail if request.config.getoption("--need-browser") else pytest.skip)(missing)
     from playwright.sync_api import sync_playwright  # noqa: PLC0415

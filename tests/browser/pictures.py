@@ -55,7 +55,7 @@ def take(folder):
     """Open each page and write its picture."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only `make setup ARGS=--browser` installs it
 
-    program = os.environ.get("SLUICE_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
     folder.mkdir(parents=True, exist_ok=True)
     with Azurite.start() as azurite:
         provision(azurite.connection_string, topology())

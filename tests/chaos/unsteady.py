@@ -15,7 +15,7 @@ from shared.pipeline.results import QUEUE as RESULTS
 from shared.workloads.billing import Billing
 
 #: Settings of the chaos runs: a file of notes, the share of messages that is sent twice, seconds that results are late.
-NOTES, TWICE, LATE = "SLUICE_CHAOS_NOTES", "SLUICE_CHAOS_TWICE", "SLUICE_CHAOS_LATE"
+NOTES, TWICE, LATE = "CHAOS_NOTES", "CHAOS_TWICE", "CHAOS_LATE"
 
 
 class Notes:

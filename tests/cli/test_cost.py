@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.cost import median_stored
+from cli.cost_view import money
 from cli.main import app
 from local.paths import ROOT
 from shared.app import Stores
@@ -222,3 +223,25 @@ def test_every_command_of_the_pages_runs(stack_settings, billed, tmp_path, monke
         words = [billed if word == "first" else word for word in command.split()]
         done = CliRunner(env=stack_settings).invoke(app, words)
         assert done.exit_code == 0, (command, done.output)
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [
+        ("0.0000004", "0.0000004"),
+        ("4E-7", "0.0000004"),
+        ("0.00012345", "0.000123"),
+        ("0", "0"),
+        ("0.9996", "1.00"),
+        ("12", "12.00"),
+    ],
+)
+def test_an_amount_has_no_exponent(amount, shown):
+    """However small it is: a person compares it with others."""
+    assert money(Decimal(amount)) == shown
+
+
+def test_the_bill_of_a_small_job_has_no_exponent(cost, billed):
+    """Neither for people nor for programs."""
+    for printed in (cost("job", billed).stdout, cost("job", billed, "--json").stdout):
+        assert not re.search(r"\de[-+]\d", printed, re.IGNORECASE), printed

@@ -2,16 +2,22 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 
 import pytest
 from azure.storage.queue import QueueServiceClient
 
-from servicebus_local.entities import Namespace, Queue
+from cli.doctor import how_to_log_in
+from local.stack import bus_entities
+from servicebus_local.entities import DeliveryRules, Namespace, Queue
 from servicebus_local.launcher import Broker
 from shared import __version__
+from shared.settings import Settings
 from shared.topology import topology
+
+STORAGE_KINDS, BUS_KINDS = {"queue", "container", "table"}, {"bus queue", "subscription"}
 
 
 def entities():
@@ -82,8 +88,56 @@ def test_a_bus_that_does_not_answer_is_named(sluice, stack_settings):
     dead = {**stack_settings, "SluiceBus": nowhere}
     done = sluice("doctor", "--json", settings=dead)
     problems = {finding["kind"] for finding in json.loads(done.stdout)["findings"] if finding["problem"]}
-    assert (done.returncode, problems) == (1, {"bus queue", "subscription"})
+    assert (done.returncode, problems) == (1, BUS_KINDS)
     assert "Traceback" not in done.stderr
+
+
+def test_the_fault_of_one_bus_entity_is_its_own(sluice, stack_settings):
+    """A queue that was made with sessions refuses to be looked at; the first one looked at stands for no other."""
+    whole = bus_entities(Settings.parse(stack_settings))
+    (first, *rest) = whole.queues
+    wrong = Queue(first.name, DeliveryRules(sessions=True))
+    with Broker.start(Namespace((wrong, *rest), whole.topics)) as bus:
+        done = sluice("doctor", "--json", settings={**stack_settings, "SluiceBus": bus.connection_string})
+    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["problem"]]
+    assert (done.returncode, found["name"], found["state"]) == (1, first.name, "faulty")
+    assert found["problem"].startswith(f"answers with an error: {first.name} has sessions")
+
+
+def with_key(text, key):
+    """Return a connection string with another key."""
+    return re.sub(r"(AccountKey|SharedAccessKey)=[^;]*", rf"\1={key}", text)
+
+
+@pytest.mark.parametrize("key", ["d3Jvbmc=", "no-base-64"])
+@pytest.mark.parametrize(("name", "kinds"), [("SluiceStorage", STORAGE_KINDS), ("SluiceBus", BUS_KINDS)])
+def test_a_wrong_key_is_named_and_nobody_is_told_to_log_in(sluice, stack_settings, name, kinds, key):
+    """`az login` changes nothing about a key; and a key is in no output."""
+    with Broker.start(bus_entities(Settings.parse(stack_settings)), sas_key="a-key") as bus:
+        settings = {**stack_settings, "SluiceBus": bus.connection_string}
+        done = sluice("doctor", "--json", settings={**settings, name: with_key(settings[name], key)})
+    wrong = [one for one in json.loads(done.stdout)["findings"] if one["problem"]]
+    assert (done.returncode, {one["kind"] for one in wrong}, {one["state"] for one in wrong}) == (1, kinds, {"refused"})
+    assert {one["problem"].partition(":")[0] for one in wrong} == {f"refuses the key in {name}"}
+    assert "az login" not in done.stdout
+    assert key not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"SluiceStorage": "BlobEndpoint=x;SharedAccessSignature=sv=1"}, "refuses the signature in SluiceStorage"),
+        ({"SluiceStorage__accountName": "a"}, "refuses your login: run `az login`"),
+        ({"SluiceStorage__accountName": "a", "SluiceStorage__credential": "managedidentity"}, "refuses your login"),
+        (
+            {f"SluiceStorage__{name}": "x" for name in ("accountName", "tenantId", "clientId", "clientSecret")},
+            "refuses the application of SluiceStorage: check SluiceStorage__tenantId",
+        ),
+    ],
+)
+def test_a_refusal_names_the_remedy_of_the_login_that_was_used(settings, said):
+    """A key, a signature, a person and an application are mended in different places."""
+    assert how_to_log_in("SluiceStorage", settings).startswith(said)
 
 
 def test_a_console_that_the_app_leaves_out_is_named(sluice, stack_settings):
@@ -184,3 +238,27 @@ def test_a_room_is_looked_at_with_its_queues_and_its_container(sluice, stack_set
         ("queue", "submissions-team-a-poison"),
         ("container", "payloads-team-a"),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("SLUICE_WORKQUEUES", "SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?"),
+        ("SLUICE_SHOP_URL", "SLUICE_SHOP_URL is no setting: this release does not know it"),
+    ],
+)
+def test_a_name_that_is_no_setting_is_one_line(sluice, stack_settings, tmp_path, name, said):
+    """From the environment and from a file: who sets it believes to have set something."""
+    (tmp_path / "local.settings.json").write_text(json.dumps({"Values": {**stack_settings, name: "3"}}))
+    tried = [("doctor",), ("jobs", "list"), ("cost", "idle"), ("gate", "list")]
+    for command, settings in [(one, stack_settings | {name: "3"}) for one in tried] + [(tried[0], {})]:
+        done = sluice(*command, settings=settings)
+        assert (done.returncode, done.stderr.count("\n"), done.stderr.startswith(f"sluice: {said}")) == (2, 1, True)
+
+
+def test_a_retired_name_is_told_once_and_stops_nothing(sluice, stack_settings):
+    """A settings file outlives many releases."""
+    done = sluice("jobs", "list", "--json", settings=stack_settings | {"SLUICE_ENRICHMENT_URL": "x"})
+    assert (done.returncode, "jobs" in json.loads(done.stdout)) == (0, True)
+    assert done.stderr.startswith("sluice: SLUICE_ENRICHMENT_URL is retired, and nothing reads it: ")
+    assert done.stderr.count("\n") == 1

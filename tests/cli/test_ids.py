@@ -1,6 +1,18 @@
 """`sluice ids`, against real blobs."""
 
+import dataclasses
 import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from shared.app import ORDER_NUMBERS, TRANSACTION_IDS, RegistrationStores, Stores
+from shared.azure.connections import Connections
+from shared.ids import RangeGenerator
+from shared.ledger.records import Job, JobState, PlanBlob
+from shared.processes import Alias
+from shared.registration import order_home
 
 
 def test_numbers_drawn_one_after_another_never_repeat(sluice):
@@ -55,3 +67,57 @@ def test_storage_that_is_down_is_one_line(sluice, stack_settings):
     assert done.returncode == 1
     assert done.stderr.startswith("sluice: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def stores(stack_settings):
+    """The stores of the run's stack."""
+    with Connections.parse(stack_settings) as connections, Stores(connections) as stores:
+        yield stores
+
+
+@pytest.mark.parametrize("state", [JobState.COMPLETE, JobState.RUNNING])
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_number_of_a_transaction_names_its_job(sluice, stores, state, ends):
+    """Whether its process has ended since or not; an ended job by the list, an open one by its row."""
+    name, store = f"cli-ids-{time.monotonic_ns()}", stores.sequence(TRANSACTION_IDS)
+    ids = RangeGenerator(store, prefetch=False)
+    first = ids.next_ids(10).start
+    planning = Job(job=name, content_hash="0" * 64, workload="billing", accepted_at=datetime.now(UTC), items=10)
+    known = stores.ledger.insert(planning)[0]
+    fields = {"plan": PlanBlob(f"{name}/plan", "e"), "id_base": first, "state": state, "chunks": 1}
+    stores.ledger.commit(dataclasses.replace(known, **fields))
+    if ends:
+        ids.close()
+    told = sluice("ids", "explain", TRANSACTION_IDS, str(first + 9))
+    assert told.returncode == 0, told.stderr
+    assert f"{first + 9} belongs to job {name}, reserved by " in told.stdout
+    assert f"sluice jobs show {name}" in told.stdout
+    assert "lost with the process" not in told.stdout
+    document = json.loads(sluice("ids", "explain", TRANSACTION_IDS, str(first), "--json").stdout)
+    assert (document["job"], document["order"]) == (name, None)
+    ids.close()
+
+
+def test_a_number_that_no_job_has_says_so(sluice, stores):
+    """It was drawn and dropped; or by a sequence of one's own, whose users nobody knows here."""
+    with RangeGenerator(stores.sequence(TRANSACTION_IDS), prefetch=False) as ids:
+        gap = ids.next_ids(1).start
+    told = sluice("ids", "explain", TRANSACTION_IDS, str(gap)).stdout
+    assert "no job was found that has it" in told
+    assert "sluice jobs reindex" in told
+    number = sluice("ids", "next", "cli-own").stdout.strip()
+    assert "who uses cli-own is not known here" in sluice("ids", "explain", "cli-own", number).stdout
+
+
+def test_the_number_of_an_order_names_it(sluice, stores):
+    """By the alias by which its customer finds it: one request."""
+    with RangeGenerator(stores.sequence(ORDER_NUMBERS), prefetch=False) as ids:
+        number = ids.next_ids(1).start
+    assert "no order has it" in sluice("ids", "explain", ORDER_NUMBERS, str(number)).stdout
+    if "agenda" not in {table.name for table in stores.connections.tables.list_tables()}:
+        stores.connections.tables.create_table("agenda")
+    RegistrationStores(stores).agenda.write([Alias(number, order_home("o-77"))])
+    told = sluice("ids", "explain", ORDER_NUMBERS, str(number)).stdout
+    assert f"{number} belongs to order o-77" in told
+    assert "sluice orders show o-77" in told

@@ -9,10 +9,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
 from shared.app import Stores
 from shared.azure.connections import Connections
+from shared.clock import SystemClock
 from shared.errors import RefusedError
+from shared.ledger import TableLedger
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import Delivery
 from shared.parked.entry import ACCEPT, chunk_key, job_note
@@ -22,6 +26,17 @@ from shared.pipeline.totals import TotalsWriter
 from shared.workloads import Total
 
 _numbers = itertools.count(1)
+
+
+class At(SystemClock):
+    """A clock that stands at a time."""
+
+    def __init__(self, moment):
+        self.moment = moment
+
+    def now(self):
+        """Return the time."""
+        return self.moment
 
 
 @pytest.fixture
@@ -143,16 +158,29 @@ def test_what_waits_for_a_person_says_for_which_command(sluice, job_in, state, s
 
 
 @pytest.fixture
-def refused(stores):
+def refuse_at_door(stores):
+    """A function that parks a submission at acceptance."""
+    parked = []
+
+    def park(job, reason="unknown_sum"):
+        body = json.dumps({"sluice": {"job": job, "items": [len(parked)]}}).encode()
+        error = RefusedError(reason, "workload 'billing' adds up no 'amount'", "declare quantity")
+        delivery = Delivery(queue="submissions", message_id="m-1", body=body, count=1)
+        parked.append(stores.parking.park(ACCEPT, delivery, error))
+        return parked[-1]
+
+    yield park
+    with stores.connections.tables.get_table_client("parked") as table:
+        for entry in parked:
+            table.delete_entity(entry.job, entry.key)
+
+
+@pytest.fixture
+def refused(refuse_at_door):
     """A submission that was parked at acceptance: its sum names no field."""
     job = f"refused-{time.monotonic_ns()}"
-    body = json.dumps({"sluice": {"job": job, "items": []}}).encode()
-    error = RefusedError("unknown_sum", "workload 'billing' adds up no 'amount'", "declare quantity")
-    delivery = Delivery(queue="submissions", message_id="m-1", body=body, count=1)
-    entry = stores.parking.park(ACCEPT, delivery, error)
-    yield job
-    with stores.connections.tables.get_table_client("parked") as table:
-        table.delete_entity(entry.job, entry.key)
+    refuse_at_door(job)
+    return job
 
 
 def test_a_submission_that_was_parked_is_found_as_its_job(sluice, refused):
@@ -171,6 +199,109 @@ def test_who_watches_a_submission_that_was_parked_is_told(sluice, refused):
     assert done.returncode == 1
     assert "unknown_sum" in done.stderr
     assert "unknown_sum" in sluice("jobs", "watch", refused, "--timeout", "0").stderr
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("conflict", "a later submission with other content was refused at "),
+        ("unknown_sum", "a later submission was refused (unknown_sum) at "),
+    ],
+)
+def test_a_later_submission_that_was_refused_is_named_wherever_one_looks(sluice, job_in, refuse_at_door, reason, said):
+    """The job of its id is complete, with the former content: no command lets that read as the later one's result."""
+    name = job_in(JobState.COMPLETE, done=2, finished_at=datetime.now(UTC))
+    quiet = job_in(JobState.COMPLETE, done=2, finished_at=datetime.now(UTC))
+    entry = refuse_at_door(name, reason)
+    wanted = (said, f"is parked: sluice parked show {name} {entry.key}")
+    watched, shown, listed = sluice("jobs", "watch", name), sluice("jobs", "show", name), sluice("jobs", "list")
+    assert (watched.returncode, shown.returncode, listed.returncode) == (1, 0, 0)
+    for told in (watched.stderr, shown.stdout, listed.stderr):
+        assert all(words in told for words in wanted), told
+    assert f"{name}\tcomplete, another refused\t" in listed.stdout
+    assert f"{quiet}\tcomplete\t" in listed.stdout
+    for words in (("show", name), ("watch", name)):
+        (one,) = json.loads(sluice("jobs", *words, "--json").stdout)["refused"]
+        assert (one["key"], one["reason"]) == (entry.key, reason)
+    by_job = {job["job"]: job["refused"] for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]}
+    assert [one["key"] for one in by_job[name]] == [entry.key]
+    assert by_job[quiet] == []
+
+
+def test_a_submission_that_was_refused_before_the_job_is_no_later_one(sluice, job_in, refuse_at_door):
+    """A misspelt sum was corrected, and the same id accepted: the job is complete, and only its page has what is left."""
+    name = f"cli-corrected-{time.monotonic_ns()}"
+    refuse_at_door(name)
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    job_in(JobState.COMPLETE, job=name, accepted_at=later, done=2, finished_at=later)
+    assert sluice("jobs", "watch", name).returncode == 0
+    assert "another refused" not in sluice("jobs", "list").stdout.partition(name)[2].partition("\n")[0]
+    assert "an earlier submission was refused (unknown_sum)" in sluice("jobs", "show", name).stdout
+
+
+def test_the_list_says_how_old_a_state_is_and_what_fails(sluice, job_in, stores):
+    """A job that fails again and again gives the list no news: its row says since when, and that it fails."""
+    before = datetime.now(UTC) - timedelta(minutes=4, seconds=5)
+    held = f"cli-held-{time.monotonic_ns()}"
+    at_that_time = TableLedger(
+        stores.connections.tables.get_table_client("jobs"),
+        stores.connections.tables.get_table_client("jobindex"),
+        clock=At(before),
+    )
+    known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": before, "items": 10, "chunks": 2}
+    at_that_time.insert(Job(job=held, state=JobState.HELD, gate="nightly", **known))
+    done = job_in(JobState.COMPLETE, accepted_at=before, finished_at=before)
+    row = sluice("jobs", "list").stdout.partition(f"{held}\t")[2].partition("\t")[0]
+    assert re.fullmatch(r"held, seen 4 min \d+ s ago", row)
+    stores.attempts.note_failure(job_note(held, chunk_key(1, 1)), 4, ValueError())
+    stores.attempts.note_failure(f"submissions|{held}|m", 4, ValueError())
+    listed = sluice("jobs", "list").stdout
+    row = listed.partition(f"{held}\t")[2].partition("\t")[0]
+    assert re.fullmatch(r"held, seen 4 min \d+ s ago, failing", row)
+    assert f"{done}\tcomplete\t" in listed
+    by_job = {job["job"]: job["failing"] for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]}
+    assert (by_job[held], by_job[done]) == (True, False)
+
+
+def test_the_list_is_three_requests_however_many_jobs_it_has(stack_settings, job_in, monkeypatch):
+    """One for the jobs, one for the door, one for what fails."""
+    for _ in range(5):
+        job_in(JobState.RUNNING)
+    meters = []
+    parse = Connections.parse
+
+    def metered(*arguments, **options):
+        meters.append(parse(*arguments, **options))
+        return meters[-1]
+
+    monkeypatch.setattr(Connections, "parse", metered)
+    assert CliRunner().invoke(app, ["jobs", "list", "--most", "10"], env=stack_settings).exit_code == 0
+    assert meters[-1].meter.tally.total() == 3
+
+
+def test_small_sums_have_no_exponent(sluice, job_in):
+    """Whatever is printed can be typed again."""
+    totals = Totals(accepted=Portion(10, {"quantity": Decimal("0.0000004")}))
+    name = job_in(JobState.COMPLETE, done=2, totals=totals, declared={"quantity": Decimal("4E-7")})
+    said = json.loads(sluice("jobs", "show", name, "--json").stdout)
+    assert (said["accepted"]["sums"], said["declared"]) == ({"quantity": "0.0000004"},) * 2
+    assert "quantity 0.0000004" in sluice("jobs", "show", name).stdout
+
+
+def test_who_watches_a_job_that_was_refused_before_is_told_at_once(sluice, refused):
+    """It waits for another submission of the id, and says that it does."""
+    done = sluice("jobs", "watch", refused)
+    assert done.returncode == 1
+    assert "an earlier submission is parked; waits 15 s for another one" in done.stderr
+
+
+def test_the_help_of_watch_does_not_contradict_itself(sluice):
+    """It takes the whole id, and says what each status means."""
+    told = " ".join(sluice("jobs", "watch", "--help").stdout.split())
+    assert "whole id" in told
+    assert "its beginning is enough" not in told
+    for status in ("0 the job is complete", "4 completed with parked", "5 unbalanced", "6 paused"):
+        assert status in told.replace("│ ", "")
 
 
 def test_the_outputs_of_a_job_are_lines(sluice, job_in, stores):
@@ -223,10 +354,10 @@ def test_a_job_nobody_knows_is_a_problem(sluice):
 
 @pytest.mark.parametrize(
     ("state", "status"),
-    [(JobState.COMPLETE, 0), (JobState.COMPLETED_WITH_PARKED, 1), (JobState.UNBALANCED, 1), (JobState.PAUSED, 1)],
+    [(JobState.COMPLETE, 0), (JobState.COMPLETED_WITH_PARKED, 4), (JobState.UNBALANCED, 5), (JobState.PAUSED, 6)],
 )
 def test_watching_ends_with_the_job_and_says_how(sluice, job_in, state, status):
-    """Only a complete job is status 0, so that a script can rely on it."""
+    """Only a complete job is status 0, and each other end has its own, so that a script can rely on it."""
     assert sluice("jobs", "watch", job_in(state, finished_at=datetime.now(UTC))).returncode == status
 
 

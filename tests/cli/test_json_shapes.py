@@ -23,7 +23,18 @@ from shared.registration import PlaceOrder
 from tests.registration.conftest import installation
 
 #: Their keys are data: names of fields, of meters, of processes.
-FREE = {"counts", "sums", "declared", "requests", "noted_at", "details", "receipts", "first_chunks", "stragglers"}
+FREE = {
+    "counts",
+    "sums",
+    "declared",
+    "requests",
+    "noted_at",
+    "details",
+    "receipts",
+    "first_chunks",
+    "stragglers",
+    "environment",
+}
 FREE |= {"requested", "reserved", "types", "body", "row"}
 OF_REGISTRATION = {"orders", "conferences", "processes", "seats", "migrate"}
 ROW = re.compile(r"^\| `sluice ([^`]+)` \| (.+) \|$", re.MULTILINE)
@@ -95,6 +106,17 @@ def provisioned_settings(stack_settings):
     return stack_settings
 
 
+@pytest.fixture(scope="module")
+def by_login():
+    """The settings of an installation in Azure: a publisher has no key."""
+    empty = dict.fromkeys(("SluiceStorage", "SluiceBus"), "")
+    return {
+        **empty,
+        "SluiceStorage__accountName": "a",
+        "SluiceBus__fullyQualifiedNamespace": "b.servicebus.windows.net",
+    }
+
+
 def documented():
     """Return each command of the page with its keys, in the order of the page."""
     page, found = (ROOT / "docs" / "json.md").read_text(), {}
@@ -109,8 +131,8 @@ def test_a_command_prints_the_keys_of_the_page(command, keys, names, request, tm
     file = tmp_path / "usage.ndjson"
     file.write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
     words = [str(file) if word == "FILE" else names.get(word, word) for word in command.split()]
-    whose = "registration" if words[0] in OF_REGISTRATION else "provisioned_settings"
-    ran = CliRunner().invoke(app, [*words, "--json"], env=request.getfixturevalue(whose))
+    whose = {"publisher-env": "by_login", **dict.fromkeys(OF_REGISTRATION, "registration")}.get(words[0])
+    ran = CliRunner().invoke(app, [*words, "--json"], env=request.getfixturevalue(whose or "provisioned_settings"))
     document = json.loads(ran.stdout)
     # What is null on the page may be an object here: another test has planned an opening.
     found = {next((key for key in keys if one.startswith(f"{key}.")), one) for one in keys_of(document)}

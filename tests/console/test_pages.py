@@ -1,13 +1,16 @@
 """What the pages show of an installation in which much goes wrong."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
 
 from local.paths import ROOT
+from shared.app import TRANSACTION_IDS
+from shared.ids import RangeGenerator
 from shared.ledger import JobState
+from shared.parked import DOOR
 from shared.pipeline.outputs import Outputs, PartWriter
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
 
@@ -226,3 +229,29 @@ def test_a_number_has_a_story(visitor, house):
     assert f"{first} was reserved by" in shown
     assert visitor.get("/ids?number=-1").status_code == 400
     assert visitor.get("/ids?number=%C2%B2").status_code == 400
+
+
+def test_a_later_submission_that_was_refused_is_on_both_pages_of_its_job(visitor, house):
+    """Its job is complete, with the former content. An old state of an open one says when it was seen."""
+    put_job(house.stores, make_job("reused", chunks=2, done=2, state=JobState.COMPLETE), is_open=False)
+    park(house.stores, make_entry(DOOR, 1, key="accept-reused", reason="conflict", claimed="reused"))
+    house.clock.advance(120)
+    row = re.search(r"<th scope=\"row\"><a [^>]+>reused</a></th>\n<td>(.*?)</td>", visitor.get("/jobs?id=reused").text)[
+        1
+    ]
+    assert "another refused" in row
+    assert "another refused" not in visitor.get("/jobs?id=usage-0411").text
+    shown = words(visitor.get("/job/reused"))
+    assert "a later submission with other content was refused at" in shown
+    assert "/parked/~door/accept-reused" in unescape(visitor.get("/job/reused").text).replace("%7E", "~")
+    assert re.search(r"usage-0412 running seen ", words(visitor.get("/jobs")))
+
+
+def test_the_number_of_a_transaction_leads_to_its_job(visitor, house):
+    """By the list of jobs."""
+    with RangeGenerator(house.stores.sequence(TRANSACTION_IDS), prefetch=False) as ids:
+        first = ids.next_ids(2_000).start
+    job = make_job("numbered", chunks=2, done=2, state=JobState.COMPLETE, id_base=first, accepted_at=datetime.now(UTC))
+    put_job(house.stores, job, is_open=False)
+    text = visitor.get(f"/ids?number={first + 5}").text
+    assert re.search(rf'{first + 5} belongs to job <a href="[^"]*/job/numbered">numbered</a>', text)

@@ -1,4 +1,4 @@
-"""What README and docs say to type, typed as it stands, against the running app."""
+"""What README and docs say to type, typed as it stands, against the running app, in a terminal as the pages want it."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from local.paths import ROOT
+from local.paths import ACTIVATE, ROOT
 from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.azure.connections import Connections
@@ -18,7 +18,7 @@ from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.parked.entry import ACCEPT
 
-SLUICE = Path(sys.executable).parent
+VENV = Path(sys.executable).parent.parent
 DEADLINE = 150
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -37,13 +37,15 @@ def stack_settings(host_kind, worker):
 
 @pytest.fixture(scope="module")
 def typed(stack_settings, tmp_path_factory):
-    """Type a script into a shell that finds `sluice`, in one folder for all; what asks is told yes."""
+    """Type a script into a terminal that was prepared as the pages say; what asks is told yes."""
     folder = tmp_path_factory.mktemp("typed")
-    environment = {**os.environ, **stack_settings, "PATH": f"{SLUICE}{os.pathsep}{os.environ['PATH']}"}
+    (folder / ".venv").symlink_to(VENV)
+    path = [one for one in os.environ["PATH"].split(os.pathsep) if Path(one) != VENV / "bin"]
+    environment = {**os.environ, **stack_settings, "PATH": os.pathsep.join(path)}
 
     def run(script):
         return subprocess.run(
-            ["bash", "-e", "-c", script.replace(".venv/bin/sluice", "sluice")],
+            ["bash", "-e", "-c", f"{ACTIVATE}\n{script}"],
             input="y\n" * 10,
             cwd=folder,
             env=environment,
@@ -81,6 +83,42 @@ def test_the_tutorial_runs_as_it_stands(tutorial, typed):
     assert tutorial.returncode == 0, tutorial.stdout + tutorial.stderr
     job = json.loads(typed("sluice jobs show first --json").stdout)
     assert (job["state"], job["accepted"]["items"], job["rejected"]["items"]) == ("complete", 2, 1)
+
+
+def test_the_tutorial_leaves_its_gate_closed(tutorial, typed):
+    """So the job of the next night waits, as the page says, and does not start at once."""
+    limit = time.monotonic() + DEADLINE
+    while json.loads(typed("sluice gate status nightly --json").stdout)["state"] != "closed":
+        assert time.monotonic() < limit
+    typed("sluice submit usage.ndjson --job second --workload billing --gate nightly")
+    while json.loads(typed("sluice gate status nightly --json").stdout)["held"]["count"] != 1:
+        assert time.monotonic() < limit
+
+
+def test_the_documented_process_runs_on_the_stack(typed):
+    """Its two files as they stand, twice: what is asked, what is skipped, and that nothing is done a second time."""
+    page = (ROOT / "docs" / "processes.md").read_text()
+    process, trying = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    files = "".join(
+        f"cat > {name} <<'END'\n{text}END\n" for name, text in (("parcels.py", process), ("try_parcels.py", trying))
+    )
+    (script,) = blocks("docs/processes.md")
+    first, again = typed(files + script), typed(script)
+    assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
+    asked = [line for line in first.stdout.splitlines() if line.startswith("carriers ")]
+    assert [json.loads(line.partition(" ")[2])["sluice"]["commands"][0]["to"] for line in asked] == [
+        "carrier-swift",
+        "carrier-steady",
+    ]
+    took = [
+        [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("send", "fetched"))]
+        for done in (first, again)
+    ]
+    assert took == [
+        [["send", "None"], ["fetched", "stale"], ["fetched", "current"]],
+        [["send", "duplicate"], ["fetched", "stale"], ["fetched", "duplicate"]],
+    ]
+    assert "carriers " not in again.stdout
 
 
 @pytest.mark.parametrize("name", ["docs/cost.md", "docs/scaling.md", "docs/operating.md", "docs/parked.md"])

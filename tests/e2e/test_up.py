@@ -5,42 +5,31 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from cli.settings_file import is_running
+from local import readme
+from local.azurite.launcher import Azurite
 from local.paths import ROOT
+from local.stack import settings_for
 from local.up import SETTINGS_FILE
+from servicebus_local.launcher import Broker
+from tests.e2e.debugger import Editor
 from tests.waiting import until
 
 DEADLINE = 90
-#: The workload of the README, in a file of its own.
-OWN = """
-from operator import add
-
-from msgspec import Struct
-from shared.workloads import Line
-
-
-class Sale(Struct):
-    units: int
-
-
-class Sales:
-    name, transaction, partial, sums = "sales", Sale, int, ("units",)
-    combine, merge = sum, add
-
-    def map(self, sale, number):
-        return sale.units
-
-    def finish(self, partial):
-        yield Line({"units": partial})
-"""
+#: Blocks of docs/workloads.md: one that runs the stack, and one that is typed beside it.
+START, TYPED = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "workloads.md").read_text(), re.DOTALL | re.MULTILINE)[
+    :2
+]
 
 
 def descendants(pid):
@@ -105,6 +94,12 @@ def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
     with urllib.request.urlopen(f"{base_url}/api/health", timeout=30) as reply:
         assert json.loads(reply.read())["status"] == "ok"
     assert SETTINGS_FILE.stat().st_mode & 0o077 == 0
+    command = [Path(sys.executable).parent / "sluice", "publisher-env", "--json"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE).stdout
+    door = json.loads(printed)["environment"]
+    trusted = ssl.create_default_context(cafile=door["CURL_CA_BUNDLE"])
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(door["IDENTITY_ENDPOINT"], context=trusted, timeout=30)
     started = descendants(process.pid)
     assert len(started) >= 4, "Azurite, the broker, the host and its instances"
     process.send_signal(number)
@@ -142,29 +137,61 @@ def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue):
 
 
 def test_a_workload_of_ones_own_runs_on_the_stack(up, tmp_path):
-    """The setting of the environment is taken, as docs/workloads.md says, and the job's lines are printed."""
-    (tmp_path / "own_sales.py").write_text(OWN)
-    both = "shared.workloads.billing:Billing, own_sales:Sales"
-    process = up("--instances", "1", SLUICE_WORKLOADS=both, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    """As docs/workloads.md says it: the README's file, the setting, and what is typed then prints what stands behind it."""
+    (tmp_path / "sales.py").write_text(readme.workload())
+    setting, value = re.match(r"(\w+)=(\S+) make up", START).groups()
+    process = up("--instances", "1", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}", **{setting: value})
     wait_for_line(process, "Ctrl-C stops everything")
     second = up("--instances", "1")
     _, said = second.communicate(timeout=DEADLINE)
     assert (second.returncode, "a stack of this folder runs already" in said) == (1, True)
-    file = tmp_path / "sales.ndjson"
-    file.write_text('{"units": 2}\n{"units": 3}\n')
     # A settings file of another installation lies in the way: the stack that runs is meant.
     (tmp_path / ".stack").symlink_to(ROOT / ".stack")
+    (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
     (tmp_path / "local.settings.json").write_text('{"Values": {"SluiceStorage": "nonsense"}}')
+    typed = subprocess.run(
+        ["bash", "-e", "-c", TYPED], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=2 * DEADLINE
+    )
+    *_, printed = TYPED.splitlines()
+    assert json.loads(typed.stdout.splitlines()[-1]) == json.loads(printed.partition("#")[2])
+
+
+def test_an_editor_stops_in_a_workload(up, tmp_path, worker):
+    """As docs/workloads.md says: attached to the process, at a line of `map`, with its values. Then the job goes on."""
+    if worker != "local":
+        pytest.skip("Microsoft's worker runs the app in a process that the local host does not start")
+    (tmp_path / "sales.py").write_text(readme.workload())
+    (tmp_path / "sales.ndjson").write_text('{"units": 7}\n')
+    line = readme.workload().splitlines().index("        return sale.units") + 1
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = up("--debug", str(port), SLUICE_WORKLOADS="sales:Sales", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    wait_for_line(process, "Ctrl-C stops everything")
+    started = descendants(process.pid)
 
     def sluice(*words):
-        command = [Path(sys.executable).parent / "sluice", *words]
-        return subprocess.run(
-            command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=DEADLINE
-        ).stdout
+        command = [Path(sys.executable).parent / "sluice", *words, "--settings", SETTINGS_FILE]
+        done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=DEADLINE)
+        return done.stdout
 
-    sluice("submit", file, "--job", "own", "--workload", "sales")
-    sluice("jobs", "watch", "own", "--timeout", "60")
-    assert json.loads(sluice("jobs", "output", "own")) == {"units": 5}
+    with Editor(port, DEADLINE) as editor:
+        assert [one["verified"] for one in editor.begin(tmp_path / "sales.py", line)] == [True]
+        sluice("submit", "sales.ndjson", "--job", "seen", "--workload", "sales")
+        stopped = editor.event("stopped")
+        assert stopped["reason"] == "breakpoint"
+        (frame, *_) = editor.ask("stackTrace", threadId=stopped["threadId"])["stackFrames"]
+        assert (frame["name"].split(".")[-1], frame["line"]) == ("map", line)
+        assert editor.ask("evaluate", expression="sale.units", frameId=frame["id"])["result"] == "7"
+        editor.ask("setBreakpoints", source={"path": str(tmp_path / "sales.py")}, breakpoints=[])
+        editor.ask("continue", threadId=stopped["threadId"])
+        sluice("jobs", "watch", "seen", "--timeout", "120")
+        assert json.loads(sluice("jobs", "output", "seen")) == {"units": 7}
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=DEADLINE)
+    deadline = time.monotonic() + DEADLINE
+    while alive := [pid for pid in started if is_alive(pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
 
 
 def test_up_ends_when_a_part_of_the_stack_does(up):
@@ -196,6 +223,13 @@ def test_a_taken_port_is_one_line_and_leaves_nothing(up):
     assert "Traceback" not in said
 
 
+def test_a_misspelt_setting_is_one_line_and_starts_nothing(up):
+    """Three work queues that are one would be noticed much later."""
+    _, said = (process := up(SLUICE_WORKQUEUES="3")).communicate(timeout=DEADLINE)
+    assert (process.returncode, said.count("\n")) == (1, 1)
+    assert said.startswith("sluice up: SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?")
+
+
 def test_external_without_settings_names_the_file_to_copy(up):
     """`--external` needs local.settings.json, and says where it comes from."""
     if (ROOT / "local.settings.json").exists():
@@ -203,6 +237,43 @@ def test_external_without_settings_names_the_file_to_copy(up):
     process = up("--external")
     _, said = process.communicate(timeout=DEADLINE)
     assert (process.returncode, "copy local.settings.sample.json" in said) == (1, True)
+
+
+def test_external_ends_with_what_is_missing_and_the_command_that_makes_it(worker, tmp_path):
+    """As the sample and two stand-ins of somebody's own: what nobody made is listed, made while the app runs, and used."""
+    if worker != "local":
+        pytest.skip("what the app finds does not depend on whose worker runs it")
+    own = tmp_path / "local.settings.json"
+    script = f"import sys, local.up as up; from pathlib import Path; up.OWN_FILE = Path({str(own)!r}); sys.exit(up.main(sys.argv[1:]))"
+    with Azurite.start() as storage, Broker.start() as bus:
+        own.write_text(json.dumps({"Values": settings_for(storage.connection_string, bus.connection_string)}))
+        words = [sys.executable, "-c", script, "--external", "--instances", "1", "--port", "0"]
+        process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+        def sluice(*typed):
+            command = [Path(sys.executable).parent / "sluice", *typed]
+            return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=DEADLINE)
+
+        try:
+            *listed, told, typed = wait_for_lines(
+                process,
+                [
+                    "queue submissions does not exist",
+                    "table jobs does not exist",
+                    "entities are missing",
+                    "provision   ",
+                ],
+            )
+            assert len(listed) == 2
+            missing, whole = re.findall(r"\d+", told)
+            made = sluice(*typed.split("(")[0].split()[1:]).stdout.splitlines()[-1]
+            assert made == f"{int(whole) - int(missing)} was there, {missing} made"
+            (tmp_path / "one.ndjson").write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
+            sluice("submit", "one.ndjson", "--job", "made")
+            assert "complete" in sluice("jobs", "watch", "made", "--timeout", "80").stdout
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=DEADLINE)
 
 
 @pytest.mark.timeout(2 * DEADLINE + 30)

@@ -16,7 +16,7 @@ from tests.faults.plan import MODES, Fault, KilledError, Plan
 KEYS = (f"counter-{number}" for number in itertools.count())
 BATCH = [Add("a", 40), Add("b", 1, outside="o1", content="h"), Add("c", 60), Add("a", 40), Add("d", 3, outside="o2")]
 #: The usual run takes every third request, each mode beginning at another one, and some pairs of faults.
-STRIDE, PAIRS = (1, None) if os.environ.get("SLUICE_FAULTS") == "all" else (3, 12)
+STRIDE, PAIRS = (1, None) if os.environ.get("FAULTS") == "all" else (3, 12)
 
 
 class Process:

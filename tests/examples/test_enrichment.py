@@ -78,7 +78,7 @@ async def by_first_letter(path):
 def enrichment(answer):
     """Yield the workload with its service."""
     with Accounts(answer) as accounts:
-        yield Enrichment.configured({"SLUICE_ENRICHMENT_URL": accounts.url}), accounts
+        yield Enrichment.configured({"ENRICHMENT_URL": accounts.url}), accounts
 
 
 def lines(*accounts):
@@ -140,8 +140,8 @@ def test_a_service_that_never_answers_is_given_up():
 @pytest.mark.parametrize("url", ["", "ftp://x", "http://", "127.0.0.1:80"])
 def test_only_an_http_url_is_a_service(url):
     """Any other setting is refused at the start."""
-    with pytest.raises(SettingsError, match=r"SLUICE_ENRICHMENT_URL: .* no http or https URL"):
-        Enrichment.configured({"SLUICE_ENRICHMENT_URL": url})
+    with pytest.raises(SettingsError, match=r"ENRICHMENT_URL: .* no http or https URL"):
+        Enrichment.configured({"ENRICHMENT_URL": url})
 
 
 def test_merging_adds_segments_up():

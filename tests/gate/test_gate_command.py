@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from shared.azure.connections import Connections
+from shared.gate.held import HeldEntry
 from shared.gate.receipts import Receipt, SeenBy
 from shared.messages import FirstChunkMark
 from tests.gate.conftest import House, bodies
@@ -215,3 +216,14 @@ def test_storage_that_does_not_answer_is_one_line(sluice_process, gate, stack_se
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("sluice: storage does not answer at 127.0.0.1:9 (Connection refused)")
+
+
+def test_the_status_of_a_gate_that_was_never_used_is_a_problem(sluice, house):
+    """A misspelt name is noticed by a script too; one that holds work, or was opened once, is no such name."""
+    done = sluice("status", "mispelt-gate")
+    assert (done.exit_code, "was never used: check its spelling" in done.stderr) == (1, True)
+    assert json.loads(sluice("status", "mispelt-gate", "--json").stdout)["state"] == "closed"
+    house.held.insert(HeldEntry(gate="holds-only", id="j", epoch=0, queue="q", message="m", held_at=datetime.now(UTC)))
+    assert sluice("status", "holds-only").exit_code == 0
+    sluice("close", "closed-once")
+    assert sluice("status", "closed-once").exit_code == 0

@@ -15,10 +15,11 @@ from shared.errors import GateCorruptError, ReleaseExpiredError, StorageUnavaila
 from shared.gate.lateness import spread, stragglers
 from shared.gate.receipts import Receipt, SeenBy
 from shared.gate.state import Reading
+from shared.waiting import BlobGlobalFlag, ListeningRelease, PollingRelease, Release
 from shared.waiting.listening import lease_one
-from shared.waiting.release import BOTH, LISTENING, POLLING, ListeningRelease, PollingRelease, Release
+from shared.waiting.release import BOTH, LISTENING, POLLING
 from shared.waiting.wait import Waiting
-from shared.waiting.watch import BlobGlobalFlag, FlagReading, GateFlag, Watch
+from shared.waiting.watch import FlagReading, GateFlag, Watch
 from tests.gate.conftest import NOON, ManualClock
 
 #: Far longer than anything here takes.

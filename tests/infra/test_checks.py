@@ -548,11 +548,15 @@ SEEDS = {
             replacing(APP, "SLUICE_WORK_QUEUES: string(workQueues)", "SLUICE_WORK_QUEUES: 'many'"),
             "the app refuses its settings",
         ),
+        "a workload that the app is not told of": (
+            replacing(APP, "union(defaults, settings, own, code, polling", "union(defaults, settings, own, polling"),
+            "the app has the workloads theirs:Theirs, expected own:Own",
+        ),
         "a parameter that does not reach the app": (
             replacing(
                 APP,
-                "union(defaults, settings, own, polling, warm, hosts)",
-                "union(settings, defaults, own, polling, warm, hosts)",
+                "union(defaults, settings, own, code, polling, warm, hosts)",
+                "union(settings, defaults, own, code, polling, warm, hosts)",
             ),
             "what a parameter says does not reach the app",
         ),

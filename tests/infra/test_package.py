@@ -20,10 +20,6 @@ from local.stack import StackOptions, running, sample_values
 SITE = ".python_packages/lib/site-packages"
 #: What the package says of itself in these tests, so that it cannot be taken for the project beside it.
 VERSION = "0.0.0+package"
-INDEX = """
-import json, function_app
-print(json.dumps(sorted(one.get_function_name() for one in function_app.app.get_functions())))
-"""
 #: Loaded only where SLUICE_TELEMETRY asks for them, by an operator who has added their library.
 OPTIONAL = {"shared.telemetry.otel", "shared.telemetry.printing"}
 IMPORT_EVERYTHING = f"""
@@ -55,31 +51,28 @@ def empty_python(tmp_path_factory):
     return venv_python(folder)
 
 
-def told(python, folder, script):
-    """Run a script in the package, with nothing on the path but the package, and return what it prints as JSON."""
+def test_the_package_is_indexed_in_an_empty_environment(uploaded, empty_python):
+    """The worker finds the same functions in it as in the project."""
+    settings = {**sample_values(), "PYTHONPATH": str(uploaded / SITE)}
+    found = package.functions(uploaded, empty_python, settings)
+    assert found == package.functions(ROOT, venv_python(), sample_values())
+    assert "accept_submission" in found
+
+
+def test_every_module_of_the_package_can_be_imported(uploaded, empty_python):
+    """Also what is imported late, at the first message of a kind, finds what it needs."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "SLUICE"))}
-    environment = {**kept, **sample_values(), "PYTHONPATH": str(folder / SITE)}
     done = subprocess.run(
-        [str(python), "-c", script],
-        cwd=folder,
-        env=environment,
+        [str(empty_python), "-c", IMPORT_EVERYTHING],
+        cwd=uploaded,
+        env={**kept, **sample_values(), "PYTHONPATH": str(uploaded / SITE)},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_the_package_is_indexed_in_an_empty_environment(uploaded, empty_python):
-    """The worker finds the same functions in it as in the project."""
-    assert told(empty_python, uploaded, INDEX) == told(venv_python(), ROOT, INDEX)
-
-
-def test_every_module_of_the_package_can_be_imported(uploaded, empty_python):
-    """Also what is imported late, at the first message of a kind, finds what it needs."""
-    names = told(empty_python, uploaded, IMPORT_EVERYTHING)
+    names = json.loads(done.stdout)
     assert {"shared.app.stages", "functions.tick", "shared.workloads.billing"} <= set(names)
 
 
@@ -93,8 +86,9 @@ def test_nothing_secret_and_nothing_local_is_uploaded(tmp_path):
         ".azure/dev/.env",
         ".stack/up/local.settings.json",
     )
+    data = ("usage.ndjson", "mydata/__azurite_db_table__.json", "mydata/__blobstorage__/1")
     local = (".venv/lib/x.py", "shared/__pycache__/x.pyc", "tests/test_x.py", "infra/main.bicep", ".git/config")
-    for name in (*secrets, *local, "function_app.py", "shared/x.py"):
+    for name in (*secrets, *data, *local, "function_app.py", "shared/x.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert {file.as_posix() for file in package.files(tmp_path)} == {"function_app.py", "shared/x.py"}

@@ -8,7 +8,7 @@ from tests.faults.plan import MODES, Plan
 from tests.ledger.history import History
 
 #: All requests in all modes take five minutes; the usual run takes every n-th, each mode beginning at another one.
-STRIDE = 1 if os.environ.get("SLUICE_FAULTS") == "all" else 20
+STRIDE = 1 if os.environ.get("FAULTS") == "all" else 20
 
 
 def requests_of_a_history(connection_string):

@@ -161,8 +161,31 @@ def test_the_beginning_of_an_id_finds_jobs_however_old(table_ledger):
 
 def test_jobs_that_an_earlier_version_listed_are_shown_and_found(jobs):
     """Their lines have no state until `sluice jobs reindex` fills them in."""
-    jobs.tell(job(job="new"))
+    jobs.tell(job(job="new", id_base=1))
     line = {"job": "old", "workload": "billing", "accepted_at": NOON.isoformat()}
     jobs._index.upsert_entity({"PartitionKey": "797388", "RowKey": "99820|old", **line})
     assert listed(jobs, "old").state is None
     assert [one.job for one in jobs.untold()] == ["old"]
+
+
+LARGE = 2**60
+
+
+@pytest.mark.parametrize("first", [0, 1, 100, LARGE])
+def test_a_number_leads_to_the_job_that_has_it(jobs, first):
+    """Only among jobs of that time, by one request; a job that has no numbers yet is no answer."""
+    jobs.tell(job(job="planned-late", id_base=None))
+    jobs.tell(job(job="before", id_base=first + 60))
+    jobs.tell(job(job="mine", id_base=first, items=30))
+    early, late = NOON - timedelta(hours=1), NOON + timedelta(hours=1)
+    assert [jobs.find_numbered(first + place, early, late) for place in (0, 29, 30)] == ["mine", "mine", None]
+    assert jobs.find_numbered(first, late, late + timedelta(days=40)) is None
+    assert listed(jobs, "mine").first_id == first
+    assert listed(jobs, "planned-late").first_id is None
+
+
+def test_a_job_whose_line_has_no_numbers_is_filled_in_again(jobs):
+    """As the last version listed it. A buried job has none left."""
+    for name, fields in (("open", {}), ("buried", {"state": JobState.BURIED})):
+        jobs.tell(job(job=name, id_base=None, **fields))
+    assert [one.job for one in jobs.untold()] == ["open"]

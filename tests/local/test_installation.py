@@ -1,5 +1,6 @@
 """The installation: what it refuses, and when it does nothing."""
 
+import ast
 import hashlib
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from local import debian, installation
 from local.__main__ import version_problem
 from local.errors import SetupError
+from local.paths import ROOT
 
 
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 13, 0), (3, 14, 2)])
@@ -23,6 +25,15 @@ def test_any_other_python_is_refused_in_one_line(version):
     assert ".".join(map(str, version)) in problem
     assert "make test PYTHON=" in problem
     assert "\n" not in problem
+
+
+def test_an_old_python_can_read_the_entry_that_refuses_it():
+    """It has nothing that Python 2.7 does not know, or its owner would see a SyntaxError in the place of the line."""
+    tree = list(ast.walk(ast.parse((ROOT / "local" / "__main__.py").read_text())))
+    assert [node.lineno for node in tree if isinstance(node, ast.JoinedStr | ast.AnnAssign | ast.NamedExpr)] == []
+    functions = [node for node in tree if isinstance(node, ast.FunctionDef)]
+    assert functions
+    assert [one.name for one in functions if one.returns or any(part.annotation for part in one.args.args)] == []
 
 
 def test_a_missing_compiler_is_named_before_anything_is_installed(tmp_path):

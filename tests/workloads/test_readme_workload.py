@@ -16,7 +16,7 @@ CODE = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
 def test_the_code_in_the_readme_is_a_workload_of_twelve_lines(tmp_path, monkeypatch):
     """Copied into the file and named in the setting that the README says, it adds up two chunks of sales."""
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 12
-    file, setting = re.search(r"`(\w+\.py)` and `SLUICE_WORKLOADS=(\S+)`", README).groups()
+    file, setting = re.search(r"`(\w+\.py)` in this folder, and `SLUICE_WORKLOADS=(\S+) make up`", README).groups()
     (tmp_path / file).write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     try:

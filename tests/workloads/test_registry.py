@@ -48,9 +48,9 @@ def test_the_default_setting_has_billing():
 def test_a_workload_may_read_the_apps_settings():
     """The one that asks a service is told where it is."""
     setting = "shared.workloads.billing:Billing, docs.examples.enrichment:Enrichment,"
-    workloads = Workloads.load(setting, {"SLUICE_ENRICHMENT_URL": "http://127.0.0.1:8000/accounts"})
+    workloads = Workloads.load(setting, {"ENRICHMENT_URL": "http://127.0.0.1:8000/accounts"})
     assert list(workloads) == ["billing", "enrichment"]
-    with pytest.raises(SettingsError, match="SLUICE_ENRICHMENT_URL"):
+    with pytest.raises(SettingsError, match="ENRICHMENT_URL"):
         Workloads.load("docs.examples.enrichment:Enrichment", {})
     assert isinstance(workloads.find("enrichment"), Enrichment)
 

@@ -7,31 +7,32 @@ from functools import reduce
 
 import msgspec
 
+from local import docs, readme
 from local.paths import ROOT
 from shared.workloads import Line, Total, shard_of, split
 from shared.workloads.registry import Workloads
 from shared.workloads.run import run_lines
 
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
-CODE, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SALES, CODE, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatch):
     """Copied into a file and named as the page says, it takes a file of sales to totals."""
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 30
-    (tmp_path / "sales.py").write_text(CODE)
+    (tmp_path / "shops.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
-    setting = re.search(r"`(shared\.workloads\.billing:Billing, sales:Sales)`", PAGE)[1]
+    setting = re.search(r"`SLUICE_WORKLOADS` names it as `(shops:Shops)`", PAGE)[1]
     try:
-        sales = Workloads.load(setting, {}).find("sales")
+        shops = Workloads.load(setting, {}).find("shops")
     finally:
-        sys.modules.pop("sales", None)
+        sys.modules.pop("shops", None)
     chunks = [[b'{"shop":"a","amount":"1.10"}', b'{"shop":"b","amount":"2"}'], [b'{"shop":"a","amount":"-1"}', b"{}"]]
-    processed = [run_lines(sales, chunk, 0) for chunk in chunks]
-    partials = [msgspec.json.decode(msgspec.json.encode(one.partial), type=sales.partial) for one in processed]
+    processed = [run_lines(shops, chunk, 0) for chunk in chunks]
+    partials = [msgspec.json.decode(msgspec.json.encode(one.partial), type=shops.partial) for one in processed]
     assert [one.reason for one in processed[1].rejections] == ["bad_amount", "does_not_fit"]
     assert processed[0].accepted.sums == {"amount": "3.10"}
-    yielded = list(sales.finish(reduce(sales.merge, partials)))
+    yielded = list(shops.finish(reduce(shops.merge, partials)))
     assert yielded == [
         Line({"shop": "a", "amount": "1.10"}),
         Total("a", {"amount": "1.10"}),
@@ -45,9 +46,21 @@ def test_the_split_on_the_page_keeps_every_account_in_its_shard():
     """Merged, the slices are the whole; each slice is of the type that is stored."""
     names = {}
     exec(CODE + SPLIT, names)
-    sales, whole = names["SplitSales"](), {f"shop-{n}": Decimal(n) for n in range(100)}
-    slices = split(sales, dict(whole), 16)
-    assert reduce(sales.merge, slices) == whole
+    shops, whole = names["SplitShops"](), {f"shop-{n}": Decimal(n) for n in range(100)}
+    slices = split(shops, dict(whole), 16)
+    assert reduce(shops.merge, slices) == whole
     for number, one in enumerate(slices):
-        stored = msgspec.json.decode(msgspec.json.encode(one), type=sales.partial)
-        assert {shard_of(item.account, 16) for item in sales.finish(stored) if isinstance(item, Total)} == {number}
+        stored = msgspec.json.decode(msgspec.json.encode(one), type=shops.partial)
+        assert {shard_of(item.account, 16) for item in shops.finish(stored) if isinstance(item, Total)} == {number}
+
+
+def test_the_first_code_on_the_page_is_the_readme_s():
+    """One `sales.py`: whoever goes on from the README finds the file that they have."""
+    assert readme.workload() == SALES
+
+
+def test_no_page_has_another_sales_py():
+    """A block that defines the class is that file, wherever it stands."""
+    pages = [page.read_text() for page in docs.documents()]
+    found = [code for page in pages for code in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)]
+    assert {code for code in found if "class Sales:" in code} == {SALES}

@@ -55,7 +55,7 @@ def check(project: Project) -> Iterator[Finding]:
     """Yield settings that are missing, unknown or refused."""
     # More than one work queue, two rooms, and one setting of the operator's, so that what overrides what is seen.
     deployment = project.deployed(workQueues=2, rooms=with_rooms(), settings={"SLUICE_CHUNK_ITEMS": "77"})
-    given = _given(deployment)
+    given = given_settings(deployment)
     yield from _identities(given)
     plain = {one.name for one in project.settings if not one.is_connection}
     own = {name for name in given if name.startswith("SLUICE_")}
@@ -73,6 +73,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _outputs(deployment)
     yield from _warming(project)
     yield from _registration(project)
+    yield from _workloads(project)
     yield from _sample(project)
 
 
@@ -81,7 +82,7 @@ def _warming(project: Project) -> Iterator[Finding]:
     for is_wanted in (False, True):
         deployment = project.deployed(hasWarming=is_wanted)
         for name in ("SLUICE_WARM_SITE", "SLUICE_WARM_IDENTITY"):
-            for where, given in (("the app", _given(deployment)), ("the command", deployment.outputs)):
+            for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
                 if bool(given.get(name)) is not is_wanted:
                     yield Finding("infra", f"with hasWarming {is_wanted}, {where} has {name} {given.get(name)!r}")
 
@@ -90,13 +91,30 @@ def _registration(project: Project) -> Iterator[Finding]:
     """Yield an app, or a command, that does not know which entities of registration are deployed."""
     for is_on in (False, True):
         deployment = project.deployed(hasRegistration=is_on, seatLanes=3)
-        for where, given in (("the app", _given(deployment)), ("the command", deployment.outputs)):
+        for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
             found = given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
             if found != ("on" if is_on else "off", "3"):
                 yield Finding("infra", f"with hasRegistration {is_on} and seatLanes 3, {where} has {found}")
 
 
-def _given(deployment: Deployment) -> dict[str, Any]:
+def _workloads(project: Project) -> Iterator[Finding]:
+    """Yield an app that does not get its owner's code by the parameter, else by `settings`, else the code's default."""
+    other = {"SLUICE_WORKLOADS": "theirs:Theirs"}
+    (default,) = (one.default for one in project.settings if one.name == "SLUICE_WORKLOADS")
+    for parameters, wanted in (
+        ({"workloads": "own:Own", "settings": other}, "own:Own"),
+        ({"settings": other}, "theirs:Theirs"),
+        ({}, default),
+    ):
+        found = given_settings(project.deployed(**parameters)).get("SLUICE_WORKLOADS")
+        if found != wanted:
+            yield Finding(
+                "function-app.bicep", f"with {parameters} the app has the workloads {found}, expected {wanted}"
+            )
+
+
+def given_settings(deployment: Deployment) -> dict[str, Any]:
+    """Return the settings that the app is deployed with."""
     sites = deployment.of_type("Microsoft.Web/sites/config")
     return {name: value for one in sites if one.last_name == "appsettings" for name, value in one.properties.items()}
 
@@ -142,7 +160,7 @@ def _polls(project: Project) -> Iterator[Finding]:
         ({"pollInterval": "00:00:07"}, "00:00:07"),
         ({"dequeue": "trigger", "pollInterval": "00:00:07"}, "00:00:07"),
     ):
-        found = _given(project.deployed(**parameters)).get(POLL, said)
+        found = given_settings(project.deployed(**parameters)).get(POLL, said)
         if found != wanted:
             yield Finding("function-app.bicep", f"with {parameters} the host polls each {found}, expected {wanted}")
 

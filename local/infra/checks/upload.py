@@ -27,7 +27,8 @@ def check(project: Project) -> Iterator[Finding]:
         if name not in files:
             yield Finding(".funcignore", f"the package lacks {name}")
     for name in sorted(files - set(NEEDED)):
-        if name.split("/")[0] not in FOLDERS:
+        # A module beside function_app.py is a workload of one's own.
+        if name.split("/")[0] not in FOLDERS and not re.fullmatch(r"\w+\.py", name):
             yield Finding(".funcignore", f"{name} would be uploaded, and the app does not need it: name it there")
     for name in sorted(_whole(project.root) - files):
         yield Finding(".funcignore", f"the package lacks {name}")

@@ -27,7 +27,7 @@ type outcome struct {
 
 func main() {
 	var told settings
-	if err := json.Unmarshal([]byte(os.Getenv("SLUICE_OTHERS")), &told); err != nil {
+	if err := json.Unmarshal([]byte(os.Getenv("TOLD_TO_OTHERS")), &told); err != nil {
 		panic(err)
 	}
 	world := connect(told)

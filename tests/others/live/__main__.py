@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
         command += ["--rootdir", str(tests), "-o", "asyncio_mode=auto", "-n", "4", "--timeout", "900"]
         command += ["-m", "live_test_only", "--show-capture=no", "--tb=short", *(arguments or ["."])]
         path = os.pathsep.join((str(ROOT), str(tests)))
-        env = {**os.environ, "PYTHONPATH": path, "SLUICE_LIVE_LEFT_OUT": " ".join(names)}
+        env = {**os.environ, "PYTHONPATH": path, "LIVE_LEFT_OUT": " ".join(names)}
         return subprocess.run(command, cwd=tests, env=env, check=False).returncode
 
 

@@ -20,7 +20,7 @@ sys.modules.update(preparers.modules())
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what the command names."""
-    known = os.environ.get("SLUICE_LIVE_LEFT_OUT", "").split()
+    known = os.environ.get("LIVE_LEFT_OUT", "").split()
     items[:] = [item for item in items if item.name.partition("[")[0] not in known]
 
 

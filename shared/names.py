@@ -1,0 +1,71 @@
+"""Names of settings that nothing reads: misspelt, retired by a release, or known to a newer one only.
+
+A name that does not begin with `SLUICE_` is somebody else's, and never looked at.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+PREFIX: Final = "SLUICE_"
+#: Settings that a release retired, each with what to do. They are told and never refused: an app keeps the settings of
+#: its last deployment. A name stays here for good, so that no later setting comes near it.
+RETIRED: Final[Mapping[str, str]] = {
+    "SLUICE_ENRICHMENT_URL": "the example of a workload reads ENRICHMENT_URL now: rename it here and in your copy of the example",
+}
+#: Variables of the commands of `make`, which are no settings.
+TOOLS: Final = ("SLUICE_TRACEBACK",)
+#: What to do with a name that this release does not know, and that is near to none that it knows.
+NOT_OURS: Final = (
+    "this release does not know it: remove it, or update; a setting of your own code has a name that does not begin "
+    "with SLUICE_"
+)
+#: Letters that a misspelt name may have too many, too few, wrong or swapped.
+_EDITS: Final = 2
+
+
+def misspelt(names: Collection[str], known: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each name that is near to a known one, with the known ones that are nearest."""
+    for name in _strange(names, known):
+        if name not in RETIRED and (meant := nearest_names(name, known)):
+            yield f"{name} is no setting: did you mean {' or '.join(meant)}?"
+
+
+def unread(names: Collection[str], known: Collection[str]) -> dict[str, str]:
+    """Return each retired name, and each unknown one that is not misspelt, with what to do."""
+    return {
+        name: RETIRED.get(name, NOT_OURS)
+        for name in _strange(names, known)
+        if name in RETIRED or not nearest_names(name, known)
+    }
+
+
+def nearest_names(name: str, known: Collection[str]) -> list[str]:
+    """Return the known names that are nearest to a name, or none if it is not near to any."""
+    near = {one: distance for one in sorted(known) if (distance := _distance(name, one)) <= _EDITS}
+    return [one for one, distance in near.items() if distance == min(near.values())]
+
+
+def _strange(names: Collection[str], known: Collection[str]) -> list[str]:
+    return sorted(one for one in names if one.upper().startswith(PREFIX) and one not in (*known, *TOOLS))
+
+
+def _distance(name: str, known: str) -> int:
+    # The connections are known as SluiceStorage and SluiceBus.
+    plain, wanted = (text.upper().removeprefix("SLUICE").removeprefix("_") for text in (name, known))
+    if set(plain.split("_")) < set(wanted.split("_")):
+        # Whole words were left out, as in SLUICE_BUDGET.
+        return _EDITS
+    return _edits(plain.replace("_", ""), wanted.replace("_", ""))
+
+
+def _edits(one: str, other: str) -> int:
+    """Return how many letters were added, left out, changed or swapped with their neighbour."""
+    rows = [list(range(len(other) + 1))]
+    for i, letter in enumerate(one, 1):
+        above, row = rows[-1], [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != wanted)))
+            if i > 1 and j > 1 and one[i - 2 : i] == other[j - 2 : j][::-1]:
+                row[-1] = min(row[-1], rows[-2][j - 2] + 1)
+        rows.append(row)
+    return rows[-1][-1]

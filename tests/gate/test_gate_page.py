@@ -1,0 +1,65 @@
+"""docs/gate.md: each program on it, as it stands there but for the gate's name, on real storage and a real bus."""
+
+import re
+import threading
+
+import pytest
+
+from local.paths import ROOT
+from shared.app import Stores
+from shared.azure import Connections
+
+PAGE = (ROOT / "docs" / "gate.md").read_text()
+WAITING, LISTENING, FLAGS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+SOON = 60.0
+
+
+@pytest.fixture
+def operator(stack_settings):
+    """Opens and closes gates."""
+    with Connections.parse(stack_settings) as connections:
+        yield Stores(connections).gate_operator
+
+
+@pytest.fixture
+def started(stack_settings, gate):
+    """Run a program in a thread: the thread, and the names that it defined."""
+
+    def start(program):
+        names = {"storage": stack_settings["SluiceStorage"], "bus": stack_settings["SluiceBus"]}
+        thread = threading.Thread(target=exec, args=(program.replace('"nightly"', f'"{gate}"'), names), daemon=True)
+        thread.start()
+        return thread, names
+
+    return start
+
+
+@pytest.mark.parametrize("program", [WAITING, LISTENING], ids=["Release", "ListeningRelease"])
+def test_a_program_of_the_page_goes_on_when_the_gate_opens(operator, started, gate, program):
+    """Whether it subscribed before the opening or after it."""
+    thread, names = started(program)
+    operator.open(gate, by="ann")
+    thread.join(SOON)
+    assert not thread.is_alive()
+    assert (names["receipt"].gate, names["receipt"].epoch) == (gate, 1)
+
+
+def test_a_program_of_the_page_waits_while_the_gate_is_closed(operator, started, gate):
+    """The other half: it is no program that ends by itself."""
+    thread, names = started(WAITING)
+    thread.join(1.0)
+    assert thread.is_alive()
+    assert "receipt" not in names
+    operator.open(gate, by="ann")
+    thread.join(SOON)
+    assert not thread.is_alive()
+
+
+def test_the_flag_of_the_page_is_set_waited_for_and_reset(started, connections):
+    """It makes its container, and leaves no flag."""
+    thread, names = started(FLAGS)
+    thread.join(SOON)
+    assert not thread.is_alive()
+    container = connections.blobs.get_container_client("flags")
+    assert (names["flag"].name, list(container.list_blob_names())) == ("books-closed", [])
+    container.delete_container()

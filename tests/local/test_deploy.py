@@ -1,0 +1,163 @@
+"""`make deploy` with an azd that only notes what it is asked: what is found before it, and what it is asked in which order."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from local import deploy, readme
+from local.paths import ROOT
+
+SALES = "shared.workloads.billing:Billing,sales:Sales"
+#: What azd knows before and after the first deployment.
+NEW = {"AZURE_ENV_NAME": "dev", "AZURE_LOCATION": "westeurope"}
+DEPLOYED = NEW | {deploy.APP_NAME: "func-sluice-dev", "SLUICE_WORK_QUEUES": "2", "SLUICE_ROOMS": ""}
+AZD = """#!/bin/sh
+echo "$@" >> {folder}/calls
+[ "$1" = env ] && exec cat {folder}/values.json
+[ "$1" != "$(cat {folder}/fails)" ]
+"""
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """What is committed, in a folder of its own."""
+    target = tmp_path_factory.mktemp("clone")
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in filter(None, names):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    subprocess.run(["git", "init", "--quiet"], cwd=target, check=True)
+    subprocess.run(["git", "add", "."], cwd=target, check=True)
+    return target
+
+
+@pytest.fixture
+def azd(tmp_path, monkeypatch):
+    """An azd on the PATH: `answers` sets what it knows and what it fails at; `asked` returns what it was asked."""
+
+    class Azd:
+        def answers(self, values, fails=""):
+            (tmp_path / "values.json").write_text(json.dumps(values))
+            (tmp_path / "fails").write_text(fails)
+
+        def asked(self):
+            calls = (tmp_path / "calls").read_text().splitlines()
+            assert calls[0] == "env get-values --output json"
+            return calls[1:]
+
+    (tmp_path / "azd").write_text(AZD.format(folder=tmp_path))
+    (tmp_path / "azd").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for name in ("SLUICE_WORKLOADS", *NEW):
+        monkeypatch.delenv(name, raising=False)
+    found = Azd()
+    found.answers(DEPLOYED)
+    return found
+
+
+@pytest.fixture
+def sales(clone):
+    """The workload of the README beside the app; taken away afterwards."""
+    (clone / "sales.py").write_text(readme.workload())
+    yield clone / "sales.py"
+    (clone / "sales.py").unlink()
+
+
+def test_a_changed_workload_goes_up_before_its_setting(azd, clone, sales, capfd):
+    """So the setting never names a file that the app does not have. What git does not know is named."""
+    azd.answers(DEPLOYED | {"SLUICE_WORKLOADS": SALES})
+    others = [clone / "notes.csv", clone / "usage.ndjson"]
+    for file in others:
+        file.write_text("{}")
+    assert deploy.main([], clone) == 0
+    for file in others:
+        file.unlink()
+    assert azd.asked() == ["deploy", "provision"]
+    said = capfd.readouterr().out
+    assert f"workloads {SALES}\n" in said
+    assert "git does not have them: notes.csv, sales.py;" in said
+
+
+def test_the_first_time_everything_is_created(azd, clone, sales):
+    """Without an app of an earlier deployment there is nothing that code could go to."""
+    azd.answers(NEW | {"SLUICE_WORKLOADS": SALES})
+    assert deploy.main([], clone) == 0
+    assert azd.asked() == ["up"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("import aiohttp\n", "No module named 'aiohttp'"),
+        ("class Sales: name = 'sales'\n", "it has no map, combine, merge, finish"),
+        ("def (\n", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_code_that_would_not_start_does_not_go_up(azd, clone, sales, capsys, fault):
+    """A package that is in the developer's environment and not in requirements.txt, and any other fault of the file."""
+    text, why = fault
+    sales.write_text(text)
+    azd.answers(DEPLOYED | {"SLUICE_WORKLOADS": SALES})
+    assert deploy.main([], clone) == 1
+    assert why in capsys.readouterr().err
+    assert azd.asked() == []
+
+
+def test_a_setting_that_azd_keeps_for_nothing_is_refused(azd, clone, capsys):
+    """No parameter reads it, so the app would never have it."""
+    azd.answers(DEPLOYED | {"SLUICE_CHUNK_ITEMS": "500"})
+    assert deploy.main([], clone) == 1
+    said = capsys.readouterr().err
+    assert "SLUICE_CHUNK_ITEMS is set in azd's environment, and no parameter reads it" in said
+    assert azd.asked() == []
+
+
+def test_a_fault_of_the_template_does_not_go_up(azd, clone, capsys):
+    """The checks of infra/ come first."""
+    file = clone / "infra" / "main.parameters.json"
+    before = file.read_text()
+    file.write_text(before.replace('"workloads"', '"wrkloads"'))
+    assert deploy.main([], clone) == 1
+    file.write_text(before)
+    assert "main.bicep has no parameter wrkloads" in capsys.readouterr().err
+    assert azd.asked() == []
+
+
+def test_settings_of_the_parameters_file_are_those_that_the_package_is_tried_with(azd, clone, capsys):
+    """What azd would put into the app counts: the file's objects, and its values by environment variable."""
+    file = clone / "infra" / "main.parameters.json"
+    before = file.read_text()
+    settings = '"settings": { "value": { "SLUICE_CHUNK_ITEMS": "many" } },'
+    file.write_text(before.replace('"dequeue":', f'{settings}\n    "dequeue":'))
+    assert deploy.main([], clone) == 1
+    file.write_text(before)
+    assert "SLUICE_CHUNK_ITEMS" in capsys.readouterr().err
+
+
+def test_the_settings_stay_as_they_are_where_the_code_did_not_go_up(azd, clone, capsys):
+    """The status of azd is told, and nothing follows."""
+    azd.answers(DEPLOYED, fails="deploy")
+    assert deploy.main([], clone) == 1
+    assert azd.asked() == ["deploy"]
+    assert "`azd deploy` ended with exit status 1" in capsys.readouterr().err
+
+
+def test_without_an_environment_the_way_to_one_is_said(azd, clone, capsys):
+    """Nothing is checked and nothing is asked."""
+    azd.answers({})
+    assert deploy.main([], clone) == 1
+    assert "azd env new" in capsys.readouterr().err
+    assert azd.asked() == []
+
+
+def test_it_can_check_where_there_is_no_azd(clone, sales, monkeypatch, capsys):
+    """With the settings of the environment, as a workflow has them."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("SLUICE_WORKLOADS", SALES)
+    assert deploy.main([], clone) == 1
+    assert "azd is not on the PATH" in capsys.readouterr().err
+    assert deploy.main(["--check"], clone) == 0
+    assert f"workloads {SALES}" in capsys.readouterr().out
