@@ -1,14 +1,19 @@
-"""`python -m tests.outside`: drops every hostile case, and writes down what came of each class of them."""
+"""`python -m tests.outside`: tries every hostile case, and writes down what came of each class of them.
+
+`python -m tests.outside orders` tries those about orders alone, and `front-door` all others.
+"""
 
 import os
 import platform
 import sys
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 from local.docs import markdown
 from local.paths import ROOT
 from tests.benchmarks import document
-from tests.outside import campaign, rights
+from tests.outside import campaign, order_campaign, order_checker, rights
 from tests.outside.people import running
 
 DOCUMENT = ROOT / "docs" / "security.md"
@@ -18,7 +23,30 @@ MOST_MS = 2_000
 
 
 def main():
-    """Run everything; the status says whether anything was found that should not be."""
+    """Run everything, or what is named; the status says whether anything was found that should not be."""
+    parts = {"front-door": front_door, "orders": orders}
+    return max(parts[name]() for name in sys.argv[1:] or parts)
+
+
+def orders():
+    """Try all that may be sent about orders of others."""
+    with tempfile.TemporaryDirectory() as folder, order_campaign.everybody(Path(folder)) as everybody:
+        everybody.open()
+        record = everybody.run()
+    problems = list(order_checker.breaches(record))
+    table = markdown(("who", "requests or messages", "answered or parked as"), order_campaign.rows(record))
+    said = (
+        f"{len(record['asked'])} requests and {len(record['dropped'])} messages in one go, about {len(record['kept'])} things "
+        f"that must stay as they are: {len(problems)} breaches by the checker."
+    )
+    sys.stdout.write(f"{table}\n\n{said}\n")
+    sys.stdout.writelines(f"{problem}\n" for problem in problems)
+    document.write(DOCUMENT, "tried-orders", f"{table}\n\n{said}", maker=MAKER)
+    return 1 if problems else 0
+
+
+def front_door():
+    """Drop every hostile case of a publisher."""
     with running() as people:
         tried = Counter(rights.answer(call) for _, _, call in rights.operations(people.publisher))
         came = campaign.run(people, campaign.all_cases())

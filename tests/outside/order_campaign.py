@@ -2,21 +2,47 @@
 
 import json
 import random
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
+from local.stack import StackOptions, running
 from tests.outside import order_cases, order_messages, order_strangers
 from tests.outside.customer import Customer
 from tests.outside.order_cases import CONFERENCE, OWN, SEATS, VICTIMS
 from tests.outside.people import Operator, Publisher
+from tests.outside.subscriber import OWN as SUBSCRIPTIONS
+from tests.outside.subscriber import Subscriber
 from tests.waiting import until
 
 #: Keys and codes of honest people: nothing else of the run has these words.
 KEY, CODE, OWN_CODE = "{}-Kx7Qm2Vb9Wz4Rt6Ypz", "canary-{}-5c0ffee", "the-code-of-m-own"
 #: Requests at a time, and guesses of one burst.
 AT_ONCE, BURST = 8, 150
+SETTINGS = {
+    "SLUICE_REGISTRATION": "on",
+    # No window ends during the run.
+    "SLUICE_RESERVATION_SECONDS": "7200",
+    # Azure's login, of which the requests have the header.
+    "SLUICE_CONSOLE": "on",
+    "WEBSITE_AUTH_ENABLED": "True",
+    "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5",
+}
+
+
+@contextmanager
+def everybody(folder):
+    """Start the stack with function keys, kept in this folder, and yield the campaign around it."""
+    keys = folder / "keys.json"
+    words = ("--auth", "--keys", str(keys))
+    with (
+        running(StackOptions(instances=1, settings=SETTINGS, words=words, subscriptions=SUBSCRIPTIONS)) as stack,
+        Subscriber(stack.broker.connection_string) as subscriber,
+        OrderCampaign(stack, json.loads(keys.read_text())["host"], subscriber) as campaign,
+    ):
+        yield campaign
 
 
 class OrderCampaign(ExitStack):
@@ -112,6 +138,7 @@ class OrderCampaign(ExitStack):
         return {
             "asked": asked,
             "dropped": {one.name: one.reason for one in drops},
+            "senders": Counter((one.who, one.reason) for one in drops),
             "parked": self._parked(names),
             "kept": kept,
             "shown": {"the log": self.stack.host.log.read_bytes(), "what is parked": self._parked_bodies()},
@@ -137,6 +164,7 @@ class OrderCampaign(ExitStack):
         body = case.body if isinstance(case.body, bytes) else self._fill(case.body)
         answer = self.site.ask(method, path, body, key=case.has_key or None, **headers)
         return {
+            "who": case.who,
             "name": f"{case.who}, {case.name}",
             "sent": f"{path} {headers} {body}" + (self.site.key if case.has_key else ""),
             "status": answer.status,
@@ -175,3 +203,15 @@ class OrderCampaign(ExitStack):
         with ThreadPoolExecutor(2 * AT_ONCE) as pool:
             list(pool.map(one, range(BURST)))
         return b"sluice.codes.tried" in self.stack.host.log.read_bytes()
+
+
+def rows(record):
+    """Yield a row of each sender: who, how many requests or messages, and how they were answered or parked."""
+    tried = Counter()
+    for one in record["asked"]:
+        said = json.loads(one["body"]) if one["body"][:1] == b"{" else {}
+        tried[one["who"], f"{one['status']} {said.get('reason', '')}".strip()] += 1
+    tried += record["senders"]
+    for who in dict.fromkeys(who for who, _ in tried):
+        ends = sorted((end or "changed nothing", number) for (sender, end), number in tried.items() if sender == who)
+        yield who, str(sum(number for _, number in ends)), ", ".join(f"{number} `{end}`" for end, number in ends)

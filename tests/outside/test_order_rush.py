@@ -26,7 +26,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.timeout(900)
 CUSTOMERS, QUOTA, AT_ONCE = 200, 120, 16
 #: A process is killed whenever so many customers more have their answer, and when so many more have their seats.
-KILL_AFTER, KILL_LATER = 20, 50
+KILL_AFTER, KILL_LATER = 20, 150
 SETTINGS = {"SLUICE_REGISTRATION": "on", "SLUICE_RESERVATION_SECONDS": "7200"}
 #: What a connection to a process that is killed ends by.
 LOST = (OSError, http.client.HTTPException)
@@ -178,7 +178,7 @@ OFFER = {"price": "500.00", "quota": QUOTA}
 def rush(tmp_path_factory):
     """A run that ended."""
     keys = tmp_path_factory.mktemp("keys") / "keys.json"
-    words = ("--auth", "--keys", str(keys))
+    words = ("--auth", "--keys", str(keys), "--longest-pause", "1")
     with (
         running(StackOptions(instances=2, settings=SETTINGS, words=words, subscriptions=OWN)) as stack,
         Subscriber(stack.broker.connection_string) as subscriber,

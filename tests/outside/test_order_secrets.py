@@ -1,40 +1,21 @@
 """Everything that everybody may send about orders of others, in one go: nobody learns or changes what is not theirs."""
 
-import json
 from collections import Counter
 
 import pytest
 
-from local.stack import StackOptions, running
-from tests.outside import order_checker, seat_checker
-from tests.outside.order_campaign import OrderCampaign
-from tests.outside.subscriber import OWN, Subscriber
+from tests.outside import order_campaign, order_checker, seat_checker
 from tests.waiting import until
 
 #: All of it together is one fixture; a busy machine takes longer than for a usual test.
 pytestmark = pytest.mark.timeout(600)
-SETTINGS = {
-    "SLUICE_REGISTRATION": "on",
-    # No window ends during the run.
-    "SLUICE_RESERVATION_SECONDS": "7200",
-    # Azure's login, of which the requests have the header.
-    "SLUICE_CONSOLE": "on",
-    "WEBSITE_AUTH_ENABLED": "True",
-    "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5",
-}
 
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
     """Everybody around one stack."""
-    keys = tmp_path_factory.mktemp("keys") / "keys.json"
-    words = ("--auth", "--keys", str(keys))
-    with (
-        running(StackOptions(instances=1, settings=SETTINGS, words=words, subscriptions=OWN)) as stack,
-        Subscriber(stack.broker.connection_string) as subscriber,
-        OrderCampaign(stack, json.loads(keys.read_text())["host"], subscriber) as everybody,
-    ):
-        yield everybody
+    with order_campaign.everybody(tmp_path_factory.mktemp("keys")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
