@@ -13,7 +13,7 @@ from shared.registration import ORDER_MODEL, OrderPhase
 from tests.faults.host import StuckError
 from tests.faults.orders.host import CONFERENCES, LANE, REPLIES, VIEWS, only
 from tests.faults.orders.invariants import breaches
-from tests.faults.orders.world import CODE, CONFERENCE, GATE, OrderWorld
+from tests.faults.orders.world import CODE, CONFERENCE, GATE, KEY, OrderWorld
 from tests.faults.plan import Plan
 from tests.faults.scenarios import Scenario
 
@@ -123,9 +123,9 @@ def reserved(world, app, wanted=((A, 2), (B, 1), (C, 1)), quota=4):
 
 
 def place(world, app):
-    """Place two orders."""
+    """Place two orders, one by a code and one by a key: whoever asks again gets the same answer."""
     app.post(A, 2)
-    app.post(B)
+    app.post(B, key=KEY)
 
 
 def place_while_slow(world, app):
