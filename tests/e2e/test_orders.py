@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from itertools import count
@@ -121,11 +122,14 @@ def test_an_order_by_message_is_the_same_order(customer, drop):
 
 
 def test_the_same_request_gets_the_same_answer(customer):
-    """Its code too, which nobody stored. Another content or code under its id is another order."""
-    order = fresh()
-    first, second = (customer.place(order, {"whole": 2}) for _ in range(2))
+    """Its code too, by its key alone, which is stored nowhere. Another content, code or key is another order."""
+    order, key = fresh(), secrets.token_urlsafe(24)
+    wanted = {"order": order, "conference": "pycon", "seats": {"whole": 2}}
+    first, second = (customer.ask("POST", "/api/orders", wanted, Idempotency_Key=key) for _ in range(2))
     assert (first.status, second.status) == (202, 202)
     assert first.body == second.body
+    without = customer.place(order, {"whole": 2})
+    assert (without.status, without.body["reason"]) == (409, "order_differs")
     assert len(first.body["access_code"]) == 10
     other = customer.place(order, {"whole": 3})
     assert (other.status, other.body["reason"]) == (409, "order_differs")

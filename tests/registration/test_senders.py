@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from cli.jobs import NOT_ENDED
 from cli.main import app
+from cli.watching import NOT_ENDED
 from shared.messages import Delivery
 from shared.parked import EntryState
 from shared.parts import ORDERS
