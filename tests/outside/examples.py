@@ -84,7 +84,7 @@ EXAMPLES = [
     ),
     ("docs/first-job.md", "sluice gate list", _prints("nightly", "1")),
     ("docs/scaling.md", "sluice tune plan nightly --minutes 10", _prints("drain_work")),
-    ("docs/first-job.md", 'sluice gate open nightly --yes --why "first try"', _opened(1)),
+    ("docs/first-job.md", 'sluice gate open nightly --once --yes --why "first try"', _opened(1)),
     ("docs/first-job.md", "sluice jobs watch first", _is_first_right),
     ("docs/first-job.md", "sluice cost job first", _prints("first")),
     ("docs/first-job.md", "sluice jobs output first ", _prints("alice", "bob")),

@@ -24,10 +24,11 @@ def example(page, language, number=0):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder where everything is typed, with the workload of docs/workloads.md beside the app."""
+    """The folder where everything is typed, with the workloads of docs/workloads.md beside the app."""
     made = tmp_path_factory.mktemp("examples")
     (made / "usage.ndjson").write_bytes(USAGE)
     (made / "sales.py").write_text(example("docs/workloads.md", "python"))
+    (made / "shops.py").write_text(example("docs/workloads.md", "python", 1))
     (made / "docs").symlink_to(ROOT / "docs")
     return made
 
@@ -35,7 +36,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def world(folder):
     """A stack of its own: what is listed is all that there is."""
-    (setting,) = re.findall(r"`SLUICE_WORKLOADS` = `(.+?)`", (ROOT / "docs" / "workloads.md").read_text())
+    setting = (
+        re.findall(r"SLUICE_WORKLOADS=(\S+) make up", (ROOT / "docs" / "workloads.md").read_text())[0] + ",shops:Shops"
+    )
     with running(SLUICE_WORKLOADS=setting, PYTHONPATH=f"{ROOT}:{folder}") as people:
         yield World(people)
 
@@ -92,8 +95,8 @@ def test_forty_examples_have_their_effect():
 def test_the_workload_of_the_page_runs(world):
     """Its two totals are what two shops sold; a sale of nothing is rejected by it."""
     sales = [SALE, {**SALE, "amount": "1.25"}, {"shop": "south", "amount": "-1"}, {"shop": "south", "amount": "4"}]
-    world.people.publisher.send({"sluice": {"job": "sales-1", "workload": "sales", "items": sales}})
-    found = world.people.operator.ends("sales-1")
+    world.people.publisher.send({"sluice": {"job": "shops-1", "workload": "shops", "items": sales}})
+    found = world.people.operator.ends("shops-1")
     assert (found["state"], found["accepted"]["items"], found["rejected"]["items"]) == ("complete", 3, 1)
     assert found["accepted"]["sums"] == {"amount": "7.75"}
 
