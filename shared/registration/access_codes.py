@@ -1,8 +1,8 @@
 """Access codes of orders: the sender's own, or made here. Only salted hashes of them are stored.
 
-A code is never told again by the content of an order: id, conference and seats are published. A made code follows from the
+The content of an order gives no code: its id, conference and seats are published. A made code follows from the
 `Idempotency-Key` of its request, which is stored nowhere. So the same request gets the same code again, and no other does.
-Without a key a code is drawn, and told once.
+Without a key a code is drawn, and is in one answer alone.
 
 The salt follows from the order's id and content. So a hash that was kept in place of a code, in a parked message, can be
 compared with that of the order.
@@ -83,7 +83,7 @@ class AccessCodes:
         self._right: dict[bytes, float] = {}
 
     def make(self, order: str, content: str, own: str | CodeHash | None) -> AccessCode:
-        """Return what a new order keeps of its code. `content` is the hash of the order's content."""
+        """Return the code of a new order, with the fields that its head keeps. `content` is the hash of the order's content."""
         salt = _salt(order, content)
         if isinstance(own, CodeHash):
             return AccessCode("", {_KEY: _OWN, _SALT: salt.hex(), _HASH: own.hash})
@@ -93,7 +93,7 @@ class AccessCodes:
     def repeat(self, order: str, content: str, own: str | CodeHash | None, fields: Fields) -> str | None:
         """Return the code of a stored order for the same request. None: the request has another code than the order.
 
-        A message without a code repeats an order without one. It is told no code.
+        A message without a code repeats an order without one. It gets no code.
         """
         stored = bytes.fromhex(str(fields[_HASH]))
         if own is None:
@@ -141,7 +141,7 @@ def read_idempotency_key(text: str | None) -> bytes | None:
 
 
 def derive_code(key: bytes, order: str, content: str) -> str:
-    """Return the code of a request with this key, which nobody but its sender knows. `content` is the hash of the content."""
+    """Return the code of a request with this key, which its sender alone knows. `content` is the hash of the content."""
     digest = hmac.digest(key, f"{order}\0{content}".encode(), hashlib.sha256)
     number = int.from_bytes(digest)
     return "".join(_ALPHABET[number >> 5 * place & 31] for place in range(_LETTERS))
