@@ -6,10 +6,10 @@ import time
 DEADLINE = 90
 
 
-def until(look):
+def until(look, seconds=DEADLINE):
     """Return what the look finds, as soon as it finds something."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + seconds
     while not (found := look()):
-        assert time.monotonic() < end, f"nothing was found within {DEADLINE} s"
+        assert time.monotonic() < end, f"nothing was found within {seconds} s"
         time.sleep(0.1)
     return found

@@ -1,8 +1,8 @@
 """Access codes of orders: the sender's own, or made here. Only salted hashes of them are stored.
 
-The content of an order never gives its code again: id, conference and seats are published. A made code follows from the
+The content of an order gives no code: its id, conference and seats are published. A made code follows from the
 `Idempotency-Key` of its request, which is stored nowhere. So the same request gets the same code again, and no other does.
-Without a key a code is drawn, and is in one answer.
+Without a key a code is drawn, and is in one answer alone.
 
 The salt follows from the order's id and content. So a hash that was kept in place of a code, in a parked message, can be
 compared with that of the order.
@@ -41,7 +41,7 @@ _SALT_BYTES, _HASH_BYTES = 16, 32
 _COST, _BLOCK, _PARALLEL = 2**10, 8, 1
 #: The fields of an order's head.
 _KEY, _SALT, _HASH = "code_key", "code_salt", "code_hash"
-#: The key of every code of today. Versions before 0.2.0 made codes by numbered keys, from the content of their orders.
+#: The key of every code of today. Earlier versions made codes by numbered keys, from the content of their orders.
 _OWN: Final = 0
 #: In place of a hash, where an order came by a message without a code: no code opens it.
 _NOBODYS: Final = bytes(_HASH_BYTES)
@@ -83,7 +83,7 @@ class AccessCodes:
         self._right: dict[bytes, float] = {}
 
     def make(self, order: str, content: str, own: str | CodeHash | None) -> AccessCode:
-        """Return a new order's code, and the fields that its head keeps. `content` is the hash of the order's content."""
+        """Return the code of a new order, with the fields that its head keeps. `content` is the hash of the order's content."""
         salt = _salt(order, content)
         if isinstance(own, CodeHash):
             return AccessCode("", {_KEY: _OWN, _SALT: salt.hex(), _HASH: own.hash})

@@ -31,7 +31,7 @@ _VERSION: Final = re.compile(r'"([1-9][0-9]{0,9})"')
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?")
 _PROBLEM: Final = "application/problem+json"
-#: The status of a wrong code, of an unknown order and of an unknown conference, and that of a conflict with stored data.
+#: The status of a wrong code, of an unknown order and of an unknown conference, and that of an id that is taken.
 UNKNOWN, CONFLICT = 404, 409
 #: Status by reason. Any other refusal is 400: the request is wrong as it stands.
 _STATUS: Final[Mapping[str, int]] = {

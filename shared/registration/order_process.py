@@ -116,7 +116,7 @@ class OrderProcess:
                 return hear(turn, body)
 
     def _place(self, turn: OrderTurn, body: NewOrder) -> ProcessDecision[OrderProcessState]:
-        # Before the id is read: else a refusal would show that it is taken.
+        # Before the order of its id is considered: else a refusal would say whether the id is taken.
         check_seats(body.seats, self.most_seats)
         prices = price_of(body.seats, body.prices, body.conference)
         if turn.state.order is not None:

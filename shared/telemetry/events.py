@@ -508,8 +508,8 @@ CODES_TRIED: Final = LogEvent(
     level=WARNING,
     fields=("wrong", "seconds"),
     meaning="so many requests of a minute had a wrong access code, at one instance: a caller may be guessing codes",
-    remedy="find the caller by the function keys in the requests of show_order and change_order, and renew that key; or "
-    "among the parked messages of queue `orders`, and take its role away",
+    remedy="find the caller by the function keys in the requests of show_order, change_order and place_order, and renew "
+    "that key; or among the parked messages of queue `orders`, and take its role away",
     alert=Alert(severity=Severity.WARNING, of_registration=True),
 )
 SEATS_LATE: Final = LogEvent(

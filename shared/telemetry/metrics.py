@@ -161,7 +161,7 @@ WRONG_CODES: Final = Metric(
     name="sluice.codes.wrong",
     kind=Instrument.COUNTER,
     unit="{request}",
-    meaning="requests with a wrong access code, or for an order that is unknown",
+    meaning="requests with a wrong access code, for an order that is unknown, or for a new order whose id is taken",
     remedy="many in a minute: sluice.codes.tried has the alert",
 )
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))
