@@ -16,15 +16,15 @@ import typer
 from cli.options import JsonOption, SettingsOption
 from cli.orders import end, orders, print_document, print_seats
 from cli.sending import Message, SendingDesk, open_desk
-from shared.registration import OrderPhase, OrderState, PaymentOutcome, describe_order
+from shared.registration import CODE_LETTERS, OrderPhase, OrderState, PaymentOutcome, describe_order
 
 conferences = typer.Typer(
     help="Conferences: make one, change its prices, close it. `sluice seats show` has its seats.\n\nStatus: 0 done, 1 it was "
     "refused or is not closed yet, 2 the call makes no sense, 3 `--wait` ended first.",
     no_args_is_help=True,
 )
-#: 100 bits, in the letters of the codes that Sluice makes: without I, L, O and U, which people take for others.
-_CODE_LETTERS, _LETTERS = 20, "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+#: Letters of a code that is drawn here: 100 bits.
+_CODE_LENGTH: Final = 20
 #: Letters of an id that is drawn here.
 _ID_BYTES: Final = 6
 _OFFER: Final = re.compile(r"([^=@]+)=([0-9]{1,9})@([0-9.]+)")
@@ -100,7 +100,7 @@ def place_order(  # noqa: PLR0913, PLR0917 - each option of the command is an ar
 
     The code is drawn on this machine, and Sluice keeps a salted hash of it. The same order with the same code counts once.
     """
-    named, code = order or _draw("o"), access_code or "".join(secrets.choice(_LETTERS) for _ in range(_CODE_LETTERS))
+    named, code = order or _draw("o"), access_code or "".join(secrets.choice(CODE_LETTERS) for _ in range(_CODE_LENGTH))
     wanted = {name: int(number) for name, number in _parse(_WANTED, seats, "whole=2")}
     fields = {"order": named, "conference": conference, "seats": wanted, "access_code": code}
     message = Message("place_order", fields | ({"gate": gate} if gate else {}))

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from azure.servicebus import ServiceBusMessage
 
 from cli.orders import end, opened
-from cli.watching import NOT_ENDED
+from cli.watching import LOOK_EVERY, NOT_ENDED
 from shared.app import RegistrationPart, RegistrationStores
 from shared.azure import FAILURES, BusSender, Destination
 from shared.errors import NotPublishedError
@@ -22,8 +22,6 @@ from shared.payload import WRAPPER, Limits
 from shared.registration import OrderState, Seats, claim_of, queue_of, read_order_message, seats_home
 
 T = TypeVar("T")
-#: Seconds between two checks of the effect: each is some billed requests.
-LOOK_EVERY: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from shared.parked import DEFAULT_POLICY, PoisonPolicy
 from shared.parts import MOST_SEAT_LANES, SEAT_LANES, ConsoleChoice, RegistrationChoice, choose_console
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
-from shared.topology import Part, rooms
+from shared.topology import MOST_WORK_QUEUES, Part, rooms
 from shared.values import SettingReader, problems_of
 
 #: The workload that comes with Sluice.
@@ -179,7 +179,7 @@ class Settings:
         problems = [problem for setting in SETTINGS for problem in problems_of(setting, environ)]
         problems += misspelt(environ, NAMES)
         read = SettingReader(SETTINGS, environ, problems.append)
-        work_queues = read.whole_number("SLUICE_WORK_QUEUES", 1, 100)
+        work_queues = read.whole_number("SLUICE_WORK_QUEUES", 1, MOST_WORK_QUEUES)
         rooms = read_rooms("SLUICE_ROOMS", read.text("SLUICE_ROOMS"), problems.append)
         chunk_items = read.whole_number_or("auto", "SLUICE_CHUNK_ITEMS", 1, 100_000)
         merged = read.whole_number("SLUICE_MERGED_MIB", 1, 1024)

@@ -22,6 +22,8 @@ PLANS = "plans"
 #: The common room's queue and container. Another room adds its name to each; its queue identifies a message's sender.
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
+#: Upper bound of SLUICE_WORK_QUEUES.
+MOST_WORK_QUEUES = 100
 _TABLES = "jobs pending held totals parked receipts decisions audit jobindex usage replays"
 #: The work queue that tasks ask first. No function has it as its trigger, so the host moves nothing to a poison queue.
 URGENT = f"{_WORK}urgent"

@@ -17,12 +17,20 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
 from shared.telemetry import events, tell
-from shared.topology import POISON_SUFFIX, payload_container, rooms, submission_queue, topology, work_queue_names
+from shared.topology import (
+    MOST_WORK_QUEUES,
+    POISON_SUFFIX,
+    payload_container,
+    rooms,
+    submission_queue,
+    topology,
+    work_queue_names,
+)
 
 #: Hour of the day, in UTC, at which all rooms are checked.
 LOOK_HOUR: Final = 2
 #: The work queues that an installation may have had.
-_WORK_QUEUES: Final = frozenset(work_queue_names(100))
+_WORK_QUEUES: Final = frozenset(work_queue_names(MOST_WORK_QUEUES))
 #: Storage's codes for a container that it does not make.
 _THERE, _GOING = "ContainerAlreadyExists", "ContainerBeingDeleted"
 

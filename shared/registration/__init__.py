@@ -13,7 +13,7 @@ Reading order:
 - `routes`, `order_flows`, `starts`, `skipped_commands`, `seat_flows`, `hearing`, `seat_check`, `verbs`: the flows
 """
 
-from shared.registration.access_codes import AccessCodes
+from shared.registration.access_codes import CODE_LETTERS, AccessCodes
 from shared.registration.bodies import ReservationRefused, SeatsReserved
 from shared.registration.conference_views import ConferenceViews
 from shared.registration.desk import ACCESS_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OrderDesk
@@ -86,6 +86,7 @@ __all__ = [
     "ACCESS_CODE_HEADER",
     "AGGREGATE",
     "BODIES",
+    "CODE_LETTERS",
     "CONFERENCES_QUEUE",
     "CONFERENCE_MODEL",
     "IDEMPOTENCY_KEY_HEADER",

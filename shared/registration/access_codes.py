@@ -33,8 +33,8 @@ _DRAWN_FROM: Final = (digits, digits + "abcdef", digits + "ABCDEF", digits + asc
 _ANY: Final = 64
 #: The form of a hash that stands for a code.
 CODE_HASH: Final = re.compile(r"[0-9a-f]{64}")
-#: Ten of these are 50 bits. Without I, L, O and U, which people take for others.
-_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+#: The letters of codes: ten of them are 50 bits. Without I, L, O and U, which people take for others.
+CODE_LETTERS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LETTERS: Final = 10
 _SALT_BYTES, _HASH_BYTES = 16, 32
 #: 2.3 ms of CPU. The default of 2^14 takes 44 ms, more than a request may cost.
@@ -144,7 +144,7 @@ def derive_code(key: bytes, order: str, content: str) -> str:
     """Return the code of a request with this key, which its sender alone knows. `content` is the hash of the content."""
     digest = hmac.digest(key, f"{order}\0{content}".encode(), hashlib.sha256)
     number = int.from_bytes(digest)
-    return "".join(_ALPHABET[number >> 5 * place & 31] for place in range(_LETTERS))
+    return "".join(CODE_LETTERS[number >> 5 * place & 31] for place in range(_LETTERS))
 
 
 def hash_own(order: str, content: str, code: str) -> CodeHash:
