@@ -20,6 +20,8 @@ _APP: Final = "function_app.py"
 _ABOVE: Final = 3
 #: Names of the connections of storage begin so, with a key or by login.
 _STORAGE = "SluiceStorage"
+#: Each is one connection, in one name or in several that begin with it and two underscores.
+_CONNECTIONS = (_STORAGE, "SluiceBus", "AzureWebJobsStorage")
 
 
 class NoSettingsError(Exception):
@@ -27,11 +29,20 @@ class NoSettingsError(Exception):
 
 
 def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the settings of the file, overridden by the environment, as the Functions host does it."""
+    """Return the settings of the file, overridden by the environment, as the Functions host does it.
+
+    A connection is overridden as a whole: an account from the environment is not opened with the key of a local stack.
+    """
     file = named or _find_file()
-    settings = {**(_values(file) if file else {}), **environ}
+    overridden = {_connection_of(name) for name in environ} - {None}
+    kept = {n: value for n, value in (_values(file) if file else {}).items() if _connection_of(n) not in overridden}
+    settings = {**kept, **environ}
     check_names(settings)
     return settings
+
+
+def _connection_of(name: str) -> str | None:
+    return next((one for one in _CONNECTIONS if name == one or name.startswith(f"{one}__")), None)
 
 
 def check_names(names: Collection[str]) -> None:

@@ -62,8 +62,7 @@ def _refuse_unknown(command: str, rest: Sequence[str]) -> None:
 
 def _up(_options: argparse.Namespace, rest: list[str]) -> int:
     up_options.parse(rest)
-    installation.ensure()
-    return _python("-m", "local.up", *rest)
+    return _in_venv("-m", "local.up")(_options, rest)
 
 
 def _setup(_options: argparse.Namespace, rest: list[str]) -> int:

@@ -10,6 +10,7 @@ import pytest
 from azure.storage.queue import QueueServiceClient
 
 from cli.doctor import how_to_log_in
+from cli.settings_file import load
 from local.stack import bus_entities
 from servicebus_local.entities import DeliveryRules, Namespace, Queue
 from servicebus_local.launcher import Broker
@@ -204,6 +205,14 @@ def test_a_settings_file_is_found_and_the_environment_wins(sluice, stack_setting
     (tmp_path / "local.settings.json").write_text(json.dumps({"Values": values}))
     assert "SLUICE_WORK_QUEUES is 'none'" in sluice("doctor", settings={}).stderr
     assert sluice("doctor", settings={"SLUICE_WORK_QUEUES": "1"}).returncode == 0
+
+
+def test_an_account_from_the_environment_is_not_opened_with_the_key_of_a_file(tmp_path):
+    """A local stack runs in the folder, and the environment names an account: a connection is overridden as a whole."""
+    file = tmp_path / "local.settings.json"
+    file.write_text(json.dumps({"Values": {"SluiceStorage": "UseDevelopmentStorage=true", "SluiceBus": "bus"}}))
+    found = load(file, {"SluiceStorage__accountName": "theirs"})
+    assert found == {"SluiceStorage__accountName": "theirs", "SluiceBus": "bus"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"Values": 3}', "{"])
