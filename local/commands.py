@@ -113,6 +113,7 @@ def _source_folders() -> list[Path]:
     return [
         ROOT / name
         for name in (
+            "sluice",
             "shared",
             "functions",
             "planning",

@@ -4,6 +4,7 @@ Reading order: `release` (the worker's `with`), `wait` (one wait for every kind 
 for all that wait), `listening` (signals).
 """
 
-from shared.waiting.release import Release
+from shared.waiting.release import ListeningRelease, PollingRelease, Release
+from shared.waiting.watch import BlobGlobalFlag
 
-__all__ = ["Release"]
+__all__ = ["BlobGlobalFlag", "ListeningRelease", "PollingRelease", "Release"]

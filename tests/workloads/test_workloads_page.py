@@ -21,7 +21,7 @@ def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatc
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 30
     (tmp_path / "sales.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
-    setting = re.search(r"`(shared\.workloads\.billing:Billing, sales:Sales)`", PAGE)[1]
+    setting = re.search(r"`(billing, sales:Sales)`", PAGE)[1]
     try:
         sales = Workloads.load(setting, {}).find("sales")
     finally:
