@@ -178,6 +178,11 @@ COMMANDS = (
         "write what comes from the code: tables of the documentation, files of infra/",
     ),
     ("vendor", _in_venv("-m", "local.vendor"), "bring the files of others that the console's pages load"),
+    (
+        "release",
+        _in_venv("-m", "tests.release"),
+        "freeze the committed version: what it stores and promises, its wheel and its manifest",
+    ),
     ("lock", _lock, "make the lock files from pyproject.toml (--upgrade: newest versions)"),
     (
         "setup",
