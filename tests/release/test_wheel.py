@@ -74,8 +74,11 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel of the tree."""
-    return build(copy_sources(tmp_path_factory.mktemp("sources")), tmp_path_factory.mktemp("wheel"))
+    """The wheel of the tree, built where an earlier build left a module that is gone."""
+    sources = copy_sources(tmp_path_factory.mktemp("sources"))
+    (sources / "build" / "lib" / "sluice").mkdir(parents=True)
+    (sources / "build" / "lib" / "sluice" / "gone.py").touch()
+    return build(sources, tmp_path_factory.mktemp("wheel"))
 
 
 def bare(tmp_path_factory, wheel, *extras):
