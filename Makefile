@@ -8,8 +8,8 @@ ifeq ($(origin WORKER),command line)
 WORKER_OPTION = --worker=$(WORKER)
 endif
 
-.PHONY: demo up test check bench faults fuzz others browser docs deploy lock vendor setup verify-clone clean
+.PHONY: demo up test check bench faults fuzz others browser docs deploy lock release vendor setup verify-clone clean
 demo up test:
 	@$(PYTHON) -m local $@ $(HOST_OPTION) $(WORKER_OPTION) $(ARGS)
-check bench faults fuzz others browser docs deploy lock vendor setup verify-clone clean:
+check bench faults fuzz others browser docs deploy lock release vendor setup verify-clone clean:
 	@$(PYTHON) -m local $@ $(ARGS)

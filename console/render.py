@@ -77,7 +77,7 @@ def show_json(value: Any) -> str:
 def templates() -> Environment:
     """Return the templates. Each is compiled at its first use."""
     made = Environment(
-        loader=PackageLoader("console"),
+        loader=PackageLoader(__name__.rpartition(".")[0]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=finalize,

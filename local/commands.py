@@ -134,6 +134,7 @@ def _source_folders() -> list[Path]:
     return [
         ROOT / name
         for name in (
+            "sluice",
             "shared",
             "functions",
             "planning",
@@ -214,6 +215,11 @@ COMMANDS = (
         "check your code as Azure would load it, then deploy it by azd (--check: check alone, without azd)",
     ),
     ("vendor", _in_venv("-m", "local.vendor"), "bring the files of others that the console's pages load"),
+    (
+        "release",
+        _in_venv("-m", "tests.release"),
+        "freeze the committed version: what it stores and promises, its wheel and its manifest",
+    ),
     ("lock", _lock, "make the lock files from pyproject.toml (--upgrade: newest versions)"),
     (
         "setup",

@@ -8,7 +8,7 @@ from local.errors import SetupError
 from local.paths import ROOT, STACK, venv_python
 
 #: Each lock file and the extras of pyproject.toml that it holds.
-LOCKS = {"requirements.txt": (), "requirements-dev.txt": ("dev",), "requirements-browser.txt": ("dev", "browser")}
+LOCKS = {"requirements.txt": ("app",), "requirements-dev.txt": ("dev",), "requirements-browser.txt": ("dev", "browser")}
 #: Tools in environments of their own: each lock file and what it is made from.
 TOOLS = {
     "local/infra/checkov/requirements.txt": "local/infra/checkov/requirements.in",

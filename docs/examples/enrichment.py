@@ -15,9 +15,8 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
-from shared.errors import SettingsError
-from shared.grammar import EXACT
-from shared.workloads import Line, Rejected, Total
+from sluice.errors import SettingsError
+from sluice.workloads import EXACT, Line, Rejected, Total
 
 SETTING: Final = "ENRICHMENT_URL"
 #: Seconds for one answer.

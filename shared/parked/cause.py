@@ -15,9 +15,11 @@ from shared.telemetry import origin_of, place
 
 #: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
 FINGERPRINT_SCHEME: Final = 2
-#: The package of this code, and the one workload in it: billing, the example.
-_OURS: Final = "shared"
-_EXAMPLE: Final = "shared.workloads.billing"
+#: The package of this code: `shared`, or the wheel's name of it. And the one workload in it: billing, the example.
+_OURS: Final = __name__.removesuffix(".parked.cause")
+_EXAMPLE: Final = f"{_OURS}.workloads.billing"
+#: Its name in fingerprints: the app and the wheel give the same cause the same one.
+_EXAMPLE_NAME: Final = "shared.workloads.billing"
 #: Folders of installed libraries. Python itself lists the standard library's names.
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 #: Comprehensions have frames of their own in some versions of Python only, so they never count.
@@ -80,9 +82,9 @@ def fingerprint_of(error: BaseException, stage: str) -> str:
     """
     raised = origin_of(error)
     frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
-    places = [f"{_module(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]
+    places = [f"{_public(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]
     if not places:
-        ours = [frame.f_code.co_name for frame in frames if _module(frame).partition(".")[0] == _OURS]
+        ours = [frame.f_code.co_name for frame in frames if _is_ours(_module(frame))]
         places = [stage, *ours[-1:]]
     return hashlib.sha256("|".join([type(raised).__qualname__, reason_of(error), *places]).encode()).hexdigest()[:12]
 
@@ -93,7 +95,7 @@ def _is_of_workload(frame: FrameType) -> bool:
         return False
     module = _module(frame)
     package = module.partition(".")[0]
-    if package == _OURS:
+    if _is_ours(module):
         return module == _EXAMPLE
     is_installed = not _INSTALLED.isdisjoint(PurePath(frame.f_code.co_filename).parts)
     return package not in sys.stdlib_module_names and not is_installed
@@ -101,3 +103,12 @@ def _is_of_workload(frame: FrameType) -> bool:
 
 def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
+
+
+def _public(frame: FrameType) -> str:
+    module = _module(frame)
+    return _EXAMPLE_NAME if module == _EXAMPLE else module
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(f"{_OURS}.")

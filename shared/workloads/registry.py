@@ -23,6 +23,11 @@ from shared.workloads.workload import AnyWorkload, Line, Total
 #: The grammar of a workload's name: that of every name that is part of keys and messages.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _CALLS: Final = ("map", "combine", "merge", "finish")
+#: The workloads that come with Sluice, by their short names. Settings have the long one from before there was a short one;
+#: both are read for good, also in the wheel, where the module has another name.
+_OWN: Final = dict.fromkeys(
+    ("billing", "shared.workloads.billing:Billing"), f"{__name__.rpartition('.')[0]}.billing:Billing"
+)
 #: Upper bounds: with more sums or longer names, a result message would exceed its 1 KiB.
 MOST_SUMS: Final = 3
 LONGEST_SUM_NAME: Final = 24
@@ -41,7 +46,7 @@ class Workloads:
 
     @classmethod
     def load(cls, setting: str, settings: Mapping[str, str]) -> Self:
-        """Load the workloads that the setting names: `module:Class`, separated by commas.
+        """Load the workloads that the setting names: `module:Class` or `billing`, separated by commas.
 
         A class with a class method `configured` is built by it, from all settings of the app. Any other class is
         built without arguments.
@@ -65,7 +70,7 @@ class Workloads:
 
 
 def _build(entry: str, settings: Mapping[str, str]) -> AnyWorkload:
-    module, _, name = entry.partition(":")
+    module, _, name = _OWN.get(entry, entry).partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:

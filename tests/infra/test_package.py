@@ -24,8 +24,8 @@ VERSION = "0.0.0+package"
 OPTIONAL = {"shared.telemetry.otel", "shared.telemetry.printing"}
 IMPORT_EVERYTHING = f"""
 import importlib, json, pkgutil
-import console, functions, shared
-found = [one.name for top in (shared, functions, console) for one in pkgutil.walk_packages(top.__path__, top.__name__ + ".")]
+import console, functions, shared, sluice
+found = [one.name for top in (shared, functions, console, sluice) for one in pkgutil.walk_packages(top.__path__, top.__name__ + ".")]
 names = sorted(set(found) - {OPTIONAL})
 for name in names:
     importlib.import_module(name)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 #: What somebody starts: the app, the command and the local stack; all that is in them counts.
 ROOTS = ("function_app.py", "functions", "cli", "console", "local")
+#: The public names: whoever installed the wheel uses them.
+PUBLIC = "sluice"
 #: Packages of which every definition has a caller.
 WATCHED = ("shared", "planning", "conformance")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -61,7 +63,7 @@ class Program:
 
     def __init__(self, root):
         self._root, self.modules, self.methods = root, {}, {}
-        for top in (*ROOTS, *WATCHED):
+        for top in (PUBLIC, *ROOTS, *WATCHED):
             for path in [root / top] if top.endswith(".py") else sorted((root / top).rglob("*.py")):
                 self._read(path)
         self.reached, self._attributes, self._waiting = set(), set(), []
@@ -71,6 +73,9 @@ class Program:
         for module in self.modules.values():
             if not _is_watched(module):
                 self._follow_all(module)
+            if module.name.split(".")[0] == PUBLIC:
+                for name in module.imports:
+                    self._resolve(module, name)
         self._follow_documents()
         while self._waiting:
             self._waiting.pop()()

@@ -18,6 +18,7 @@ READ = (
     "docs",
     "function_app.py",
     "functions",
+    "sluice",
     "shared",
     "cli",
     "console",

@@ -1,5 +1,6 @@
 """What README and docs say to type exists: commands, options, modules; and every block of shell is run or parsed."""
 
+import ast
 import importlib.util
 import re
 import shlex
@@ -108,9 +109,29 @@ def test_every_module_that_is_named_can_be_run():
 def test_every_block_of_python_imports_what_there_is(name, block):
     """It is Python, and every name that it imports from the project exists."""
     compile(block, name, "exec")
-    for module, names in re.findall(r"^from (shared[\w.]*) import (.+)$", block, re.MULTILINE):
+    for module, names in re.findall(r"^from ((?:shared|sluice)[\w.]*) import (.+)$", block, re.MULTILINE):
         found = importlib.import_module(module)
         assert [one for one in names.split(", ") if not hasattr(found, one.strip())] == []
+
+
+def test_pages_name_what_stays():
+    """Where `sluice` has a name, no page and no example says where it is today."""
+    public = {
+        (node.module, alias.name)
+        for module in (ROOT / "sluice").glob("*.py")
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    examples = [(str(file), file.read_text()) for file in (ROOT / "docs" / "examples").glob("*.py")]
+    used = {
+        (name, module, one.strip())
+        for name, text in (*PYTHON, *examples)
+        for module, names in re.findall(r"^from (shared[\w.]*) import (.+)$", text, re.MULTILINE)
+        for one in names.split(",")
+    }
+    # That page is for code inside of the engine: it imports four more modules of it.
+    assert {one for one in used if one[1:] in public and one[0] != "docs/dequeue.md"} == set()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

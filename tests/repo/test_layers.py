@@ -14,6 +14,7 @@ from tests.repo.layers import ORDER
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
+    "sluice",
     "shared",
     "functions",
     "planning",
@@ -26,6 +27,8 @@ SOURCES = (
 )
 #: Which of the project's own packages each one may import.
 ALLOWED = {
+    # The command is its script's alone.
+    "sluice": {"sluice", "shared", "cli"},
     "shared": {"shared"},
     "functions": {"functions", "shared", "console"},
     "planning": {"planning", "shared"},
@@ -94,6 +97,22 @@ def test_a_package_imports_only_the_layers_below_it(package):
         if (above := imports(module) & set(SOURCES) - ALLOWED[package])
     }
     assert wrong == {}
+
+
+def test_the_facade_only_passes_on():
+    """A name there is the engine's own object: a subclass would be a second `Rejected`. The script alone names the command."""
+    for module in modules("sluice"):
+        tree = ast.parse(module.read_text())
+        if module.stem == "__main__":
+            continue
+        assert imports(module) <= {"shared"}, module.name
+        assert ast.get_docstring(tree), module.name
+        wrong = [
+            ast.unparse(node)
+            for node in tree.body[1:]
+            if not (isinstance(node, ast.ImportFrom) and [one.asname for one in node.names] == [node.names[0].name])
+        ]
+        assert wrong == [], module.name
 
 
 def test_the_design_lists_the_layers():

@@ -45,6 +45,13 @@ def test_the_default_setting_has_billing():
     assert "billing" in workloads
 
 
+def test_billing_has_a_short_name():
+    """The long one stands in the settings of apps, and is read for good. Both are one workload."""
+    assert isinstance(Workloads.load("billing", {}).find("billing"), Billing)
+    with pytest.raises(WorkloadsRefusedError, match="two workloads are called 'billing'"):
+        Workloads.load("billing, shared.workloads.billing:Billing", {})
+
+
 def test_a_workload_may_read_the_apps_settings():
     """The one that asks a service is told where it is."""
     setting = "shared.workloads.billing:Billing, docs.examples.enrichment:Enrichment,"
@@ -62,7 +69,7 @@ def test_an_unknown_name_says_which_there_are():
 
 
 @pytest.mark.parametrize(
-    "entry", ["billing", "missing.module:Billing", "shared.workloads.billing:Missing", ":", "..x:Y"]
+    "entry", ["biling", "missing.module:Billing", "shared.workloads.billing:Missing", ":", "..x:Y"]
 )
 def test_an_entry_that_loads_nothing_is_refused_by_name(entry):
     """A typing error is found at the start, and says what the setting should look like."""

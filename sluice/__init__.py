@@ -1,0 +1,14 @@
+"""Sluice for your own code: the names that stay.
+
+Publishers, worker processes and workloads import from these modules and from nothing else. A name that is here changes
+its meaning or goes by a major version only.
+
+- `sluice.workloads`: the parts of a workload
+- `sluice.publish`: dropping jobs
+- `sluice.waiting`: waiting for a gate
+- `sluice.ids`: unique numbers
+- `sluice.errors`: the errors of all of these
+- `sluice.testing`: running a workload on lines, without a stack
+"""
+
+from shared import __version__ as __version__

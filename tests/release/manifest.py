@@ -1,0 +1,35 @@
+"""The manifest of a release: its version, and the SHA-256 of each file that a copy of the project has of it.
+
+By it a copy tells its own changes from the release's. The tests are the project's own, and in no manifest.
+"""
+
+import hashlib
+import io
+import json
+import subprocess
+import zipfile
+
+from local.paths import ROOT
+
+FILE = ".sluice.json"
+_TESTS = ("tests/", "functions_local_host/tests/", "servicebus_local/tests/")
+
+
+def belongs(name):
+    """Return whether a file is one of the manifest's."""
+    return name != FILE and not name.startswith(_TESTS)
+
+
+def files_of(commit):
+    """Return the files of a commit, by name."""
+    zipped = subprocess.run(
+        ["git", "archive", "--format=zip", commit], cwd=ROOT, capture_output=True, check=True
+    ).stdout
+    with zipfile.ZipFile(io.BytesIO(zipped)) as content:
+        return {name: content.read(name) for name in content.namelist() if not name.endswith("/")}
+
+
+def text_of(version, files):
+    """Return the manifest's text. `files`: the content of each, by name."""
+    hashes = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files) if belongs(name)}
+    return json.dumps({"version": version, "files": hashes}, indent=1) + "\n"
