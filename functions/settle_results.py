@@ -5,7 +5,7 @@ from typing import List
 import azure.functions as func
 
 from shared.app import App
-from shared.pipeline import Received
+from shared.pipeline import LOOKS_PROPERTY, Received
 from shared.telemetry import discreet
 
 
@@ -21,8 +21,13 @@ def blueprint(app: App) -> func.Blueprint:
         data_type=func.DataType.BINARY,  # with MANY the host would parse and rewrite bodies of any other type
     )
     def settle_results(results: List[func.ServiceBusMessage]) -> None:
-        received = [Received(one.get_body(), one.message_id or "", one.delivery_count or 1) for one in results]
+        received = [_receive(one) for one in results]
         with discreet():
             app.settle(received)
 
     return functions
+
+
+def _receive(one: func.ServiceBusMessage) -> Received:
+    looks = int(one.application_properties.get(LOOKS_PROPERTY, 0))
+    return Received(one.get_body(), one.message_id or "", one.delivery_count or 1, looks)

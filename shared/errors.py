@@ -6,6 +6,7 @@
   - LeaseLostError, NoReplayError
   - AmbiguousError
   - RefusedError, PayloadTamperedError
+  - NewerVersionError
   - WorkloadsRefusedError, UnknownWorkloadError
   - ResultRefusedError, ResultNotSentError
   - AttemptFailedError
@@ -23,7 +24,8 @@
     - MessageRefusedError, DispatchIncompleteError, SignalNotSentError, ReleaseExpiredError
   - NotPublishedError, DecisionFailedError, BudgetSpentError
   - HomeError
-    - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError, LaterFormatError
+    - ConflictError, DuplicateError, CommitTooLargeError, HomeCorruptError
+    - LaterFormatError, also a NewerVersionError
   - ReadModelError
     - MigrationRefusedError, ViewCorruptError
   - SeatsBalanceError
@@ -78,6 +80,10 @@ class RefusedError(SluiceError):
         #: The code of the reason, as in the catalogue of reasons.
         self.reason = reason
         self.found, self.instead = found, instead
+
+
+class NewerVersionError(SluiceError):
+    """A newer version of Sluice wrote this. Nothing is wrong with it, and it stays unchanged for a newer instance."""
 
 
 class PayloadTamperedError(SluiceError):
@@ -286,7 +292,7 @@ class HomeCorruptError(HomeError):
     """A row of a home holds something that Sluice never wrote. No decision uses it."""
 
 
-class LaterFormatError(HomeError):
+class LaterFormatError(HomeError, NewerVersionError):
     """A row of a home has a later format than this version of Sluice knows. It stays unchanged."""
 
 

@@ -158,7 +158,7 @@ class _Line:
 
 
 def _tell_story(job: Job) -> Iterator[_Moment]:
-    told = [_Moment(one.state.value.replace("_", " "), one.at, _note(one.note, one.revision)) for one in job.story]
+    told = [_Moment(one.state.replace("_", " "), one.at, _note(one.note, one.revision)) for one in job.story]
     ended = [_Moment("finished", job.finished_at, f"revision {job.revision}")] if job.finished_at else []
     moments = [
         _Moment("accepted", job.accepted_at),

@@ -156,8 +156,10 @@ class AppStages:
     def settler(self) -> Settler:
         """Credits results to jobs."""
         stores, call, policy = self.stores, self.finish_call, self.settings.poison
-        ledger, parking, groups = stores.ledger, stores.parking, stores.groups
-        return Settler(ledger, call, parking, groups, self.clock, policy=policy, telemetry=self.telemetry)
+        ledger, parking, groups, later = stores.ledger, stores.parking, stores.groups, stores.send_result.send_later
+        return Settler(
+            ledger, call, parking, groups, self.clock, send_later=later, policy=policy, telemetry=self.telemetry
+        )
 
     @cached_property
     def releaser(self) -> Releaser:

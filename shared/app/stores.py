@@ -103,7 +103,7 @@ class Stores(Closing):
         self.usage = table("usage")
 
         # Each connects to the bus at its first send.
-        self.send_result = BusResults(connections)
+        self.send_result = BusResults(connections, self.clock)
         self.send_permits = BusPermits(connections)
         self._announce = BusAnnouncements(connections)
         self.send_hint = BusHints(connections)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from shared.errors import GateCorruptError, NameRefusedError
+from shared.versions import check_version
 
 #: Gates and held entries follow the rule for job names. A leading underscore marks the blobs of listeners' leases.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -118,11 +119,7 @@ def decode(content: bytes, name: str) -> GateState:
     """Decode a blob. Refuse content that no writer of gates wrote, so that no work starts because of it."""
     try:
         document = json.loads(content)
-        if document["v"] != VERSION:
-            raise GateCorruptError(
-                f"the blob of gate {name!r} has format {document['v']!r}, this version reads format {VERSION}: "
-                "upgrade Sluice"
-            )
+        check_version("gate", document["v"], f"the blob of gate {name!r}")
         return _state(document)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise GateCorruptError(
@@ -133,6 +130,8 @@ def decode(content: bytes, name: str) -> GateState:
 
 def _state(document: Any) -> GateState:
     epoch, state = document["epoch"], document["state"]
+    if document["v"] != VERSION:
+        raise ValueError(f"version {document['v']!r}")
     if type(epoch) is not int or not 0 <= epoch <= _MOST_EPOCH or state not in {"open", "closed"}:
         raise ValueError(f"epoch {epoch!r}, state {state!r}")
     scheduled = document["scheduled"]

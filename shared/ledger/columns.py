@@ -26,6 +26,8 @@ class ColumnCodec(Enum):
     STORY = auto()
     #: Three columns.
     PLAN = auto()
+    #: All columns that no field has: they are of a newer version.
+    OTHERS = auto()
 
 
 KEY: Final = ColumnCodec.KEY
@@ -41,6 +43,7 @@ TOTALS: Final = ColumnCodec.TOTALS
 COUNTS: Final = ColumnCodec.COUNTS
 STORY: Final = ColumnCodec.STORY
 PLAN: Final = ColumnCodec.PLAN
+OTHERS: Final = ColumnCodec.OTHERS
 
 
 class Column(NamedTuple):

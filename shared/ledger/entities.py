@@ -1,17 +1,19 @@
 """The ledger's records as table entities, and back."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from azure.data.tables import EdmType, EntityProperty
 
 from shared.azure import Entity, check_limits
-from shared.errors import LedgerCorruptError
+from shared.errors import LedgerCorruptError, NewerVersionError
 from shared.grammar import Amounts, texts
 from shared.ledger.columns import ColumnCodec, columns
 from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
@@ -22,6 +24,8 @@ CHUNK_PREFIX: Final = "chunk:"
 EVENT_PREFIX: Final = "event:"
 #: Python's errors for a row that another program wrote: a text instead of an object, a number out of range.
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError)
+#: What the words of every version look like.
+_WORD: Final = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
 #: Created once: with custom separators, `json.dumps` builds an encoder per call.
 _dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
 #: Letters stay as they are: the limit of a column is in UTF-16, and an escape takes six.
@@ -69,7 +73,8 @@ def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
     for name in table.plans:
         if (plan := getattr(record, name)) is not None:
             entity |= {f"{name}_blob": plan.name, f"{name}_etag": plan.etag, f"{name}_container": plan.container}
-    return check_limits(entity)
+    # Rows are replaced as a whole. What a newer version wrote into this one must survive that.
+    return check_limits({**record.others, **entity} if record.others else entity)
 
 
 def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str, Any]:
@@ -82,6 +87,8 @@ def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str
     for name in table.plans:
         if f"{name}_blob" in entity:
             values[name] = _plan_of(entity, name)
+    if others := entity.keys() - table.known:
+        values["others"] = MappingProxyType({name: entity[name] for name in sorted(others)})
     return values
 
 
@@ -133,8 +140,15 @@ def _story_text(story: Sequence[Told]) -> str | None:
 
 
 def _story_of(text: str) -> tuple[Told, ...]:
+    # A line about a state of a newer version stays as it is: the job has gone on from there.
+    known = {state.value: state for state in JobState}
     return tuple(
-        Told(JobState(one["state"]), datetime.fromisoformat(one["at"]), one["revision"], one.get("note", ""))
+        Told(
+            known.get(one["state"], one["state"]),
+            datetime.fromisoformat(one["at"]),
+            one["revision"],
+            one.get("note", ""),
+        )
         for one in _loads(text)
     )
 
@@ -145,15 +159,33 @@ def _plan_of(entity: Mapping[str, Any], name: str) -> PlanBlob:
     return PlanBlob(entity[f"{name}_blob"], entity[f"{name}_etag"], **container)
 
 
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def _word_of(kind: type[_Word]) -> Callable[[Any], _Word]:
+    """Return the reader of a word of this kind. Another word is of a newer version, which has more of them."""
+    known = {word.value: word for word in kind}
+
+    def read(text: Any) -> _Word:
+        if text not in known and isinstance(text, str) and _WORD.fullmatch(text):
+            raise NewerVersionError(
+                f"a row of the ledger has {kind.__name__} {text!r}, which this program does not know: deploy the newer "
+                "version of Sluice that wrote it"
+            )
+        return known[text]
+
+    return read
+
+
 #: The writer and the reader of each codec. None: the value is stored unchanged.
 _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
     ColumnCodec.TEXT: (None, None),
     ColumnCodec.WHOLE: (lambda number: EntityProperty(number, EdmType.INT64), _int),
     ColumnCodec.SMALL: (None, _int),
     ColumnCodec.MOMENT: (datetime.isoformat, datetime.fromisoformat),
-    ColumnCodec.JOB_STATE: (attrgetter("value"), JobState),
-    ColumnCodec.CHUNK_STATE: (attrgetter("value"), ChunkState),
-    ColumnCodec.RISK: (attrgetter("value"), Risk),
+    ColumnCodec.JOB_STATE: (attrgetter("value"), _word_of(JobState)),
+    ColumnCodec.CHUNK_STATE: (attrgetter("value"), _word_of(ChunkState)),
+    ColumnCodec.RISK: (attrgetter("value"), _word_of(Risk)),
     ColumnCodec.AMOUNTS: (lambda sums: _dumps(texts(sums)), lambda text: _amounts(_loads(text))),
     ColumnCodec.TOTALS: (write_totals, read_totals),
     ColumnCodec.COUNTS: (lambda counts: _dumps(dict(counts)), lambda text: MappingProxyType(_loads(text))),
@@ -172,16 +204,21 @@ class _Table(NamedTuple):
     others: Sequence[tuple[str, Convert | None]]
     #: The fields that take three columns.
     plans: Sequence[str]
+    #: The names of all columns of this version.
+    known: frozenset[str]
 
 
 def _table(record: type[Job | ChunkRow]) -> _Table:
     plain = {name: column for name, column in columns(record).items() if column.codec in _CODECS}
+    plans = [name for name, column in columns(record).items() if column.codec is ColumnCodec.PLAN]
+    of_plans = {f"{name}_{part}" for name in plans for part in ("blob", "etag", "container")}
     return _Table(
         values=attrgetter(*plain),
         writers=[(name, _CODECS[column.codec][0]) for name, column in plain.items()],
         always=[(name, _CODECS[column.codec][1]) for name, column in plain.items() if column.always],
         others=[(name, _CODECS[column.codec][1]) for name, column in plain.items() if not column.always],
-        plans=[name for name, column in columns(record).items() if column.codec is ColumnCodec.PLAN],
+        plans=plans,
+        known=frozenset({"PartitionKey", "RowKey", "Timestamp", *plain, *of_plans}),
     )
 
 

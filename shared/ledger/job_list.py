@@ -137,6 +137,8 @@ class JobList:
 
 
 _BAD_REQUEST: Final = 400
+#: The state of a newer version is shown as not recorded.
+_STATES: Final[Mapping[Any, JobState]] = {state.value: state for state in JobState}
 
 
 def _entity(job: Job) -> Entity:
@@ -171,7 +173,7 @@ def _read_line(entity: Mapping[str, Any]) -> Listed:
         accepted_at=datetime.fromisoformat(entity["accepted_at"]),
         workload=entity["workload"],
         gate=entity.get("gate"),
-        state=JobState(state) if state else None,
+        state=_STATES.get(state),
         as_of=_read_moment(entity, f"{kind}_as_of"),
         revision=entity.get(f"{kind}_revision", 1),
         items=entity.get("items", 0),

@@ -22,6 +22,7 @@ from shared.ledger.columns import (
     JOB_STATE,
     KEY,
     MOMENT,
+    OTHERS,
     PLAN,
     RISK,
     SMALL,
@@ -93,6 +94,8 @@ class Portion:
         return Portion(self.items - other.items, minus(self.sums, other.sums), self.unknown - other.unknown)
 
 
+#: Created once: nearly every row has it.
+NO_OTHERS: Final[Mapping[str, Any]] = MappingProxyType({})
 #: Created once, because most rows have it twice.
 NO_PORTION: Final = Portion()
 
@@ -135,7 +138,8 @@ class PlanBlob:
 class Told(NamedTuple):
     """A state that a job came to: when, under which revision, and why or behind which gate."""
 
-    state: JobState
+    #: A JobState, or the word of a newer version.
+    state: str
     at: datetime
     revision: int
     note: str = ""
@@ -161,6 +165,8 @@ class ChunkRow:
     #: Identifies the write: after a lost reply, a writer recognizes its own rows by it.
     nonce: Annotated[str, Column(TEXT, always=True)] = ""
     etag: Annotated[str, Column(KEY)] = ""
+    #: Columns of a newer version, which every write of this row keeps.
+    others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +226,8 @@ class Job:
     listed_at: Annotated[datetime | None, Column(MOMENT)] = None  # when its line in the list of jobs was last written
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""
     etag: Annotated[str, Column(KEY, kept=True)] = ""
+    #: Columns of a newer version, which every write of this row keeps until the job is buried.
+    others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
 
     @classmethod
     def accept(cls, submission: Submission, content_hash: str, now: datetime, trace: str | None) -> Self:

@@ -185,7 +185,7 @@ def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
         return f"a job has at most {MOST_NAMES} sums and causes, with names of at most {LONGEST_NAME} characters"
     book.job = after
     # A row that replaces a stored one carries its ETag. A row of the same group has no ETag yet.
-    book.fresh[row.chunk] = replace(row, etag="" if known is None else known.etag)
+    book.fresh[row.chunk] = row if known is None else replace(row, etag=known.etag, others=known.others)
     book.credited[row.chunk] = result
     return ""
 

@@ -9,7 +9,7 @@ from typing import Final
 from azure.storage.blob import ContainerClient
 
 from shared.azure import expecting_an_answer
-from shared.errors import GateCorruptError
+from shared.errors import GateCorruptError, NewerVersionError
 from shared.gate import Gates, GateState, HeldSummary, HeldTable, is_name
 
 _NOTHING: Final = HeldSummary(0, None)
@@ -62,6 +62,6 @@ class GateReader:
     def _read_gate(self, name: str) -> Overview:
         try:
             return Overview(name, self._gates.read(name), _NOTHING)
-        except GateCorruptError as error:
+        except (GateCorruptError, NewerVersionError) as error:
             # One broken gate must not hide the others.
             return Overview(name, GateState(), _NOTHING, str(error))

@@ -182,6 +182,7 @@ def content_prefix(queue: str, body: bytes) -> str:
 INSTEAD: Final = MappingProxyType(
     {
         "unreadable": "send the message as docs/formats.md describes it, or discard it",
+        "newer_version": "deploy the version of Sluice that wrote it, then replay",
         "unknown_workload": "deploy the workload and name it in SLUICE_WORKLOADS, then replay",
         "unnamed": "check whether its job exists: if so discard it, else replay it with `--as JOB`",
         "killed_its_worker": "check the workload for memory use and exits on its transactions, then replay",

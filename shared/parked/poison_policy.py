@@ -21,6 +21,7 @@ from azure.core.exceptions import AzureError, HttpResponseError
 
 from shared.errors import (
     ContentionError,
+    NewerVersionError,
     NoSlotError,
     ParkedTamperedError,
     PayloadTamperedError,
@@ -54,6 +55,8 @@ _TRANSIENT: Final = (
     StorageUnavailableError,
     ContentionError,
     NoSlotError,
+    # A newer instance takes it; see `shared/versions.py`.
+    NewerVersionError,
     ResultNotSentError,
     AzureError,
     ConnectionError,

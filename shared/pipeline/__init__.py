@@ -15,7 +15,7 @@
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.arrivals import Arrivals, accept_stage
 from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
-from shared.pipeline.bus_results import BusResults
+from shared.pipeline.bus_results import LOOKS_PROPERTY, BusResults, Received
 from shared.pipeline.chunk_size import ChunkSizes, Speed, Speeds, choose
 from shared.pipeline.dispatch import CURSOR_EVERY, MOST, Dispatcher, Enclosing
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
@@ -28,7 +28,7 @@ from shared.pipeline.outputs import Outputs
 from shared.pipeline.plan import PlanStore
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.put_again import PutAgain
-from shared.pipeline.received import Received, settle_stage
+from shared.pipeline.received import settle_stage
 from shared.pipeline.results import ResultStore
 from shared.pipeline.retention import MOST_OF_A_BATCH, Retention
 from shared.pipeline.rooms import Rooms, Unread, list_unread, point_at
@@ -44,6 +44,7 @@ from shared.pipeline.work_parking import work_stages
 __all__ = [
     "APART",
     "CURSOR_EVERY",
+    "LOOKS_PROPERTY",
     "MOST",
     "MOST_OF_A_BATCH",
     "SEGMENT_BYTES",

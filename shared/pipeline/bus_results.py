@@ -7,13 +7,15 @@ of the end of a chunk.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from threading import Lock
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from azure.servicebus import ServiceBusMessage
 from msgspec import structs
 
 from shared.azure import FAILURES, BusSender, Connections, Destination
+from shared.clock import Clock, SystemClock
 from shared.closing import Closing
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.grammar import bus_name
@@ -26,8 +28,23 @@ MOST_BYTES: Final = 1024
 #: Results of one message, and its bytes. The cheapest tier takes 256 KB, with headers.
 MOST_AT_ONCE: Final = 100
 BUNDLE_MOST: Final = 192 * 1024
+#: The property of a message that a settler put off: how often. The pause until it arrives.
+LOOKS_PROPERTY: Final = "looks"
+LATER: Final = timedelta(seconds=30)
 #: What a message has around its results.
 _ENVELOPE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message from the queue of results."""
+
+    body: bytes
+    id: str
+    #: Number of its deliveries, this one included.
+    deliveries: int = 1
+    #: How often a settler put it off because of something newer.
+    looks: int = 0
 
 
 class SendResult(Protocol):
@@ -74,8 +91,8 @@ class BusResults(Closing):
     far as it takes them.
     """
 
-    def __init__(self, connections: Connections) -> None:
-        self._sender = BusSender(connections)
+    def __init__(self, connections: Connections, clock: Clock | None = None) -> None:
+        self._sender, self._clock = BusSender(connections), clock or SystemClock()
         self._waiting: deque[_Waiting] = deque()
         #: Held by the thread that sends for all.
         self._lock = Lock()
@@ -94,6 +111,21 @@ class BusResults(Closing):
                 f"could not send the result of chunk {result.chunk} of job {result.job!r} "
                 f"({type(own.failure).__name__}): the next delivery of the chunk sends it again"
             ) from own.failure
+
+    def send_later(self, messages: Sequence[Received]) -> None:
+        """Send received messages once more, as they are, to arrive in half a minute.
+
+        Raises ResultNotSentError: the batch is delivered again, and some of them may come twice.
+        """
+        for one in messages:
+            looks: dict[str | bytes, Any] = {LOOKS_PROPERTY: one.looks + 1}
+            again = ServiceBusMessage(one.body, content_type="application/json", application_properties=looks)
+            try:
+                self._sender.send(_RESULTS, [again], at=self._clock.now() + LATER)
+            except FAILURES as error:
+                raise ResultNotSentError(
+                    f"could not send result message {one.id!r} once more ({type(error).__name__}): the next delivery does"
+                ) from error
 
     def _take(self) -> Iterator[_Waiting]:
         """Take what goes into the next message, at least one."""

@@ -3,27 +3,32 @@
 A segment is neighbouring chunks, by their numbers. The plan is made once for a revision of a job and then read: all finishers
 cut alike, also those of another version. It says the number of slices too, so that all cut a partial alike.
 
+Version 2 has slices. Version 1 has none, or was written before the number of slices got its version: both are read.
+
 The bytes of all segments say how many shards there are, each of which takes some slices of every segment. Blobs that are
 written once have the same bytes for everybody, so all steps find the same number.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Self
 
 from msgspec import Struct
-
-#: The version of the plan's blob.
-_VERSION: Final = 1
 
 
 class FinishPlan(Struct, frozen=True, kw_only=True):
     """The segments of a revision, by their first and last chunk, and the slices of each."""
 
     segments: list[tuple[int, int]]
-    #: 1: a segment is one piece. An instance of before takes it for one, cannot read it, and pauses the job.
+    #: 1: a segment is one piece.
     slices: int = 1
     #: Above 1: a plan of an earlier version, with a shard for each slice.
     shards: int = 1
-    v: int = _VERSION
+    v: int = 1
+
+    @classmethod
+    def make(cls, segments: Sequence[tuple[int, int]], slices: int) -> Self:
+        """Return a plan in the version that its slices need."""
+        return cls(segments=list(segments), slices=slices, v=1 if slices == 1 else 2)
 
     @property
     def pieces(self) -> int:

@@ -19,7 +19,6 @@ from azure.storage.blob import BlobClient, ContainerClient
 from msgspec import Struct
 
 from shared.azure import expecting_an_answer
-from shared.decoding import decode
 from shared.errors import PlanLostError
 from shared.grammar import payload_name
 from shared.ledger import PlanBlob
@@ -27,6 +26,7 @@ from shared.messages import PARTS_VERSION, VERSION, ChunkMessage, Count, FrameTu
 from shared.payload import Frame as FrameOfIndex
 from shared.payload import FrameIndex, Limits, Payload
 from shared.topology import PLANS
+from shared.versions import decode_document
 
 
 class PayloadSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -141,8 +141,9 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, content: bytes) -> "Plan":
-        """Return a stored plan. Raises msgspec.DecodeError or ValidationError."""
-        return decode(content, cls)
+        """Return a stored plan. Raises NewerVersionError, msgspec.DecodeError or ValidationError."""
+        plan: Plan = decode_document(content, cls, "plan", "the plan of a job")
+        return plan
 
 
 def plan_of(job: str, workload: str, payload: Payload, chunk_items: int, limits: Limits) -> Plan:

@@ -7,6 +7,7 @@ about it, and so is a parked entry. All this comes before the host deletes the w
 
 import base64
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -14,7 +15,7 @@ import msgspec
 
 from shared.azure import charges, tally_requests
 from shared.clock import Clock
-from shared.errors import RefusedError, ResultNotSentError
+from shared.errors import NewerVersionError, RefusedError, ResultNotSentError
 from shared.grammar import is_job
 from shared.ledger import Ledger
 from shared.messages import (
@@ -51,7 +52,8 @@ from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.received import is_chunk_done
 from shared.pipeline.results import PackedResult, ResultStore, StoredResult, pack_result
 from shared.pipeline.work_parking import FINISH, PROCESS, make_parked_result
-from shared.telemetry import SILENT, Piece, Telemetry, metrics
+from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
+from shared.versions import LOOKS, check_message
 from shared.workloads import Workloads
 
 Work: TypeAlias = ChunkMessage | FinishStep
@@ -96,6 +98,15 @@ class Processor:
 
     def handle(self, delivery: Delivery) -> None:
         """Handle a delivery. Return to acknowledge it. Raise to have it redelivered."""
+        try:
+            self._handle(delivery)
+        except NewerVersionError as error:
+            tell(events.NEWER_VERSION, found=str(error))
+            if delivery.count < LOOKS:
+                raise
+            self._park_newer(delivery, error)
+
+    def _handle(self, delivery: Delivery) -> None:
         try:
             work = _read(delivery)
         except RefusedError as error:
@@ -177,6 +188,21 @@ class Processor:
         if isinstance(work, ChunkMessage):
             self._count_parked(work)
 
+    def _park_newer(self, delivery: Delivery, error: NewerVersionError) -> None:
+        """Park a message that no instance could take for ten minutes. The job of a finish pauses."""
+        refused = RefusedError("newer_version", str(error), INSTEAD["newer_version"])
+        work = None
+        # Neither a newer message nor a newer row keeps the bytes from being parked.
+        with suppress(NewerVersionError):
+            work = _read(delivery)
+            if isinstance(work, FinishStep):
+                self._tools.finishing.halt(work, refused)
+        if work is None:
+            self._tools.parking.park(PROCESS, delivery, refused, Claim(key=content_key(PROCESS, delivery.body)))
+            return
+        self._tools.parking.park(FINISH if isinstance(work, FinishStep) else PROCESS, delivery, refused)
+        self._deliveries.forget(job_note(work.job, _key(work)), delivery.count)
+
     def _has_result(self, chunk: ChunkMessage) -> bool:
         """Check whether the chunk is credited or its result is stored. A stored one is reported once more."""
         if not is_chunk_done(self._tools.ledger, chunk.job, chunk.chunk):
@@ -224,14 +250,17 @@ class Processor:
 
 
 def _read(delivery: Delivery) -> Work:
+    body = unwrap(delivery.body)
     try:
-        message: Internal = decode(unwrap(delivery.body))
+        message: Internal = decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        check_message(body, f"a message on {delivery.queue}")
         raise _refuse_unreadable(f"{type(error).__name__}: {error}") from error
     if not isinstance(message, ChunkMessage | FinishStep):
         raise _refuse_unreadable(f"it is a {message.__struct_config__.tag}, which belongs on another queue")
     version = PARTS_VERSION if isinstance(message, ChunkMessage) and message.part is not None else VERSION
     if message.v != version:
+        check_message(body, f"a message on {delivery.queue}")
         raise _refuse_unreadable(f"its version is {message.v}, and this is version {version}")
     if not is_job(message.job):
         raise _refuse_unreadable(f"no job can be called {message.job[:100]!r}")

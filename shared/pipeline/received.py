@@ -8,14 +8,17 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec import Raw, Struct
 
-from shared.errors import NotParkedError, ResultRefusedError
+from shared.decoding import decode as decode_json
+from shared.errors import NewerVersionError, NotParkedError, ResultRefusedError
 from shared.grammar import is_job
 from shared.ledger import MOST_ROWS, ChunkState, Ledger
-from shared.messages import VERSION, Result, Results, decode, encode, unwrap
-from shared.parked import Claim, Entry, FailureCause, Stage, content_key, identify_message, split_bundle
-from shared.pipeline.bus_results import SendResult
+from shared.messages import VERSION, Internal, Result, Results, decode, encode, unwrap
+from shared.parked import INSTEAD, Claim, Entry, FailureCause, Stage, content_key, identify_message, split_bundle
+from shared.pipeline.bus_results import Received, SendResult
 from shared.pipeline.results import QUEUE, open_content
+from shared.versions import check_message
 
 #: The name of the stage; it is stored.
 SETTLE: Final = "settle"
@@ -32,6 +35,7 @@ class ResultFault(StrEnum):
     REFUSED = "result_refused"
     LEDGER_UNREADABLE = "ledger_unreadable"
     FAILED = "result_failed"
+    NEWER = "newer_version"
 
 
 _INSTEAD: Final = {
@@ -40,17 +44,8 @@ _INSTEAD: Final = {
     ResultFault.REFUSED: "find out who else sends to the queue of results; the tick dispatches the chunk again",
     ResultFault.LEDGER_UNREADABLE: "restore the job's rows, then replay",
     ResultFault.FAILED: "find the failure in the log; the tick dispatches the chunk again",
+    ResultFault.NEWER: INSTEAD["newer_version"],
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """One message from the queue of results."""
-
-    body: bytes
-    id: str
-    #: Number of its deliveries, this one included.
-    deliveries: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,50 +74,106 @@ class Unsettled:
 
 
 @dataclass(frozen=True, slots=True)
+class Newer:
+    """A message of a newer version, or one about a row of a newer version, with what is newer."""
+
+    message: Received
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sorted:
-    """A batch: groups of one job that fit one transaction, and the unreadable messages."""
+    """A batch: groups of one job that fit one transaction, the unreadable messages, and the newer ones."""
 
     groups: tuple[tuple[Arrived, ...], ...]
     unreadable: tuple[Unsettled, ...]
+    newer: tuple[Newer, ...] = ()
 
 
 def sort(messages: Iterable[Received]) -> Sorted:
     """Read and group a batch. An unreadable message does not hold up the others."""
     jobs: dict[str, list[Arrived]] = {}
-    unreadable = []
+    unreadable: list[Unsettled] = []
+    newer: list[Newer] = []
     for message in messages:
         for read in _read(message):
-            if isinstance(read, Arrived):
-                jobs.setdefault(read.result.job, []).append(read)
-            else:
-                unreadable.append(read)
+            match read:
+                case Arrived():
+                    jobs.setdefault(read.result.job, []).append(read)
+                case Newer():
+                    newer.append(read)
+                case Unsettled():
+                    unreadable.append(read)
     groups = [tuple(found[n : n + MOST_ROWS]) for found in jobs.values() for n in range(0, len(found), MOST_ROWS)]
-    return Sorted(tuple(groups), tuple(unreadable))
+    return Sorted(tuple(groups), tuple(unreadable), tuple(newer))
 
 
-def _read(message: Received) -> list[Arrived | Unsettled]:
+def _read(message: Received) -> list[Arrived | Unsettled | Newer]:
     if len(message.body) > LONGEST_BODY:
         found_size = f"it is {len(message.body)} bytes, the limit is {LONGEST_BODY}"
         return [Unsettled(message, ResultFault.UNREADABLE, found_size)]
+    body = unwrap(message.body)
     try:
-        found = decode(unwrap(message.body))
+        found = decode(body)
     except msgspec.DecodeError as error:
-        return [Unsettled(message, ResultFault.UNREADABLE, str(error))]
-    if not isinstance(found, Result | Results):
-        return [Unsettled(message, ResultFault.UNREADABLE, f"it is a {found.__struct_config__.tag}, not a result")]
-    if found.v != VERSION:
-        return [Unsettled(message, ResultFault.UNREADABLE, f"its version is {found.v}, and this is version {VERSION}")]
-    if isinstance(found, Result):
-        return [_open(Arrived(message, found))]
+        read = _read_each(message, body)
+        is_newer = any(isinstance(one, Newer) for one in read)
+        return read if is_newer else [_refuse(message, body, str(error))]
+    if not isinstance(found, Results) or found.v != VERSION:
+        return [_read_one(message, found)]
+    if any(result.v != VERSION for result in found.results):
+        return _read_each(message, body)
     return [_open(Arrived(message, result, is_bundled=True)) for result in found.results]
 
 
-def _open(arrived: Arrived) -> Arrived | Unsettled:
+class _Bundle(Struct):
+    results: list[Raw]
+
+
+class _WrappedBundle(Struct):
+    sluice: _Bundle
+
+
+def _read_each(message: Received, body: bytes) -> list[Arrived | Unsettled | Newer]:
+    """Read each result of a bundle as a message of its own: a newer one keeps the fields that this version does not know."""
+    try:
+        results = decode_json(body, _WrappedBundle).sluice.results
+    except (ValueError, RecursionError):
+        return []
+    read: list[Arrived | Unsettled | Newer] = []
+    for result in results:
+        alone = replace(message, body=b'{"sluice":' + bytes(result) + b"}")
+        try:
+            read.append(_read_one(alone, decode(alone.body)))
+        except msgspec.DecodeError as error:
+            read.append(_refuse(alone, alone.body, str(error)))
+    return read
+
+
+def _read_one(message: Received, found: Internal) -> Arrived | Unsettled | Newer:
+    if isinstance(found, Result):
+        return _open(Arrived(message, found))
+    kind = found.__struct_config__.tag
+    return _refuse(
+        message, unwrap(message.body), f"it is a {kind} of version {found.v}, not a result of version {VERSION}"
+    )
+
+
+def _refuse(message: Received, body: bytes, found: str) -> Unsettled | Newer:
+    try:
+        check_message(body, "a result message")
+    except NewerVersionError as error:
+        return Newer(message, str(error))
+    return Unsettled(message, ResultFault.UNREADABLE, found)
+
+
+def _open(arrived: Arrived) -> Arrived | Unsettled | Newer:
     """Check one result by itself: the others in its message do not depend on it."""
     result = arrived.result
     if result.v != VERSION:
-        found = f"its version is {result.v}, and this is version {VERSION}"
-        return Unsettled(arrived.alone(), ResultFault.UNREADABLE, found)
+        return _refuse(
+            arrived.message, unwrap(arrived.message.body), f"its version is {result.v}, and this is version {VERSION}"
+        )
     if not is_job(result.job):
         # No table takes every name as a key, so reading the job would fail at every delivery, like an outage.
         found = f"no job can be called {result.job[:100]!r}"

@@ -29,6 +29,7 @@ from shared.payload import Limits
 from shared.pipeline.outputs import Ran
 from shared.refusals import Reason, refuse
 from shared.telemetry import contain
+from shared.versions import decode_document
 
 #: The container of results, and the queue of the bus that they travel on.
 CONTAINER: Final = "results"
@@ -152,7 +153,7 @@ def read_result(content: bytes) -> tuple[ChunkResult, Iterator[bytes]]:
     """Return a stored result, and the lines of its rejections, each with its line feed."""
     stream = BytesIO(content)
     try:
-        result = decode(stream.readline(), ChunkResult)
+        result: ChunkResult = decode_document(stream.readline(), ChunkResult, "chunk result", "a stored result")
     except (ValueError, RecursionError) as error:
         raise ResultRefusedError(f"a stored result cannot be read: {error}; {_ELSE}") from error
     return result, (bytes(one) + b"\n" for one in result.rejections) if result.rejections else stream

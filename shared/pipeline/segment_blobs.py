@@ -18,10 +18,10 @@ from azure.storage.blob import ContainerClient
 from msgspec import Raw, Struct
 
 from shared.azure import expecting_an_answer
-from shared.decoding import decode
 from shared.errors import ResultRefusedError
 from shared.ledger import Totals, read_totals, write_totals
 from shared.pipeline.finish_plan import FinishPlan
+from shared.versions import decode_document
 
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
 _PLAN: Final = "plan"
@@ -87,7 +87,7 @@ class SegmentBlobs:
     def find_plan(self) -> FinishPlan | None:
         """Return the plan, or None."""
         content = self._read(_PLAN)
-        return None if content is None else _decode(content, FinishPlan, self._folder + _PLAN)
+        return None if content is None else _decode(content, FinishPlan, "finish plan", self._folder + _PLAN)
 
     def put_plan(self, plan: FinishPlan) -> tuple[FinishPlan, bool]:
         """Write the plan and return it with True, or return the plan that is there with False."""
@@ -138,7 +138,7 @@ class SegmentBlobs:
             # One request; the other slices stay packed.
             content = self._need(_name(number))
             if plan.pieces == 1:
-                stored = _decode(_unpack(content, path), _Stored, path)
+                stored = _decode(_unpack(content, path), _Stored, "segment result", path)
                 totals = read_totals(bytes(stored.totals).decode())
                 yield SegmentResult(totals, [stored.partial], stored.requests)
                 continue
@@ -149,13 +149,13 @@ class SegmentBlobs:
     def read_shards(self, count: int) -> list[ShardResult]:
         """Return the outcomes of all shards."""
         names = [_shard_name(number) for number in range(count)]
-        return [_decode(self._need(name), ShardResult, self._folder + name) for name in names]
+        return [_decode(self._need(name), ShardResult, "shard result", self._folder + name) for name in names]
 
     def _read_head(self, plan: FinishPlan, number: int, content: bytes) -> tuple[SegmentResult, list[int]]:
         """Return a segment without its partial, and where each of its slices begins and the last one ends."""
         path = self._folder + _name(number)
         line, found, _ = content[:_LONGEST_HEAD].partition(b"\n")
-        head = _decode(line, _Head, path)
+        head = _decode(line, _Head, "segment result", path)
         if not found or len(head.slices) != plan.pieces:
             raise _refuse(path, ValueError(f"it has {len(head.slices)} slices, and the plan says {plan.pieces}"))
         places = list(accumulate(head.slices, initial=len(line) + 1))
@@ -208,9 +208,9 @@ def _unpack(packed: bytes, path: str) -> bytes:
         raise _refuse(path, error) from error
 
 
-def _decode(content: bytes, kind: type[Any], path: str) -> Any:
+def _decode(content: bytes, kind: type[Any], document: str, path: str) -> Any:
     try:
-        return decode(content, kind)
+        return decode_document(content, kind, document, f"blob {path!r}")
     except (ValueError, RecursionError) as error:
         raise _refuse(path, error) from error
 

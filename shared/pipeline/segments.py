@@ -101,7 +101,7 @@ class Segments:
     def _plan(self, job: Job, made: list[tuple[int, int]] | None) -> FinishPlan:
         segments = made or cut(self.tools.ledger.rows(job.job), self.segment_chunks, self.apart)
         is_split = len(segments) > 1 and has_split(self.tools.workloads.find(job.workload))
-        return FinishPlan(segments=segments, slices=self.shards if is_split else 1)
+        return FinishPlan.make(segments, self.shards if is_split else 1)
 
     def _join(self, job: Job, blobs: SegmentBlobs, plan: FinishPlan) -> Gathered:
         merger, totals, requests = make_merger(self.tools, job), Totals(), Counter[str]()

@@ -20,17 +20,28 @@ from time import sleep
 from typing import Final
 
 from shared.clock import Clock
-from shared.errors import LedgerError, SettleIncompleteError, StorageUnavailableError
+from shared.errors import LedgerError, NewerVersionError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger import ChunkRow, Job, JobState, Ledger, Settlement, commit, counting, settle
 from shared.messages import Delivery
 from shared.parked import DEFAULT_POLICY, Nature, Parking, PoisonPolicy, nature_of
 from shared.pending import Pointer
+from shared.pipeline.bus_results import Received
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.group_blobs import GroupBlob, GroupBlobs, assemble
-from shared.pipeline.received import SETTLE, Arrived, Received, ResultFault, Unsettled, cause_of, claim_of, sort
+from shared.pipeline.received import (
+    SETTLE,
+    Arrived,
+    Newer,
+    ResultFault,
+    Unsettled,
+    cause_of,
+    claim_of,
+    sort,
+)
 from shared.pipeline.results import QUEUE
 from shared.retry import Retry, all_tried
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
+from shared.versions import LOOKS
 
 #: Seconds: half the lock of a batch, which is not renewed, less one attempt against a storage that does not answer.
 TIME_OF_A_BATCH: Final = 120.0
@@ -86,12 +97,14 @@ class Settler:
         groups: GroupBlobs,
         clock: Clock,
         *,
+        send_later: Callable[[Sequence[Received]], object],
         policy: PoisonPolicy = DEFAULT_POLICY,
         pause: Callable[[float], None] = sleep,
         telemetry: Telemetry = SILENT,
     ) -> None:
         self._ledger, self._call, self._parking, self._clock = ledger, call, parking, clock
         self._groups, self._policy, self._pause, self._telemetry = groups, policy, pause, telemetry
+        self._send_later = send_later
 
     def settle(self, messages: Sequence[Received]) -> Settled:
         """Settle a batch, each group by itself. Raises SettleIncompleteError when some could not be settled.
@@ -105,6 +118,7 @@ class Settler:
         found = sort(messages)
         parts = [partial(self._settle_group, group, retry) for group in found.groups]
         parts += [partial(self._park, [bad], retry) for bad in found.unreadable]
+        parts += [partial(self._put_off, [one], retry) for one in found.newer]
         failures: list[Exception] = []
         try:
             return sum(all_tried(parts, failures.append), Settled())
@@ -114,10 +128,27 @@ class Settler:
                 f"{describe_error(error)}; the batch is redelivered"
             ) from error
 
+    def _put_off(self, newer: Sequence[Newer], retry: Retry) -> Settled:
+        """Send results once more for a newer instance, or park them when none came for ten minutes.
+
+        So the others of the batch are not delivered again. A crash after the send leaves a result twice, which settling
+        bears.
+        """
+        waiting = [one.message for one in newer if one.message.looks < LOOKS]
+        for one in newer:
+            tell(events.NEWER_VERSION, found=one.found)
+        if waiting:
+            self._send_later(waiting)
+        late = [Unsettled(one.message, ResultFault.NEWER, one.found) for one in newer if one.message.looks >= LOOKS]
+        return self._park(late, retry)
+
     def _settle_group(self, arrived: Sequence[Arrived], retry: Retry) -> Settled:
         try:
             with counting():
                 return self._credit(_Group(arrived, any(one.message.deliveries > 1 for one in arrived)), retry)
+        except NewerVersionError as error:
+            # The job's row, or a row of its chunks, is newer.
+            return self._put_off([Newer(one.alone(), str(error)) for one in arrived], retry)
         except Exception as error:
             if nature_of(error) is Nature.TRANSIENT:
                 raise

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.clock import Clock
+from shared.errors import NewerVersionError
 from shared.ledger import (
     CLOSED,
     FINISHED,
@@ -111,6 +112,8 @@ class Sweep:
                 return
             try:
                 follow(pointer, until)
+            except NewerVersionError as error:
+                tell(events.NEWER_VERSION, found=str(error))
             except Exception as error:  # noqa: BLE001 - a fault of one job is no reason to fail the tick
                 tell(events.JOB_NEGLECTED, pointer=pointer.id, error=describe_error(error), at=place(error))
 

@@ -118,6 +118,13 @@ FINISH_IGNORED: Final = LogEvent(
 )
 # --- results ---
 
+NEWER_VERSION: Final = LogEvent(
+    name="sluice.version.newer",
+    level=WARNING,
+    fields=("found",),
+    meaning="an instance met something that a newer version of Sluice wrote; it comes again, to a newer instance in the end",
+    remedy="nothing while a deployment is on its way; after a rollback deploy the newer version again",
+)
 RESULT_PARKED: Final = LogEvent(
     name="sluice.result.parked",
     level=WARNING,

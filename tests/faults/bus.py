@@ -10,6 +10,7 @@ from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from shared.azure.connections import Connections
 from shared.parts import registration
+from shared.pipeline import LOOKS_PROPERTY
 
 #: The topics whose messages are copied to subscriptions; of the others nobody here has one.
 _SUBSCRIPTIONS = {topic.name: topic.subscriptions for topic in registration().bus.topics}
@@ -25,6 +26,8 @@ class Letter:
     body: str
     subject: str
     session: str
+    #: How often a settler put it off.
+    looks: int
     #: It arrived at this second of the clock, and nobody gets it before.
     due: float
     deliveries: int
@@ -38,10 +41,10 @@ class Bus:
         #: Sends of results that are still to be refused.
         self.refusals = 0
 
-    def send(self, entity, kind, body, subject="", *, session="", due=0.0):
+    def send(self, entity, kind, body, subject="", *, session="", looks=0, due=0.0):
         """Take a message, which arrives when it is due, and now at the earliest."""
         due = max(due, self._now().timestamp())
-        self._journal.note("sent", uuid.uuid4().hex, entity, kind, body, subject, session, due)
+        self._journal.note("sent", uuid.uuid4().hex, entity, kind, body, subject, session, looks, due)
 
     def refuses(self, entity):
         """Say whether it refuses what is sent to an entity, and count that."""
@@ -80,8 +83,8 @@ class Bus:
 
     def repeat(self):
         """Send everything again that was ever sent, as a bus may."""
-        for _, entity, kind, body, subject, session, due in self._journal.entries("sent"):
-            self.send(entity, kind, body, subject, session=session, due=due)
+        for _, entity, kind, body, subject, session, looks, due in self._journal.entries("sent"):
+            self.send(entity, kind, body, subject, session=session, looks=looks, due=due)
 
     def lose(self):
         """Lose everything that is waiting."""
@@ -162,7 +165,9 @@ class _Sender(_Closing):
             raise ServiceBusConnectionError(message="the bus is away")
         for kind, body, subject, session, due, marks in letters:
             for entity in copies(self._entity, marks):
-                self._bus.send(entity, kind, body, subject, session=session, due=due)
+                self._bus.send(
+                    entity, kind, body, subject, session=session, looks=marks.get(LOOKS_PROPERTY, 0), due=due
+                )
 
 
 def _letter(message):

@@ -122,7 +122,7 @@ class Host:
             return False
         self._world.bus.deliver(letters)
         self._plan.stage = "settle"
-        received = [Received(one.body.encode(), one.id, one.deliveries) for one in letters]
+        received = [Received(one.body.encode(), one.id, one.deliveries, one.looks) for one in letters]
         try:
             settled = self._app.app.settle(received)
         except Exception as error:  # noqa: BLE001 - same reason

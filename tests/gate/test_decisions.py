@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import GateCorruptError, NameRefusedError
+from shared.errors import GateCorruptError, NameRefusedError, NewerVersionError
 from shared.gate.gate_decisions import (
     after_close,
     after_open,
@@ -184,7 +184,7 @@ def test_what_no_writer_wrote_is_refused(content):
 
 def test_a_newer_format_says_what_to_do():
     """A gate written by a later version is not guessed at."""
-    with pytest.raises(GateCorruptError, match="upgrade Sluice"):
+    with pytest.raises(NewerVersionError, match="deploy the newer version"):
         decode(encode(GateState()).replace(b'"v": 1', b'"v": 2'), "g")
 
 

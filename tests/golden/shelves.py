@@ -361,7 +361,7 @@ class Segments(Shelf):
     containers, values = (
         ("results",),
         [
-            p.FinishPlan(segments=[(0, 1)]),
+            p.FinishPlan.make([(0, 1)], slices=1),
             p.SegmentResult(v.FULL.totals, [p.Raw(b'{"north":"6.60"}')], {"blob-read useful": 3}),
         ],
     )
@@ -384,7 +384,7 @@ class Slices(Segments):
     """A merged segment in slices, and what a shard came to."""
 
     values = [
-        p.FinishPlan(segments=[(0, 1)], slices=2),
+        p.FinishPlan.make([(0, 1)], slices=2),
         p.SegmentResult(v.FULL.totals, [p.Raw(b'{"south":"0.40"}')], {"blob-read useful": 3}),
         p.ShardResult(totals=1, lines=2, requests={"table useful": 2}),
     ]

@@ -92,7 +92,10 @@ class Stage:
         self.pending, self.parked, self.sent = MemoryPending(), MemoryParked(), []
         self.parking, self.groups = Parking(self.parked, self.clock, Stages()), MemoryGroups()
         call = FinishCall(lambda queue, message: self.sent.append((queue, message)), self.pending, self.clock)
-        self.settler = Settler(ledger, call, self.parking, self.groups, self.clock, pause=self.clock.pause, **options)
+        #: Messages that were put off.
+        self.later = []
+        given = {"send_later": self.later.extend, "pause": self.clock.pause, **options}
+        self.settler = Settler(ledger, call, self.parking, self.groups, self.clock, **given)
 
     def settle(self, *results, deliveries=1):
         """Deliver these results as one batch."""

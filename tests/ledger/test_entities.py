@@ -39,7 +39,9 @@ def test_a_chunk_row_is_read_back():
     assert row_of_entity(row_entity(kept), "e") == kept
 
 
-@pytest.mark.parametrize("change", [{"state": "odd"}, {"totals": "{"}, {"accepted_at": "yesterday"}, {"done": None}])
+@pytest.mark.parametrize(
+    "change", [{"state": "odd one"}, {"totals": "{"}, {"accepted_at": "yesterday"}, {"done": None}]
+)
 def test_a_row_that_sluice_never_wrote_is_named(change):
     """Nothing is decided by a corrupt row, and the error says which one it is."""
     with pytest.raises(LedgerCorruptError, match="row 'job' of 'nightly'"):

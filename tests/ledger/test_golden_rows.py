@@ -51,6 +51,7 @@ def test_a_row_of_any_version_is_read(name):
 
 SAMPLES = {
     columns.KEY: "k",
+    columns.OTHERS: {"later": "what a newer version wrote", "last": 7},
     columns.TEXT: "ünïcode 🎉",
     columns.WHOLE: 2**40,
     columns.SMALL: 7,

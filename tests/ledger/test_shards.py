@@ -357,7 +357,7 @@ def test_the_plan_says_the_number_of_shards(world, monkeypatch):
     """Who has another number, or a partial that asks for fewer, cuts as the plan says."""
     world.finisher().finish(world.sent.pop(0))
     plan = json.loads(world.container("results").download_blob("nightly/1/finish/plan").readall())
-    assert plan == {"segments": [[0, 1], [2, 3]], "slices": 2, "shards": 1, "v": 1}
+    assert plan == {"segments": [[0, 1], [2, 3]], "slices": 2, "shards": 1, "v": 2}
     world._shards = 8
     world.finish_all()
     check_finished(world)

@@ -106,7 +106,7 @@ class World:
         self._segment_chunks, self._shards = segment_chunks, shards
         self.workload = workload or Summing()
         self.clock, self.parked = ManualClock(), MemoryParked()
-        self.sent, self.told, self.rejected = [], [], {}
+        self.sent, self.told, self.later, self.rejected = [], [], [], {}
         self._connection_string, self._stack = connection_string, ExitStack()
         run = uuid.uuid4().hex[:12]
         self.names = {name: f"{name}{run}" for name in ("jobs", "jobindex", "totals", "pending", "results", "outputs")}
@@ -223,6 +223,7 @@ class World:
             Parking(self.parked, self.clock, Stages()),
             GroupBlobs(self.container("results")),
             self.clock,
+            send_later=self.later.extend,
             pause=self.clock.pause,
         )
 

@@ -288,17 +288,16 @@ def test_an_unreadable_message_is_parked_with_its_bytes(world):
 
 @pytest.mark.parametrize(
     "change",
-    [{"v": 2}, {"part": (0, 4)}, {"part": (0, 4), "v": 3}, {"job": "../elsewhere"}, {"job": "A"}],
+    [{"v": 2}, {"part": (0, 4)}, {"job": "../elsewhere"}, {"job": "A"}],
     ids=[
-        "a newer version",
+        "the version of parts",
         "a part in the older version",
-        "newer than parts",
         "a path",
         "a name outside of the grammar",
     ],
 )
 def test_a_chunk_that_this_version_must_not_touch_is_parked(world, change):
-    """Neither a newer format nor a name that leaves its container is worked on."""
+    """Neither a version that does not fit nor a name that leaves its container is worked on."""
     world.deliver(body=encode(msgspec.structs.replace(world.message, **change)))
     assert world.workload.runs == 0
     assert [sent for sent in world.sent if sent.hash] == []

@@ -1,0 +1,109 @@
+"""The versions of documents that this program reads, and the one rule for a newer one.
+
+A `v` is the meaning: a document whose meaning changes gets a higher one, even if an older reader could parse it. What
+is newer than its reader is not wrong. A newer program runs beside this one, or ran before it was rolled back. So the reader
+raises NewerVersionError, and its message is delivered again, to a newer instance in the end. After `LOOKS` deliveries the
+message is parked: then no newer instance is there.
+
+A release reads a version before the next release writes it. So two neighbouring releases work on one storage.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from shared.decoding import decode
+from shared.errors import NewerVersionError
+
+#: The newest version that is read, by the kind of a message and by the name of any other document.
+READS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        # Messages of the stages. A chunk of version 2 takes a part of its frames.
+        "dispatch": 1,
+        "chunk": 2,
+        "result": 1,
+        "results": 1,
+        "finish": 1,
+        "segment": 1,
+        "shard": 1,
+        "completed": 1,
+        # Messages that belong on other queues, so that no stage takes one for the work of a newer version.
+        "submission": 1,
+        "work": 1,
+        "release": 1,
+        # Blobs. A finish plan of version 2 has slices.
+        "plan": 1,
+        "finish plan": 2,
+        "segment result": 1,
+        "shard result": 1,
+        "chunk result": 1,
+        "gate": 1,
+    }
+)
+#: Deliveries of a message that wait for a newer instance. Queues and the settler leave half a minute between two, so they
+#: take ten minutes. A process that stops gives messages back at once, which few of them do in that time.
+LOOKS: Final = 20
+_KIND: Final = re.compile(r"[a-z][a-z_]{0,39}", re.ASCII)
+#: Above every version that Sluice will have: a larger number is a fault of its writer.
+_MOST: Final = 1000
+
+
+class _VersionAlone(Struct):
+    v: int = 1
+
+
+class _MessageHead(Struct):
+    kind: str
+    v: int = 1
+
+
+class _WrappedHead(Struct):
+    sluice: _MessageHead
+
+
+def check_version(document: str, found: int, where: str) -> None:
+    """Raise NewerVersionError if the document is newer than this program."""
+    if READS[document] < found <= _MOST:
+        raise NewerVersionError(
+            f"{where} is a {document} of version {found}, and this program reads up to version {READS[document]}: "
+            "deploy the newer version of Sluice that wrote it"
+        )
+
+
+def decode_document(content: bytes, kind: type[Any], document: str, where: str) -> Any:
+    """Read a document with a `v`. Raises NewerVersionError, or the decoder's errors for one that no version wrote."""
+    try:
+        found = decode(content, kind)
+    except (ValueError, RecursionError):
+        # Only now, so that the ordinary document is read once.
+        check_version(document, _version_of(content), where)
+        raise
+    check_version(document, found.v, where)
+    return found
+
+
+def _version_of(content: bytes) -> int:
+    try:
+        return decode(content, _VersionAlone).v
+    except (ValueError, RecursionError):
+        return 1
+
+
+def check_message(body: bytes, where: str) -> None:
+    """Raise NewerVersionError if a message has a higher version of its kind, or is of a kind that no queue here knows.
+
+    Its head must be well-formed: a kind in small letters, and a version from 1. Any other body is no message of Sluice.
+    """
+    try:
+        head = decode(body, _WrappedHead).sluice
+    except (ValueError, RecursionError):
+        return
+    if head.kind in READS:
+        check_version(head.kind, head.v, where)
+    elif _KIND.fullmatch(head.kind) and 1 <= head.v <= _MOST:
+        raise NewerVersionError(
+            f"{where} is of kind {head.kind!r}, which this program does not know: deploy the newer version of Sluice that sent it"
+        )

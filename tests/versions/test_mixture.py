@@ -1,0 +1,122 @@
+"""Two versions on one storage: what one leaves the other takes up, and what is newer waits for who knows it."""
+
+import importlib.util
+import logging
+from pathlib import Path
+
+import pytest
+
+import shared
+from tests.versions.driver import Driver
+from tests.versions.loading import find_today, load_folder, load_wheel
+from tests.versions.mixture import Mixture
+
+HERE = Path(__file__).parent
+SHARED = Path(shared.__file__).parent
+#: The last release, from the release on: its wheel, and the driver that was frozen with it.
+RELEASES = sorted(HERE.glob("*.whl"))
+
+#: A version to come, whose finish plans say half of the slices. First as it must be done: under a higher version.
+_HALVED = (
+    ("pipeline/finish_plan.py", "slices=slices, v=1 if slices == 1 else 2)", "slices=slices // 2, v={v})"),
+    ("pipeline/finish_plan.py", "return max(self.slices, self.shards)", "return max(self.slices * (2 if self.v == {v} else 1), self.shards)"),
+    ("pipeline/finish_plan.py", "choose_shards(size, self.slices, shard_bytes)", "choose_shards(size, self.pieces, shard_bytes)"),
+    ("versions.py", '"finish plan": 2', '"finish plan": {v}'),
+)  # fmt: skip
+#: A version to come whose results have a field that must be read.
+_LATER_RESULTS = (
+    ("messages.py", "    #: The trace context of the chunk's work; left out when tracing is off, or", "    must: str = 'be read'\n    #: Or"),
+    ("messages.py", "    trace: str | None = None\n    v: int = VERSION\n\n\nclass Results", "    trace: str | None = None\n    v: int = 2\n\n\nclass Results"),
+    ("pipeline/received.py", "if any(result.v != VERSION for result in found.results):", "if False:"),
+    ("pipeline/received.py", "if result.v != VERSION:", "if result.v not in {1, 2}:"),
+    ("versions.py", '"result": 1', '"result": 2'),
+)  # fmt: skip
+#: One whose work messages have a kind more: it finishes jobs by it.
+_LATER_KIND = (
+    ("messages.py", 'tag="shard", forbid', 'tag="shard_of", forbid'),
+    ("versions.py", '"shard": 1', '"shard": 1, "shard_of": 1'),
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """The library's retries wait for nobody here, and the tables of what was logged would be long."""
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def loaded(tmp_path_factory):
+    """Return a function that loads a version, once."""
+    folder, known = tmp_path_factory.mktemp("versions"), {}
+
+    def load(name, edits=()):
+        if name not in known:
+            known[name] = load_folder(SHARED, f"sluice_{name}", folder, edits=edits), Driver
+        return known[name]
+
+    return load
+
+
+@pytest.fixture(scope="session", params=RELEASES, ids=lambda wheel: wheel.stem)
+def release(request, tmp_path_factory):
+    """The last release, and how it is driven."""
+    name = request.param.stem.replace("-", "_").replace(".", "_")
+    spec = importlib.util.spec_from_file_location(f"driver_{name}", request.param.with_suffix(".driver.py"))
+    driver = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(driver)
+    return load_wheel(request.param, f"sluice_{name}", tmp_path_factory.mktemp("release")), driver.Driver
+
+
+TODAY = (find_today, Driver)
+
+
+def judged(versions, seed, **options):
+    """Run a mixture and return what is wrong, with what its versions raised."""
+    world = Mixture(versions, seed, **options)
+    try:
+        found = world.run()
+        assert min(world.turns.values()) > 0
+        return [*found, *(world.raised() if found else ())]
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_release_and_today_work_on_one_storage(release, seed):
+    """Each job is complete once, whichever of them a message comes to."""
+    assert judged({"release": release, "today": TODAY}, seed) == []
+
+
+@pytest.mark.parametrize("seed", range(100, 150))
+def test_they_do_so_while_processes_are_killed(release, seed):
+    """At any request of either."""
+    assert judged({"release": release, "today": TODAY}, seed, kills=True) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_today_twice(loaded, seed):
+    """What the mixture finds is of the versions, and not of two of them being there."""
+    assert judged({"one": loaded("again"), "other": TODAY}, seed, kills=True) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("name", "edits"),
+    [
+        ("plans", [(file, before, after.replace("{v}", "3")) for file, before, after in _HALVED]),
+        ("results", _LATER_RESULTS),
+    ],
+)
+def test_what_a_version_to_come_writes_waits_for_it(loaded, name, edits, seed):
+    """Under a higher version: today's instances park nothing, pause nothing and guess at nothing."""
+    assert judged({"later": loaded(f"with_{name}", edits), "today": TODAY}, seed) == []
+
+
+def test_a_change_of_meaning_without_a_version_is_found(loaded):
+    """This is how the pause of 2026 came about: the same `v`, another meaning."""
+    wrong = loaded("wrong", [(file, before, after.replace("{v}", "2")) for file, before, after in _HALVED])
+    found = [judged({"later": wrong, "today": TODAY}, seed) for seed in range(4)]
+    assert any("is paused" in str(one) for one in found)
