@@ -2,7 +2,19 @@
 
 #: Packages, and modules that stand alone.
 ORDER = (
-    ("errors", "clock", "retry", "closing", "refusals", "grammar", "topology", "memory", "decoding", "names", "versions"),
+    (
+        "errors",
+        "clock",
+        "retry",
+        "closing",
+        "refusals",
+        "grammar",
+        "topology",
+        "memory",
+        "decoding",
+        "names",
+        "versions",
+    ),
     ("telemetry",),
     ("azure",),
     ("messages", "permit", "pending", "parts", "values"),

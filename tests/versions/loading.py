@@ -44,8 +44,9 @@ def _load(files, root, name, target, edits):
                 if file == path:
                     assert before in text, f"{file} has no {before!r}"
                     text = text.replace(before, after)
-            content = text.encode()
-        place.write_bytes(content)
+            place.write_bytes(text.encode())
+        else:
+            place.write_bytes(content)
     if str(target) not in sys.path:
         sys.path.insert(0, str(target))
     importlib.invalidate_caches()
