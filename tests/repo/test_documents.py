@@ -74,7 +74,13 @@ def test_the_readme_is_short():
 
 def test_the_readme_links_every_page():
     """A page that no link leads to is not found."""
-    assert {document.name for document in DOCUMENTS} <= {*re.findall(r"\(docs/([a-z-]+\.md)", README), "README.md"}
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} <= {*re.findall(r"\(docs/([a-z-]+\.md)", README)}
+
+
+@pytest.mark.parametrize("tables", sorted((ROOT / "docs" / "appendix").glob("*.md")), ids=lambda path: path.name)
+def test_an_appendix_is_linked_by_its_page(tables):
+    """Tables that a command writes stand apart; the page of the same name says what they mean."""
+    assert f"(appendix/{tables.name}" in (ROOT / "docs" / tables.name).read_text()
 
 
 def test_the_tree_in_contributing_is_the_tree():
