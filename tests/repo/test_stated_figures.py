@@ -150,6 +150,7 @@ STATED = [
     ("capacity.md", f"take {requests_of('100,000,000 in 100,000 jobs')} requests instead of"),
     ("capacity.md", f"instead of {requests_of('100,000,000 in 10 jobs')} in 10 jobs"),
     ("capacity.md", f"held {cells('capacity.md', 'most memory of any process')[1]} at most"),
+    ("concurrency.md", f"came back after {measured('concurrency.md', 'every process and the decision', 1):.0f} s"),
     ("performance.md", f"{measured('performance.md', '98 |', 4)} times less CPU for 98 rows"),
     ("performance.md", f"answers {measured('performance.md', 'Sluice, placed at once', 2):.0f} orders/s"),
     ("performance.md", f"and the port {measured('performance.md', 'port of the source', 2):.0f}. Sluice serves"),
