@@ -26,6 +26,7 @@ from shared.registration.bodies import OrderPlaced
 from shared.registration.stored_events import event_of
 from shared.topology import topology
 from tests.repo.test_commands import BLOCK
+from tests.waiting import LIMIT
 
 PRICE = Decimal("500.00")
 
@@ -83,7 +84,7 @@ def test_the_example_of_the_document_runs(on, stores, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     assert "no row differs" in done.stdout
