@@ -5,7 +5,6 @@ from typing import Any, Final
 import msgspec
 
 from cli import capacity_view as view
-from local import bounds_table
 from local.infra.tables import Table
 from planning.azure_limits import LIMITS
 from planning.capacity_bill import bury
@@ -119,5 +118,4 @@ TABLES: Final = {
     "capacity-retention": retention,
     "capacity-measured": measured,
     "capacity-azure": azure,
-    "bounds": bounds_table.table,
 }

@@ -111,7 +111,7 @@ class Tasks:
     def worker(self, handle: Callable[[Delivery], None], stop: Event, lanes: int) -> PermitWorker:
         """Build the worker that receives permits in a process of its own."""
         drain = replace(self.drain(handle), stop=stop)
-        return PermitWorker(self.stores.connections, drain, backoff=self.settings.backoff, lanes=lanes)
+        return PermitWorker(self.stores.connections, drain, lanes=lanes)
 
     def drain(self, handle: Callable[[Delivery], None]) -> Drain:
         """Build the drain that follows permits."""

@@ -16,7 +16,7 @@ Reading order:
 
 from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain
 from shared.dequeue.hint_follower import HintFollower
-from shared.dequeue.hooks import BackOff, Listening, Telling, pull
+from shared.dequeue.hooks import Listening, Telling, pull
 from shared.dequeue.listener import QueueListener, sweep
 from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
 from shared.dequeue.pace import AHEAD, UrgentLane, receive_size
@@ -31,7 +31,6 @@ __all__ = [
     "DEPTH_EVERY",
     "PATIENCE",
     "RENEW_AFTER",
-    "BackOff",
     "BlobSlots",
     "DepthSample",
     "Drain",

@@ -2,7 +2,7 @@
 
 Each lane follows one permit at a time, on a connection of its own, and its lock is renewed until the drain ends. While the
 bus does not answer, one lane at a time checks the queues and gives this process the permits that a sender would have sent.
-The rests between two checks grow while the queues are empty.
+The rests between two checks grow while the queues are empty, up to a second.
 """
 
 from collections.abc import Sequence
@@ -28,16 +28,18 @@ RECEIVE_SECONDS: Final = 1.0
 AGAIN_AFTER: Final = 5.0
 #: Seconds for which the lock of a permit is renewed: a drain hands over before.
 LOCK_SECONDS: Final = 300.0
+#: The rests between two checks.
+_REST: Final = BackOff()
 
 
 class PermitWorker:
     """The lanes of one worker process. `run` returns after the drain's `stop` was set and every task has ended."""
 
-    def __init__(self, connections: Connections, drain: Drain, *, backoff: BackOff, lanes: int) -> None:
+    def __init__(self, connections: Connections, drain: Drain, *, lanes: int) -> None:
         self._connections, self._drain, self._lanes, self._stop = connections, drain, lanes, drain.stop
         self._own: SimpleQueue[Permit] = SimpleQueue()
         self._top_up = TopUp(slots=drain.slots, fleet=drain.fleet, send=self._give)
-        self._backoff, self._checking, self._empties, self._is_away = backoff, Lock(), 0, False
+        self._checking, self._empties, self._is_away = Lock(), 0, False
 
     def run(self) -> None:
         """Follow permits until `stop` is set."""
@@ -96,7 +98,7 @@ class PermitWorker:
             finally:
                 self._checking.release()
         if self._empties:
-            self._stop.wait(self._backoff.delay(self._empties, uniform))
+            self._stop.wait(_REST.delay(self._empties, uniform))
 
     def _find(self) -> bool:
         return self._drain.peek() > 0 and self._top_up.run(self._drain.depth()) > 0

@@ -7,7 +7,8 @@ from shared.clock import Clock
 from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.ledger import Job, JobState, Ledger, change, counting, may_dispatch, resume
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
-from shared.pipeline import FinishCall, Hints
+from shared.pipeline import FinishCall
+from shared.signals import Signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class Resume:
     ledger: Ledger
     finish: FinishCall
     pending: PendingTable
-    hints: Hints
+    hints: Signals
     clock: Clock
 
     def resume(self, job_id: str, *, seen: str | None = None) -> Job:

@@ -34,7 +34,7 @@ from shared.pipeline.retention import MOST_OF_A_BATCH, Retention
 from shared.pipeline.rooms import Rooms, Unread, list_unread, point_at
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS
 from shared.pipeline.settle import Settled, Settler
-from shared.pipeline.start import Hints, Starter
+from shared.pipeline.start import Starter
 from shared.pipeline.stranded import Stranded
 from shared.pipeline.sweep import Sweep
 from shared.pipeline.totals import TotalsTable
@@ -61,7 +61,6 @@ __all__ = [
     "FinishTools",
     "Finisher",
     "GroupBlobs",
-    "Hints",
     "Orphans",
     "Outputs",
     "Overtaking",

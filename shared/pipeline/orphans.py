@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from azure.core import MatchConditions
@@ -25,7 +25,7 @@ from shared.errors import ParkedTamperedError
 from shared.grammar import BLOB, owner_of, room_job
 from shared.ledger import JobState, Ledger
 from shared.messages import unwrap
-from shared.parked import ACCEPT, Entry
+from shared.parked import ACCEPT, Entry, ParkedTable
 from shared.pending import ORPHANS_POINTER, PendingTable, Pointer
 from shared.telemetry import events, tell
 from shared.topology import PLANS, payload_container, submission_queue
@@ -41,24 +41,12 @@ MARGIN: Final = timedelta(days=1)
 LONGEST_WAIT: Final = timedelta(days=1)
 
 
-class ReplayableEntries(Protocol):
-    """Open parked entries and their bytes."""
-
-    def entries(self) -> Iterator[Entry]:
-        """Yield every entry that may still be replayed."""
-        ...
-
-    def body(self, entry: Entry) -> bytes:
-        """Return the bytes of an entry."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
     """The daily sweep of the payloads."""
 
     ledger: Ledger
-    parked: ReplayableEntries
+    parked: ParkedTable
     pending: PendingTable
     #: Each returns the client of a name.
     container: Callable[[str], ContainerClient]
@@ -165,7 +153,7 @@ def _owner(room: str, name: str) -> str | None:
 class _References:
     """Jobs and blobs that parked submissions name: jobs by their claim, blobs by any text in the message."""
 
-    def __init__(self, parked: ReplayableEntries) -> None:
+    def __init__(self, parked: ParkedTable) -> None:
         self._parked = parked
         self._submissions = [entry for entry in parked.entries() if entry.stage == ACCEPT]
 

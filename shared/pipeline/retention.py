@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
@@ -24,7 +24,7 @@ from shared.clock import Clock
 from shared.errors import PlanLostError
 from shared.grammar import room_of
 from shared.ledger import FINISHED, Job, JobState, Ledger, bury, commit, counting
-from shared.parked import ACCEPT, Entry
+from shared.parked import ACCEPT, ParkedTable
 from shared.pending import RETENTION_POINTER, PendingTable, Pointer
 from shared.pipeline.plan import PlanStore
 from shared.topology import PLANS, payload_container
@@ -39,20 +39,12 @@ MOST_OF_A_BATCH: Final = 256
 _REMOVED: Final = frozenset({202, 404, 409, 412})
 
 
-class OpenEntries(Protocol):
-    """The open parked entries of a job."""
-
-    def entries(self, job: str | None = None) -> Iterator[Entry]:
-        """Yield the open entries of a job."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
     """Buries the jobs whose retention has ended. One per process."""
 
     ledger: Ledger
-    parked: OpenEntries
+    parked: ParkedTable
     pending: PendingTable
     plans: PlanStore
     #: Returns the client of a container.

@@ -33,6 +33,7 @@ from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, Pend
 from shared.pipeline.before_put import wake_nobody
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher
 from shared.pipeline.put_again import PutAgain
+from shared.signals import Signals
 from shared.telemetry import events, tell
 from shared.topology import submission_queue
 
@@ -52,14 +53,6 @@ class HoldingGates(Protocol):
 
     def forget(self, entry: HeldEntry) -> None:
         """Remove the held row of work that was dispatched."""
-        ...
-
-
-class Hints(Protocol):
-    """Signals another invocation to continue with a job."""
-
-    def send_job(self, job: str) -> None:
-        """Send the hint, or raise SignalNotSentError."""
         ...
 
 
@@ -86,7 +79,7 @@ class Starter:
     gates: HoldingGates
     dispatcher: Dispatcher
     again: PutAgain
-    hints: Hints
+    hints: Signals
     pending: PendingTable
     clock: Clock
     #: How long a started job may be silent before the tick looks at it.

@@ -95,7 +95,7 @@ def registration():
     with installation() as world:
         world.take("conference", id="k1", conference="c1", seats={"a": {"price": "500.00", "quota": 100}})
         world.pump()
-        world.verbs.place(PlaceOrder(order="order-1", conference="c1", seats={"a": 1}))
+        world.verbs.orders.place(PlaceOrder(order="order-1", conference="c1", seats={"a": 1}))
         world.pump()
         yield world.environ
 
