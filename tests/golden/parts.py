@@ -83,16 +83,13 @@ from shared.pending import (
     Pointer,
 )
 from shared.permit import Permit, decode_permit, encode_permit
-from shared.pipeline.bus_results import BusResults
-from shared.pipeline.finish_plan import FinishPlan
-from shared.pipeline.outputs import Outputs, PartWriter, Ran, manifest_of
+from shared.pipeline.outputs import Outputs, PartWriter, Ran, TotalsTable, TotalsWriter, account_key, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
-from shared.pipeline.received import SETTLE
-from shared.pipeline.received import ResultFault as ResultReason
-from shared.pipeline.results import ResultStore, pack_result, read_partial, read_result, unpack_result
-from shared.pipeline.segment_blobs import SegmentBlobs, SegmentResult, ShardResult
-from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
-from shared.pipeline.work_parking import FINISH, PROCESS
+from shared.pipeline.process import FINISH, PROCESS
+from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
+from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
+from shared.pipeline.settle import SETTLE
+from shared.pipeline.settle import ResultFault as ResultReason
 from shared.refusals import Reason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day

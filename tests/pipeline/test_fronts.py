@@ -13,7 +13,7 @@ from shared.ledger.progress import Turn
 from shared.ledger.records import Job
 from shared.ledger.turn import FRONT, UNKNOWN_COUNTS_AFTER
 from shared.pending import FRONT_POINTER, PendingTable, Pointer
-from shared.pipeline.fronts import QueueFronts
+from shared.pipeline.sweep import QueueFronts
 from tests.gate.conftest import NOON
 from tests.pipeline.conftest import Process, World
 

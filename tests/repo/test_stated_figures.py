@@ -25,7 +25,7 @@ from shared.ledger.ledger import MOST_ROWS
 from shared.operating.grouping import WAVES
 from shared.payload.limits import KIB, MIB, Limits
 from shared.payload.strict_json import MOST_DIGITS
-from shared.pipeline import fronts, orphans, result_reading
+from shared.pipeline import cleanup, results, sweep
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
@@ -140,16 +140,16 @@ STATED = [
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
     ("ledger.md", f"first {turn.FRONT} messages of each work queue"),
     ("ledger.md", f"`put_until` is {seconds(turn.MARGIN)} s below"),
-    ("ledger.md", f"{fronts.FRUITLESS} rows of jobs"),
+    ("ledger.md", f"{sweep.FRUITLESS} rows of jobs"),
     ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
     ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
     ("ledger.md", f"at most {SEGMENT_CHUNKS}, whose results have at most {SEGMENT_BYTES // MIB} MiB"),
     ("ledger.md", f"| one segment | {ONE_SEGMENT} | | two segments | {TWO_SEGMENTS} |"),
-    ("ledger.md", f"at {orphans.SWEEP_HOUR:02}:00 UTC"),
-    ("ledger.md", f"{orphans.PAGE:,} blobs of a container"),
-    ("ledger.md", f"{orphans.PAGE * orphans.PAGES_A_TICK:,} blobs at most"),
-    ("ledger.md", f"up to {result_reading.WINDOW} results, of together {result_reading.WINDOW_BYTES // MIB} MiB"),
+    ("ledger.md", f"at {cleanup.SWEEP_HOUR:02}:00 UTC"),
+    ("ledger.md", f"{cleanup.PAGE:,} blobs of a container"),
+    ("ledger.md", f"{cleanup.PAGE * cleanup.PAGES_A_TICK:,} blobs at most"),
+    ("ledger.md", f"up to {results.WINDOW} results, of together {results.WINDOW_BYTES // MIB} MiB"),
     ("parked.md", f"waves of {', '.join(map(str, WAVES))}, {WAVES[-1]} ..."),
     ("workloads.md", f"`concurrency`, {CONCURRENCY} where"),
     ("workloads.md", f"at most {word(MOST_SUMS)}"),
