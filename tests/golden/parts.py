@@ -26,7 +26,7 @@ from shared.ids.book import read_log, spill
 from shared.ids.history import NodeReport, Signature
 from shared.ids.sequence import KEPT, close, create, reserve, resume
 from shared.ids.sequence import parse as parse_sequence
-from shared.ledger.progress import Balance
+from shared.ledger.job_decisions import Balance
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 from shared.ledger.table_ledger import TableLedger
 from shared.messages import (
@@ -67,8 +67,14 @@ from shared.parked.entry import (
 )
 from shared.parked.parked_table import ParkedTable
 from shared.payload import Limits
-from shared.payload.envelope import PayloadFields, open_envelope
-from shared.payload.submission import DeclaredFields, SubmissionFields, read_submission, write_submission
+from shared.payload.submission import (
+    DeclaredFields,
+    PayloadFields,
+    SubmissionFields,
+    open_envelope,
+    read_submission,
+    write_submission,
+)
 from shared.pending import (
     DEADLINE_POINTER,
     DISPATCH_POINTER,

@@ -9,7 +9,7 @@ import pytest
 
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
-from shared.ledger.turn import Fronts, Watermark
+from shared.ledger.settlement import Fronts, Watermark
 from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
 from shared.pipeline import accept, start
 from shared.pipeline.cleanup import Retention

@@ -72,7 +72,7 @@ def test_an_import_against_the_layers_is_an_arrow_up(tmp_path):
     house = written(
         tmp_path,
         {
-            "payload/frames": "import shared.errors\nfrom shared.payload.limits import a",
+            "payload/frames": "import shared.errors\nfrom shared.payload.payload_store import a",
             "payload/limits": "from shared.payload.frames import b",
             "ledger/records": "from shared.operating.gate_acts import c",
             "operating/gate_acts": "from shared.ledger.records import d",
@@ -81,7 +81,7 @@ def test_an_import_against_the_layers_is_an_arrow_up(tmp_path):
     assert house.arrows_up() == ["shared.ledger.records -> shared.operating.gate_acts"]
     assert house.circles() == [
         ["shared.ledger.records", "shared.operating.gate_acts"],
-        ["shared.payload.frames", "shared.payload.limits"],
+        ["shared.payload.frames", "shared.payload.payload_store"],
     ]
 
 

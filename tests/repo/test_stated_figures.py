@@ -20,11 +20,11 @@ from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import LARGEST_SKEW, WRITES
 from shared.ids.range_generator import RangeGenerator
 from shared.ids.reservations import _GROWTH, Sizing
-from shared.ledger import turn
+from shared.ledger import settlement
 from shared.ledger.ledger import MOST_ROWS
 from shared.operating.grouping import WAVES
-from shared.payload.limits import KIB, MIB, Limits
-from shared.payload.strict_json import MOST_DIGITS
+from shared.payload.payload_store import KIB, MIB, Limits
+from shared.payload.transactions import MOST_DIGITS
 from shared.pipeline import cleanup, results, sweep
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
@@ -138,8 +138,8 @@ STATED = [
     ("homes.md", f"up to {word(table_homes._WRITES)} times in all"),
     ("homes.md", f"for each {table_homes._PAGE:,} rows"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
-    ("ledger.md", f"first {turn.FRONT} messages of each work queue"),
-    ("ledger.md", f"`put_until` is {seconds(turn.MARGIN)} s below"),
+    ("ledger.md", f"first {settlement.FRONT} messages of each work queue"),
+    ("ledger.md", f"`put_until` is {seconds(settlement.MARGIN)} s below"),
     ("ledger.md", f"{sweep.FRUITLESS} rows of jobs"),
     ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
