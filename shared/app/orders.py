@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from shared.app.order_stages import OrderSources, build_verbs, make_process
 from shared.app.stores import Stores
-from shared.closing import Closing
+from shared.clock import Closing
 from shared.eventsourcing import Fields, Home, MementoStore, TableHomes
 from shared.grammar import NAME
 from shared.ids import RangeGenerator

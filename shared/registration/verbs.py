@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from shared.clock import Clock
-from shared.closing import Closing
+from shared.clock import Clock, Closing
 from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.payload import wait_for_newer

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from shared.app import App, Stores
-from shared.app.tick import POISON_EVERY
+from shared.app.app import POISON_EVERY
 from shared.azure import Destination
 from shared.messaging import Command, EventRange, command_parcel, event_parcels, message_of
 from shared.parked import EntryState
