@@ -71,7 +71,7 @@ class SendingDesk:
         self._drop(message, to, body)
         until = time.monotonic() + wait
         while wait:
-            if self._part.verbs.has_taken(body) and (found := look(self)) is not None:
+            if self._part.verbs.parked.has_taken(body) and (found := look(self)) is not None:
                 return found
             entry = self._parked(queue, body)
             if entry and entry.is_open and (known is None or entry.etag != known.etag):

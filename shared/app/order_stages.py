@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from shared.app.stores import Stores
 from shared.azure import BusSender
 from shared.eventsourcing import Homes, Mementos, Writer
+from shared.ids import RangeGenerator
 from shared.messaging import BusPublisher, Command
 from shared.parts import RegistrationChoice, seat_lane_names
 from shared.processes import Agenda, DueHints, Follower, HotNotes, Outgoing, Receiver, Removals, Runtime
@@ -16,7 +17,6 @@ from shared.registration import (
     AccessCodes,
     ConferenceViews,
     Landed,
-    Numbers,
     OrderFlows,
     OrderProcess,
     OrderProcessState,
@@ -44,7 +44,7 @@ class OrderSources(NamedTuple):
 
     homes: Homes
     agenda: Agenda
-    numbers: Numbers
+    numbers: RangeGenerator
     codes: AccessCodes
     conferences: ConferenceViews
     #: The read models, which tell what a parked event has caused.

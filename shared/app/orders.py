@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from shared.app.order_stages import OrderSources, build_verbs, make_process
 from shared.app.stores import Stores
-from shared.closing import Closing
+from shared.clock import Closing
 from shared.eventsourcing import Fields, Home, MementoStore, TableHomes
 from shared.grammar import NAME
 from shared.ids import RangeGenerator
@@ -112,7 +112,7 @@ class RegistrationPart(Closing):
         sources = OrderSources(own.homes, own.agenda, own.numbers, own.codes, own.conferences, own.models, wrong)
         self.verbs = build_verbs(stores, settings.registration, sources)
         self.desk = OrderDesk(
-            self.verbs,
+            self.verbs.orders,
             own.orders,
             own.conferences,
             own.codes,
@@ -131,12 +131,12 @@ class RegistrationPart(Closing):
     def start(self, bodies: Sequence[bytes]) -> None:
         """Start the held orders that a gate released."""
         with self._pace(PaceLane.ORDERS, _LOCK):
-            self.verbs.start(bodies)
+            self.verbs.starts.take(bodies)
 
     def sell(self, bodies: Sequence[bytes]) -> None:
         """Obey the commands to the seats of one conference."""
         with self._pace(PaceLane.FIRST, _LOCK_OF_LANE):
-            self.verbs.sell(bodies)
+            self.verbs.seats.sell(bodies)
 
     def hear(self, bodies: Sequence[bytes]) -> None:
         """Give the answers of seats to the processes of their orders."""
@@ -165,7 +165,7 @@ class RegistrationPart(Closing):
 
     def check_seats(self, until: float) -> None:
         """Tell of seats that an operator must look at. Begin nothing after `until`."""
-        self.verbs.check_seats(until)
+        self.verbs.check.run(until)
 
     def _project(self, projector: Projector, bodies: Sequence[bytes]) -> None:
         with self._pace(PaceLane.READ_MODELS, _LOCK):

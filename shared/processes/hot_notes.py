@@ -11,8 +11,7 @@ from datetime import timedelta
 from threading import Lock
 from typing import Final
 
-from shared.clock import Clock
-from shared.closing import Closing
+from shared.clock import Clock, Closing
 from shared.processes.agenda import Agenda, AgendaRow, Note, notes_of, shard_of_home
 from shared.processes.removals import run_later
 

@@ -8,7 +8,7 @@ from threading import Lock, Timer
 from typing import Final
 
 from shared.azure import MOST_GROUP_ROWS
-from shared.closing import Closing
+from shared.clock import Closing
 from shared.processes.agenda import Agenda, AgendaRow
 from shared.telemetry import describe_error, events, tell
 

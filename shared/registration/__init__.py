@@ -26,7 +26,7 @@ from shared.registration.order import (
     fold_order,
     order_home,
 )
-from shared.registration.order_flows import Numbers, OrderFlows
+from shared.registration.order_flows import OrderFlows
 from shared.registration.order_messages import (
     Expire,
     NewOrder,
@@ -104,7 +104,6 @@ __all__ = [
     "Expire",
     "Landed",
     "NewOrder",
-    "Numbers",
     "OrderDesk",
     "OrderFlows",
     "OrderPhase",

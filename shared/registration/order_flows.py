@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID, uuid5
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from shared.clock import Clock
 from shared.eventsourcing import Head, Home, Homes
 from shared.gate import HeldWork
+from shared.ids import RangeGenerator
 from shared.messaging import Command
 from shared.processes import Case, CaseOutcome, Handled, Runtime, restore_process
 from shared.refusals import Reason, refuse
@@ -36,14 +37,6 @@ TOTALS: Final = "order_totals_calculated"
 _encoder: Final = msgspec.json.Encoder()
 
 
-class Numbers(Protocol):
-    """Draws the numbers of orders."""
-
-    def next_id(self) -> int:
-        """Return a number that no other order has."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Placed:
     """The answer to an order that is stored. The same order gets it again."""
@@ -66,7 +59,7 @@ class OrderFlows:
         process: OrderProcess,
         homes: Homes,
         *,
-        numbers: Numbers,
+        numbers: RangeGenerator,
         codes: AccessCodes,
         prices: PriceList,
         held: HeldWork,

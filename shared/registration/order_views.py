@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.eventsourcing import Event, Head
+from shared.eventsourcing import Event, Homes
 from shared.grammar import NAME
 from shared.readmodels import View, ViewKey, ViewReader
 from shared.registration.order import OrderState, order_home
@@ -33,18 +33,6 @@ class Aliases(Protocol):
         ...
 
 
-class OrderLog(Protocol):
-    """The part of the homes that a reader of orders has."""
-
-    def read_head(self, key: str) -> Head | None:
-        """Return the head, or None. One request."""
-        ...
-
-    def read_tail(self, key: str, after: int) -> list[Event]:
-        """Return the events above a version, in order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class OrderView:
     """An order as its customer reads it. It holds no access code, and no hash of one."""
@@ -57,7 +45,7 @@ class OrderView:
 class OrderViews:
     """Reads orders by their id or by their number."""
 
-    def __init__(self, reader: ViewReader, log: OrderLog, aliases: Aliases, clock: Clock) -> None:
+    def __init__(self, reader: ViewReader, log: Homes, aliases: Aliases, clock: Clock) -> None:
         self._reader, self._log, self._aliases, self._clock = reader, log, aliases, clock
         #: Orders that this process stored, with the time until which each is shown without a row.
         self._new: dict[str, tuple[OrderState, float]] = {}

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Final, Protocol
+from typing import Final
 
 from shared.eventsourcing import Mementos
-from shared.readmodels import Answer
 from shared.refusals import Reason, refuse
-from shared.registration.conference_views import ConferenceView
+from shared.registration.conference_views import ConferenceViews
 from shared.registration.seat_commands import seats_home
 from shared.registration.seats import SeatsState
 
@@ -16,18 +15,10 @@ from shared.registration.seats import SeatsState
 YOUNG: Final = timedelta(seconds=5)
 
 
-class Views(Protocol):
-    """Reads conferences."""
-
-    def find(self, conference: str, within: timedelta) -> Answer[ConferenceView]:
-        """Return a conference, kept for no longer than `within`."""
-        ...
-
-
 class PriceList:
     """Finds prices."""
 
-    def __init__(self, views: Views, mementos: Mementos[SeatsState]) -> None:
+    def __init__(self, views: ConferenceViews, mementos: Mementos[SeatsState]) -> None:
         self._views, self._mementos = views, mementos
 
     def find(self, conference: str) -> Mapping[str, Decimal]:

@@ -14,15 +14,13 @@ from azure.storage.blob import BlobLeaseClient
 
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
-from shared.dequeue.hooks import BackOff
-from shared.dequeue.worker import PermitWorker
-from shared.permit import Permit
+from shared.dequeue.drain import PermitWorker
+from shared.messages import Permit
 from shared.signals import BusPermits
 from tests.dequeue.drain_process import CAP, VISIBILITY, drain_of
 from tests.waiting import LIMIT, until
 
 _numbers = itertools.count(1)
-QUICK = BackOff(longest=0.2, step=0.02)
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ class Running:
     def __init__(self, connections, handle, queue, lanes=4):
         self.stop = threading.Event()
         drain = replace(drain_of(connections, handle, queue.queue_name), stop=self.stop)
-        self.thread = threading.Thread(target=PermitWorker(connections, drain, backoff=QUICK, lanes=lanes).run)
+        self.thread = threading.Thread(target=PermitWorker(connections, drain, lanes=lanes).run)
 
     def __enter__(self):
         """Start it."""

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from cli.options import PROBLEM_FOUND
 from local.paths import ROOT
-from shared.app.tick import SEATS_CHECKED_AT
+from shared.app.app import SEATS_CHECKED_AT
 from shared.clock import SystemClock
 from shared.eventsourcing import Commit, Mementos
 from shared.eventsourcing.home_rows import event_key

@@ -15,7 +15,7 @@ from shared.registration import PlaceOrder, http
 
 def place(world, order, **fields):
     """Place an order for one seat."""
-    return world.verbs.place(PlaceOrder(order=order, conference="c1", seats={"a": 1}, **fields))
+    return world.verbs.orders.place(PlaceOrder(order=order, conference="c1", seats={"a": 1}, **fields))
 
 
 def warm_up(world):
@@ -108,7 +108,7 @@ def test_an_order_that_was_stored_here_just_now_is_shown_without_its_home(world)
     answer, is_read = look()
     assert (is_read, json.loads(answer.body)["requested"]) == (True, {"a": 2})
     world.part.desk._orders.remember(
-        world.verbs.place(PlaceOrder(order="order-2", conference="c1", seats={"a": 1})).made
+        world.verbs.orders.place(PlaceOrder(order="order-2", conference="c1", seats={"a": 1})).made
     )
     world.pump()
     assert world.part.desk._orders.find("order-2").order.phase == "reserved"
