@@ -32,9 +32,9 @@ SHORTCUTS = {
     "shared.azure.connections.PAUSE": 0.001,
     "shared.parked.parking._HIDDEN": HIDDEN,
     # What a process does some seconds later, a run has it do when its host is idle.
-    "shared.processes.removals.Timer": lambda *_: Mock(),
+    "shared.processes.outgoing.Timer": lambda *_: Mock(),
     "shared.processes.runtime.PARALLEL": 1,
-    "shared.readmodels.log_pages.PARALLEL": 1,
+    "shared.readmodels.view_writer.PARALLEL": 1,
 }
 #: Runs on one Azurite: after a thousand it takes four times as long over each.
 ROUND = 200

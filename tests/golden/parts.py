@@ -11,7 +11,6 @@ from shared.azure.pushback import Governor
 from shared.concurrency.fleet import Decision, Fleet, FleetChange, FleetTable, RulesInForce, Worker
 from shared.concurrency.rules import Observation, RulesBlob
 from shared.concurrency.rules import parse as parse_rules
-from shared.eventsourcing import Commit, Event, Memento, MementoStore, TableHomes
 from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening
@@ -91,6 +90,7 @@ from shared.pipeline.results import BusResults, ResultStore, pack_result, read_p
 from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
 from shared.pipeline.settle import SETTLE
 from shared.pipeline.settle import ResultFault as ResultReason
+from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
 from shared.refusals import Reason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day

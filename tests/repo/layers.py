@@ -18,8 +18,6 @@ ORDER = (
     ("azure",),
     ("messages", "pending", "parts", "values"),
     ("outbox", "signals"),
-    ("eventsourcing",),
-    ("messaging",),
     ("processes",),
     ("payload",),
     ("parked",),

@@ -14,7 +14,6 @@ from shared.azure import connections, pushback
 from shared.concurrency import fleet, rules
 from shared.concurrency.fleet import LOOK_EVERY
 from shared.dequeue import drain, permits, turns
-from shared.eventsourcing import MOST_EVENTS, memento_store, table_homes
 from shared.gate.held_work import TAKES_FOR
 from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import _GROWTH, LARGEST_SKEW, WRITES, Sizing
@@ -29,10 +28,10 @@ from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS
-from shared.processes import STUCK_AFTER
-from shared.registration.known_reservations import KEPT_FOR
-from shared.registration.order_turn import MOST_SKIPPED
+from shared.processes import MOST_EVENTS, STUCK_AFTER, table_homes
+from shared.registration.order_process import MOST_SKIPPED
 from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
+from shared.registration.seats import KEPT_FOR
 from shared.settings import SETTINGS
 from shared.usage.bill import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
@@ -178,7 +177,7 @@ STATED = [
     ("ids.md", f"`max_attempts` ({WRITES.attempts})"),
     ("ids.md", f"more than {seconds(LARGEST_SKEW) // 60} minutes"),
     ("processes.md", f"one transaction of up to {MOST_EVENTS} events"),
-    ("processes.md", f"larger than {memento_store._MOST_IN_A_ROW // KIB} KiB"),
+    ("processes.md", f"larger than {table_homes._MOST_IN_A_ROW // KIB} KiB"),
     ("processes.md", f"up to {word(table_homes._WRITES)} times in all"),
     ("processes.md", f"for each {table_homes._PAGE:,} rows"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
