@@ -8,7 +8,7 @@ from pathlib import PurePath
 from types import FrameType, MappingProxyType
 from typing import Final, NamedTuple
 
-from shared.errors import RefusedError, UnknownWorkloadError
+from shared.errors import LaterFormatError, NewerVersionError, RefusedError, UnknownWorkloadError
 from shared.parked.entry import INSTEAD
 from shared.parked.poison_policy import KillerError
 from shared.telemetry import origin_of, place
@@ -27,7 +27,12 @@ _INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 #: The attribute of an error with the number of its transaction.
 _ITEM: Final = "_sluice_item"
 _REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
-    {UnknownWorkloadError: "unknown_workload", KillerError: "killed_its_worker"}
+    {
+        UnknownWorkloadError: "unknown_workload",
+        KillerError: "killed_its_worker",
+        NewerVersionError: "newer_version",
+        LaterFormatError: "newer_version",
+    }
 )
 
 

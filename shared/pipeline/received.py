@@ -75,7 +75,7 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """A message of a newer version, or one about a row of a newer version, with what is newer."""
+    """A message of a newer version, or a message whose row is of one. `found` says which."""
 
     message: Received
     found: str
