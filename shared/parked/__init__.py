@@ -18,7 +18,6 @@ from shared.parked.door import add_job_id, at_the_door, door_key, is_nameless, r
 from shared.parked.entry import (
     ACCEPT,
     DOOR,
-    INSTEAD,
     NO_JOB,
     SETTLED,
     Entry,
@@ -51,7 +50,6 @@ __all__ = [
     "ACCEPT",
     "DEFAULT_POLICY",
     "DOOR",
-    "INSTEAD",
     "NO_JOB",
     "SETTLED",
     "Attempts",

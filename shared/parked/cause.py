@@ -9,8 +9,8 @@ from types import FrameType, MappingProxyType
 from typing import Final, NamedTuple
 
 from shared.errors import RefusedError, UnknownWorkloadError
-from shared.parked.entry import INSTEAD
 from shared.parked.poison_policy import KillerError
+from shared.refusals import DeliveryReason
 from shared.telemetry import origin_of, place
 
 #: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
@@ -26,8 +26,11 @@ _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 #: The attribute of an error with the number of its transaction.
 _ITEM: Final = "_sluice_item"
-_REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
-    {UnknownWorkloadError: "unknown_workload", KillerError: "killed_its_worker"}
+_REASONS: Final[Mapping[type[BaseException], DeliveryReason]] = MappingProxyType(
+    {
+        UnknownWorkloadError: DeliveryReason.UNKNOWN_WORKLOAD,
+        KillerError: DeliveryReason.KILLED_ITS_WORKER,
+    }
 )
 
 
@@ -55,15 +58,15 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
     `remedy` is its stage's: it is used when neither the error nor its reason has one.
     """
     reason, fingerprint, raised = reason_of(error), fingerprint_of(error, stage), origin_of(error)
-    known = FailureCause(
+    cause = FailureCause(
         reason,
         f"{type(raised).__name__}: {raised}",
-        INSTEAD.get(reason, remedy),
+        known.instead if (known := _REASONS.get(type(error))) else remedy,
         fingerprint,
         place(error),
         error.__dict__.get(_ITEM),
     )
-    return known._replace(found=error.found, instead=error.instead) if isinstance(error, RefusedError) else known
+    return cause._replace(found=error.found, instead=error.instead) if isinstance(error, RefusedError) else cause
 
 
 def reason_of(error: BaseException) -> str:
@@ -71,7 +74,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, RefusedError):
         # Some catalogues of reasons are string enums, others are plain text.
         return str(error.reason)
-    return _REASONS.get(type(error), f"failed:{type(origin_of(error)).__name__}")[:200]
+    known = _REASONS.get(type(error))
+    return known.value if known else f"failed:{type(origin_of(error)).__name__}"[:200]
 
 
 def fingerprint_of(error: BaseException, stage: str) -> str:

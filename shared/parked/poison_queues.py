@@ -18,8 +18,9 @@ from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.parked.attempts import Attempts
 from shared.parked.door import at_the_door, is_nameless, read_claimed_job
-from shared.parked.entry import ACCEPT, INSTEAD, NO_JOB, submission_note
+from shared.parked.entry import ACCEPT, NO_JOB, submission_note
 from shared.parked.parking import Claim, Parking, split_bundle
+from shared.refusals import DeliveryReason, refuse
 from shared.retry import all_tried
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX
@@ -76,7 +77,7 @@ class _Drain:
         why = f"the host moved it from {source} to {self.queue.queue_name}"
         delivery = Delivery(queue=source, message_id=message.id, body=body, count=1)
         stage, claim = self.parking.stages.identify(delivery)
-        error, known_ids = RefusedError("delivered_too_often", why, INSTEAD["delivered_too_often"]), []
+        error, known_ids = refuse(DeliveryReason.DELIVERED_TOO_OFTEN, why), []
         if stage.name == ACCEPT:
             known_ids = self.attempts.list_drops(source, body) if is_nameless(body) else []
             claim, error = _explain_failure(delivery, known_ids, why)
@@ -93,13 +94,13 @@ def _explain_failure(delivery: Delivery, known_ids: list[str], why: str) -> tupl
 
     The poison copy has another id than the publisher's message, so the id comes from the notes of late deliveries.
     """
-    body, reason = delivery.body, "delivered_too_often"
+    body, reason = delivery.body, DeliveryReason.DELIVERED_TOO_OFTEN
     claimed = read_claimed_job(delivery.queue, body, known_ids[0] if len(known_ids) == 1 else "")
     if claimed == NO_JOB and is_nameless(body):
-        reason = "unnamed"
+        reason = DeliveryReason.UNNAMED
         why = f"{why}; it has no job id, and {len(known_ids)} messages with its bytes were noted: one is needed for its id"
     claim = at_the_door(delivery.queue, body, delivery.message_id, claimed)
-    return claim, RefusedError(reason, why, INSTEAD[reason])
+    return claim, refuse(reason, why)
 
 
 def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -> None:
@@ -108,4 +109,4 @@ def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -
     for alone in split_bundle(body):
         delivery = Delivery(queue=RESULTS, message_id=message_id, body=alone, count=1)
         stage, claim = parking.stages.identify(delivery)
-        parking.park(stage.name, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]), claim)
+        parking.park(stage.name, delivery, refuse(DeliveryReason.DEAD_LETTERED, found), claim)

@@ -34,7 +34,6 @@ from shared.messages import (
 )
 from shared.parked import (
     ACCEPT,
-    INSTEAD,
     SETTLED,
     Claim,
     Deliveries,
@@ -52,6 +51,7 @@ from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.received import is_chunk_done
 from shared.pipeline.results import PackedResult, ResultStore, StoredResult, pack_result
 from shared.pipeline.work_parking import FINISH, PROCESS, make_parked_result
+from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.versions import LOOKS, check_message
 from shared.workloads import Workloads
@@ -190,7 +190,7 @@ class Processor:
 
     def _park_newer(self, delivery: Delivery, error: NewerVersionError) -> None:
         """Park a message that no instance could take for ten minutes. The job of a finish pauses."""
-        refused = RefusedError("newer_version", str(error), INSTEAD["newer_version"])
+        refused = refuse(DeliveryReason.NEWER_VERSION, str(error))
         work = None
         # Neither a newer message nor a newer row keeps the bytes from being parked.
         with suppress(NewerVersionError):
@@ -268,7 +268,7 @@ def _read(delivery: Delivery) -> Work:
 
 
 def _refuse_unreadable(found: str) -> RefusedError:
-    return RefusedError("unreadable", found, INSTEAD["unreadable"])
+    return refuse(DeliveryReason.UNREADABLE, found)
 
 
 def _key(work: Work) -> str:

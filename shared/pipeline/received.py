@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -15,9 +14,10 @@ from shared.errors import NewerVersionError, NotParkedError, ResultRefusedError
 from shared.grammar import is_job
 from shared.ledger import MOST_ROWS, ChunkState, Ledger
 from shared.messages import VERSION, Internal, Result, Results, decode, encode, unwrap
-from shared.parked import INSTEAD, Claim, Entry, FailureCause, Stage, content_key, identify_message, split_bundle
+from shared.parked import Claim, Entry, FailureCause, Stage, content_key, identify_message, split_bundle
 from shared.pipeline.bus_results import Received, SendResult
 from shared.pipeline.results import QUEUE, open_content
+from shared.refusals import ResultReason
 from shared.versions import check_message
 
 #: The name of the stage; it is stored.
@@ -25,27 +25,6 @@ SETTLE: Final = "settle"
 #: Upper bound of a received message, in bytes. The app sends at most three quarters of that.
 LONGEST_BODY: Final = 256 * 1024
 _FOUND_LENGTH: Final = 1000
-
-
-class ResultFault(StrEnum):
-    """The reason why a result message is parked instead of credited."""
-
-    UNREADABLE = "result_unreadable"
-    UNKNOWN_JOB = "result_of_unknown_job"
-    REFUSED = "result_refused"
-    LEDGER_UNREADABLE = "ledger_unreadable"
-    FAILED = "result_failed"
-    NEWER = "newer_version"
-
-
-_INSTEAD: Final = {
-    ResultFault.UNREADABLE: "find out who else sends to the queue of results; the tick dispatches the chunk again",
-    ResultFault.UNKNOWN_JOB: "find out who else sends to the queue of results; replay it when the job was restored",
-    ResultFault.REFUSED: "find out who else sends to the queue of results; the tick dispatches the chunk again",
-    ResultFault.LEDGER_UNREADABLE: "restore the job's rows, then replay",
-    ResultFault.FAILED: "find the failure in the log; the tick dispatches the chunk again",
-    ResultFault.NEWER: INSTEAD["newer_version"],
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +47,7 @@ class Unsettled:
     """A message that cannot be credited, with the reason."""
 
     message: Received
-    reason: ResultFault
+    reason: ResultReason
     found: str
     result: Result | None = None
 
@@ -111,7 +90,7 @@ def sort(messages: Iterable[Received]) -> Sorted:
 def _read(message: Received) -> list[Arrived | Unsettled | Newer]:
     if len(message.body) > LONGEST_BODY:
         found_size = f"it is {len(message.body)} bytes, the limit is {LONGEST_BODY}"
-        return [Unsettled(message, ResultFault.UNREADABLE, found_size)]
+        return [Unsettled(message, ResultReason.UNREADABLE, found_size)]
     body = unwrap(message.body)
     try:
         found = decode(body)
@@ -164,7 +143,7 @@ def _refuse(message: Received, body: bytes, found: str) -> Unsettled | Newer:
         check_message(body, "a result message")
     except NewerVersionError as error:
         return Newer(message, str(error))
-    return Unsettled(message, ResultFault.UNREADABLE, found)
+    return Unsettled(message, ResultReason.UNREADABLE, found)
 
 
 def _open(arrived: Arrived) -> Arrived | Unsettled | Newer:
@@ -177,14 +156,14 @@ def _open(arrived: Arrived) -> Arrived | Unsettled | Newer:
     if not is_job(result.job):
         # No table takes every name as a key, so reading the job would fail at every delivery, like an outage.
         found = f"no job can be called {result.job[:100]!r}"
-        return Unsettled(arrived.alone(), ResultFault.UNREADABLE, found)
+        return Unsettled(arrived.alone(), ResultReason.UNREADABLE, found)
     if result.content is None:
         return arrived
     try:
         name = f"{result.job}/{result.revision}/{result.chunk}"
         return replace(arrived, packed=open_content(name, result.content, result.hash))
     except ResultRefusedError as error:
-        return Unsettled(arrived.alone(), ResultFault.REFUSED, str(error), result)
+        return Unsettled(arrived.alone(), ResultReason.REFUSED, str(error), result)
 
 
 def claim_of(unsettled: Unsettled) -> Claim:
@@ -199,7 +178,7 @@ def cause_of(unsettled: Unsettled) -> FailureCause:
     """Return the cause. All messages that cannot be credited for the same reason share it."""
     reason = unsettled.reason.value
     fingerprint = hashlib.sha256(reason.encode()).hexdigest()[:12]
-    return FailureCause(reason, unsettled.found[:_FOUND_LENGTH], _INSTEAD[unsettled.reason], fingerprint)
+    return FailureCause(reason, unsettled.found[:_FOUND_LENGTH], unsettled.reason.instead, fingerprint)
 
 
 def settle_stage(ledger: Ledger, send: SendResult) -> Stage:

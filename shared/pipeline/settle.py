@@ -32,13 +32,13 @@ from shared.pipeline.received import (
     SETTLE,
     Arrived,
     Newer,
-    ResultFault,
     Unsettled,
     cause_of,
     claim_of,
     sort,
 )
 from shared.pipeline.results import QUEUE
+from shared.refusals import ResultReason
 from shared.retry import Retry, all_tried
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
 from shared.versions import LOOKS
@@ -139,7 +139,7 @@ class Settler:
             tell(events.NEWER_VERSION, found=one.found)
         if waiting:
             self._send_later(waiting)
-        late = [Unsettled(one.message, ResultFault.NEWER, one.found) for one in newer if one.message.looks >= LOOKS]
+        late = [Unsettled(one.message, ResultReason.NEWER, one.found) for one in newer if one.message.looks >= LOOKS]
         return self._park(late, retry)
 
     def _settle_group(self, arrived: Sequence[Arrived], retry: Retry) -> Settled:
@@ -163,7 +163,7 @@ class Settler:
         tell(events.RESULTS_UNCREDITED, job=one.result.job, results=1, error=describe_error(error), at=place(error))
         if not self._policy.parks(nature_of(error), one.message.deliveries):
             raise error
-        return self._park([_to_unsettled(one, ResultFault.FAILED, type(error).__name__)], retry)
+        return self._park([_to_unsettled(one, ResultReason.FAILED, type(error).__name__)], retry)
 
     def _credit(self, group: _Group, retry: Retry) -> Settled:
         arrived = group.arrived
@@ -179,7 +179,9 @@ class Settler:
                 error=describe_error(error),
                 at=place(error),
             )
-            return self._park([_to_unsettled(one, ResultFault.LEDGER_UNREADABLE, str(error)) for one in arrived], retry)
+            return self._park(
+                [_to_unsettled(one, ResultReason.LEDGER_UNREADABLE, str(error)) for one in arrived], retry
+            )
         return group.outcome or Settled()
 
     def _attempt(self, group: _Group, number: int) -> bool:
@@ -250,7 +252,7 @@ class Settler:
             tell(events.RESULT_DIFFERS, job=job.job, chunk=result.chunk, revision=result.revision)
             self._telemetry.add(metrics.DIFFERING)
         for refused in settlement.refused:
-            self._park_one(_to_unsettled(messages[id(refused.result)], ResultFault.REFUSED, refused.reason))
+            self._park_one(_to_unsettled(messages[id(refused.result)], ResultReason.REFUSED, refused.reason))
         group.outcome = Settled(len(settlement.rows), len(settlement.duplicates), len(settlement.refused), group.races)
 
     def _drop_or_park(self, group: _Group, job: Job | None) -> Settled:
@@ -259,7 +261,7 @@ class Settler:
             tell(events.RESULTS_DROPPED, job=group.job, results=len(group.arrived))
             return Settled(duplicates=len(group.arrived))
         for one in group.arrived:
-            self._park_one(_to_unsettled(one, ResultFault.UNKNOWN_JOB, f"there is no job {group.job!r}"))
+            self._park_one(_to_unsettled(one, ResultReason.UNKNOWN_JOB, f"there is no job {group.job!r}"))
         return Settled(parked=len(group.arrived))
 
     def _park(self, unsettled: Sequence[Unsettled], retry: Retry) -> Settled:
@@ -276,5 +278,5 @@ class Settler:
         return True
 
 
-def _to_unsettled(arrived: Arrived, reason: ResultFault, found: str) -> Unsettled:
+def _to_unsettled(arrived: Arrived, reason: ResultReason, found: str) -> Unsettled:
     return Unsettled(arrived.alone(), reason, found, arrived.result)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from shared.errors import DecisionFailedError, RefusedError
 from shared.messaging import EventRange, decode_events
 from shared.processes import Case, CaseOutcome, ReplyClass, Runtime
+from shared.refusals import DeliveryReason, refuse
 from shared.registration.order_messages import read_reply
 from shared.registration.order_turn import OrderProcessState
 from shared.registration.parked_orders import ParkedOrders
@@ -47,5 +48,5 @@ def _why_parked(outcome: CaseOutcome[OrderProcessState]) -> Exception | None:
     if outcome.reply is ReplyClass.UNEXPECTED:
         generation = outcome.case.message.generation
         found = f"home {outcome.case.home!r} never sent a command of generation {generation}"
-        return RefusedError("unexpected_reply", found, "find out who sent it: the process keeps its state")
+        return refuse(DeliveryReason.UNEXPECTED_REPLY, found)
     return outcome.error if isinstance(outcome.error, DecisionFailedError | RefusedError) else None

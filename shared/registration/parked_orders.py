@@ -27,8 +27,9 @@ from shared.messaging import (
     message_of,
     plain_parcel,
 )
-from shared.parked import INSTEAD, Claim, Entry, Parking, PutOnQueue, Stage, content_key
+from shared.parked import Claim, Entry, Parking, PutOnQueue, Stage, content_key
 from shared.parts import ORDER_EVENTS, ORDERS, SEATS_EVENTS
+from shared.refusals import DeliveryReason, refuse
 from shared.registration.landed import Landed
 from shared.registration.routes import CONFERENCES_QUEUE, PAYMENTS_QUEUE, STARTS_QUEUE, OrderRoutes
 from shared.registration.without_codes import remove_codes
@@ -115,7 +116,7 @@ class ParkedOrders:
         delivery = Delivery(queue=str(queue), message_id=letter.message_id, body=letter.body, count=1)
         found = f"the bus moved it from {letter.entity!r} to its dead letters: {letter.reason[:500]}"
         stage = SALES_STAGE if delivery.queue in _SALES else BUS_STAGE
-        self._parking.park(stage, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]))
+        self._parking.park(stage, delivery, refuse(DeliveryReason.DEAD_LETTERED, found))
 
     def _park(self, queue: Destination, id_: str, parcel: Parcel, count: int, error: Exception) -> None:
         body = b"".join(message_of([parcel]).body)

@@ -22,6 +22,7 @@ from shared.permit import MOST_OF_A_FLEET, decode_permit
 from shared.pipeline import received
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.results import read_partial, read_result, result_of
+from shared.refusals import ResultReason
 from shared.workloads.billing import Billing
 from shared.workloads.run import run_lines
 from tests.fuzz.at_the_door import lines_of, rows_of, stored_frame
@@ -52,16 +53,14 @@ def _settle_result(body):
     [[arrived]] = sorted_.groups
     job = builders.job(chunks=4)
     if arrived.result.job != job.job:
-        _check_claim(
-            received.claim_of(received.Unsettled(message, received.ResultFault.UNKNOWN_JOB, "", arrived.result))
-        )
-        return str(received.ResultFault.UNKNOWN_JOB)
+        _check_claim(received.claim_of(received.Unsettled(message, ResultReason.UNKNOWN_JOB, "", arrived.result)))
+        return str(ResultReason.UNKNOWN_JOB)
     made = settle(job, {}, [arrived.result], NOW)
     for refused in made.refused:
         _check_claim(
-            received.claim_of(received.Unsettled(message, received.ResultFault.REFUSED, refused.reason, refused.result))
+            received.claim_of(received.Unsettled(message, ResultReason.REFUSED, refused.reason, refused.result))
         )
-        return str(received.ResultFault.REFUSED)
+        return str(ResultReason.REFUSED)
     assert made.job.done + made.job.parked_chunks == 1
     job_of(_stored(check_limits(job_entity(made.job))), "")
     for row in made.rows:

@@ -88,12 +88,11 @@ from shared.pipeline.finish_plan import FinishPlan
 from shared.pipeline.outputs import Outputs, PartWriter, Ran, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
 from shared.pipeline.received import SETTLE
-from shared.pipeline.received import ResultFault as ResultReason
 from shared.pipeline.results import ResultStore, pack_result, read_partial, read_result, unpack_result
 from shared.pipeline.segment_blobs import SegmentBlobs, SegmentResult, ShardResult
 from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
 from shared.pipeline.work_parking import FINISH, PROCESS
-from shared.refusals import Reason
+from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day
 from shared.workloads import Total, shard_of

@@ -64,7 +64,7 @@ STANDARD_LIBRARY_ONLY = (
 )
 MOST_LINES = 250
 #: Lists: one entry after the other, however many there are.
-CATALOGUES = {"shared/errors.py", "shared/telemetry/events.py"}
+CATALOGUES = {"shared/errors.py", "shared/refusals.py", "shared/telemetry/events.py"}
 
 
 def modules(package):
