@@ -29,7 +29,7 @@ from shared.ledger.job_decisions import (
     resume,
     undispatchable,
 )
-from shared.ledger.job_list import JobList, Wanted
+from shared.ledger.job_list import JOB_COLUMNS, JobColumn, JobList, Wanted
 from shared.ledger.job_stamp import LISTED_EVERY
 from shared.ledger.ledger import MOST_ROWS, Ledger, Listed, Written, change, commit, counting
 from shared.ledger.progress import (
@@ -76,6 +76,7 @@ __all__ = [
     "CLOSED",
     "FINISHED",
     "FRONT",
+    "JOB_COLUMNS",
     "LISTED_EVERY",
     "MOST_ROWS",
     "Balance",
@@ -85,6 +86,7 @@ __all__ = [
     "Fronted",
     "Fronts",
     "Job",
+    "JobColumn",
     "JobList",
     "JobState",
     "Ledger",
