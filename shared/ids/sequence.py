@@ -22,6 +22,7 @@ from shared.ids.history import (
     event_of,
     whole_number,
 )
+from shared.versions import check_version
 
 FORMAT: Final = 1
 #: The least number of events that the blob keeps, once it has them, and the number that is spilled at a time.
@@ -136,9 +137,10 @@ def _after(sequence: Sequence, event: SequenceWrite) -> Sequence:
 
 
 def parse(value: bytes, name: str) -> Sequence:
-    """Return the sequence stored in the bytes, or raise SequenceCorruptError with the fault found."""
+    """Return the sequence stored in the bytes, or raise SequenceCorruptError with the fault found, or NewerVersionError."""
     try:
         document = json.loads(value)
+        check_version("sequence", document["v"], f"blob {name!r}")
         _check_format(document["v"])
         events = tuple(event_of(fields) for fields in document["events"])
         return _check(Sequence(whole_number(document["next"]), whole_number(document["spilled"]), events))

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from types import FrameType, MappingProxyType
 from typing import Final, NamedTuple
 
-from shared.errors import RefusedError, UnknownWorkloadError
+from shared.errors import LaterFormatError, NewerVersionError, RefusedError, UnknownWorkloadError
 from shared.parked.poison_policy import KillerError
 from shared.refusals import DeliveryReason
 from shared.telemetry import origin_of, place
@@ -30,6 +30,8 @@ _REASONS: Final[Mapping[type[BaseException], DeliveryReason]] = MappingProxyType
     {
         UnknownWorkloadError: DeliveryReason.UNKNOWN_WORKLOAD,
         KillerError: DeliveryReason.KILLED_ITS_WORKER,
+        NewerVersionError: DeliveryReason.NEWER_VERSION,
+        LaterFormatError: DeliveryReason.NEWER_VERSION,
     }
 )
 
@@ -72,7 +74,6 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
 def reason_of(error: BaseException) -> str:
     """Return the reason code of a failure: short, permanent, and the same for the same cause."""
     if isinstance(error, RefusedError):
-        # Some catalogues of reasons are string enums, others are plain text.
         return str(error.reason)
     known = _REASONS.get(type(error))
     return known.value if known else f"failed:{type(origin_of(error)).__name__}"[:200]

@@ -23,6 +23,7 @@ from shared.payload.envelope import (
     open_envelope,
     read_bare,
     seal,
+    wait_for_newer,
 )
 from shared.payload.frames import Frame, Framed, FrameIndex, Framing, parse_index, spool_for, write_frames
 from shared.payload.intake import Intake, Payload, fingerprint, fingerprint_before, fingerprints_of, split_lines
@@ -108,6 +109,7 @@ __all__ = [
     "sniff",
     "split_lines",
     "spool_for",
+    "wait_for_newer",
     "write_frames",
     "write_submission",
 ]

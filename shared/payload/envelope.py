@@ -13,12 +13,15 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from shared.decoding import decode
-from shared.messages import unwrap
+from shared.errors import NewerVersionError, RefusedError
+from shared.messages import Delivery, unwrap
 from shared.payload import strict_json
 from shared.payload.compression import Codec
 from shared.payload.frames import Frame, FrameIndex
 from shared.payload.limits import Limits
 from shared.refusals import Reason, refuse
+from shared.telemetry import events, tell
+from shared.versions import LOOKS, check_public_message
 
 VERSION: Final = 1
 WRAPPER: Final = "sluice"
@@ -67,6 +70,17 @@ def open_envelope(body: bytes | str, limits: Limits) -> Envelope:
     if not isinstance(kind, str):
         raise refuse(Reason.WRONG_TYPE, "kind is not a string")
     return Envelope(kind, text)
+
+
+def wait_for_newer(delivery: Delivery, refusal: RefusedError) -> None:
+    """Raise NewerVersionError if the message is refused for its higher version, as long as a newer instance may come."""
+    if refusal.reason != Reason.UNSUPPORTED_VERSION or delivery.count >= LOOKS:
+        return
+    try:
+        check_public_message(unwrap(delivery.body), f"a message on {delivery.queue}")
+    except NewerVersionError as error:
+        tell(events.NEWER_VERSION, found=str(error))
+        raise
 
 
 def read_bare(body: bytes, kind: type[T], limits: Limits) -> T:

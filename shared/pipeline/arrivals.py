@@ -5,7 +5,7 @@ Only publishers send here, so a message may be anything; none is one of the app'
 
 from typing import Final
 
-from shared.errors import NotParkedError
+from shared.errors import NotParkedError, RefusedError
 from shared.ledger import Ledger
 from shared.messages import Delivery
 from shared.parked import (
@@ -22,7 +22,7 @@ from shared.parked import (
     read_claimed_job,
     submission_note,
 )
-from shared.payload import Limits, open_envelope
+from shared.payload import Limits, open_envelope, wait_for_newer
 from shared.pipeline.accept import Acceptance
 from shared.refusals import Reason
 from shared.telemetry import events, metrics, tell
@@ -54,7 +54,11 @@ class Arrivals:
             self._deliveries.forget(note, delivery.count)
 
     def _accept(self, delivery: Delivery, until: float | None) -> None:
-        envelope = open_envelope(delivery.body, self._acceptance.limits)
+        try:
+            envelope = open_envelope(delivery.body, self._acceptance.limits)
+        except RefusedError as refusal:
+            wait_for_newer(delivery, refusal)
+            raise
         room, again = room_of_queue(delivery.queue), delivery.count > 1
         outcome = self._acceptance.accept(envelope, delivery.message_id, room, again=again, until=until)
         self._acceptance.telemetry.add(metrics.SUBMISSIONS, outcome=outcome.value)

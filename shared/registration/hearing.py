@@ -1,8 +1,8 @@
 """The answers of seats on their way to the processes of their orders."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from shared.errors import DecisionFailedError, RefusedError
+from shared.errors import DecisionFailedError, LaterFormatError, RefusedError
 from shared.messaging import EventRange, decode_events
 from shared.processes import Case, CaseOutcome, ReplyClass, Runtime
 from shared.refusals import DeliveryReason, refuse
@@ -16,7 +16,7 @@ def hear(
     runtime: Runtime[OrderProcessState], parked: ParkedOrders, telemetry: Telemetry, bodies: Sequence[bytes]
 ) -> None:
     """Give the answers in these messages to their processes. Raises the first error that another try may end."""
-    answers = list(_answers(bodies))
+    answers, newer = _answers(bodies)
     handled = runtime.handle([case for _, case in answers])
     for (alone, _), outcome in zip(answers, handled.outcomes, strict=True):
         if (error := _why_parked(outcome)) is not None:
@@ -25,17 +25,25 @@ def hear(
             raise outcome.error
         if outcome.reply is not None:
             telemetry.add(metrics.ORDER_ANSWERS, outcome=_name(outcome.state, outcome.reply))
-    if handled.not_sent is not None:
-        raise handled.not_sent
+    if (error := handled.not_sent or newer) is not None:
+        raise error
 
 
-def _answers(bodies: Sequence[bytes]) -> Iterator[tuple[EventRange, Case]]:
-    """Yield each answer with the one event that it is."""
+def _answers(bodies: Sequence[bytes]) -> tuple[list[tuple[EventRange, Case]], LaterFormatError | None]:
+    """Return each answer with the one event that it is, and the error of one that a newer app wrote."""
+    found: list[tuple[EventRange, Case]] = []
+    newer = None
     for one in (one for body in bodies for one in decode_events(body)):
         for event in one.events:
-            if (reply := read_reply(event)) is not None:
+            try:
+                reply = read_reply(event)
+            except LaterFormatError as error:
+                newer = error
+                continue
+            if reply is not None:
                 alone = EventRange(one.home, event.version, event.version, (event,))
-                yield alone, Case(home=reply[0], message=reply[1])
+                found.append((alone, Case(home=reply[0], message=reply[1])))
+    return found, newer
 
 
 def _name(state: OrderProcessState | None, reply: ReplyClass) -> str:

@@ -15,6 +15,7 @@ from shared.eventsourcing import Event
 from shared.processes import Incoming
 from shared.registration.bodies import ReservationRefused, SeatNumbers, SeatPrices, SeatsReserved
 from shared.registration.order import order_home
+from shared.registration.stored_events import check_format
 
 #: The name of the one timeout of an order.
 EXPIRE: Final = "expire"
@@ -88,9 +89,10 @@ def incoming(body: Input, at: datetime, id_: str = "") -> Incoming:
 
 
 def read_reply(event: Event) -> tuple[str, Incoming] | None:
-    """Return the home that an event of seats answers, and the message to it, or None if it answers no order."""
+    """Return the home that an event of seats answers, and the message to it, or None if it answers no order. Raises LaterFormatError."""
     if event.kind not in REPLIES:
         return None
+    check_format(event)
     message = Incoming(kind=event.kind, body=event.body, at=event.at, id=event.command, generation=event.generation)
     return order_home(event.body["order"]), message
 

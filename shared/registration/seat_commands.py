@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.decoding import convert
+from shared.errors import LaterFormatError
 from shared.messaging import Command
 from shared.registration.bodies import SeatNumbers
 
@@ -113,6 +114,11 @@ def send_to(conference: str, command: SeatCommand) -> Command:
 
 
 def read_seat_command(command: Command) -> SeatCommand:
-    """Return the command that came by the bus. Raises msgspec.ValidationError for one that Sluice did not send."""
-    body = {**command.body, "id": command.id, "generation": command.generation}
-    return convert(body, _BY_KIND[command.kind])
+    """Return the command that came by the bus. Raises msgspec.ValidationError for one that Sluice did not send, LaterFormatError for one of a newer app."""
+    kind = _BY_KIND.get(command.kind)
+    if kind is None:
+        raise LaterFormatError(
+            f"could not read command {command.id!r} of kind {command.kind!r}: this program knows {len(_BY_KIND)} kinds; "
+            "update the app"
+        )
+    return convert({**command.body, "id": command.id, "generation": command.generation}, kind)

@@ -7,7 +7,7 @@ from typing import Final
 
 from shared.azure import FAILURES, BusSender
 from shared.clock import Clock
-from shared.errors import BudgetSpentError, DuplicateError, NotPublishedError, RefusedError
+from shared.errors import BudgetSpentError, DuplicateError, NewerVersionError, NotPublishedError, RefusedError
 from shared.eventsourcing import Verdict
 from shared.messaging import MOST_COMMANDS, Command, command_parcel, decode_commands, message_of
 from shared.processes import Receiver
@@ -25,6 +25,8 @@ BUDGET: Final = timedelta(seconds=10)
 _AT_ONCE: Final = 4 * MOST_COMMANDS
 #: A command that fails is sent again so often, each time later, and then parked.
 MOST_ATTEMPTS: Final = 5
+#: One of a newer version waits ten minutes for a newer instance, as all that is newer does.
+ATTEMPTS_OF_NEWER: Final = 8
 _FIRST_PAUSE: Final = timedelta(seconds=5)
 
 
@@ -83,7 +85,8 @@ class SeatFlows:
 
     def _put_off(self, command: Command, error: Exception) -> None:
         """Send a copy of a command that failed, for later, or park it. Those behind it do not wait."""
-        if command.attempt < MOST_ATTEMPTS and not isinstance(error, RefusedError):
+        most = ATTEMPTS_OF_NEWER if isinstance(error, NewerVersionError) else MOST_ATTEMPTS
+        if command.attempt < most and not isinstance(error, RefusedError):
             later = _FIRST_PAUSE * 2 ** (command.attempt - 1)
             self._send(replace(command, attempt=command.attempt + 1), later)
             return

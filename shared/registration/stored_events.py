@@ -39,10 +39,15 @@ def event_of(body: Body, at: datetime, *, command: str = "", generation: int = 0
 
 def body_of(event: Event) -> Body:
     """Return the body of a stored event, or raise LaterFormatError for one that a newer app wrote."""
+    return convert(event.body, check_format(event))
+
+
+def check_format(event: Event) -> type[Body]:
+    """Return the type of an event's body, or raise LaterFormatError for one that a newer app wrote."""
     kind = BODIES.get(event.kind)
     if kind is None or event.format > FORMAT:
         raise LaterFormatError(
             f"could not read event {event.version} of kind {event.kind!r} in format {event.format}: this program knows "
             f"format {FORMAT} of {len(BODIES)} kinds; update the app. The home is unchanged"
         )
-    return convert(event.body, kind)
+    return kind

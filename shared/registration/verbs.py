@@ -8,6 +8,7 @@ from shared.clock import Clock
 from shared.closing import Closing
 from shared.errors import RefusedError
 from shared.messages import Delivery
+from shared.payload import wait_for_newer
 from shared.processes import SHARDS, Follower, Runtime, due_shards
 from shared.registration.hearing import hear
 from shared.registration.order_flows import OrderFlows
@@ -59,6 +60,7 @@ class Registration(Closing):
             else:
                 self.seats.manage(message)
         except RefusedError as error:
+            wait_for_newer(delivery, error)
             self.parked.park_order(delivery, error)
 
     def hear(self, bodies: Sequence[bytes]) -> None:

@@ -57,10 +57,13 @@ class Mixture(ShardedWorld):
             if turn == opens_at:
                 self.journal.note("opening")
                 self._act("open")
-            waits = 0 if self._turn() else waits + 1
-            is_over = waits and (opens_at is None or turn > opens_at) and not self._wait()
-            if is_over or waits > MOST_WAITS:
-                break
+            if self._turn():
+                waits = 0
+            elif opens_at is None or turn > opens_at:
+                # Before that no time passes, so a message that a killed process took stays hidden until then.
+                waits += 1
+                if waits > MOST_WAITS or not self._wait():
+                    break
         self._end()
         return list(breaches(self, Scenario("mixture", None, None)))
 
