@@ -15,8 +15,20 @@ from azure.data.tables import EdmType, EntityProperty
 from shared.azure import Entity, check_limits
 from shared.errors import LedgerCorruptError, NewerVersionError
 from shared.grammar import Amounts, texts
-from shared.ledger.columns import ColumnCodec, columns
-from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
+from shared.ledger.records import (
+    NO_PORTION,
+    ChunkRow,
+    ChunkState,
+    ColumnCodec,
+    Job,
+    JobState,
+    PlanBlob,
+    Portion,
+    Risk,
+    Told,
+    Totals,
+    columns,
+)
 
 Convert: TypeAlias = Callable[[Any], Any]
 JOB_KEY: Final = "job"

@@ -14,7 +14,7 @@ from shared.grammar import NAME, room_job, room_of
 from shared.messages import unwrap
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, content_key
 from shared.parked.parking import Claim
-from shared.payload import SUBMISSION, WRAPPER, Limits, strict_json
+from shared.payload import SUBMISSION, WRAPPER, Limits, read_json
 from shared.topology import room_of_queue
 
 #: Keeps every value byte for byte: with other blanks or digits, it would be another job than a killed worker began.
@@ -76,7 +76,7 @@ def _read_nameless(body: bytes) -> dict[str, msgspec.Raw] | None:
     text = unwrap(body)
     try:
         # Two readers could read some JSON differently, such as a key that stands twice. One must not decide for both.
-        strict_json.read(text, Limits().depth)
+        read_json(text, Limits().depth)
         wrapper = _AS_WRITTEN.decode(text)
     except (RefusedError, msgspec.DecodeError, ValueError, RecursionError):
         return None

@@ -17,8 +17,7 @@ from types import SimpleNamespace
 
 from local.paths import ROOT
 from shared.ledger import Job, JobState, PlanBlob, change, record_plan, settle
-from shared.ledger.job_decisions import finish
-from shared.ledger.progress import Balance
+from shared.ledger.job_decisions import Balance, finish
 from shared.messages import PortionMessage, Result, decode
 from shared.pending import JOB_POINTER, RETENTION_POINTER, Due, Followers, Pointer, Range
 from shared.pipeline import Dispatcher, FinishCall, PutAgain, QueueFronts, Starter, Sweep

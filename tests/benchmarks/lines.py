@@ -18,9 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from shared.payload.limits import Limits
-from shared.payload.strict_json import read
-from shared.payload.transactions import Reader
+from shared.payload.payload_store import Limits
+from shared.payload.transactions import Reader, read
 from shared.workloads.billing import UsageRecord
 from tests.benchmarks import document
 from tests.benchmarks.codec import measure, table

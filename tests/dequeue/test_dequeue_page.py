@@ -15,7 +15,7 @@ from shared.app import App
 from shared.azure.connections import Connections
 from shared.messages import Delivery
 from shared.permit import Permit, decode_permit
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.topology import topology

@@ -9,9 +9,9 @@ from shared.azure.transport import expecting_an_answer
 from shared.errors import SluiceError
 from shared.gate.batches import HeldFate
 from shared.ledger import is_waiting, table_ledger
-from shared.ledger.job_stamp import stamp
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
+from shared.ledger.table_ledger import stamp
 from shared.messages import Delivery
 from shared.parked.door import at_the_door
 from shared.parked.entry import ACCEPT

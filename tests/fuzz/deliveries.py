@@ -10,7 +10,7 @@ import shared.azure.connections
 import shared.parked.poison_queues
 from shared.errors import SluiceError
 from shared.payload.compression import Codec
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.signals import Hint
 from shared.workloads.billing import Billing
 from shared.workloads.registry import Workloads

@@ -19,7 +19,7 @@ from shared.messages import ChunkMessage, Delivery, encode
 from shared.payload.compression import Codec
 from shared.payload.reading import WORK, PayloadReader
 from shared.permit import MOST_OF_A_FLEET, decode_permit
-from shared.pipeline import received
+from shared.pipeline import settle as results_stage
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.results import read_partial, read_result, result_of
 from shared.refusals import ResultReason
@@ -45,20 +45,24 @@ def _result_case(rng):
 
 def _settle_result(body):
     """Take a result as `settle_results` does: it is credited, or parked under a key that a table takes."""
-    message = received.Received(body, "message-1")
-    sorted_ = received.sort([message])
+    message = results_stage.Received(body, "message-1")
+    sorted_ = results_stage.sort([message])
     for bad in sorted_.unreadable:
-        _check_claim(received.claim_of(bad))
+        _check_claim(results_stage.claim_of(bad))
         return str(bad.reason)
     [[arrived]] = sorted_.groups
     job = builders.job(chunks=4)
     if arrived.result.job != job.job:
-        _check_claim(received.claim_of(received.Unsettled(message, ResultReason.UNKNOWN_JOB, "", arrived.result)))
+        _check_claim(
+            results_stage.claim_of(results_stage.Unsettled(message, ResultReason.UNKNOWN_JOB, "", arrived.result))
+        )
         return str(ResultReason.UNKNOWN_JOB)
     made = settle(job, {}, [arrived.result], NOW)
     for refused in made.refused:
         _check_claim(
-            received.claim_of(received.Unsettled(message, ResultReason.REFUSED, refused.reason, refused.result))
+            results_stage.claim_of(
+                results_stage.Unsettled(message, ResultReason.REFUSED, refused.reason, refused.result)
+            )
         )
         return str(ResultReason.REFUSED)
     assert made.job.done + made.job.parked_chunks == 1

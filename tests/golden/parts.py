@@ -26,7 +26,7 @@ from shared.ids.book import read_log, spill
 from shared.ids.history import NodeReport, Signature
 from shared.ids.sequence import KEPT, close, create, reserve, resume
 from shared.ids.sequence import parse as parse_sequence
-from shared.ledger.progress import Balance
+from shared.ledger.job_decisions import Balance
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 from shared.ledger.table_ledger import TableLedger
 from shared.messages import (
@@ -67,8 +67,14 @@ from shared.parked.entry import (
 )
 from shared.parked.parked_table import ParkedTable
 from shared.payload import Limits
-from shared.payload.envelope import PayloadFields, open_envelope
-from shared.payload.submission import DeclaredFields, SubmissionFields, read_submission, write_submission
+from shared.payload.submission import (
+    DeclaredFields,
+    PayloadFields,
+    SubmissionFields,
+    open_envelope,
+    read_submission,
+    write_submission,
+)
 from shared.pending import (
     DEADLINE_POINTER,
     DISPATCH_POINTER,
@@ -83,15 +89,12 @@ from shared.pending import (
     Pointer,
 )
 from shared.permit import Permit, decode_permit, encode_permit
-from shared.pipeline.bus_results import BusResults
-from shared.pipeline.finish_plan import FinishPlan
-from shared.pipeline.outputs import Outputs, PartWriter, Ran, manifest_of
+from shared.pipeline.outputs import Outputs, PartWriter, Ran, TotalsTable, TotalsWriter, account_key, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
-from shared.pipeline.received import SETTLE
-from shared.pipeline.results import ResultStore, pack_result, read_partial, read_result, unpack_result
-from shared.pipeline.segment_blobs import SegmentBlobs, SegmentResult, ShardResult
-from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
-from shared.pipeline.work_parking import FINISH, PROCESS
+from shared.pipeline.process import FINISH, PROCESS
+from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
+from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
+from shared.pipeline.settle import SETTLE
 from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day

@@ -14,7 +14,7 @@ from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, SignalNotSentError, StorageUnavailableError
 from shared.messages import Result
 from shared.pending import PendingTable
-from shared.pipeline.bus_results import BusResults
+from shared.pipeline.results import BusResults
 from shared.settings import Settings
 from shared.signals import BusSignals
 

@@ -10,7 +10,7 @@ from shared.errors import NewerVersionError, RefusedError
 from shared.ledger.records import JobState
 from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, Segment, Shard, encode
 from shared.parked.poison_policy import Deliveries
-from shared.pipeline.arrivals import Arrivals
+from shared.pipeline.accept import Arrivals
 from shared.versions import LOOKS
 
 

@@ -13,7 +13,7 @@ from shared.parked.entry import chunk_key, result_key
 from shared.parked.parking import Parking
 from shared.parked.poison_queues import drain_poison, park_dead_result
 from shared.pipeline.accept import Accepted
-from shared.pipeline.received import Received, sort
+from shared.pipeline.settle import Received, sort
 from tests.parked.stages import stages
 from tests.pipeline.test_orphans import Night
 from tests.process.world import World as ChunkWorld

@@ -9,8 +9,8 @@ from shared.azure.connections import Connections
 from shared.azure.requests import BUS
 from shared.clock import SystemClock
 from shared.messages import Result
-from shared.pipeline.bus_results import BusResults
-from shared.pipeline.waiting_results import WaitingResults
+from shared.pipeline.results import BusResults
+from shared.pipeline.sweep import WaitingResults
 from shared.telemetry import events
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal

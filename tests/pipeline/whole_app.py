@@ -8,7 +8,7 @@ from shared.app import App, Stores
 from shared.azure.requests import BUS
 from shared.grammar import room_job
 from shared.messages import Delivery
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.publish import Publisher
 from shared.telemetry.log import SILENT
 from shared.topology import payload_container, submission_queue, topology

@@ -12,7 +12,7 @@ from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.messages import PortionMessage, Result, decode
-from shared.pipeline.bus_results import BusResults, trim_result
+from shared.pipeline.results import BusResults, trim_result
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,12 @@ from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import LARGEST_SKEW, WRITES
 from shared.ids.range_generator import RangeGenerator
 from shared.ids.reservations import _GROWTH, Sizing
-from shared.ledger import turn
+from shared.ledger import settlement
 from shared.ledger.ledger import MOST_ROWS
 from shared.operating.grouping import WAVES
-from shared.payload.limits import KIB, MIB, Limits
-from shared.payload.strict_json import MOST_DIGITS
-from shared.pipeline import fronts, orphans, result_reading
+from shared.payload.payload_store import KIB, MIB, Limits
+from shared.payload.transactions import MOST_DIGITS
+from shared.pipeline import cleanup, results, sweep
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
@@ -138,18 +138,18 @@ STATED = [
     ("homes.md", f"up to {word(table_homes._WRITES)} times in all"),
     ("homes.md", f"for each {table_homes._PAGE:,} rows"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
-    ("ledger.md", f"first {turn.FRONT} messages of each work queue"),
-    ("ledger.md", f"`put_until` is {seconds(turn.MARGIN)} s below"),
-    ("ledger.md", f"{fronts.FRUITLESS} rows of jobs"),
+    ("ledger.md", f"first {settlement.FRONT} messages of each work queue"),
+    ("ledger.md", f"`put_until` is {seconds(settlement.MARGIN)} s below"),
+    ("ledger.md", f"{sweep.FRUITLESS} rows of jobs"),
     ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
     ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
     ("ledger.md", f"at most {SEGMENT_CHUNKS}, whose results have at most {SEGMENT_BYTES // MIB} MiB"),
     ("ledger.md", f"| one segment | {ONE_SEGMENT} | | two segments | {TWO_SEGMENTS} |"),
-    ("ledger.md", f"at {orphans.SWEEP_HOUR:02}:00 UTC"),
-    ("ledger.md", f"{orphans.PAGE:,} blobs of a container"),
-    ("ledger.md", f"{orphans.PAGE * orphans.PAGES_A_TICK:,} blobs at most"),
-    ("ledger.md", f"up to {result_reading.WINDOW} results, of together {result_reading.WINDOW_BYTES // MIB} MiB"),
+    ("ledger.md", f"at {cleanup.SWEEP_HOUR:02}:00 UTC"),
+    ("ledger.md", f"{cleanup.PAGE:,} blobs of a container"),
+    ("ledger.md", f"{cleanup.PAGE * cleanup.PAGES_A_TICK:,} blobs at most"),
+    ("ledger.md", f"up to {results.WINDOW} results, of together {results.WINDOW_BYTES // MIB} MiB"),
     ("parked.md", f"waves of {', '.join(map(str, WAVES))}, {WAVES[-1]} ..."),
     ("workloads.md", f"`concurrency`, {CONCURRENCY} where"),
     ("workloads.md", f"at most {word(MOST_SUMS)}"),
