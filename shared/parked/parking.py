@@ -30,7 +30,7 @@ import msgspec
 from azure.storage.queue import QueueClient, QueueMessage, QueueServiceClient
 
 from shared.azure import expecting_an_answer
-from shared.clock import Clock
+from shared.clock import Clock, all_tried
 from shared.decoding import make_decoder
 from shared.errors import NotParkedError, RefusedError
 from shared.grammar import NAME, is_job, room_job, room_of
@@ -66,7 +66,6 @@ from shared.parked.entry import (
 from shared.parked.parked_table import ParkedTable
 from shared.parked.poison_policy import FINGERPRINT_SCHEME, Attempts, FailureCause, cause_of, fingerprint_of
 from shared.payload import SUBMISSION, WRAPPER, Limits, read_json
-from shared.retry import all_tried
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, room_of_queue
 

@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from shared.clock import Clock
+from shared.clock import Clock, Retry, all_tried
 from shared.decoding import decode as decode_json
 from shared.errors import (
     LedgerError,
@@ -58,7 +58,6 @@ from shared.parked import (
 from shared.pending import Pointer
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.results import QUEUE, GroupBlob, GroupBlobs, Received, SendResult, assemble, open_content
-from shared.retry import Retry, all_tried
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
 from shared.versions import LOOKS, check_message
 

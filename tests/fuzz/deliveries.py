@@ -10,7 +10,7 @@ import shared.azure.connections
 import shared.parked.parking
 from shared.errors import SluiceError
 from shared.parked.entry import INSTEAD
-from shared.payload.compression import Codec
+from shared.payload.frames import Codec
 from shared.pipeline.settle import Received
 from shared.signals import Hint
 from shared.workloads.billing import Billing

@@ -16,7 +16,7 @@ from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
 from shared.memory import Memory
 from shared.messages import MOST_OF_A_FLEET, ChunkMessage, Delivery, decode_permit, encode
-from shared.payload.compression import Codec
+from shared.payload.frames import Codec
 from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline import settle as results_stage
 from shared.pipeline.process import _read as read_work
