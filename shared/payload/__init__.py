@@ -3,14 +3,24 @@
 Reading order:
 
 - `submission`: the message and its fields
-- `frames`, `compression`: lines to frames, and the index
+- `frames`: lines to frames, and the index
 - `payload_store`: the blobs, and every bound
 - `reading`: any form of payload to an index and stored frames; the frames of a chunk back to lines
 - `transactions`: lines to typed values
 """
 
-from shared.payload.compression import Codec, expand_file, sniff
-from shared.payload.frames import Frame, Framed, FrameIndex, Framing, parse_index, spool_for, write_frames
+from shared.payload.frames import (
+    Codec,
+    Frame,
+    Framed,
+    FrameIndex,
+    Framing,
+    expand_file,
+    parse_index,
+    sniff,
+    spool_for,
+    write_frames,
+)
 from shared.payload.payload_store import ANY_VERSION, MIB, Limits, PayloadStore, PayloadStores, StoredBlob
 from shared.payload.reading import (
     LARGE,

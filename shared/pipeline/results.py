@@ -43,8 +43,7 @@ from azure.storage.blob import ContainerClient
 from msgspec import Raw, Struct, json, structs
 
 from shared.azure import FAILURES, BusSender, Connections, Destination, expecting_an_answer
-from shared.clock import Clock, SystemClock
-from shared.closing import Closing
+from shared.clock import Clock, Closing, SystemClock
 from shared.decoding import decode
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.grammar import bus_name

@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from shared.clock import Clock
+from shared.clock import Clock, Retry, all_tried
 from shared.decoding import decode as decode_json
 from shared.errors import (
     LedgerError,
@@ -57,7 +57,6 @@ from shared.pending import Pointer
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.results import QUEUE, GroupBlob, GroupBlobs, Received, SendResult, assemble, open_content
 from shared.refusals import ResultReason
-from shared.retry import Retry, all_tried
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
 from shared.versions import LOOKS, check_message
 

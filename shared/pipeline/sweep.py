@@ -30,7 +30,7 @@ from typing import Any, Final
 from azure.storage.queue import QueueClient
 
 from shared.azure import FAILURES, BusOperation, Connections, date_of, expecting_an_answer, looking
-from shared.clock import Clock
+from shared.clock import LOST_RACES, Clock
 from shared.errors import NewerVersionError
 from shared.ledger import (
     CLOSED,
@@ -78,7 +78,6 @@ from shared.pipeline.cleanup import Retention
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.results import QUEUE
 from shared.pipeline.start import Starter, leave_to_gate
-from shared.retry import LOST_RACES
 from shared.telemetry import describe_error, events, place, tell
 
 #: Seconds for which a reading counts: less than from tick to tick, and longer than a tick follows jobs.

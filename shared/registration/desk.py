@@ -24,17 +24,16 @@ from shared.errors import (
     RefusedError,
     StorageUnavailableError,
 )
-from shared.eventsourcing import Fields
 from shared.grammar import NAME
 from shared.payload import Limits
+from shared.processes import Fields
 from shared.refusals import Reason
 from shared.registration import http
 from shared.registration.access_codes import AccessCodes, derive_code, read_idempotency_key
-from shared.registration.conference_views import ConferenceViews
+from shared.registration.conference_views import ConferenceViews, OrderViews, read_number
 from shared.registration.http import HttpAnswer, Wait
 from shared.registration.order import OrderState
 from shared.registration.order_flows import OrderFlows
-from shared.registration.order_views import OrderViews, read_number
 from shared.registration.public_messages import PlaceOrder, content_hash, read_change, read_place_order
 
 T = TypeVar("T")

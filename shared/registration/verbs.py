@@ -4,21 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from shared.clock import Clock
-from shared.closing import Closing
+from shared.clock import Clock, Closing
 from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.payload import wait_for_newer
 from shared.processes import SHARDS, Follower, Runtime, due_shards
-from shared.registration.hearing import hear
-from shared.registration.order_flows import OrderFlows
-from shared.registration.order_turn import OrderProcessState
+from shared.registration.order_flows import OrderFlows, Starts, hear
+from shared.registration.order_process import OrderProcessState
 from shared.registration.parked_orders import DeadLetter, ParkedOrders, homes_in
-from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder
-from shared.registration.routes import read_from
-from shared.registration.seat_check import SeatCheck
-from shared.registration.seat_flows import SeatFlows
-from shared.registration.starts import Starts
+from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, read_from
+from shared.registration.seat_flows import SeatCheck, SeatFlows
 from shared.telemetry import Telemetry, events, tell
 
 #: Seconds for which an invocation follows what hints named. The lock of its messages is longer.

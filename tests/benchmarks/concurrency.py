@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules
-from shared.simulation.simulated_push import WAKE, Push
-from shared.simulation.simulator import Simulation
-from shared.simulation.synthetic import SEED, bursty_day
-from shared.usage.bill import price
-from shared.usage.prices import load
+from shared.simulation.simulator import SEED, WAKE, Push, Simulation, bursty_day
+from shared.usage.bill import load, price
 from tests.benchmarks import document
 from tests.benchmarks.rivals import Fixed, Host, Keda, Seed
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from shared.gate.lateness import percentile
+from shared.gate.receipts import percentile
 from tests.benchmarks import dequeue_entries as entry_points
 from tests.benchmarks import document
 from tests.benchmarks.dequeue_burst import MESSAGES, WORK, Burst, by_pull

@@ -21,7 +21,7 @@ from threading import Barrier, BrokenBarrierError
 
 from local.paths import ROOT
 from planning.idle_modes import BY_TRIGGER
-from shared.gate.lateness import percentile
+from shared.gate.receipts import percentile
 from shared.usage import MONTH, Installation, load, polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.events_stack import DeployedStack, Took, deployed

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any
 
 from shared.app import App, Stores
-from shared.azure.requests import BUS
+from shared.azure.meter import BUS
 from shared.ledger.records import JobState
 from shared.messages import Delivery, Result, encode
 from shared.payload import Frame, FrameIndex, Framing, Limits, PayloadStore, write_frames, write_submission

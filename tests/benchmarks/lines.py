@@ -57,7 +57,7 @@ ACTS: dict[str, Callable[[], object]] = {
 RUN = """
 import json, time
 from shared.workloads.billing import Billing
-from shared.workloads.run import run
+from shared.workloads.registry import run
 from tests.benchmarks.pipeline_measure import transactions
 lines, found = list(transactions(40_000)), {}
 for size in (1_000, 4_000):

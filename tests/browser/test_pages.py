@@ -11,7 +11,7 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
 from local.paths import ROOT
-from shared.concurrency.rules_sample import SAMPLE
+from shared.concurrency.rules import SAMPLE
 from shared.ledger import JobState
 from tests.browser.conftest import AXE, check_page, check_pages
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages

@@ -17,13 +17,11 @@ from local.paths import ROOT
 from local.provision import provision
 from shared.app import RegistrationStores, Stores
 from shared.azure import Connections
-from shared.eventsourcing import Commit
-from shared.messaging import EventRange
 from shared.parts import registration
+from shared.processes import Commit, EventRange
 from shared.readmodels import Slot
 from shared.registration import ORDER_MODEL, READ_MODELS, order_home
-from shared.registration.bodies import OrderPlaced
-from shared.registration.stored_events import event_of
+from shared.registration.order import OrderPlaced, event_of
 from shared.topology import topology
 from tests.repo.test_commands import BLOCK
 

@@ -9,10 +9,9 @@ import time
 
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.dequeue.drain import Drain
+from shared.dequeue.drain import Drain, PermitWorker
 from shared.dequeue.permits import BlobSlots, SlotPlan
 from shared.dequeue.work_queue import WorkQueue
-from shared.dequeue.worker import PermitWorker
 from shared.signals import BusPermits
 
 CAP, TASKS, VISIBILITY = 4, 1, 2

@@ -13,8 +13,7 @@ from local.stack import settings_for
 from servicebus_local.launcher import Broker
 from shared.app import App
 from shared.azure.connections import Connections
-from shared.messages import Delivery
-from shared.permit import Permit, decode_permit
+from shared.messages import Delivery, Permit, decode_permit
 from shared.pipeline.settle import Received
 from shared.publish import Publisher
 from shared.settings import Settings

@@ -6,9 +6,8 @@ from functools import partial
 
 import pytest
 
-from shared.dequeue.hooks import BackOff, Listening, Rest, pull, push
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.task import MOST_FAILURES, DequeueTask
+from shared.dequeue.task import MOST_FAILURES, BackOff, DequeueTask, Listening, Rest, pull, push
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 
 QUICK = BackOff(longest=0.02, step=0.002)

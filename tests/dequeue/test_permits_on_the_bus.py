@@ -11,8 +11,8 @@ from azure.storage.blob import BlobLeaseClient
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.dequeue.drain import Drained
-from shared.dequeue.notifier import TopUp
-from shared.permit import Permit, decode_permit, encode_permit
+from shared.dequeue.permits import TopUp
+from shared.messages import Permit, decode_permit, encode_permit
 from shared.signals import BusPermits
 from tests.dequeue.drain_process import VISIBILITY, drain_of
 

@@ -9,8 +9,7 @@ from local.stack import StackOptions, running
 from shared.app import App, Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
-from shared.messages import Delivery
-from shared.permit import Permit
+from shared.messages import Delivery, Permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.signals import BusPermits

@@ -14,8 +14,8 @@ from azure.storage.blob import BlobLeaseClient
 
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
-from shared.dequeue.worker import PermitWorker
-from shared.permit import Permit
+from shared.dequeue.drain import PermitWorker
+from shared.messages import Permit
 from shared.signals import BusPermits
 from tests.dequeue.drain_process import CAP, VISIBILITY, drain_of
 

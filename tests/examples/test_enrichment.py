@@ -10,7 +10,7 @@ import pytest
 
 from docs.examples.enrichment import Enrichment, Segment
 from shared.errors import SettingsError
-from shared.workloads.run import run_lines
+from shared.workloads.registry import run_lines
 
 
 class Accounts:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from datetime import datetime
 
 import shared.azure.connections
-import shared.parked.poison_queues
+import shared.parked.parking
 from shared.errors import SluiceError
-from shared.payload.compression import Codec
+from shared.payload.frames import Codec
 from shared.pipeline.settle import Received
 from shared.signals import Hint
 from shared.workloads.billing import Billing
@@ -40,7 +40,7 @@ class Installation:
 
     def __init__(self):
         shared.azure.connections.PAUSE = 0.001
-        shared.parked.poison_queues._HIDDEN = HIDDEN
+        shared.parked.parking._HIDDEN = HIDDEN
         self.world = World(MemoryStorage(), Journal())
         self.world.workloads = Workloads([Sales(), Billing()])
         self.app = self.world.app()

@@ -12,14 +12,11 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.errors import GateCorruptError, ReleaseExpiredError, StorageUnavailableError
-from shared.gate.lateness import spread, stragglers
-from shared.gate.receipts import Receipt, SeenBy
+from shared.gate.receipts import Receipt, SeenBy, spread, stragglers
 from shared.gate.state import Reading
 from shared.waiting import BlobGlobalFlag, ListeningRelease, PollingRelease, Release
-from shared.waiting.listening import lease_one
-from shared.waiting.release import BOTH, LISTENING, POLLING
-from shared.waiting.wait import Waiting
-from shared.waiting.watch import FlagReading, GateFlag, Watch
+from shared.waiting.release import BOTH, LISTENING, POLLING, lease_one
+from shared.waiting.watch import FlagReading, GateFlag, Waiting, Watch
 from tests.gate.conftest import NOON, ManualClock
 
 #: Far longer than anything here takes.
@@ -151,7 +148,7 @@ def test_one_look_serves_everybody_who_waited_before_it():
 @pytest.fixture
 def both(stack_settings, monkeypatch):
     """Connections to storage and the bus; a listener ends within a fraction of a second, not within one."""
-    monkeypatch.setattr("shared.waiting.listening.RECEIVE_SECONDS", 0.1)
+    monkeypatch.setattr("shared.waiting.release.RECEIVE_SECONDS", 0.1)
     with Connections.parse(stack_settings) as connections:
         yield connections
 

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from shared.azure import OptimisticStore
 from shared.errors import GeneratorClosedError, StorageUnavailableError, WaitExpiredError
 from shared.ids import RangeGenerator, Sizing, explain_in, read_sequence
-from shared.ids.book import read_log
+from shared.ids.book import IdDemand, low_mark, next_size, read_log
 from shared.ids.explain import NumberFate
-from shared.ids.reservations import IdDemand, low_mark, next_size
+from shared.ids.range_generator import LockedLane, drain
 from shared.ids.sequence import KEPT
-from shared.ids.supply import LockedLane, drain
 from tests.ids.memory_store import MemoryStore
 from tests.ids.turns import Fault
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from shared.errors import NewerVersionError, SequenceCorruptError, SequenceExhaustedError
 from shared.ids import sequence
 from shared.ids.explain import NumberFate, explain
-from shared.ids.history import LIMIT, NodeReport, Signature
-from shared.ids.sequence import KEPT
+from shared.ids.sequence import KEPT, LIMIT, NodeReport, Signature
 
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
 

@@ -28,8 +28,7 @@ from shared.pipeline.plan import Speeds
 from shared.pipeline.results import ChunkResult, GroupBlobs, write_result
 from shared.pipeline.settle import Settler
 from shared.workloads import Line, Total, shard_of
-from shared.workloads.registry import Workloads
-from shared.workloads.run import Rejection
+from shared.workloads.registry import Rejection, Workloads
 from tests.ledger.builders import job
 from tests.ledger.stage import ManualClock, MemoryParked, delivered
 

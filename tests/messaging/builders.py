@@ -6,8 +6,7 @@ from threading import Event as Flag
 from threading import Lock
 
 from shared.azure import Destination
-from shared.eventsourcing import Event
-from shared.messaging import Command, EventRange, command_parcel, event_parcels
+from shared.processes import Command, Event, EventRange, command_parcel, event_parcels
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TOPIC = Destination("topic", "order-events")

@@ -9,7 +9,7 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.azure import BusSender, Connections, Destination, Pushback
 from shared.clock import SystemClock
 from shared.errors import NotPublishedError
-from shared.messaging import BusPublisher, Command, command_parcel, decode_commands, decode_events
+from shared.processes import BusPublisher, Command, command_parcel, decode_commands, decode_events
 from tests.messaging.builders import NOON, QUEUE, TOPIC, KeptTransfers, body_of, command, events, ranges
 from tests.waiting import until
 

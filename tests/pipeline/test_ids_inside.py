@@ -26,8 +26,8 @@ from shared.messages import (
     decode,
     encode,
 )
-from shared.parked.door import add_job_id, read_claimed_job
 from shared.parked.entry import NO_JOB
+from shared.parked.parking import add_job_id, read_claimed_job
 from shared.pending import Pointer
 from shared.pipeline.results import MOST_BYTES, trim_result
 from shared.pipeline.settle import Received, sort

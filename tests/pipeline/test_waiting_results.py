@@ -6,7 +6,7 @@ import pytest
 
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
-from shared.azure.requests import BUS
+from shared.azure.meter import BUS
 from shared.clock import SystemClock
 from shared.messages import Result
 from shared.pipeline.results import BusResults

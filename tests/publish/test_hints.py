@@ -13,8 +13,8 @@ from azure.servicebus import ServiceBusClient
 
 from local.paths import ROOT
 from servicebus_local.launcher import Broker
-from shared.azure.brief_sender import BriefSender
 from shared.azure.connections import Connections
+from shared.azure.pushback import BriefSender
 from shared.publish import Publisher
 from shared.signals import BusHints, brief_hints
 from shared.telemetry import events

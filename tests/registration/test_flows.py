@@ -6,8 +6,7 @@ import pytest
 
 from shared.azure import Destination
 from shared.errors import RefusedError
-from shared.eventsourcing import Event
-from shared.messaging import EventRange, event_parcels, message_of
+from shared.processes import Event, EventRange, event_parcels, message_of
 from shared.registration import DeadLetter, PlaceOrder, check_balance
 
 TOPIC = Destination("topic", "seats-events")

@@ -8,8 +8,8 @@ import pytest
 
 from shared.errors import LaterFormatError, NewerVersionError
 from shared.messages import Delivery
-from shared.messaging import Command, EventRange, command_parcel, event_parcels, message_of
 from shared.parts import ORDERS
+from shared.processes import Command, EventRange, command_parcel, event_parcels, message_of
 from shared.registration import seats_home
 from shared.registration.seat_flows import ATTEMPTS_OF_NEWER
 from shared.versions import LOOKS

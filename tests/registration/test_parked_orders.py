@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from shared.app import App, Stores
-from shared.app.tick import POISON_EVERY
+from shared.app.app import POISON_EVERY
 from shared.azure import Destination
-from shared.messaging import Command, EventRange, command_parcel, event_parcels, message_of
 from shared.parked import EntryState
+from shared.processes import Command, EventRange, command_parcel, event_parcels, message_of
 from shared.registration import DeadLetter, order_home, seats_home
 from shared.registration.seat_flows import MOST_ATTEMPTS
 from shared.workloads import Workloads

@@ -8,8 +8,7 @@ import json
 from datetime import timedelta
 
 from shared.azure import BUS, tally_requests
-from shared.messaging import SHARDS
-from shared.processes import SHARDS as AGENDA_SHARDS
+from shared.processes import EVENT_SHARDS, SHARDS
 from shared.registration import PlaceOrder, http
 
 
@@ -22,7 +21,7 @@ def warm_up(world):
     """Make a conference, and sell a seat by each shard of the agenda: the hot stream has its note, each shard its hint."""
     world.take("conference", id="k1", conference="c1", seats={"a": {"price": "500.00", "quota": 100}})
     world.pump()
-    for shard in range(AGENDA_SHARDS):
+    for shard in range(SHARDS):
         place(world, f"order-first-{shard}")
     world.pump()
 
@@ -58,7 +57,7 @@ def test_orders_in_a_rush_share_what_they_can(world):
     storage, sent = count(tally)
     assert storage / len(orders) < 4.5
     # The start and the reservation of all, and for each shard the events of both.
-    assert sent <= 2 * SHARDS + 10
+    assert sent <= 2 * EVENT_SHARDS + 10
 
 
 def test_the_first_look_of_a_customer_reads_the_view_alone(world):

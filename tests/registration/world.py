@@ -10,7 +10,6 @@ from shared.app import RegistrationPart
 from shared.app.orders import RegistrationStores
 from shared.app.stores import Stores
 from shared.azure import Connections, Destination
-from shared.eventsourcing import Mementos
 from shared.gate import Batches, Opening, Outflow, open_gate
 from shared.messages import Delivery
 from shared.operating import ReplayPace, Selection
@@ -25,6 +24,7 @@ from shared.parts import (
     STARTS,
     seat_lane_names,
 )
+from shared.processes import Mementos
 from shared.registration import CONFERENCES_QUEUE, PAYMENTS_QUEUE, Seats, seats_home
 from shared.signals import Hint
 from tests.gate.conftest import NoJobs

@@ -9,20 +9,18 @@ import pytest
 from console.pages.rules import MOST_MESSAGES
 from local.paths import ROOT
 from shared import memory
-from shared.app.tick import GATES_TAKE
+from shared.app.app import GATES_TAKE
 from shared.azure import connections, pushback
-from shared.concurrency import decide, rules
+from shared.concurrency import fleet, rules
 from shared.concurrency.fleet import LOOK_EVERY
-from shared.dequeue import drain, pace, permits, turns
-from shared.eventsourcing import MOST_EVENTS, memento_store, table_homes
+from shared.dequeue import drain, permits, turns
 from shared.gate.held_work import TAKES_FOR
 from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
-from shared.ids.book import LARGEST_SKEW, WRITES
+from shared.ids.book import _GROWTH, LARGEST_SKEW, WRITES, Sizing
 from shared.ids.range_generator import RangeGenerator
-from shared.ids.reservations import _GROWTH, Sizing
 from shared.ledger import settlement
 from shared.ledger.ledger import MOST_ROWS
-from shared.operating.grouping import WAVES
+from shared.operating.replay import WAVES
 from shared.payload.payload_store import KIB, MIB, Limits
 from shared.payload.transactions import MOST_DIGITS
 from shared.pipeline import cleanup, results, sweep
@@ -30,15 +28,14 @@ from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS
-from shared.processes import STUCK_AFTER
-from shared.registration.known_reservations import KEPT_FOR
-from shared.registration.order_turn import MOST_SKIPPED
+from shared.processes import MOST_EVENTS, STUCK_AFTER, table_homes
+from shared.registration.order_process import MOST_SKIPPED
 from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
+from shared.registration.seats import KEPT_FOR
 from shared.settings import SETTINGS
-from shared.usage.prices import load
+from shared.usage.bill import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
-from shared.workloads.registry import MOST_SUMS
-from shared.workloads.run import CONCURRENCY, LONGEST_LINE
+from shared.workloads.registry import CONCURRENCY, LONGEST_LINE, MOST_SUMS
 from tests.ledger.test_segments import ONE_SEGMENT, TWO_SEGMENTS
 
 HOST = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
@@ -81,9 +78,9 @@ STATED = [
     ("formats.md", f"lines, {LIMITS.frame_items:,} by default"),
     ("formats.md", f"with {LIMITS.frame_items_least} lines at least"),
     ("formats.md", f"about {LIMITS.chunks_most:,} chunks at most"),
-    ("concurrency.md", f"{word(seconds(decide.QUIET))} seconds and {word(decide.LATENCIES)} times"),
-    ("concurrency.md", f"{word(seconds(decide.LONGEST_QUIET))} at most"),
-    ("concurrency.md", f"by less than {decide.SMALLEST_CHANGE:.0%}"),
+    ("concurrency.md", f"{word(seconds(fleet.QUIET))} seconds and {word(fleet.LATENCIES)} times"),
+    ("concurrency.md", f"{word(seconds(fleet.LONGEST_QUIET))} at most"),
+    ("concurrency.md", f"by less than {fleet.SMALLEST_CHANGE:.0%}"),
     ("concurrency.md", f"for refusals within {word(seconds(pushback.TOGETHER))} seconds"),
     ("concurrency.md", f"nothing grows for {word(seconds(pushback.QUIET))} seconds"),
     ("concurrency.md", f"up to {word(seconds(pushback.LONGEST_QUIET) // 60)} minutes"),
@@ -92,8 +89,8 @@ STATED = [
     ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
     ("concurrency.md", f"those of the slots that it has leased | {LOOK_EVERY:.0f} s |"),
     ("console.md", f"A page replays a day of {MOST_MESSAGES:,} messages at most"),
-    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {pace.MOST_MESSAGES})"),
-    ("dequeue.md", f"than the task can run in {word(int(pace.AHEAD))} second"),
+    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {turns.MOST_MESSAGES})"),
+    ("dequeue.md", f"than the task can run in {word(int(turns.AHEAD))} second"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
     ("dequeue.md", f"stops by its own clock {word(permits.MARGIN)} seconds"),
@@ -134,7 +131,7 @@ STATED = [
     ("ids.md", f"`max_attempts` ({WRITES.attempts})"),
     ("ids.md", f"more than {seconds(LARGEST_SKEW) // 60} minutes"),
     ("homes.md", f"one transaction of up to {MOST_EVENTS} events"),
-    ("homes.md", f"larger than {memento_store._MOST_IN_A_ROW // KIB} KiB"),
+    ("homes.md", f"larger than {table_homes._MOST_IN_A_ROW // KIB} KiB"),
     ("homes.md", f"up to {word(table_homes._WRITES)} times in all"),
     ("homes.md", f"for each {table_homes._PAGE:,} rows"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),

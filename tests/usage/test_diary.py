@@ -10,22 +10,23 @@ from azure.core.exceptions import ServiceResponseError
 from local.stack import sample_values
 from shared.app import Stores
 from shared.azure.connections import Connections
-from shared.azure.meter import Cause, CountedRequest, RequestTally
-from shared.azure.requests import RequestKind
+from shared.azure.meter import Cause, CountedRequest, RequestKind, RequestTally
 from shared.errors import StorageUnavailableError
 from shared.settings import Settings
-from shared.usage.budget import LEAST_TASKS, STRETCH, DayBudget
+from shared.usage.bill import load
 from shared.usage.diary import (
     AFTER_FAILURE,
     AT_LEAST_EVERY,
+    LEAST_TASKS,
     LOOK_EVERY,
     MOST_UNNOTED,
     NOT_SOONER_THAN,
+    STRETCH,
+    DayBudget,
     Diary,
     keep,
     read_day,
 )
-from shared.usage.prices import load
 from tests.faults.world import ManualClock
 
 PUT = RequestKind("account", "queue", "work-00", "PutMessage")

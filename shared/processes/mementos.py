@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final, Generic
 
-from shared.eventsourcing.aggregate import Aggregate, State
-from shared.eventsourcing.homes import Head, Homes, Memento
+from shared.processes.homes import Aggregate, Head, Homes, Memento, State
 
 #: Homes that one process keeps warm: several hot ones, and not all of a large installation.
 MOST_WARM: Final = 64

@@ -12,9 +12,21 @@ from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from shared.errors import CommitTooLargeError, ConflictError, DuplicateError
-from shared.eventsourcing.aggregate import Aggregate, Asked, Decide, State, Verdict
-from shared.eventsourcing.homes import MOST_EVENTS, Commit, Event, Head, Homes, Memento, OutsideIds
-from shared.eventsourcing.mementos import Mementos, Warm
+from shared.processes.homes import (
+    MOST_EVENTS,
+    Aggregate,
+    Asked,
+    Commit,
+    Decide,
+    Event,
+    Head,
+    Homes,
+    Memento,
+    OutsideIds,
+    State,
+    Verdict,
+)
+from shared.processes.mementos import Mementos, Warm
 from shared.telemetry import contain
 
 
