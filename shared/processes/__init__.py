@@ -4,7 +4,7 @@ Reading order:
 
 - `homes` is the contract of the event store, with states and decisions of aggregates; `table_homes` is the store.
   `mementos` keeps warm states, and `writer` takes many commands of one home.
-- `bodies` has the formats of commands and events; `publisher` sends them in bundles, and `rests` says who is slowed.
+- `bodies` has the formats of commands and events; `publisher` sends them in bundles, and slows whom a receiver cannot follow.
 - `decisions` has the types of a process, from messages to one commit; `agenda` says what is due.
 - `runtime` stores what a process decided, and `outgoing` sends what a home has unsent.
 - `receiver` takes commands to aggregates; `follower` does what is due, and what a crash left.
@@ -53,6 +53,8 @@ from shared.processes.mementos import Mementos
 from shared.processes.outgoing import Outgoing, Removals, Routes
 from shared.processes.publisher import (
     BusPublisher,
+    Pace,
+    PaceLane,
     Parcel,
     ReceiverLanes,
     bundle_parcel,
@@ -62,7 +64,6 @@ from shared.processes.publisher import (
     plain_parcel,
 )
 from shared.processes.receiver import HotNotes, Receiver
-from shared.processes.rests import Pace, PaceLane
 from shared.processes.runtime import Runtime, restore_process, store_process
 from shared.processes.table_homes import MementoStore, TableHomes
 from shared.processes.writer import Saved, SavedCommand, Writer
