@@ -17,8 +17,7 @@ from pathlib import Path
 from local import capacity_tables, registration_table, telemetry_tables
 from local.errors import StackError
 from local.infra import alerts, entities, queries
-from local.infra.tables import TABLES as INFRA
-from local.infra.tables import Table
+from local.infra.tables import TABLES as INFRA, Table
 from local.paths import ROOT
 from local.picture import picture
 from local.readme import code, idle_month, why

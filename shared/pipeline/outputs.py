@@ -28,8 +28,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 from azure.storage.blob import ContainerClient, ContentSettings
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field as struct_field
 
 from shared.azure import (
     LOST_RACE,

@@ -36,8 +36,7 @@ from shared.errors import PlanLostError
 from shared.grammar import payload_name
 from shared.ledger import Job, PlanBlob
 from shared.messages import PARTS_VERSION, VERSION, ChunkMessage, Count, FrameTuple, Number
-from shared.payload import Frame as FrameOfIndex
-from shared.payload import FrameIndex, Limits, Payload
+from shared.payload import Frame as FrameOfIndex, FrameIndex, Limits, Payload
 from shared.topology import PLANS
 from shared.versions import decode_document
 from shared.workloads import Workloads, is_waiting

@@ -6,8 +6,7 @@ import io
 import json
 
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shared.errors import RefusedError
 from shared.payload import Codec, Limits, open_envelope, read_submission
