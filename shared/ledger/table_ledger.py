@@ -173,7 +173,7 @@ JOB_COLUMNS: Final = (
     _plain("parked_chunks", stored="{news}_parked"),
     _time("started_at"),
     _time("finished_at"),
-    # Stored where there is none, too: the problem of before is over.
+    # An empty one is stored too, over the problem of before.
     JobColumn(
         "problem", "", "{news}_problem", lambda job: (job.problem or "")[:_LONGEST_PROBLEM], lambda text: text or None
     ),
