@@ -17,7 +17,7 @@ A settler writes it before the rows that name it. It is the packed results, one 
 chunks; `zstd -d` reads it. Its name is the hash of its bytes. So it is written once, and a settler that finds it there
 finds what it was about to write. A blob that no row names in the end goes with the bytes of its job.
 
-`ResultReader` reads the results of chunks in the order of their rows: several at a time, and a window of them at most.
+`read_results` reads the results of chunks in the order of their rows: several at a time, and a window of them at most.
 
 A result lies in a blob of its own, or with others that one transaction credited, by the numbers of their chunks. So of
 such a blob, one ranged read brings all the results that a window needs.

@@ -12,7 +12,7 @@ messages of missing segments again. A late step of an older revision writes into
 The blob of a segment in one piece is a zstd frame of JSON. In slices it is a line of JSON with its totals and the length of
 each slice, and then the slices, each a zstd frame of its own. So the totals are read without the slices.
 
-The merger joins the partials of neighbouring chunks in the order of their numbers. Memory does not grow with the number of chunks: it holds one merged partial and a window of results. Rejected transactions may be
+`Merger` joins the partials of neighbouring chunks in the order of their numbers. Memory does not grow with the number of chunks: it holds one merged partial and a window of results. Rejected transactions may be
 as many as the transactions, so their stored lines are copied without decoding.
 
 The plan of a finish: how the results of a job are cut, and how many shards publish its totals.
