@@ -1,4 +1,4 @@
-"""The tables of docs/capacity.md that follow from the model: its constants, Azure's limits, and four loads."""
+"""The tables of docs/appendix/capacity.md that follow from the model: its constants, Azure's limits, and four loads."""
 
 from typing import Any, Final
 

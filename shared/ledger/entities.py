@@ -152,7 +152,7 @@ def _story_text(story: Sequence[Told]) -> str | None:
 
 
 def _story_of(text: str) -> tuple[Told, ...]:
-    # A line about a state of a newer version stays as it is: the job has gone on from there.
+    # A line about a state of a newer version stays unchanged: the job has gone on from there.
     known = {state.value: state for state in JobState}
     return tuple(
         Told(

@@ -11,7 +11,7 @@ does not stop the dispatch: a message that names the payload is as good, and its
 chunk. Damaged bytes are never enclosed. Parking keeps the message, so a chunk parked with damaged bytes inside could
 not be replayed after the payload was repaired.
 
-The wake-ups around a put on the work queues, and the choice of the urgent lane before it.
+`Waking` wakes instances around a put on the work queues, and `Overtaking` chooses the urgent lane before it.
 """
 
 import base64

@@ -4,7 +4,7 @@ The order of the writes makes it safe to be killed anywhere. A small result trav
 arrived, the same bytes are stored, and the next delivery tells of them. A larger result is stored before the message
 about it, and so is a parked entry. All this comes before the host deletes the work message.
 
-The stages `process` and `finish` for parking: their keys, how to put messages back, and how to see that they landed.
+`work_stages` are the stages `process` and `finish` for parking: their keys, and how their messages are put back.
 """
 
 import base64

@@ -12,7 +12,7 @@ it read before a lost race.
 
 Results that came in their messages go into one blob for each transaction, which is written before the rows that name it.
 
-Received result messages: reads them, groups them by job, and parks those that cannot be credited.
+`sort` reads received messages and groups them by job; those that cannot be credited are parked.
 """
 
 import hashlib
@@ -94,7 +94,7 @@ class Unsettled:
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """A message of a newer version, or one about a row of a newer version, with what is newer."""
+    """A message of a newer version, or a message whose row is of one. `found` says which."""
 
     message: Received
     found: str

@@ -5,7 +5,7 @@ writes of rows are conditional. Only one migrator works at a time, by a lease.
 
 A new version loses no event, because
 
-- projectors write every event to both versions, from `doubling` on (`projector` says why none is left out);
+- projectors write every event to both versions, from `doubling` on (`view_writer` says why none is left out);
 - the scan of the log begins 10 seconds later, and folds each home up to its head;
 - a row is replaced only by one that has seen more.
 

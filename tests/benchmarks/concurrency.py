@@ -1,6 +1,6 @@
 """What Sluice does with a bursty day, beside others' ways of running tasks.
 
-    python -m tests.benchmarks.concurrency          (part of `make bench`; writes its table into docs/concurrency.md)
+    python -m tests.benchmarks.concurrency          (part of `make bench`; writes its table into docs/appendix/concurrency.md)
 
 Virtual time and no randomness but seeds: the same figures on every machine.
 """
@@ -15,7 +15,7 @@ from tests.benchmarks import document
 from tests.benchmarks.rivals import Fixed, Host, Keda, Seed
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "concurrency.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "concurrency.md"
 PRICES = load()
 #: A rival is as fast as the fastest one when its p95 is at most a tenth above.
 AS_FAST = 1.1

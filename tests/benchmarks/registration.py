@@ -3,7 +3,7 @@
     make bench ARGS="--only registration"
     make bench ARGS="--only registration -- --part rush --orders 300"
 
-Prints a table for each part, puts it into docs/performance.md, and fails when a goal is missed.
+Prints a table for each part, puts it into docs/appendix/performance.md, and fails when a goal is missed.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from local.paths import ROOT
 from tests.benchmarks import document, registration_rush, registration_steady
 from tests.benchmarks.registration_goals import Finding, say
 
-DOCUMENT: Final = ROOT / "docs" / "performance.md"
+DOCUMENT: Final = ROOT / "docs" / "appendix" / "performance.md"
 ORDERS, SECONDS = 2_000, 60
 #: Each takes the options of the command.
 PARTS: Final[Mapping[str, Callable[[argparse.Namespace], Finding]]] = {

@@ -16,6 +16,7 @@ from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 from tests.faults.world import ManualClock
+from tests.waiting import LIMIT
 
 PATIENCE = timedelta(minutes=5)
 
@@ -91,7 +92,7 @@ def test_the_time_of_a_result_is_read_from_the_bus():
         with BusResults(connections) as send:
             send(Result(job="nightly", chunk=0, revision=1))
         client = connections.bus_client()
-        with client, client.get_queue_receiver("results", max_wait_time=10) as receiver:
+        with client, client.get_queue_receiver("results", max_wait_time=LIMIT) as receiver:
             assert len(receiver.receive_messages(1)) == 1
             assert WaitingResults(connections, Later()).are_behind(PATIENCE)
             assert not WaitingResults(connections, SystemClock()).are_behind(PATIENCE)

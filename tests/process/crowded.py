@@ -40,7 +40,7 @@ SETTINGS = Settings.parse(
     }
 )
 ENDED = {*FINISHED, JobState.PAUSED, JobState.HELD}
-PATIENCE = 400
+PATIENCE = 600
 QUEUES = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
 #: Messages of one queue that a host runs at a time.
 AT_ONCE = QUEUES["batchSize"] + QUEUES["newBatchThreshold"]

@@ -71,6 +71,29 @@ def default(function, name):
     return inspect.signature(function).parameters[name].default
 
 
+def cells(page, row):
+    """Return the cells of the first row of a page's appendix that begins so."""
+    text = (ROOT / "docs" / "appendix" / page).read_text()
+    found = next(line for line in text.splitlines() if line.startswith(f"| {row}"))
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def measured(page, row, column):
+    """Return the number in a cell of a page's appendix: its unit and its spread are left out."""
+    return float(re.match(r"[\d.,]+", cells(page, row)[column])[0].replace(",", ""))
+
+
+def seconds_of(load, instances):
+    """Return the time that the model of capacity says for a load."""
+    return cells("capacity.md", f"{load} | {instances} |")[2]
+
+
+def requests_of(load):
+    """Return the storage requests that it says: the row of costs alone has no number of instances."""
+    text = (ROOT / "docs" / "appendix" / "capacity.md").read_text().partition("capacity-costs")[2]
+    return re.search(rf"^\| {load} \| ([\d,]+) \|", text, re.MULTILINE)[1]
+
+
 #: A page, and what stands there with the values of the code.
 STATED = [
     ("formats.md", f"up to a {word(SPARED)}th fewer"),
@@ -118,6 +141,29 @@ STATED = [
     ("concurrency.md", f"| {rules.MUCH} and more | {rules.BUILT_IN.rules[2].target.tasks} |"),
     ("formats.md", f"up to {LIMITS.part_items:,} lines and {LIMITS.part_bytes // MIB} MiB"),
     ("formats.md", f"({DEFAULTS['SLUICE_MERGED_MIB']} unless it is set"),
+    ("capacity.md", f"takes {seconds_of('one job of 10,000,000', 1)} on one instance"),
+    ("capacity.md", f"and {seconds_of('one job of 10,000,000', 10)} on ten."),
+    ("capacity.md", f"take {seconds_of('100,000,000 in 10 jobs', 10)} on ten instances"),
+    ("capacity.md", f"take {requests_of('100,000,000 in 100,000 jobs')} requests instead of"),
+    ("capacity.md", f"instead of {requests_of('100,000,000 in 10 jobs')} in 10 jobs"),
+    ("capacity.md", f"held {cells('capacity.md', 'most memory of any process')[1]} at most"),
+    ("concurrency.md", f"came back after {measured('concurrency.md', 'every process and the decision', 1):.0f} s"),
+    ("performance.md", f"{measured('performance.md', '98 |', 4)} times less CPU for 98 rows"),
+    ("performance.md", f"answers {measured('performance.md', 'Sluice, placed at once', 2):.0f} orders/s"),
+    ("performance.md", f"and the port {measured('performance.md', 'port of the source', 2):.0f}. Sluice serves"),
+    (
+        "performance.md",
+        f"a steady {measured('performance.md', 'orders/s that are all served in 5 s', 2):.0f} orders/s within",
+    ),
+    ("dequeue.md", f"{measured('dequeue.md', 'push, under the local host', 2):.2f} s after its put by push"),
+    ("ids.md", f"{measured('ids.md', '`next_id()` against the bare locked counter', 1)} times as fast"),
+    ("ids.md", f"{measured('ids.md', 'blob requests against Twist', 1):.0f} times fewer requests"),
+    (
+        "ids.md",
+        f"under {measured('ids.md', 'kills', 1):.0f} kills and {measured('ids.md', 'lost replies', 1):,.0f} lost",
+    ),
+    ("registration.md", f"{cells('registration.md', 'seats that went')[1].partition(', ')[0]} seats sold once each"),
+    ("registration.md", f"over {cells('registration.md', 'processes that work')[1].partition(', ')[2]} kills"),
     ("registration.md", f"They are forgotten {KEPT_FOR.seconds // 60} minutes after the end of the window"),
     ("registration.md", f"has not ended {KEPT_FOR.seconds // 60} minutes after its window is *overdue*"),
     ("registration.md", f"The first {MOST_SKIPPED} skipped answers"),
@@ -130,10 +176,10 @@ STATED = [
     ("ids.md", f"(`wait`, {seconds(default(RangeGenerator, 'wait'))} s)"),
     ("ids.md", f"`max_attempts` ({WRITES.attempts})"),
     ("ids.md", f"more than {seconds(LARGEST_SKEW) // 60} minutes"),
-    ("homes.md", f"one transaction of up to {MOST_EVENTS} events"),
-    ("homes.md", f"larger than {table_homes._MOST_IN_A_ROW // KIB} KiB"),
-    ("homes.md", f"up to {word(table_homes._WRITES)} times in all"),
-    ("homes.md", f"for each {table_homes._PAGE:,} rows"),
+    ("processes.md", f"one transaction of up to {MOST_EVENTS} events"),
+    ("processes.md", f"larger than {table_homes._MOST_IN_A_ROW // KIB} KiB"),
+    ("processes.md", f"up to {word(table_homes._WRITES)} times in all"),
+    ("processes.md", f"for each {table_homes._PAGE:,} rows"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
     ("ledger.md", f"first {settlement.FRONT} messages of each work queue"),
     ("ledger.md", f"`put_until` is {seconds(settlement.MARGIN)} s below"),
@@ -159,6 +205,18 @@ STATED = [
 def test_a_figure_of_a_page_is_the_value_of_the_code(page, said):
     """A limit that is changed in the code turns the sentence that states it red."""
     assert said in " ".join((ROOT / "docs" / page).read_text().split())
+
+
+def test_the_figures_of_a_row_stand_in_the_appendix():
+    """The page on performance shows some columns of a measured row; another measurement turns it red."""
+    text = (ROOT / "docs" / "performance.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in re.findall(r"^\|.* [\d.,]+ \|$", text, re.MULTILINE)
+    ]
+    assert len(rows) > 5
+    for name, *figures in rows:
+        assert {*figures} <= {cell.partition(" [")[0] for cell in cells("performance.md", name)}, name
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/cost.md", "docs/deploy.md", "docs/concurrency.md"])

@@ -28,6 +28,7 @@ from shared.usage.diary import (
     read_day,
 )
 from tests.faults.world import ManualClock
+from tests.waiting import LIMIT
 
 PUT = RequestKind("account", "queue", "work-00", "PutMessage")
 WRITE = RequestKind("account", "blob", "results", "PutBlob")
@@ -163,7 +164,7 @@ class Refusing:
 def test_a_diary_is_kept_in_the_background_whatever_goes_wrong():
     """A note that is refused is tried again after a long pause, since each attempt is a request; then all is as before."""
     diary, stop = Refusing(), Stopping(after=4)
-    keep(diary, stop).join(10)
+    keep(diary, stop).join(LIMIT)
     assert diary.looked == 4
     assert stop.pauses == [LOOK_EVERY, LOOK_EVERY, AFTER_FAILURE, LOOK_EVERY, LOOK_EVERY]
 
