@@ -9,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli import cost_compare_view as comparison
-from cli import cost_idle
-from cli import cost_view as view
+from cli import cost_compare_view as comparison, cost_idle, cost_view as view
 from cli.cost_idle import InstancesOption, PollingOption, both_modes
 from cli.jobs import JobArgument, find_job
 from cli.options import JsonOption, PricesOption, SettingsOption, connected
@@ -20,8 +18,7 @@ from planning.comparison import InlineOrBlob, PushOrPoll, Work
 from planning.example import IdlePolling
 from planning.wake_prices import Dispatch, wakings
 from shared.app import Stores
-from shared.concurrency import Observation, Rules, Stretch
-from shared.concurrency import read as read_trace
+from shared.concurrency import Observation, Rules, Stretch, read as read_trace
 from shared.dequeue import SlotPlan
 from shared.errors import PlanLostError
 from shared.ledger import Job, Ledger

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cli import cost, gate, ids, jobs, migrate, orders, parked, sales, tune
-from cli import doctor as examination
+from cli import cost, doctor as examination, gate, ids, jobs, migrate, orders, parked, sales, tune
 from cli.audit import audit
 from cli.deep import check_deeply
 from cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption

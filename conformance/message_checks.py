@@ -4,8 +4,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiver
-from azure.servicebus import ServiceBusSubQueue as SubQueue
+from azure.servicebus import (
+    ServiceBusClient,
+    ServiceBusMessage,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiver,
+    ServiceBusSubQueue as SubQueue,
+)
 from azure.servicebus.exceptions import ServiceBusError
 
 from conformance.bus_wishes import COLOUR, COLOURS, DEAD, DUPLICATES, LATE, LIVES, LOCK, LOCKS, TIMES

@@ -1,8 +1,10 @@
 """The parts of a workload."""
 
 from shared.grammar import EXACT as EXACT
-from shared.workloads import Line as Line
-from shared.workloads import Rejected as Rejected
-from shared.workloads import Total as Total
-from shared.workloads import Workload as Workload
-from shared.workloads import shard_of as shard_of
+from shared.workloads import (
+    Line as Line,
+    Rejected as Rejected,
+    Total as Total,
+    Workload as Workload,
+    shard_of as shard_of,
+)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from servicebus_local.entities import Namespace, Subscription, Topic
-from servicebus_local.entities import SqlFilter as Sql
+from servicebus_local.entities import Namespace, SqlFilter as Sql, Subscription, Topic
 from servicebus_local.errors import StartError
 from servicebus_local.launcher import Broker
 

@@ -8,16 +8,10 @@ Reading order:
 - `orders`: registration, a part that an installation may have.
 """
 
-from shared.app.app import App, build_entry_reader
-from shared.app.orders import ORDER_NUMBERS, RegistrationPart, RegistrationStores
-from shared.app.stores import TRANSACTION_IDS, Stores
-
-__all__ = [
-    "ORDER_NUMBERS",
-    "TRANSACTION_IDS",
-    "App",
-    "RegistrationPart",
-    "RegistrationStores",
-    "Stores",
-    "build_entry_reader",
-]
+from shared.app.app import App as App, build_entry_reader as build_entry_reader
+from shared.app.orders import (
+    ORDER_NUMBERS as ORDER_NUMBERS,
+    RegistrationPart as RegistrationPart,
+    RegistrationStores as RegistrationStores,
+)
+from shared.app.stores import TRANSACTION_IDS as TRANSACTION_IDS, Stores as Stores

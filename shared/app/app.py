@@ -16,7 +16,7 @@ from shared.app.orders import RegistrationPart
 from shared.app.stages import AppStages
 from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
-from shared.clock import Clock, Closing
+from shared.clock import Clock, Closing, all_tried
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery
@@ -38,7 +38,6 @@ from shared.pending import (
     Range,
 )
 from shared.pipeline import Received, Settled
-from shared.retry import all_tried
 from shared.settings import Dequeue, Settings
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, place, tell

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from shared.app.stores import Stores
 from shared.azure import BusSender
-from shared.clock import Closing
+from shared.clock import Closing, all_tried
 from shared.grammar import NAME
 from shared.ids import RangeGenerator
 from shared.messages import Delivery
@@ -76,7 +76,6 @@ from shared.registration import (
     tell_seats,
     tell_unsettled,
 )
-from shared.retry import all_tried
 from shared.settings import Settings
 
 #: Senders to one entity at a time.

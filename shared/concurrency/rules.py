@@ -1,6 +1,6 @@
 """An operator's rules: the tasks wanted for an observation, by the first rule whose conditions all hold.
 
-`Observation` is the state of the work queues and of the processes at a decision. `rules_text` reads rules from the text
+`Observation` is the state of the work queues and of the processes at a decision. `parse` reads rules from the text
 that an operator writes. Nothing here makes a request.
 
 The rules in the container `settings`: one blob for the rules in force, and one for each version there ever was.

@@ -11,50 +11,26 @@ Reading order:
 - `hint_follower`: takes what publishers dropped when a hint comes.
 """
 
-from shared.dequeue.drain import DEPTH_EVERY, PATIENCE, Drain, PermitWorker
-from shared.dequeue.hint_follower import HintFollower
-from shared.dequeue.listener import QueueListener, sweep
-from shared.dequeue.permits import (
-    CONTAINER,
-    RENEW_AFTER,
-    BlobSlots,
-    Notifier,
-    Notify,
-    Put,
-    SlotPlan,
-    TopUp,
-    When,
-    choose_slots,
+from shared.dequeue.drain import (
+    DEPTH_EVERY as DEPTH_EVERY,
+    PATIENCE as PATIENCE,
+    Drain as Drain,
+    PermitWorker as PermitWorker,
 )
-from shared.dequeue.task import Listening, Telling, pull
-from shared.dequeue.turns import AHEAD, Turns, UrgentLane, receive_size
-from shared.dequeue.work_queue import DepthSample, WorkQueue
-
-__all__ = [
-    "AHEAD",
-    "CONTAINER",
-    "DEPTH_EVERY",
-    "PATIENCE",
-    "RENEW_AFTER",
-    "BlobSlots",
-    "DepthSample",
-    "Drain",
-    "HintFollower",
-    "Listening",
-    "Notifier",
-    "Notify",
-    "PermitWorker",
-    "Put",
-    "QueueListener",
-    "SlotPlan",
-    "Telling",
-    "TopUp",
-    "Turns",
-    "UrgentLane",
-    "When",
-    "WorkQueue",
-    "choose_slots",
-    "pull",
-    "receive_size",
-    "sweep",
-]
+from shared.dequeue.hint_follower import HintFollower as HintFollower
+from shared.dequeue.listener import QueueListener as QueueListener, sweep as sweep
+from shared.dequeue.permits import (
+    CONTAINER as CONTAINER,
+    RENEW_AFTER as RENEW_AFTER,
+    BlobSlots as BlobSlots,
+    Notifier as Notifier,
+    Notify as Notify,
+    Put as Put,
+    SlotPlan as SlotPlan,
+    TopUp as TopUp,
+    When as When,
+    choose_slots as choose_slots,
+)
+from shared.dequeue.task import Listening as Listening, Telling as Telling, pull as pull
+from shared.dequeue.turns import AHEAD as AHEAD, Turns as Turns, UrgentLane as UrgentLane, receive_size as receive_size
+from shared.dequeue.work_queue import DepthSample as DepthSample, WorkQueue as WorkQueue

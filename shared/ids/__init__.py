@@ -8,19 +8,12 @@ Reading order:
 - `explain`: the node that held a number
 """
 
-from shared.ids.book import Sizing
-from shared.ids.explain import Explanation, NumberFate, explain_in, read_sequence
-from shared.ids.range_generator import RangeGenerator, resume
-from shared.ids.sequence import SequenceWrite, WriteKind
-
-__all__ = [
-    "Explanation",
-    "NumberFate",
-    "RangeGenerator",
-    "SequenceWrite",
-    "Sizing",
-    "WriteKind",
-    "explain_in",
-    "read_sequence",
-    "resume",
-]
+from shared.ids.book import Sizing as Sizing
+from shared.ids.explain import (
+    Explanation as Explanation,
+    NumberFate as NumberFate,
+    explain_in as explain_in,
+    read_sequence as read_sequence,
+)
+from shared.ids.range_generator import RangeGenerator as RangeGenerator, resume as resume
+from shared.ids.sequence import SequenceWrite as SequenceWrite, WriteKind as WriteKind

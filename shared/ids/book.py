@@ -22,10 +22,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from shared.azure import OptimisticStore, Snapshot
+from shared.clock import Retry
 from shared.errors import ContentionError, SequenceLostError, SequenceRestoredError, StorageUnavailableError
 from shared.ids import sequence
 from shared.ids.sequence import KEPT, LIMIT, NodeReport, Sequence, SequenceWrite, Signature, encode_event, parse_events
-from shared.retry import Retry
 
 
 def block(store: OptimisticStore, first_write: int) -> OptimisticStore:

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared.azure import TABLE, Charge, RequestTally, charges, current_cause, tally_requests
+from shared.clock import LOST_RACES, Retry
 from shared.errors import ContentionError
 from shared.ledger.records import ChunkRow, Job, JobState
 from shared.outbox import OutboxStore, OutgoingMessage
-from shared.retry import LOST_RACES, Retry
 
 #: Rows that one entity-group transaction takes beside the job's own row.
 MOST_ROWS = 99

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final
 
-from shared.clock import Clock
+from shared.clock import Clock, all_tried
 from shared.errors import ActStaleError, ContentionError, NotParkedError, RefusedError
 from shared.grammar import NAME, room_job
 from shared.messages import ChunkMessage
@@ -21,7 +21,6 @@ from shared.operating.replay_record import LOOK, Replay, ReplayRun, ReplayTable,
 from shared.parked import NO_JOB, Entry, EntryState, ParkedTable, is_nameless, read_message
 from shared.payload import ReadChunk
 from shared.pending import REPLAY_POINTER, Pending, Pointer
-from shared.retry import all_tried
 from shared.topology import room_of_queue
 
 #: A pointer that has no row by then never gets one.

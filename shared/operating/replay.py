@@ -1,4 +1,4 @@
-"""Puts one parked message back, and looks for its effect. `replay_run` does so in growing waves.
+"""Puts one parked message back, and looks for its effect. `replay_record` does so in growing waves.
 
 Order per entry: mark it as replaying, put its bytes back, mark it as replayed, wait for its effect, mark it as done. A
 crash in between leaves an entry that is replayed again, and a message that is sent twice counts once.

@@ -26,8 +26,20 @@ from shared.errors import RefusedError
 from shared.grammar import payload_name, room_job
 from shared.memory import Memory
 from shared.messages import ChunkMessage
-from shared.payload.compression import Codec, expand_at_most, expand_exactly, expand_file, expand_frame, sniff
-from shared.payload.frames import Frame, FrameIndex, Framing, parse_index, spool_for, write_frames
+from shared.payload.frames import (
+    Codec,
+    Frame,
+    FrameIndex,
+    Framing,
+    expand_at_most,
+    expand_exactly,
+    expand_file,
+    expand_frame,
+    parse_index,
+    sniff,
+    spool_for,
+    write_frames,
+)
 from shared.payload.payload_store import ANY_VERSION, KIB, MIB, Limits, PayloadStores, StoredBlob
 from shared.payload.submission import Content, FileBlob, FramedBlob, Inline, Items, Submission, check_count
 from shared.refusals import Reason, refuse

@@ -28,8 +28,7 @@ from shared.decoding import decode
 from shared.errors import NewerVersionError, RefusedError
 from shared.grammar import SHA256, check_blob, check_job, check_name, read_sum
 from shared.messages import Delivery, unwrap
-from shared.payload.compression import Codec
-from shared.payload.frames import Frame, FrameIndex, check_index
+from shared.payload.frames import Codec, Frame, FrameIndex, check_index
 from shared.payload.payload_store import Limits
 from shared.payload.transactions import read_json
 from shared.refusals import Reason, refuse

@@ -9,70 +9,55 @@
 - `cleanup` deletes old bytes and repairs containers.
 """
 
-from shared.pipeline.accept import Acceptance, Arrivals, accept_stage
-from shared.pipeline.cleanup import MOST_OF_A_BATCH, Orphans, Retention, Rooms, Unread, list_unread, point_at
-from shared.pipeline.dispatch import CURSOR_EVERY, MOST, Dispatcher, Enclosing, Overtaking, Waking, wake_nobody
-from shared.pipeline.finish import Finisher, FinishTools, is_finishing
-from shared.pipeline.finish_request import APART, FinishCall
-from shared.pipeline.outputs import Outputs, TotalsTable
-from shared.pipeline.plan import ChunkSizes, PlanStore, Speed, Speeds, choose
-from shared.pipeline.process import Processor, Tools, work_stages
-from shared.pipeline.results import LOOKS_PROPERTY, BusResults, GroupBlobs, Received, ResultStore
-from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS, choose_shards
-from shared.pipeline.settle import Settled, Settler, settle_stage
-from shared.pipeline.start import PutAgain, Starter
-from shared.pipeline.sweep import QueueFronts, Stranded, Sweep, WaitingResults
-
-__all__ = [
-    "APART",
-    "CURSOR_EVERY",
-    "LOOKS_PROPERTY",
-    "MOST",
-    "MOST_OF_A_BATCH",
-    "SEGMENT_BYTES",
-    "SEGMENT_CHUNKS",
-    "SHARDS",
-    "SHARD_BYTES",
-    "Acceptance",
-    "Arrivals",
-    "BusResults",
-    "ChunkSizes",
-    "Dispatcher",
-    "Enclosing",
-    "FinishCall",
-    "FinishTools",
-    "Finisher",
-    "GroupBlobs",
-    "Orphans",
-    "Outputs",
-    "Overtaking",
-    "PlanStore",
-    "Processor",
-    "PutAgain",
-    "QueueFronts",
-    "Received",
-    "ResultStore",
-    "Retention",
-    "Rooms",
-    "Settled",
-    "Settler",
-    "Speed",
-    "Speeds",
-    "Starter",
-    "Stranded",
-    "Sweep",
-    "Tools",
-    "TotalsTable",
-    "Unread",
-    "WaitingResults",
-    "Waking",
-    "accept_stage",
-    "choose",
-    "choose_shards",
-    "is_finishing",
-    "list_unread",
-    "point_at",
-    "settle_stage",
-    "wake_nobody",
-    "work_stages",
-]
+from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrivals, accept_stage as accept_stage
+from shared.pipeline.cleanup import (
+    MOST_OF_A_BATCH as MOST_OF_A_BATCH,
+    Orphans as Orphans,
+    Retention as Retention,
+    Rooms as Rooms,
+    Unread as Unread,
+    list_unread as list_unread,
+    point_at as point_at,
+)
+from shared.pipeline.dispatch import (
+    CURSOR_EVERY as CURSOR_EVERY,
+    MOST as MOST,
+    Dispatcher as Dispatcher,
+    Enclosing as Enclosing,
+    Overtaking as Overtaking,
+    Waking as Waking,
+    wake_nobody as wake_nobody,
+)
+from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
+from shared.pipeline.finish_request import APART as APART, FinishCall as FinishCall
+from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable
+from shared.pipeline.plan import (
+    ChunkSizes as ChunkSizes,
+    PlanStore as PlanStore,
+    Speed as Speed,
+    Speeds as Speeds,
+    choose as choose,
+)
+from shared.pipeline.process import Processor as Processor, Tools as Tools, work_stages as work_stages
+from shared.pipeline.results import (
+    LOOKS_PROPERTY as LOOKS_PROPERTY,
+    BusResults as BusResults,
+    GroupBlobs as GroupBlobs,
+    Received as Received,
+    ResultStore as ResultStore,
+)
+from shared.pipeline.segments import (
+    SEGMENT_BYTES as SEGMENT_BYTES,
+    SEGMENT_CHUNKS as SEGMENT_CHUNKS,
+    SHARD_BYTES as SHARD_BYTES,
+    SHARDS as SHARDS,
+    choose_shards as choose_shards,
+)
+from shared.pipeline.settle import Settled as Settled, Settler as Settler, settle_stage as settle_stage
+from shared.pipeline.start import PutAgain as PutAgain, Starter as Starter
+from shared.pipeline.sweep import (
+    QueueFronts as QueueFronts,
+    Stranded as Stranded,
+    Sweep as Sweep,
+    WaitingResults as WaitingResults,
+)

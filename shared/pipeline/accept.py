@@ -3,8 +3,8 @@
 Every step may be repeated. The job's row is inserted once, and its plan depends only on its payload and the settings. The
 ids that count are those whose reservation was recorded first. After a crash, the next delivery continues.
 
-Only publishers send to its queues, so a message may be anything; none is one of the app's own messages. What stands
-below the stage reads the deliveries of these queues and parks those that are refused.
+Only publishers send to its queues, so a message may be anything; none is one of the app's own messages. `Arrivals`
+handles the deliveries, and `accept_stage` says how those that are refused are parked and put back.
 """
 
 from collections.abc import Collection, Mapping

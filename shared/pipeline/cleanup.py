@@ -1,4 +1,6 @@
-"""Buries finished jobs after their retention: removes their bytes and chunk rows, and leaves a tombstone.
+"""What the tick removes and repairs: finished jobs, payloads that nobody refers to, and the containers of rooms.
+
+`Retention` buries finished jobs after their time: removes their bytes and chunk rows, and leaves a tombstone.
 
 Kept without limit: the tombstone (so that the same submission is still recognised), outputs and totals. The order makes
 it safe: first the job becomes a tombstone that refers to no bytes, then the bytes go, then the pointer that led here.
@@ -8,14 +10,14 @@ removes what is there by then.
 A job of 10,000,000 has 1,250 rows and results, one of an earlier setting 100,000. So they go in groups, and a tick that has
 no time left stops between two groups. The pointer stays due, and the next tick goes on.
 
-Removes payloads whose submission never came, once a day. It keeps every blob that anything may still refer to.
+`Orphans` removes payloads whose submission never came, once a day. It keeps every blob that anything may still refer to.
 
 A blob is removed when it is older than any message may wait and no parked message names it. A blob `<job>/<sha256>`
 belongs to that job and stays while the job has a row: retention removes it. A blob of any other name belongs to no job,
 even in a folder named after one: its bytes were framed again into a blob of the app. A publisher who drops the payload
 again touches the blob first. That changes its ETag, and storage refuses the removal.
 
-Repairs the rooms: makes containers that publishers deleted again, and reports queues that no function reads.
+`Rooms` repairs the rooms: makes containers that publishers deleted again, and reports queues that no function reads.
 
 A publisher's role lets it delete the container of its room. A reader that finds it gone leaves a pointer. Publishers
 that only write leave none, so all containers are also checked once a day. A room taken off the list leaves its queue, and

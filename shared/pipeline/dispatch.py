@@ -11,7 +11,7 @@ does not stop the dispatch: a message that names the payload is as good, and its
 chunk. Damaged bytes are never enclosed. Parking keeps the message, so a chunk parked with damaged bytes inside could
 not be replayed after the payload was repaired.
 
-The wake-ups around a put on the work queues, and the choice of the urgent lane before it.
+`Waking` wakes instances around a put on the work queues, and `Overtaking` chooses the urgent lane before it.
 """
 
 import base64
@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace as with_fields
 
-from shared.clock import Clock
+from shared.clock import LOST_RACES, Clock, Retry
 from shared.concurrency import Following
 from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
 from shared.gate import TAKES_FOR, OneMark
@@ -36,7 +36,6 @@ from shared.messages import ChunkMessage, encode
 from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
 from shared.pipeline.plan import Plan, PlanStore
 from shared.refusals import Reason, refuse
-from shared.retry import LOST_RACES, Retry
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, tell
 from shared.topology import URGENT, work_queue_of
 

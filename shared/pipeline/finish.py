@@ -13,7 +13,7 @@ It gathers the partials, checks that the job balances, then writes outputs and t
 Outputs and segments are written once, each under its own name. Totals are written behind the fence, the end by the
 job's ETag. So any number of finishers may run, stop and follow each other.
 
-Writes the totals and the output lines of a job: in one piece, or in shards by account, each a work message.
+`Shards` writes the totals and the output lines: in one piece, or in shards by account, each a work message.
 
     finish      finds all segments, compares their totals with those of the job, sends a message for each shard.
     shard k     reads its slices of each segment, compares the totals too, takes the fence of its own partition of the table,

@@ -7,7 +7,7 @@ are there. Only the parts that it names are the output; docs/ledger.md describes
 `run_in_parts` runs a chunk in parts of bounded size, one after the other, and adds up their results. Nearly every chunk
 is one part. Only the merged partials and the bytes of the rejections are kept of the parts.
 
-The totals of a job by account, in a table: a hundred rows per transaction, behind a fence against older revisions.
+`TotalsTable` has the totals of a job by account: a hundred rows per transaction, behind a fence against older revisions.
 
 Each transaction moves the fence row by its ETag and carries as many rows as fit beside it. The fence counts the rows that
 this revision has written, so a finisher that follows another one continues there.
@@ -28,8 +28,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 from azure.storage.blob import ContainerClient, ContentSettings
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field as struct_field
 
 from shared.azure import (
     LOST_RACE,

@@ -7,7 +7,7 @@ A plan depends only on the payload and the chunk size. Of two acceptors that mea
 plan wins, and the other plan is an orphan. Each plan is a blob named after the
 hash of its content, in a container that no publisher writes. It is written once and never changed.
 
-The transactions of a chunk: as the setting says, or as many as suit the job and the speed of its workload.
+`choose` says how many transactions a chunk has: as the setting says, or as many as suit the job and the speed of its workload.
 
 A chunk of any size has one message, one result and one row, so large chunks cost less per transaction. But one exception
 parks a chunk, and one crash has a chunk run again. So small jobs have small chunks.
@@ -36,8 +36,7 @@ from shared.errors import PlanLostError
 from shared.grammar import payload_name
 from shared.ledger import Job, PlanBlob
 from shared.messages import PARTS_VERSION, VERSION, ChunkMessage, Count, FrameTuple, Number
-from shared.payload import Frame as FrameOfIndex
-from shared.payload import FrameIndex, Limits, Payload
+from shared.payload import Frame as FrameOfIndex, FrameIndex, Limits, Payload
 from shared.topology import PLANS
 from shared.versions import decode_document
 from shared.workloads import Workloads, is_waiting

@@ -6,18 +6,18 @@ output. So a finisher that merges a thousand results decodes no rejections, whic
 A small result travels in its message. `ResultStore` keeps those that are too large, and those whose message may not
 have arrived: each once, under its chunk's name. The first one stays.
 
-Results on their way to the settlers: what is there when the connection is free goes together, in one message.
+`BusResults` sends results to the settlers: what is there when the connection is free goes together, in one message.
 
 The message of a result has its content where that fits, or else names the blob. Only from it does the ledger learn
 of the end of a chunk.
 
-The blob of the results that one table transaction credits.
+`GroupBlobs` has the blob of the results that one table transaction credits.
 
 A settler writes it before the rows that name it. It is the packed results, one after the other, by the numbers of their
 chunks; `zstd -d` reads it. Its name is the hash of its bytes. So it is written once, and a settler that finds it there
 finds what it was about to write. A blob that no row names in the end goes with the bytes of its job.
 
-Reads the results of chunks in the order of their rows: several at a time, and a window of them at most.
+`read_results` reads the results of chunks in the order of their rows: several at a time, and a window of them at most.
 
 A result lies in a blob of its own, or with others that one transaction credited, by the numbers of their chunks. So of
 such a blob, one ranged read brings all the results that a window needs.

@@ -7,16 +7,13 @@
 Only the blobs tell how far it is. So each step may be lost, doubled or killed. The tick sends `finish`, which sends the
 messages of missing segments again. A late step of an older revision writes into the folder of that revision.
 
-The blobs of a finish: its plan, its segments and its shards.
-
-All blobs are below `results/<job>/<revision>/finish/`. Each is written once, and last in its step.
+`SegmentBlobs` has the blobs of a finish: its plan, its segments and its shards. All are below `results/<job>/<revision>/finish/`. Each is written once, and last in its step.
 
 The blob of a segment in one piece is a zstd frame of JSON. In slices it is a line of JSON with its totals and the length of
 each slice, and then the slices, each a zstd frame of its own. So the totals are read without the slices.
 
-Merges the partials of neighbouring chunks in the order of their numbers.
-
-Memory does not grow with the number of chunks: it holds one merged partial and a window of results. Rejected transactions may be as many as the transactions, so their stored lines are copied without decoding.
+`Merger` joins the partials of neighbouring chunks in the order of their numbers. Memory does not grow with the number of chunks: it holds one merged partial and a window of results. Rejected transactions may be
+as many as the transactions, so their stored lines are copied without decoding.
 
 The plan of a finish: how the results of a job are cut, and how many shards publish its totals.
 

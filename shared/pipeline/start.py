@@ -6,7 +6,7 @@ job, and a job that met an open gate continues however soon the gate is closed.
 The order: pointer; note in the row; chunks and cursor; then the held row goes. After a crash in between, the held row or
 the pointer leads back to the job. A job that waits has no pointer: `leave_to_gate` removes it after the held row is there.
 
-Puts the silent chunks of a job on their queues again, a thousand at a time, from the ledger and the plan alone.
+`PutAgain` puts the silent chunks of a job on their queues again, a thousand at a time, from the ledger and the plan alone.
 
 The order: the messages of a slice, then the note in the job's row with the place to continue. After a crash in between,
 one slice is put twice; a chunk counts once.

@@ -6,16 +6,16 @@ pointer stays, and its row is not read. While results wait for settlers, nothing
 
 `warn` logs the risk to a deadline before it is missed: each kind of risk once per job, and none without a deadline.
 
-Finds messages on the work queues that no instance was woken for, although no job is open.
+`Stranded` finds messages on the work queues that no instance was woken for, although no job is open.
 
 By push, an instance wakes for a permit only. The tick tops permits up while a job is open. A message that is put for
 no open job has a pointer that counts as one. Beside that, the depths are read once an hour.
 
-Reads the watermarks of the work queues: one request per queue, and at most once per tick.
+`QueueFronts` reads the watermarks of the work queues: one request per queue, and at most once per tick.
 
 A tick without a due job reads none. While a watermark is unknown, a pointer keeps since when: its due time.
 
-Tells the tick whether results wait for settlers: then a job's chunks are silent because they are not credited yet.
+`WaitingResults` tells the tick whether results wait for settlers: then a job's chunks are silent because they are not credited yet.
 
 The tick asks before it puts chunks again. Else settlers that stand still for a while would have all that waits for
 them computed again.
@@ -30,7 +30,7 @@ from typing import Any, Final
 from azure.storage.queue import QueueClient
 
 from shared.azure import FAILURES, BusOperation, Connections, date_of, expecting_an_answer, looking
-from shared.clock import Clock
+from shared.clock import LOST_RACES, Clock
 from shared.errors import NewerVersionError
 from shared.ledger import (
     CLOSED,
@@ -78,7 +78,6 @@ from shared.pipeline.cleanup import Retention
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.results import QUEUE
 from shared.pipeline.start import Starter, leave_to_gate
-from shared.retry import LOST_RACES
 from shared.telemetry import describe_error, events, place, tell
 
 #: Seconds for which a reading counts: less than from tick to tick, and longer than a tick follows jobs.

@@ -4,133 +4,82 @@ Reading order:
 
 - `homes` is the contract of the event store, with states and decisions of aggregates; `table_homes` is the store.
   `mementos` keeps warm states, and `writer` takes many commands of one home.
-- `bodies` has the formats of commands and events; `publisher` sends them in bundles, and `rests` says who is slowed.
+- `bodies` has the formats of commands and events; `publisher` sends them in bundles, and slows whom a receiver cannot follow.
 - `decisions` has the types of a process, from messages to one commit; `agenda` says what is due.
 - `runtime` stores what a process decided, and `outgoing` sends what a home has unsent.
 - `receiver` takes commands to aggregates; `follower` does what is due, and what a crash left.
 """
 
-from shared.processes.agenda import SHARDS, Agenda, Alias, Note, TimeoutRow, notes_of
+from shared.processes.agenda import (
+    SHARDS as SHARDS,
+    Agenda as Agenda,
+    Alias as Alias,
+    Note as Note,
+    TimeoutRow as TimeoutRow,
+    notes_of as notes_of,
+)
 from shared.processes.bodies import (
-    EVENT_SHARDS,
-    MOST_COMMANDS,
-    Command,
-    EventRange,
-    command_id,
-    decode_commands,
-    decode_events,
-    shard_of,
+    EVENT_SHARDS as EVENT_SHARDS,
+    MOST_COMMANDS as MOST_COMMANDS,
+    Command as Command,
+    EventRange as EventRange,
+    command_id as command_id,
+    decode_commands as decode_commands,
+    decode_events as decode_events,
+    shard_of as shard_of,
 )
 from shared.processes.decisions import (
-    Case,
-    CaseOutcome,
-    Handled,
-    Incoming,
-    Process,
-    ProcessDecision,
-    ReplyClass,
-    Timeout,
+    Case as Case,
+    CaseOutcome as CaseOutcome,
+    Handled as Handled,
+    Incoming as Incoming,
+    Process as Process,
+    ProcessDecision as ProcessDecision,
+    ReplyClass as ReplyClass,
+    Timeout as Timeout,
 )
-from shared.processes.follower import STUCK_AFTER, DueHints, Follower, due_shards
+from shared.processes.follower import (
+    STUCK_AFTER as STUCK_AFTER,
+    DueHints as DueHints,
+    Follower as Follower,
+    due_shards as due_shards,
+)
 from shared.processes.homes import (
-    MOST_EVENTS,
-    Aggregate,
-    Commit,
-    Decide,
-    Event,
-    Fields,
-    Head,
-    Heads,
-    Home,
-    Homes,
-    Memento,
-    OutsideIds,
-    Proof,
-    Sending,
-    Verdict,
+    MOST_EVENTS as MOST_EVENTS,
+    Aggregate as Aggregate,
+    Commit as Commit,
+    Decide as Decide,
+    Event as Event,
+    Fields as Fields,
+    Head as Head,
+    Heads as Heads,
+    Home as Home,
+    Homes as Homes,
+    Memento as Memento,
+    OutsideIds as OutsideIds,
+    Proof as Proof,
+    Sending as Sending,
+    Verdict as Verdict,
 )
-from shared.processes.mementos import Mementos
-from shared.processes.outgoing import Outgoing, Removals, Routes
+from shared.processes.mementos import Mementos as Mementos
+from shared.processes.outgoing import Outgoing as Outgoing, Removals as Removals, Routes as Routes
 from shared.processes.publisher import (
-    BusPublisher,
-    Parcel,
-    ReceiverLanes,
-    bundle_parcel,
-    command_parcel,
-    event_parcels,
-    message_of,
-    plain_parcel,
+    BusPublisher as BusPublisher,
+    Pace as Pace,
+    PaceLane as PaceLane,
+    Parcel as Parcel,
+    ReceiverLanes as ReceiverLanes,
+    bundle_parcel as bundle_parcel,
+    command_parcel as command_parcel,
+    event_parcels as event_parcels,
+    message_of as message_of,
+    plain_parcel as plain_parcel,
 )
-from shared.processes.receiver import HotNotes, Receiver
-from shared.processes.rests import Pace, PaceLane
-from shared.processes.runtime import Runtime, restore_process, store_process
-from shared.processes.table_homes import MementoStore, TableHomes
-from shared.processes.writer import Saved, SavedCommand, Writer
-
-__all__ = [
-    "EVENT_SHARDS",
-    "MOST_COMMANDS",
-    "MOST_EVENTS",
-    "SHARDS",
-    "STUCK_AFTER",
-    "Agenda",
-    "Aggregate",
-    "Alias",
-    "BusPublisher",
-    "Case",
-    "CaseOutcome",
-    "Command",
-    "Commit",
-    "Decide",
-    "DueHints",
-    "Event",
-    "EventRange",
-    "Fields",
-    "Follower",
-    "Handled",
-    "Head",
-    "Heads",
-    "Home",
-    "Homes",
-    "HotNotes",
-    "Incoming",
-    "Memento",
-    "MementoStore",
-    "Mementos",
-    "Note",
-    "Outgoing",
-    "OutsideIds",
-    "Pace",
-    "PaceLane",
-    "Parcel",
-    "Process",
-    "ProcessDecision",
-    "Proof",
-    "Receiver",
-    "ReceiverLanes",
-    "Removals",
-    "ReplyClass",
-    "Routes",
-    "Runtime",
-    "Saved",
-    "SavedCommand",
-    "Sending",
-    "TableHomes",
-    "Timeout",
-    "TimeoutRow",
-    "Verdict",
-    "Writer",
-    "bundle_parcel",
-    "command_id",
-    "command_parcel",
-    "decode_commands",
-    "decode_events",
-    "due_shards",
-    "event_parcels",
-    "message_of",
-    "notes_of",
-    "plain_parcel",
-    "restore_process",
-    "shard_of",
-    "store_process",
-]
+from shared.processes.receiver import HotNotes as HotNotes, Receiver as Receiver
+from shared.processes.runtime import (
+    Runtime as Runtime,
+    restore_process as restore_process,
+    store_process as store_process,
+)
+from shared.processes.table_homes import MementoStore as MementoStore, TableHomes as TableHomes
+from shared.processes.writer import Saved as Saved, SavedCommand as SavedCommand, Writer as Writer

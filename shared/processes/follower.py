@@ -21,14 +21,13 @@ from azure.servicebus import ServiceBusMessage
 from msgspec import Struct
 
 from shared.azure import FAILURES, BusSender, Destination
-from shared.clock import Clock
+from shared.clock import Clock, all_tried
 from shared.decoding import make_decoder
 from shared.processes.agenda import MOST_HOMES, NOTE_AFTER, SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow
 from shared.processes.decisions import Case, Handled, Incoming
 from shared.processes.homes import Head, Homes
 from shared.processes.outgoing import Outgoing, Unsent
 from shared.processes.runtime import commands_in
-from shared.retry import all_tried
 from shared.telemetry import describe_error, events, tell
 
 #: The writer of a note may only be slow. It ends at the latest with its invocation, after functionTimeout.

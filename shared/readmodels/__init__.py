@@ -8,49 +8,30 @@ Reading order:
 - `migration`: the steps to another version, for one migrator at a time, with `verification`.
 """
 
-from shared.readmodels.migration import Migration, Rehearsal, Report, say_next
-from shared.readmodels.pointers import (
-    AT_WORK,
-    PROJECTORS_KEEP,
-    READERS_KEEP,
-    KeptPointer,
-    ModelPointer,
-    Phase,
-    Pointers,
-    Slot,
+from shared.readmodels.migration import (
+    Migration as Migration,
+    Rehearsal as Rehearsal,
+    Report as Report,
+    say_next as say_next,
 )
-from shared.readmodels.projection import Model, View, ViewKey
-from shared.readmodels.reader import SEATS_LADDER, Answer, KeptAnswers, ViewReader
-from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace
-from shared.readmodels.verification import Verification
-from shared.readmodels.view_stores import ViewStores
-from shared.readmodels.view_writer import Projector, ViewWriter
-
-__all__ = [
-    "AT_WORK",
-    "PROJECTORS_KEEP",
-    "READERS_KEEP",
-    "SEATS_LADDER",
-    "Answer",
-    "KeptAnswers",
-    "KeptPointer",
-    "Migration",
-    "Model",
-    "ModelPointer",
-    "Phase",
-    "Pointers",
-    "Projector",
-    "Rehearsal",
-    "Report",
-    "Slot",
-    "SlotTable",
-    "StoredView",
-    "Verification",
-    "View",
-    "ViewKey",
-    "ViewPlace",
-    "ViewReader",
-    "ViewStores",
-    "ViewWriter",
-    "say_next",
-]
+from shared.readmodels.pointers import (
+    AT_WORK as AT_WORK,
+    PROJECTORS_KEEP as PROJECTORS_KEEP,
+    READERS_KEEP as READERS_KEEP,
+    KeptPointer as KeptPointer,
+    ModelPointer as ModelPointer,
+    Phase as Phase,
+    Pointers as Pointers,
+    Slot as Slot,
+)
+from shared.readmodels.projection import Model as Model, View as View, ViewKey as ViewKey
+from shared.readmodels.reader import (
+    SEATS_LADDER as SEATS_LADDER,
+    Answer as Answer,
+    KeptAnswers as KeptAnswers,
+    ViewReader as ViewReader,
+)
+from shared.readmodels.slot_table import SlotTable as SlotTable, StoredView as StoredView, ViewPlace as ViewPlace
+from shared.readmodels.verification import Verification as Verification
+from shared.readmodels.view_stores import ViewStores as ViewStores
+from shared.readmodels.view_writer import Projector as Projector, ViewWriter as ViewWriter

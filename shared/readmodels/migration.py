@@ -5,7 +5,7 @@ writes of rows are conditional. Only one migrator works at a time, by a lease.
 
 A new version loses no event, because
 
-- projectors write every event to both versions, from `doubling` on (`projector` says why none is left out);
+- projectors write every event to both versions, from `doubling` on (`view_writer` says why none is left out);
 - the scan of the log begins 10 seconds later, and folds each home up to its head;
 - a row is replaced only by one that has seen more.
 
@@ -29,7 +29,7 @@ from typing import Final
 from azure.storage.blob import ContainerClient
 
 from shared.azure import LEASE_SECONDS, MOST_GROUP_ROWS, expecting_an_answer, try_lease
-from shared.clock import Clock
+from shared.clock import LOST_RACES, Clock
 from shared.errors import ContentionError, MigrationRefusedError
 from shared.processes import Homes
 from shared.readmodels.pointers import SETTLING, ModelPointer, Phase
@@ -37,7 +37,6 @@ from shared.readmodels.projection import Model, Projection, View, ViewKey, fold_
 from shared.readmodels.verification import Verification, Verifier
 from shared.readmodels.view_stores import ViewStores
 from shared.readmodels.view_writer import ViewWriter, call_each, read_homes
-from shared.retry import LOST_RACES
 
 #: The command of `sluice migrate` that comes next, and its effect.
 _NEXT: Final = {

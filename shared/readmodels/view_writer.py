@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Protocol, TypeVar
 
-from shared.clock import Clock
+from shared.clock import LOST_RACES, Clock, Retry
 from shared.errors import ViewCorruptError
 from shared.processes import Event, EventRange, Head, Homes
 from shared.readmodels.pointers import STANDS_AFTER, KeptPointer, ModelPointer, Slot
 from shared.readmodels.projection import Folded, Model, Projection, ViewKey, fold, tail
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace, split
-from shared.retry import LOST_RACES, Retry
 from shared.telemetry import events, tell
 
 #: Requests that one call makes at the same time.

@@ -2,7 +2,7 @@
 
 Bodies to stored events and back: the kinds, the format, and which are part of the causal story only.
 
-Every event of the two streams, as typed data. `stored_events` makes events of them, and reads them again.
+Every event of the two streams, as typed data. `event_of` makes events of them.
 
 A conference's stream says what happened to its seats, an order's stream what happened to the order. Both are public
 formats: `docs/registration.md` lists them.

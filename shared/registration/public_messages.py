@@ -2,7 +2,7 @@
 
 The texts are checked here, the numbers too. What depends on an order or a conference is decided where its state is.
 
-The fields of the public messages and requests, as their senders write them. `public_messages` checks the values.
+Their fields stand here as their senders write them.
 
 Where events and commands of registration travel, and the queue of each kind that customers, shops and banks send.
 """

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Final
 
 from shared.azure import FAILURES, BusSender
-from shared.clock import Clock
+from shared.clock import Clock, all_tried
 from shared.errors import (
     BudgetSpentError,
     DuplicateError,
@@ -42,7 +42,6 @@ from shared.registration.parked_orders import ParkedOrders
 from shared.registration.public_messages import OrderRoutes
 from shared.registration.seats import SeatsState, check_balance, overdue
 from shared.registration.selling import Skip, decide, make_seats_entry, skip_reason
-from shared.retry import all_tried
 from shared.telemetry import Telemetry, describe_error, events, metrics, tell
 
 

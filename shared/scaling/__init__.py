@@ -11,43 +11,36 @@ Reading order:
 """
 
 from shared.scaling.instances import (
-    MOST_MAXIMUM,
-    HeldVolume,
-    InstancePlan,
-    InstanceRequest,
-    end_at_latest,
-    plan,
-    price_at_most,
+    MOST_MAXIMUM as MOST_MAXIMUM,
+    HeldVolume as HeldVolume,
+    InstancePlan as InstancePlan,
+    InstanceRequest as InstanceRequest,
+    end_at_latest as end_at_latest,
+    plan as plan,
+    price_at_most as price_at_most,
 )
-from shared.scaling.resource_manager import PUBLIC, ResourceManager, connect_manager, prepare, send
-from shared.scaling.site import Site, WarmChoice, az_commands, bicep_parameters
-from shared.scaling.warm_decisions import WarmRecord
-from shared.scaling.warm_records import WARM_RECORD, WarmRecords, WarmRequest
-from shared.scaling.warmer import FirstChunkDelays, WarmCheck, Warmer, WarmSources
-
-__all__ = [
-    "MOST_MAXIMUM",
-    "PUBLIC",
-    "WARM_RECORD",
-    "FirstChunkDelays",
-    "HeldVolume",
-    "InstancePlan",
-    "InstanceRequest",
-    "ResourceManager",
-    "Site",
-    "WarmCheck",
-    "WarmChoice",
-    "WarmRecord",
-    "WarmRecords",
-    "WarmRequest",
-    "WarmSources",
-    "Warmer",
-    "az_commands",
-    "bicep_parameters",
-    "connect_manager",
-    "end_at_latest",
-    "plan",
-    "prepare",
-    "price_at_most",
-    "send",
-]
+from shared.scaling.resource_manager import (
+    PUBLIC as PUBLIC,
+    ResourceManager as ResourceManager,
+    connect_manager as connect_manager,
+    prepare as prepare,
+    send as send,
+)
+from shared.scaling.site import (
+    Site as Site,
+    WarmChoice as WarmChoice,
+    az_commands as az_commands,
+    bicep_parameters as bicep_parameters,
+)
+from shared.scaling.warm_decisions import WarmRecord as WarmRecord
+from shared.scaling.warm_records import (
+    WARM_RECORD as WARM_RECORD,
+    WarmRecords as WarmRecords,
+    WarmRequest as WarmRequest,
+)
+from shared.scaling.warmer import (
+    FirstChunkDelays as FirstChunkDelays,
+    WarmCheck as WarmCheck,
+    Warmer as Warmer,
+    WarmSources as WarmSources,
+)

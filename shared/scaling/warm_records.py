@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.azure import OptimisticStore
-from shared.clock import Clock
+from shared.clock import LOST_RACES, Clock
 from shared.decoding import decode
 from shared.errors import ScalingRefusedError
 from shared.pending import WARM_POINTER, PendingTable, Pointer
-from shared.retry import LOST_RACES
 from shared.scaling.warm_decisions import WarmOpening, WarmRecord, add_opening, drop_opening
 
 #: The blob, in the container `settings`.

@@ -4,6 +4,12 @@
 delays, requests and tasks.
 """
 
-from shared.simulation.simulator import SEED, SPAN, Outcome, Push, Simulation, Span, bursty_day
-
-__all__ = ["SEED", "SPAN", "Outcome", "Push", "Simulation", "Span", "bursty_day"]
+from shared.simulation.simulator import (
+    SEED as SEED,
+    SPAN as SPAN,
+    Outcome as Outcome,
+    Push as Push,
+    Simulation as Simulation,
+    Span as Span,
+    bursty_day as bursty_day,
+)

@@ -4,7 +4,9 @@ Reading order: `release` (the worker's `with`, which listens for signals), `watc
 one read of a flag for all that wait).
 """
 
-from shared.waiting.release import ListeningRelease, PollingRelease, Release
-from shared.waiting.watch import BlobGlobalFlag
-
-__all__ = ["BlobGlobalFlag", "ListeningRelease", "PollingRelease", "Release"]
+from shared.waiting.release import (
+    ListeningRelease as ListeningRelease,
+    PollingRelease as PollingRelease,
+    Release as Release,
+)
+from shared.waiting.watch import BlobGlobalFlag as BlobGlobalFlag

@@ -4,31 +4,20 @@ A workload needs nothing else of Sluice. docs/workloads.md writes one from scrat
 """
 
 from shared.workloads.registry import (
-    Rejection,
-    Workloads,
-    calling,
-    has_split,
-    is_waiting,
-    items_of,
-    run_lines,
-    shard_of,
-    split,
+    Rejection as Rejection,
+    Workloads as Workloads,
+    calling as calling,
+    has_split as has_split,
+    is_waiting as is_waiting,
+    items_of as items_of,
+    run_lines as run_lines,
+    shard_of as shard_of,
+    split as split,
 )
-from shared.workloads.workload import AnyWorkload, Line, Rejected, Total, Workload
-
-__all__ = [
-    "AnyWorkload",
-    "Line",
-    "Rejected",
-    "Rejection",
-    "Total",
-    "Workload",
-    "Workloads",
-    "calling",
-    "has_split",
-    "is_waiting",
-    "items_of",
-    "run_lines",
-    "shard_of",
-    "split",
-]
+from shared.workloads.workload import (
+    AnyWorkload as AnyWorkload,
+    Line as Line,
+    Rejected as Rejected,
+    Total as Total,
+    Workload as Workload,
+)

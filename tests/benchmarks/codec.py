@@ -19,8 +19,7 @@ import msgspec
 import zstandard
 
 from shared.payload import Codec, FrameIndex, Limits
-from shared.payload.compression import compress, expand_frame
-from shared.payload.frames import Framing, write_frames
+from shared.payload.frames import Framing, compress, expand_frame, write_frames
 from shared.payload.transactions import reader_of
 from tests.benchmarks import document
 from tests.payload.fetching import read_frames

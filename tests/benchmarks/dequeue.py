@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from shared.gate.receipts import percentile
-from tests.benchmarks import dequeue_entries as entry_points
-from tests.benchmarks import document
-from tests.benchmarks.dequeue_burst import MESSAGES, WORK, Burst, by_pull
-from tests.benchmarks.dequeue_burst import by_push as burst_by_push
+from tests.benchmarks import dequeue_entries as entry_points, document
+from tests.benchmarks.dequeue_burst import MESSAGES, WORK, Burst, by_pull, by_push as burst_by_push
 from tests.benchmarks.dequeue_latency import by_polling, by_push, by_trigger
 
 DOCUMENT = Path("docs/appendix/dequeue.md")

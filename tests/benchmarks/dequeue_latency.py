@@ -19,7 +19,7 @@ from shared.azure.connections import Connections
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.task import BackOff, Listening, pull
 from shared.messages import ChunkMessage, Delivery, encode
-from shared.payload.compression import Codec, compress
+from shared.payload.frames import Codec, compress
 from shared.settings import Settings
 from shared.topology import topology
 

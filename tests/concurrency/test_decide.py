@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.azure.pushback import LEAST, QUIET, Governor
 from shared.concurrency.fleet import BUDGET, GOVERNOR, RULE, decide_tasks

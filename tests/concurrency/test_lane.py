@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.azure.meter import tally_requests
 from shared.concurrency.fleet import ANNOUNCED_FOR, LEFT, LaneRow, is_late, may_forget, must_announce

@@ -10,7 +10,7 @@ from shared.errors import NoSlotError
 from shared.memory import Lanes, Memory
 from shared.parked.poison_policy import Nature, nature_of
 from shared.payload import Codec, Frame, FrameIndex, Limits, Payload, StoredBlob, reading
-from shared.payload.compression import compress, expand_at_most, expand_exactly
+from shared.payload.frames import compress, expand_at_most, expand_exactly
 from shared.pipeline.plan import Plan, plan_of
 from tests.waiting import LIMIT, until
 

@@ -10,8 +10,7 @@ import pytest
 from azure.functions.http import HttpResponseConverter
 from werkzeug.wrappers import Request, Response
 
-from console import Application, View
-from console import function as mount
+from console import Application, View, function as mount
 from console.azure_login import AzureLogin
 from console.pages import ROUTES
 from shared.telemetry import events

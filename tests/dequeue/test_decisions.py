@@ -4,8 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.dequeue.task import BackOff, Listening, pull, push
 from shared.dequeue.turns import HandlingTime, receive_size

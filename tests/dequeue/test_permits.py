@@ -4,8 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.clock import SystemClock
 from shared.dequeue.drain import PATIENCE, Drain, Drained

@@ -13,8 +13,7 @@ from shared.errors import RefusedError
 from shared.parked.entry import DOOR
 from shared.parked.parking import at_the_door, read_claimed_job
 from shared.payload import Limits, open_envelope, read_json, read_submission
-from shared.payload.compression import Codec, compress, expand_file
-from shared.payload.frames import Framing, parse_index, spool_for, write_frames
+from shared.payload.frames import Codec, Framing, compress, expand_file, parse_index, spool_for, write_frames
 from shared.payload.reading import split_lines
 from shared.payload.submission import DEFAULT_WORKLOAD, Items
 from shared.pipeline.plan import cut

@@ -4,8 +4,7 @@ import re
 
 from azure.servicebus import ServiceBusMessage
 
-from tests.golden import parts as p
-from tests.golden import values as v
+from tests.golden import parts as p, values as v
 
 #: The library gives a message that has no id another one each time.
 _IS_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

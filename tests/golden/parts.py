@@ -9,17 +9,13 @@ from shared.azure.connections import Connections
 from shared.azure.meter import Cause, RequestKind, RequestTally
 from shared.azure.pushback import Governor
 from shared.concurrency.fleet import Decision, Fleet, FleetChange, FleetTable, RulesInForce, Worker
-from shared.concurrency.rules import Observation, RulesBlob
-from shared.concurrency.rules import parse as parse_rules
+from shared.concurrency.rules import Observation, RulesBlob, parse as parse_rules
 from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
-from shared.gate.state import ChangeKind, GateChange, GateState, Opening
-from shared.gate.state import decode as decode_gate
-from shared.gate.state import encode as encode_gate
+from shared.gate.state import ChangeKind, GateChange, GateState, Opening, decode as decode_gate, encode as encode_gate
 from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill
-from shared.ids.sequence import KEPT, NodeReport, Signature, close, create, reserve, resume
-from shared.ids.sequence import parse as parse_sequence
+from shared.ids.sequence import KEPT, NodeReport, Signature, close, create, parse as parse_sequence, reserve, resume
 from shared.ledger.job_decisions import Balance
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 from shared.ledger.table_ledger import TableLedger
@@ -89,9 +85,8 @@ from shared.pipeline.process import FINISH, PROCESS
 from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
 from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
 from shared.pipeline.settle import SETTLE
-from shared.pipeline.settle import ResultFault as ResultReason
 from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
-from shared.refusals import Reason
+from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day
 from shared.workloads import Total, shard_of

@@ -15,8 +15,7 @@ import zstandard
 
 from tests.faults.memory.storage import CONNECTION_STRING, MemoryStorage
 from tests.faults.plan import Plan
-from tests.golden import parts as p
-from tests.golden import values as v
+from tests.golden import parts as p, values as v
 
 
 class Clock:

@@ -5,9 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.golden import messages, shelves
-from tests.golden import parts as p
-from tests.golden import values as v
+from tests.golden import messages, parts as p, shelves, values as v
 from tests.golden.__main__ import file_of, text_of
 
 LIMITS = p.Limits()

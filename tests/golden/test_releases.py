@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from tests.golden import messages, shelves
-from tests.golden import parts as p
+from tests.golden import messages, parts as p, shelves
 from tests.golden.__main__ import HERE
 from tests.golden.kept import lost
 

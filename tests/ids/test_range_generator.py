@@ -8,8 +8,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shared.azure import OptimisticStore
 from shared.errors import GeneratorClosedError, StorageUnavailableError, WaitExpiredError

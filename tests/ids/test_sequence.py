@@ -5,8 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.errors import NewerVersionError, SequenceCorruptError, SequenceExhaustedError
 from shared.ids import sequence

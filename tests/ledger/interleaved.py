@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from queue import SimpleQueue
 
+from shared.clock import Retry
 from shared.errors import StorageUnavailableError
 from shared.ledger.ledger import Ledger, Written, change
 from shared.ledger.records import Job
-from shared.retry import Retry
 from tests.ledger.builders import row
 from tests.waiting import LIMIT
 

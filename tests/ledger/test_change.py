@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from shared.clock import Retry
 from shared.errors import ContentionError
 from shared.ledger.ledger import Written, change
-from shared.retry import Retry
 from tests.ledger.builders import job
 from tests.ledger.interleaved import FAULTS, Schedule, every_schedule, run
 from tests.ledger.memory_ledger import MemoryLedger

@@ -2,8 +2,8 @@
 
 import pytest
 
+from shared.clock import LOST_RACES, Retry
 from shared.errors import ContentionError, StorageUnavailableError
-from shared.retry import LOST_RACES, Retry
 
 
 def waiting(**options):

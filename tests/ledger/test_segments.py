@@ -5,8 +5,7 @@ from collections import Counter
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.errors import FinishRefusedError, ResultRefusedError
 from shared.ledger import JobState

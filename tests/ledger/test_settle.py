@@ -5,8 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.errors import ContentionError, LedgerCorruptError, SettleIncompleteError, StorageUnavailableError
 from shared.ledger import ChunkState, JobState, PlanBlob, Totals

@@ -4,8 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.ledger import ChunkState, JobState, Portion, Totals
 from shared.ledger.settlement import settle

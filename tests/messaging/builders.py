@@ -2,8 +2,7 @@
 
 import json
 from datetime import UTC, datetime
-from threading import Event as Flag
-from threading import Lock
+from threading import Event as Flag, Lock
 
 from shared.azure import Destination
 from shared.processes import Command, Event, EventRange, command_parcel, event_parcels

@@ -13,8 +13,7 @@ from tests.outside import order_cases, order_messages, order_strangers
 from tests.outside.customer import Customer
 from tests.outside.order_cases import CONFERENCE, OWN, SEATS, VICTIMS
 from tests.outside.people import Operator, Publisher
-from tests.outside.subscriber import OWN as SUBSCRIPTIONS
-from tests.outside.subscriber import Subscriber
+from tests.outside.subscriber import OWN as SUBSCRIPTIONS, Subscriber
 from tests.waiting import until
 
 #: Keys and codes of honest people: nothing else of the run has these words.

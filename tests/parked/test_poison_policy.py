@@ -6,8 +6,7 @@ import msgspec
 import pytest
 from azure.core.exceptions import HttpResponseError, ServiceRequestError, ServiceResponseError
 from azure.servicebus.exceptions import ServiceBusConnectionError
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.errors import (
     ContentionError,
@@ -17,8 +16,8 @@ from shared.errors import (
     UnknownWorkloadError,
 )
 from shared.messages import PortionMessage, Result, decode, encode
-from shared.parked.poison_policy import DEFAULT_POLICY as POLICY
 from shared.parked.poison_policy import (
+    DEFAULT_POLICY as POLICY,
     Deliveries,
     KillerError,
     Mark,

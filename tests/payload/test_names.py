@@ -1,8 +1,7 @@
 """Names of jobs and rooms: what no publisher can say, and what joins and comes apart again."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.errors import RefusedError
 from shared.grammar import LONGEST_ROOM, NAME, check_job, is_job, is_room, room_job, room_of

@@ -6,13 +6,11 @@ import io
 import json
 
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shared.errors import RefusedError
 from shared.payload import Codec, Limits, open_envelope, read_submission
-from shared.payload.compression import compress, expand_file, expand_frame
-from shared.payload.frames import Framing, write_frames
+from shared.payload.frames import Framing, compress, expand_file, expand_frame, write_frames
 from shared.payload.reading import split_lines
 from shared.payload.submission import Items
 from shared.refusals import BY_CODE, Reason

@@ -12,8 +12,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobServiceClient, ContainerClient, LinearRetry
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from urllib3.util import parse_url
 
 from local.paths import ROOT

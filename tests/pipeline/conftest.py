@@ -10,6 +10,7 @@ import pytest
 
 from shared.azure import BlobStore
 from shared.azure.connections import Connections
+from shared.clock import Retry
 from shared.errors import StorageUnavailableError
 from shared.gate.state import Reading
 from shared.ids import RangeGenerator
@@ -19,7 +20,6 @@ from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher, Enclosing
 from shared.pipeline.plan import ChunkSizes, PlanStore
 from shared.pipeline.start import PutAgain, Starter
-from shared.retry import Retry
 from tests.faults.plan import KilledError, killed
 from tests.gate.conftest import NOON, ManualClock, RecordedSignals
 from tests.ledger.memory_ledger import MemoryLedger

@@ -5,8 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.azure.connections import Connections
 from shared.azure.value_store import BlobStore

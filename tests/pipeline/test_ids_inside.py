@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from shared.azure.row_groups import MOST_CHARACTERS
 from shared.errors import RefusedError

@@ -24,8 +24,7 @@ from shared.payload import PayloadStore
 from shared.pending import ORPHANS_POINTER, PendingTable
 from shared.pipeline.cleanup import MARGIN, Orphans
 from shared.refusals import Reason, refuse
-from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError
-from tests.faults.plan import Plan as FaultPlan
+from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError, Plan as FaultPlan
 from tests.gate.conftest import ManualClock
 from tests.ledger.memory_ledger import MemoryLedger
 from tests.parked.stages import stages

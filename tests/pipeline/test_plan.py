@@ -5,8 +5,7 @@ from itertools import accumulate
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Struct
 
 from shared.messages import decode, encode

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
 from planning.azure_limits import LIMITS

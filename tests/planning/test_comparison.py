@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from planning.comparison import INLINE_BYTES, InlineOrBlob, PushOrPoll, Work, wakes
 from shared.usage.bill import load

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import zstandard
 
-from shared.payload.compression import Codec, compress
+from shared.payload.frames import Codec, compress
 from tests.payload.hostile import zstd_unsized
 
 MIB = 1024 * 1024

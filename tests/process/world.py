@@ -19,7 +19,7 @@ from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.parked.poison_policy import Attempts, Deliveries
-from shared.payload.compression import Codec, compress
+from shared.payload.frames import Codec, compress
 from shared.payload.payload_store import PayloadStore, PayloadStores
 from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline.process import Processor, Tools

@@ -12,8 +12,7 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import LinearRetry, QueueClient
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.payload import (

@@ -8,6 +8,7 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobLeaseClient
 
 from shared.azure import Connections
+from shared.clock import Retry
 from shared.processes import Commit
 from shared.readmodels import (
     PROJECTORS_KEEP,
@@ -22,7 +23,6 @@ from shared.readmodels import (
     ViewStores,
     ViewWriter,
 )
-from shared.retry import Retry
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.gate.conftest import NOON, ManualClock
 from tests.readmodels.counters import COUNTERS, event_of, ranges_of

@@ -15,8 +15,7 @@ from decimal import Decimal
 from shared.app import RegistrationStores, Stores
 from shared.azure import Connections
 from shared.processes import Commit, EventRange
-from shared.registration import ORDER_MODEL, OrderViews, fold_order, order_home
-from shared.registration import order as bodies
+from shared.registration import ORDER_MODEL, OrderViews, fold_order, order as bodies, order_home
 from shared.registration.order import calculate, event_of
 
 PRICES = {"a": Decimal("5.00"), "b": Decimal("7.50")}

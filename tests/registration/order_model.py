@@ -13,9 +13,17 @@ from typing import NamedTuple
 import msgspec
 
 from shared.errors import RefusedError, SeatsBalanceError
-from shared.registration import OrderPhase, OrderProcess, OrderProcessState, OrderStage, PaymentOutcome, seats, selling
-from shared.registration import order_messages as to_order
-from shared.registration import order_messages as to_seats
+from shared.registration import (
+    OrderPhase,
+    OrderProcess,
+    OrderProcessState,
+    OrderStage,
+    PaymentOutcome,
+    order_messages as to_order,
+    order_messages as to_seats,
+    seats,
+    selling,
+)
 from shared.registration.seats import KnownReservations, ReservationEnding
 from tests.model.search import replaced, walk
 

@@ -12,8 +12,7 @@ import pytest
 from shared.azure.meter import tally_requests
 from shared.processes import Commit, EventRange, decode_events
 from shared.readmodels import KeptAnswers, Slot
-from shared.registration import CONFERENCE_MODEL, ORDER_MODEL, ConferenceViews, OrderPhase, OrderViews
-from shared.registration import order as bodies
+from shared.registration import CONFERENCE_MODEL, ORDER_MODEL, ConferenceViews, OrderPhase, OrderViews, order as bodies
 from shared.registration.conference_views import SeatTypeView, fold_home
 from shared.registration.order import calculate, event_of, fold_order, order_home
 from shared.registration.order_messages import seats_home

@@ -1,4 +1,4 @@
-"""The files of `shared` that one job enters on its way through the whole app, on Azurite."""
+"""The files of `shared` that one job, and one seat order, enter on their way through the whole app, on Azurite."""
 
 import sys
 import threading
@@ -9,6 +9,7 @@ from local.azurite.launcher import Azurite
 from local.provision import provision
 from shared.topology import topology
 from tests.pipeline.whole_app import WholeApp
+from tests.registration.conftest import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +31,17 @@ def happy_path():
         raise AssertionError(f"the job is {state}, which is no happy path")
     here = threading.current_thread().name
     return sorted({name for name, _ in files}), sorted({name for name, thread in files if thread == here})
+
+
+def seat_order_path():
+    """Return the files in which functions run from the placing of an order for a seat until customers are shown it."""
+    with installation() as world:
+        world.take("conference", id="k1", conference="c1", seats={"a": {"price": "5.00", "quota": 10}})
+        world.pump()
+        with entered() as files:
+            world.take("place_order", order="order-1", conference="c1", seats={"a": 1})
+            world.pump()
+    return sorted({name for name, _ in files})
 
 
 @contextmanager

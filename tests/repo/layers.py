@@ -5,7 +5,6 @@ ORDER = (
     (
         "errors",
         "clock",
-        "retry",
         "refusals",
         "grammar",
         "topology",

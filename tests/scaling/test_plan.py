@@ -5,8 +5,7 @@ import shlex
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from local.paths import ROOT
 from shared.ledger.records import Job, JobState

@@ -11,8 +11,7 @@ from shared.clock import SystemClock
 from shared.concurrency.rules import BUILT_IN, Rule, Rules, RuleStep
 from shared.concurrency.tuning import Stretch, Trace, TraceHeader
 from shared.dequeue.drain import Drain, Drained
-from shared.dequeue.permits import CONTAINER, BlobSlots
-from shared.dequeue.permits import SlotPlan as Permits
+from shared.dequeue.permits import CONTAINER, BlobSlots, SlotPlan as Permits
 from shared.dequeue.work_queue import WorkQueue
 from shared.messages import Permit, encode_permit
 from shared.simulation.simulator import DAY, Push, Simulation

@@ -4,8 +4,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules, RuleStep
 from shared.concurrency.tuning import Stretch, Trace, TraceHeader, read, write

@@ -4,8 +4,7 @@ import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.azure.meter import Cause, Charge, RequestKind, RequestTally, meter_of, usage_of
 from shared.errors import PricesError

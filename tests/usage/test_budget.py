@@ -2,8 +2,7 @@
 
 from decimal import Decimal
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.usage.diary import LEAST_TASKS, STRETCH, budget_term
 

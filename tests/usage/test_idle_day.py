@@ -4,8 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from local.azurite.launcher import Azurite
 from local.paths import ROOT

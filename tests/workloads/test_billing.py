@@ -7,8 +7,7 @@ from functools import reduce
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.workloads import Line, Total, shard_of
 from shared.workloads.billing import PLANS, UNITS, Billing, Invoices, Tariff

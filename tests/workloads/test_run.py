@@ -8,8 +8,7 @@ from decimal import Decimal
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shared.parked.poison_policy import cause_of, reason_of
 from shared.telemetry import describe_error

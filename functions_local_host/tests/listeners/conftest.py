@@ -11,8 +11,7 @@ import pytest_asyncio
 from functions_local_host.host_storage import HostStorage
 from functions_local_host.meter import Meter
 from functions_local_host.tests.listeners.bus_probe import BusProbe
-from functions_local_host.tests.listeners.bus_topology import LOCK_SECONDS
-from functions_local_host.tests.listeners.bus_topology import bus as bus_of_the_tests
+from functions_local_host.tests.listeners.bus_topology import LOCK_SECONDS, bus as bus_of_the_tests
 from functions_local_host.tests.listeners.recording import DEADLINE
 from servicebus_local.launcher import Broker
 

@@ -18,8 +18,7 @@ from functions_local_host.output_values import messages_of
 from functions_local_host.outputs import Outputs
 from functions_local_host.tests.listeners.bus_topology import LOCK_SECONDS
 from functions_local_host.tests.listeners.recording import Held, Recorder, bus_function, listening, succeed, until
-from functions_local_host.tests.listeners.test_bus_listener import listener as bus_listener
-from functions_local_host.tests.listeners.test_bus_listener import options as bus_options
+from functions_local_host.tests.listeners.test_bus_listener import listener as bus_listener, options as bus_options
 from functions_local_host.tests.listeners.test_message_datums import queue_message, received
 from functions_local_host.tests.listeners.test_queue_listener import listener as queue_listener
 

@@ -2,8 +2,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from functions_local_host.message_lease import renewal_wait
 from functions_local_host.queue_backoff import HIGHEST_FACTOR, LOWEST_FACTOR, empty_wait

@@ -3,8 +3,7 @@
 from math import inf
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from servicebus_local import wire
 from servicebus_local.parcel import Parcel

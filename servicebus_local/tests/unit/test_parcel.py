@@ -4,8 +4,7 @@ import pytest
 from azure.servicebus._pyamqp._decode import decode_payload
 from azure.servicebus._pyamqp._encode import encode_payload
 from azure.servicebus._pyamqp.message import Header, Message, Properties
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from servicebus_local import wire
 from servicebus_local.amend import identified, with_properties

@@ -5,8 +5,8 @@ from itertools import groupby
 
 from shared.azure import Destination
 from shared.messages import Delivery
-from shared.parts import CONFERENCES as SHOP
 from shared.parts import (
+    CONFERENCES as SHOP,
     CONFERENCES_VIEW,
     ORDER_EVENTS,
     ORDERS_VIEW,

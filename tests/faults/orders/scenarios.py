@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from shared.azure.bus import ServiceBusError
 from shared.errors import SluiceError
-from shared.parts import CONFERENCES as SHOP
-from shared.parts import PAYMENTS, STARTS, TIMEOUTS
+from shared.parts import CONFERENCES as SHOP, PAYMENTS, STARTS, TIMEOUTS
 from shared.readmodels import Phase
 from shared.registration import ORDER_MODEL, OrderPhase
 from tests.faults.host import StuckError

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 from shared.app import RegistrationStores, Stores
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.parts import CONFERENCES as SHOP
-from shared.parts import ORDERS, PAYMENTS
+from shared.parts import CONFERENCES as SHOP, ORDERS, PAYMENTS
 from shared.readmodels import Migration
 from shared.registration import ORDER_MODEL, DeadLetter
 from shared.settings import Settings
