@@ -1,4 +1,4 @@
-"""The tables of docs/operating.md: what the app tells about itself, from its catalogues."""
+"""The tables of docs/operating.md and docs/appendix/telemetry.md: what the app tells about itself, from its catalogues."""
 
 import logging
 from collections.abc import Callable, Mapping

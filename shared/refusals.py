@@ -1,6 +1,6 @@
 """The catalogue of the reasons for refusing a publisher's message, each with a remedy.
 
-`docs/formats.md` has the same table, and a test compares the two.
+`docs/appendix/reasons.md` has the same table, and a test compares the two.
 """
 
 from enum import StrEnum

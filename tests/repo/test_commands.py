@@ -31,7 +31,6 @@ RUN_BY = {
     "README.md": "tests/e2e/test_up.py",
     # CI runs these targets themselves.
     "docs/contributing.md": "tests/repo/test_documents.py",
-    "docs/conformance.md": "tests/cli/test_deep.py",
     "docs/console.md": "tests/console/test_server.py",
     "docs/cost.md": "tests/e2e/test_documents.py",
     "docs/operating.md": "tests/e2e/test_documents.py",
@@ -43,6 +42,7 @@ RUN_BY = {
     "docs/local-stack.md": "tests/e2e/test_up.py",
     "docs/migrations.md": "tests/cli/test_migrate.py",
     "docs/processes.md": "tests/e2e/test_documents.py",
+    "docs/proof.md": "tests/cli/test_deep.py",
     "docs/registration.md": "tests/registration/test_operator.py",
     "docs/workloads.md": "tests/e2e/test_up.py",
 }

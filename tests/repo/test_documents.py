@@ -74,7 +74,16 @@ def test_the_readme_is_short():
 
 def test_the_readme_links_every_page():
     """A page that no link leads to is not found."""
-    assert {document.name for document in DOCUMENTS} <= {*re.findall(r"\(docs/([a-z-]+\.md)", README), "README.md"}
+    pages = {document.name for document in DOCUMENTS if document.parent == ROOT / "docs"}
+    assert pages == set(re.findall(r"\(docs/([a-z-]+\.md)", README.partition("- First steps: ")[2]))
+
+
+def test_each_table_of_the_appendix_has_a_page_that_links_to_it():
+    """Tables that a command writes or a test compares stand apart from what a person reads."""
+    pages = "".join(document.read_text() for document in DOCUMENTS if document.parent == ROOT / "docs")
+    tables = {document.name for document in DOCUMENTS if document.parent == ROOT / "docs" / "appendix"}
+    assert tables
+    assert tables <= set(re.findall(r"\(appendix/([a-z-]+\.md)", pages))
 
 
 def test_the_tree_in_contributing_is_the_tree():
