@@ -20,7 +20,7 @@ from shared.registration import READ_MODELS
 from shared.settings import Settings
 
 app = typer.Typer(
-    help="New versions of read models without downtime: docs/migrations.md has an example.", no_args_is_help=True
+    help="New versions of read models without downtime: docs/processes.md has an example.", no_args_is_help=True
 )
 
 

@@ -16,9 +16,9 @@ from cli.watching import LOOK_EVERY, NOT_ENDED
 from shared.app import RegistrationPart, RegistrationStores
 from shared.azure import FAILURES, BusSender, Destination
 from shared.errors import NotPublishedError
-from shared.eventsourcing import Mementos
 from shared.parked import NO_JOB, Entry
 from shared.payload import WRAPPER, Limits
+from shared.processes import Mementos
 from shared.registration import OrderState, Seats, claim_of, queue_of, read_order_message, seats_home
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class SendingDesk:
         self._drop(message, to, body)
         until = time.monotonic() + wait
         while wait:
-            if self._part.verbs.has_taken(body) and (found := look(self)) is not None:
+            if self._part.verbs.parked.has_taken(body) and (found := look(self)) is not None:
                 return found
             entry = self._parked(queue, body)
             if entry and entry.is_open and (known is None or entry.etag != known.etag):

@@ -17,7 +17,7 @@ from shared.ledger import FINISHED, Job, JobState
 from shared.operating import JobReader, group_later
 from shared.parked import Entry
 
-#: Seconds between two looks, at a job or for the effect of a message: each is billed requests.
+#: Seconds from one request for a job, or for the effect of a message, to the next. Each is billed.
 LOOK_EVERY: Final = 1.0
 #: The watch ends in these states: the next step is a person's.
 STOPS: Final = FINISHED | {JobState.PAUSED, JobState.BURIED}

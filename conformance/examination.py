@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from azure.core.exceptions import AzureError
-from azure.data.tables import TableClient
-from azure.servicebus import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusAuthorizationError
-from azure.storage.blob import ContainerClient
-from azure.storage.queue import QueueClient
 
 from conformance import blob_checks, message_checks, queue_checks, session_checks, table_checks
 from conformance.belongings import Belongings, Leftover, first_line
 from conformance.bus_site import ROLE, BusSite
-from conformance.bus_wishes import QueueWish, TopicWish
 from conformance.judgement import Finding, Notebook, State, judge
 from conformance.properties import BLOB, BUS, PROPERTIES, QUEUE, TABLE
-from conformance.scene import CheckEntry, Pace, Scene, UncheckableError
+from conformance.scene import CheckEntry, Pace, Scene, Site, UncheckableError
 from conformance.storage_site import StorageSite
 from shared.azure import Connections, is_refused
 
@@ -54,18 +49,6 @@ class Report:
         return not self.left and all(one.state is State.HOLDS for one in self.findings)
 
 
-class _Site:
-    """Storage and bus together."""
-
-    def __init__(self, storage: StorageSite, bus: BusSite) -> None:
-        self.container: Callable[[], tuple[ContainerClient, str]] = storage.container
-        self.table: Callable[[], tuple[TableClient, str]] = storage.table
-        self.queue: Callable[[str], QueueClient] = storage.queue
-        self.bus: Callable[[], ServiceBusClient] = bus.bus
-        self.bus_queue: Callable[[QueueWish], str] = bus.bus_queue
-        self.bus_topic: Callable[[TopicWish], str] = bus.bus_topic
-
-
 def examine(
     connections: Connections, keys: Iterable[str], nonce: str, on_progress: Callable[[int, int], object]
 ) -> Report:
@@ -74,7 +57,8 @@ def examine(
     chosen = [one for one in CHECKS if not set(one.keys).isdisjoint(wanted)]
     notes, pace, belongings = Notebook(), Pace(), Belongings()
     storage, bus = StorageSite(connections, nonce, belongings), BusSite(connections, nonce, belongings)
-    scene = Scene(_Site(storage, bus), notes, pace, nonce)
+    site = Site(storage.container, storage.table, storage.queue, bus.bus, bus.bus_queue, bus.bus_topic)
+    scene = Scene(site, notes, pace, nonce)
     otherwise = "its check ended early"
     try:
         _run_all(chosen, scene, on_progress)

@@ -25,32 +25,21 @@ class UncheckableError(Exception):
     """A check cannot go on. The text says why, for people."""
 
 
-class Site(Protocol):
+@dataclass(frozen=True, slots=True)
+class Site:
     """Makes what a check needs, and removes it after the run."""
 
-    def container(self) -> tuple[ContainerClient, str]:
-        """Return a container, and the prefix of the names that a check may use there."""
-        ...
-
-    def table(self) -> tuple[TableClient, str]:
-        """Return a table, and the prefix of the partitions that a check may use there."""
-        ...
-
-    def queue(self, name: str) -> QueueClient:
-        """Return an empty queue for one check."""
-        ...
-
-    def bus(self) -> ServiceBusClient:
-        """Open a client of the bus. The caller closes it."""
-        ...
-
-    def bus_queue(self, wish: QueueWish) -> str:
-        """Return the name of a queue of the bus with these rules."""
-        ...
-
-    def bus_topic(self, wish: TopicWish) -> str:
-        """Return the name of a topic of the bus with these subscriptions."""
-        ...
+    #: Returns a container, and the prefix of the names that a check may use there.
+    container: Callable[[], tuple[ContainerClient, str]]
+    #: Returns a table, and the prefix of the partitions that a check may use there.
+    table: Callable[[], tuple[TableClient, str]]
+    #: Returns an empty queue for one check.
+    queue: Callable[[str], QueueClient]
+    #: Opens a client of the bus. The caller closes it.
+    bus: Callable[[], ServiceBusClient]
+    #: Return the name of a queue with these rules, or of a topic with these subscriptions.
+    bus_queue: Callable[[QueueWish], str]
+    bus_topic: Callable[[TopicWish], str]
 
 
 class Pace:

@@ -25,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 LOGS = _ROOT / ".stack" / "logs"
 
 #: One instance comes up in about a second; many on a loaded machine take much longer.
-START_DEADLINE = 60.0
+START_DEADLINE = 300.0
 #: Beyond its drain limit a host needs little.
 STOP_DEADLINE = 60.0
 

@@ -1,11 +1,10 @@
-"""The tables of docs/capacity.md that follow from the model: its constants, Azure's limits, and four loads."""
+"""The tables of docs/appendix/capacity.md that follow from the model: its constants, Azure's limits, and four loads."""
 
 from typing import Any, Final
 
 import msgspec
 
 from cli import capacity_view as view
-from local import bounds_table
 from local.infra.tables import Table
 from planning.azure_limits import LIMITS
 from planning.capacity_bill import bury
@@ -119,5 +118,4 @@ TABLES: Final = {
     "capacity-retention": retention,
     "capacity-measured": measured,
     "capacity-azure": azure,
-    "bounds": bounds_table.table,
 }

@@ -21,7 +21,6 @@ from local.infra.tables import TABLES as INFRA
 from local.infra.tables import Table
 from local.paths import ROOT
 from local.picture import picture
-from local.properties_table import properties
 from local.readme import code, idle_month, why
 from planning.idle_modes import IdleModes
 from shared.parked import DEFAULT_POLICY
@@ -218,7 +217,7 @@ def _table_of(make: Callable[[], Table]) -> str:
     return markdown(*make())
 
 
-_ROWS = {**INFRA, **telemetry_tables.TABLES, **capacity_tables.TABLES, "why": why, "properties": properties}
+_ROWS = {**INFRA, **telemetry_tables.TABLES, **capacity_tables.TABLES, "why": why}
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "picture": picture,

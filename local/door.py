@@ -24,7 +24,7 @@ from azure.storage import blob, queue
 
 from servicebus_local.certificates import AUTHORITY, tls_context
 from shared.azure import FAILURES, STORAGE_CONNECTION, BusSender, Connections, Destination
-from shared.closing import Closing
+from shared.clock import Closing
 
 #: Seconds for a request of a publisher, and for the answer to it.
 PATIENCE: Final = 60

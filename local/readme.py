@@ -11,7 +11,7 @@ from local.infra.tables import Table
 from local.paths import ROOT
 from shared.usage import load
 
-#: The contenders: the beginning of each row of docs/performance.md, and the name used here.
+#: The contenders: the beginning of each row of docs/appendix/performance.md, and the name used here.
 WHO: Final = {
     "Sluice, default": "Sluice, in a job of 400,000",
     "Sluice, chunks of 1,000": "Sluice, with a thousand transactions per chunk",
@@ -26,7 +26,7 @@ _CODE: Final = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 def why() -> Table:
     """Return how many storage requests a million transactions take."""
-    page = (ROOT / "docs" / "performance.md").read_text()
+    page = (ROOT / "docs" / "appendix" / "performance.md").read_text()
     rows = [(called, f"{round(_each(page, name) * 1_000_000):,}") for name, called in WHO.items()]
     return ("how a million transactions are processed", "billable storage requests"), rows
 
@@ -58,5 +58,7 @@ def code() -> str:
 def _each(page: str, name: str) -> float:
     found = re.search(_ROW.format(name=re.escape(name)), page, re.MULTILINE)
     if found is None:
-        raise StackError(f"docs/performance.md has no row of {name!r}: run `make bench`, or name the row anew here")
+        raise StackError(
+            f"docs/appendix/performance.md has no row of {name!r}: run `make bench`, or name the row anew here"
+        )
     return float(found[1].replace(",", ""))

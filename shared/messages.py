@@ -1,6 +1,8 @@
 """Messages between the stages: versioned JSON under one wrapper key. They are part of the public formats.
 
 The wrapper exists because the Functions host copies top-level JSON properties into trigger metadata.
+
+Permits to work, on the topic `signals`: JSON under the wrapper key of all messages, but on no queue of a stage.
 """
 
 import base64
@@ -222,3 +224,42 @@ def read_inside(read: Callable[[bytes | str], Wrapping[T_co]], body: bytes | str
         return read(body).sluice
     except (UnicodeError, RecursionError) as error:  # for bytes that are not UTF-8, and for deep nesting
         raise msgspec.DecodeError(str(error)) from error
+
+
+PERMIT_VERSION: Final = 1
+PERMIT: Final = "work"  # the kind of a permit, by which subscriptions filter
+#: More than any fleet has. The app sent no number above it.
+MOST_OF_A_FLEET: Final = 1_000_000
+#: A number of slots, messages or tasks.
+FleetNumber: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OF_A_FLEET)]
+
+
+class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag=PERMIT):
+    """On the topic `signals`: run the tasks of this slot as long as there is work."""
+
+    slot: FleetNumber
+    #: Queued messages, and tasks of the whole fleet, when it was sent; hints for the size of a receive.
+    depth: FleetNumber = 0
+    tasks: FleetNumber = 0
+    v: int = PERMIT_VERSION
+
+
+class _PermitWrapper(Struct, frozen=True):
+    sluice: Permit
+
+
+_permit_decoder = make_decoder(_PermitWrapper)
+
+
+def encode_permit(permit: Permit) -> bytes:
+    """Return the bytes of the permit on the wire."""
+    return msgspec.json.encode({"sluice": permit})
+
+
+def decode_permit(body: bytes) -> Permit | None:
+    """Return the permit, or None for any other body or version."""
+    try:
+        permit = _permit_decoder.decode(body).sluice
+    except (ValueError, RecursionError):  # msgspec's own errors are ValueErrors, and so is UnicodeError
+        return None
+    return permit if permit.v == PERMIT_VERSION else None

@@ -13,8 +13,7 @@ from typing import Any, Final, Protocol
 from azure.servicebus import ServiceBusMessage
 
 from shared.azure import FAILURES, BusSender, Connections, Destination
-from shared.clock import Clock
-from shared.closing import Closing
+from shared.clock import Clock, Closing
 from shared.errors import SignalNotSentError
 from shared.grammar import bus_name
 from shared.messages import Completed, decode, encode

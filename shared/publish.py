@@ -18,7 +18,7 @@ from azure.storage.queue import QueueClient
 from msgspec import structs
 
 from shared.azure import BriefSender, Connections, error_code
-from shared.closing import Closing
+from shared.clock import Closing
 from shared.errors import StorageUnavailableError
 from shared.grammar import check_job, payload_name
 from shared.payload import (

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Self
 
 from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
-from shared.dequeue import BackOff, Notify, When
+from shared.dequeue import Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.names import misspelt, unread
@@ -82,9 +82,6 @@ SETTINGS = (
     ),
     _optional("SLUICE_NOTIFY_WHEN", "push: permits go `before` or `after` the put", "after"),
     _optional("SLUICE_PERMIT_TASKS", "tasks of a slot, which one instance runs at a time, 1 to 32", "4"),
-    _optional("SLUICE_IDLE_SHORTEST_MS", "a worker that polls: its first rest when idle, 0 to 60000", "0"),
-    _optional("SLUICE_IDLE_STEP_MS", "a worker that polls: what each rest adds, doubled, 1 to 60000", "100"),
-    _optional("SLUICE_IDLE_LONGEST_MS", "a worker that polls: its longest rest when idle, 1 to 3600000", "1000"),
     _optional(
         "SLUICE_BUDGET_PER_DAY",
         "what the app's own requests may cost on a day, in the currency of the prices: slows work down; or `none`",
@@ -149,7 +146,6 @@ class Settings:
     notify_when: When
     permit_tasks: int
     #: Of a worker that polls.
-    backoff: BackOff
     #: When a message is poison, and when a job has too many of them.
     poison: PoisonPolicy
     #: None: no budget.
@@ -189,9 +185,6 @@ class Settings:
         notify = read.one_of("SLUICE_NOTIFY", Notify)
         notify_when = read.one_of("SLUICE_NOTIFY_WHEN", When)
         permit_tasks = read.whole_number("SLUICE_PERMIT_TASKS", 1, 32)
-        shortest = read.whole_number("SLUICE_IDLE_SHORTEST_MS", 0, 60_000)
-        step = read.whole_number("SLUICE_IDLE_STEP_MS", 1, 60_000)
-        longest = read.whole_number("SLUICE_IDLE_LONGEST_MS", max(1, shortest), 3_600_000)
         poison = _poison_policy(read)
         most_warmed = read.whole_number("SLUICE_WARM_MOST", 3, 900)
         site, identity, endpoint = (read.text(f"SLUICE_WARM_{name}") for name in ("SITE", "IDENTITY", "ENDPOINT"))
@@ -213,7 +206,6 @@ class Settings:
             notify=notify,
             notify_when=notify_when,
             permit_tasks=permit_tasks,
-            backoff=BackOff(shortest=shortest / 1000, step=step / 1000, longest=longest / 1000),
             poison=poison,
             budget_per_day=budget,
             warm=warm,

@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 from azure.servicebus import ServiceBusMessage
 
 from shared.azure import FAILURES, BriefSender, BusSender, Connections, Destination
-from shared.closing import Closing
+from shared.clock import Closing
 from shared.errors import SignalNotSentError
-from shared.permit import PERMIT, Permit, encode_permit
+from shared.messages import PERMIT, Permit, encode_permit
 from shared.telemetry import describe_error, events, tell
 
 TOPIC: Final = "signals"

@@ -22,15 +22,13 @@ PLANS = "plans"
 #: The common room's queue and container. Another room adds its name to each; its queue identifies a message's sender.
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
-#: Upper bound of SLUICE_WORK_QUEUES.
-MOST_WORK_QUEUES = 100
 _TABLES = "jobs pending held totals parked receipts decisions audit jobindex usage replays"
 #: The work queue that tasks ask first. No function has it as its trigger, so the host moves nothing to a poison queue.
 URGENT = f"{_WORK}urgent"
 #: The bus queue that publishers may send to. Its messages have no content: each says that something was dropped.
 HINTS = "hints"
-#: Upper bound of the processes that listen for a release by push at the same time; any further one only polls.
-WAITER_SUBSCRIPTIONS = 16
+#: Upper bounds: of SLUICE_WORK_QUEUES, and of the processes that listen for a release by push. Any further one only polls.
+MOST_WORK_QUEUES, WAITER_SUBSCRIPTIONS = 100, 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "shard result": 1,
         "chunk result": 1,
         "gate": 1,
+        "sequence": 1,
     }
 )
 #: Deliveries of a message that wait for a newer instance. Queues and the settler leave half a minute between two, so they
@@ -66,9 +67,13 @@ class _WrappedHead(Struct):
 
 def check_version(document: str, found: int, where: str) -> None:
     """Raise NewerVersionError if the document is newer than this program."""
-    if READS[document] < found <= _MOST:
+    _check(document, READS[document], found, where)
+
+
+def _check(document: str, known: int, found: int, where: str) -> None:
+    if known < found <= _MOST:
         raise NewerVersionError(
-            f"{where} is a {document} of version {found}, and this program reads up to version {READS[document]}: "
+            f"{where} is a {document} of version {found}, and this program reads up to version {known}: "
             "deploy the newer version of Sluice that wrote it"
         )
 
@@ -107,3 +112,16 @@ def check_message(body: bytes, where: str) -> None:
         raise NewerVersionError(
             f"{where} is of kind {head.kind!r}, which this program does not know: deploy the newer version of Sluice that sent it"
         )
+
+
+def check_public_message(body: bytes, where: str) -> None:
+    """Raise NewerVersionError if a publisher's or a customer's message names a kind and a higher version.
+
+    Their kinds all have the version of a submission. A message without a kind was written by hand, and for no version.
+    """
+    try:
+        head = decode(body, _WrappedHead).sluice
+    except (ValueError, RecursionError):
+        return
+    if _KIND.fullmatch(head.kind):
+        _check(head.kind, READS["submission"], head.v, where)

@@ -12,6 +12,16 @@ from local.provision import provision
 from local.stack import StackOptions, settings_for, start_host
 from servicebus_local.launcher import Broker
 from shared.topology import topology
+from tests.left_out import (  # noqa: F401 - pytest looks for its hooks here
+    add_option,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_configure_node,
+    pytest_ignore_collect,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 # How long one example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile("sluice", deadline=None)
@@ -20,6 +30,7 @@ hypothesis.settings.load_profile("sluice")
 
 def pytest_addoption(parser):
     """Let `make test HOST=func` and `make test WORKER=grpc` run the end-to-end tests on what others wrote."""
+    add_option(parser)
     parser.addoption("--need-browser", action="store_true", help="fail, and do not skip, where no browser is")
     parser.addoption("--host", choices=("local", "func"), default="local", help="the host of end-to-end tests")
     parser.addoption("--worker", choices=WORKERS, default="local", help="the worker in the local host")

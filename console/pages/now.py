@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from console.alarms import find_alarms
+from console.alerts import find_alerts
 from console.pages.job_rows import row_of_job
 from console.visit import Page, Visit
 from shared.operating import summarize_causes
@@ -37,7 +37,7 @@ def show_now(visit: Visit) -> Page:
         "jobs": [row_of_job(job, visit.now) for job in work.jobs],
         "open_number": work.number,
         "holding": [row for row in gates if row.held.count],
-        "alarms": find_alarms(
+        "alerts": find_alerts(
             fleet=fleet, work=work, queues=queues, gates=gates, causes=causes, now=visit.now, link=visit.link
         ),
     }

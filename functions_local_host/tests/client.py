@@ -8,7 +8,7 @@ import urllib.request
 from azure.storage.blob import ContainerClient
 
 #: Generous: machines that run tests are busy.
-DEADLINE = 45.0
+DEADLINE = 600.0
 
 
 def get(host, path, method="GET", headers=None, body=None):

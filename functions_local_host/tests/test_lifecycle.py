@@ -137,7 +137,7 @@ def run_host(app, *words, settings=None):
     """Run a host that should not start; return its status and what it wrote."""
     command = [sys.executable, "-m", "functions_local_host", "--app", str(app), "--port", "0", *words]
     environment = {**os.environ, **(settings or {})}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, done.stderr
 
 

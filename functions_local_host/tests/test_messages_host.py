@@ -92,7 +92,7 @@ def test_a_timeout_gives_the_message_back_at_once(start_host, azurite, names, se
     start_host(names | {"AzureFunctionsJobHost__functionTimeout": "00:00:02"})
     queue = names["WORK_QUEUE"]
     send(queue, "hold")
-    eventually(lambda: depth(queue) == 0, deadline=30)
+    eventually(lambda: depth(queue) == 0)
     first, second = (run["count"] for run in runs(azurite, queue, "runs"))
     assert first == 1 < second
 

@@ -23,7 +23,7 @@ from local.paths import AZURITE_SCRIPT
 
 SERVICES = ("blob", "queue", "table")
 #: Azurite 3.35 comes up in about a second; a loaded machine takes ten times that.
-START_DEADLINE = 60.0
+START_DEADLINE = 300.0
 STOP_DEADLINE = 15.0
 _LISTENING = re.compile(r"Azurite (Blob|Queue|Table) service is successfully listening at https?://[^:]+:(\d+)")
 

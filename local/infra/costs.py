@@ -13,7 +13,6 @@ from shared.pipeline import choose
 from shared.usage import (
     MILLION,
     MONTH,
-    Asker,
     Installation,
     Prices,
     Who,
@@ -138,42 +137,6 @@ def _requests(prices: Prices) -> Iterator[Cost]:
         number = sum(one.a_day for one in mine) * MONTH.days
         amount = sum((price_idle_month(one, prices) for one in mine), Decimal())
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
-
-
-def extras(prices: Prices | None = None) -> list[Cost]:
-    """Return the additional costs of parameters per month."""
-    table = prices or load()
-    seconds = Decimal(MONTH.total_seconds()) * 2
-    ready = seconds * table.functions.ready_gb_second
-    lead = _of_another_instance("lease of the instance that leads")
-    poll = _of_another_instance("poll submissions")
-    return [
-        Cost(
-            "a function that is always ready, such as by `releaseGateAlwaysReady` 1: an instance of 2 GB, idle",
-            f"{seconds:,.0f} GB-seconds",
-            ready,
-        ),
-        Cost(
-            "its requests for the lead of the app's instances",
-            f"{lead.a_day * MONTH.days:,} requests",
-            price_idle_month(lead, table),
-        ),
-        Cost(
-            "if it is `accept_submission`, its polls of an idle queue",
-            f"{poll.a_day * MONTH.days:,} requests",
-            price_idle_month(poll, table),
-        ),
-        Cost("logs beyond what is free", "each GB", table.logs.gb),
-    ]
-
-
-def _of_another_instance(what: str) -> Asker:
-    """Return the requests that one more instance adds to those of the first."""
-    one, two = (
-        next(asker for asker in idle_day(deployed(instances=number)) if asker.what == what) for number in (1, 2)
-    )
-    added = {charge: number - one.usage[charge] for charge, number in two.usage.items()}
-    return Asker(one.who, what, added)
 
 
 def deployed(*, instances: int = 1, rooms: int = 0, seat_lanes: int = 0) -> Installation:

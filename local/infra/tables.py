@@ -26,11 +26,6 @@ def idle() -> Table:
     return _costs("a month without work", found, [("**in all**", "", f"**{total:.2f}**")])
 
 
-def extras() -> Table:
-    """Return the additions of parameters."""
-    return _costs("what a parameter adds, a month", costs.extras(), [])
-
-
 def rooms() -> Table:
     """Return the additions of a room."""
     return ("what one room adds", "how much"), additions.rooms(Project())
@@ -93,7 +88,6 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-parts": parts,
     "deploy-parameters": parameters,
     "deploy-idle": idle,
-    "deploy-extras": extras,
     "deploy-work": work,
     "rooms": rooms,
     "registration": registration,

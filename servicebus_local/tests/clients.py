@@ -142,7 +142,7 @@ async def left_in(receiver):
     return [str(message) for message in await receiver.peek_messages(max_message_count=100, sequence_number=1)]
 
 
-async def until(condition, seconds=10):
+async def until(condition, seconds=600):
     """Poll an async condition until it holds; its last value."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (value := await condition()) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - what is awaited happens in another process

@@ -95,7 +95,7 @@ def test_counts_say_what_messages_wait_for(client, secure, folder):
     with (
         ServiceBusClient.from_connection_string(secure.connection_string, **options) as bus,
         bus.get_queue_sender("counted") as sender,
-        bus.get_queue_receiver("counted", max_wait_time=5) as receiver,
+        bus.get_queue_receiver("counted", max_wait_time=60) as receiver,
     ):
         sender.send_messages([ServiceBusMessage(text) for text in ("dead", "deferred", "locked", "waiting")])
         sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
@@ -175,5 +175,5 @@ async def test_the_aio_client_reads_the_same(secure, folder):
 
 def test_without_tls_it_is_there_for_any_http_client(broker):
     """On the broker's one port."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{broker.port}/plain-00", timeout=10) as reply:
+    with urllib.request.urlopen(f"http://127.0.0.1:{broker.port}/plain-00", timeout=600) as reply:
         assert b"<d2p1:ActiveMessageCount>" in reply.read()

@@ -18,7 +18,7 @@ def test_without_a_key_any_token_will_do_and_none_too(broker, fresh):
     with ServiceBusClient.from_connection_string(wrong) as client, client.get_queue_sender(queue) as sender:
         sender.send_messages(ServiceBusMessage("x"))
     connection = BlockingConnection(f"127.0.0.1:{broker.port}", allowed_mechs="ANONYMOUS")
-    assert connection.create_receiver(queue).receive(timeout=5)
+    assert connection.create_receiver(queue).receive(timeout=600)
     connection.close()
 
 
@@ -72,6 +72,6 @@ def test_a_message_of_a_queue_has_what_the_service_writes_and_no_more(broker, fr
         with client.get_queue_sender(queue) as sender:
             sender.send_messages(ServiceBusMessage("x"))
         with client.get_queue_receiver(queue, receive_mode="receiveanddelete") as receiver:
-            (message,) = receiver.receive_messages(max_wait_time=10)
+            (message,) = receiver.receive_messages(max_wait_time=60)
     assert message.enqueued_sequence_number is None
     assert message.raw_amqp_message.delivery_annotations == {}

@@ -32,7 +32,7 @@ def read_until(connection, wanted):
 @pytest.mark.parametrize("step", [1, 7, 1000])
 def test_both_mechanisms_are_offered_and_taken(broker, name, step):
     """As the service has it; the bytes may come one by one."""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=600) as connection:
         said = HEADER + choice(name)
         for begin in range(0, len(said), step):
             connection.sendall(said[begin : begin + step])
@@ -43,7 +43,7 @@ def test_both_mechanisms_are_offered_and_taken(broker, name, step):
 
 def test_another_mechanism_is_not_taken(broker):
     """The engine ends the connection."""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=600) as connection:
         connection.sendall(HEADER + choice(b"PLAIN"))
         read = b""
         while more := connection.recv(4096):
@@ -58,7 +58,7 @@ def test_a_connection_without_a_greeting_passes_unchanged():
 
 def test_a_client_that_waits_for_the_offer_gets_it(broker):
     """The header alone is answered: the client for C sends no more before."""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=600) as connection:
         connection.sendall(HEADER)
         assert HEADER in read_until(connection, b"MSSBCBS")
         connection.sendall(choice(b"MSSBCBS"))

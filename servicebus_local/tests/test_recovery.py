@@ -76,7 +76,7 @@ async def test_a_broken_connection_frees_its_session(bus, fresh):
     await sender.send_messages([ServiceBusMessage("1", session_id="a")])
     assert len(await take(first, 1)) == 1
     _break(first.inner)
-    second = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=10)
+    second = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60)
     assert await bodies(second, 1) == ["1"]
 
 
@@ -86,7 +86,7 @@ from azure.servicebus import ServiceBusClient
 client = ServiceBusClient.from_connection_string(sys.argv[1])
 receiver = client.get_queue_receiver(sys.argv[2], session_id="a")
 receiver.__enter__()
-print(len(receiver.receive_messages(max_wait_time=10)), flush=True)
+print(len(receiver.receive_messages(max_wait_time=60)), flush=True)
 sys.stdin.read()
 """
 
@@ -106,7 +106,7 @@ async def test_a_killed_client_s_session_goes_on_elsewhere(bus, fresh, broker):
     with holder:
         assert (await asyncio.to_thread(holder.stdout.readline)).strip() == b"1"
         os.kill(holder.pid, signal.SIGKILL)
-    receiver = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=10)
+    receiver = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60)
     assert await bodies(receiver, 1) == ["1"]
 
 
@@ -134,7 +134,7 @@ async def test_many_connections_are_served_at_once(bus, fresh):
     queue = fresh("plain")
     sender = await bus.sender(queue)
     receivers = await asyncio.gather(*(bus.receiver(queue) for _ in range(30)))
-    waiting = [asyncio.create_task(receiver.receive_messages(max_wait_time=15)) for receiver in receivers]
+    waiting = [asyncio.create_task(receiver.receive_messages(max_wait_time=60)) for receiver in receivers]
     await sender.send_messages([ServiceBusMessage(str(number)) for number in range(30)])
     got = [message for messages in await asyncio.gather(*waiting) for message in messages]
     assert sorted(int(str(message)) for message in got) == list(range(30))

@@ -53,7 +53,7 @@ def _there(broker, folder, transport=TransportType.Amqp):
 def _there_and_back(client, queue="orders"):
     with client, client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         sender.send_messages(ServiceBusMessage("x" * 100_000))
-        [message] = receiver.receive_messages(max_wait_time=5)
+        [message] = receiver.receive_messages(max_wait_time=60)
         receiver.complete_message(message)
         return len(str(message))
 
@@ -64,7 +64,7 @@ async def _there_and_back_aio(client, size=100_000):
             await sender.send_messages(ServiceBusMessage(text))
         found = []
         while len(found) < 2:
-            found += await receiver.receive_messages(max_message_count=2, max_wait_time=5)
+            found += await receiver.receive_messages(max_message_count=2, max_wait_time=60)
         for message in found:
             await receiver.complete_message(message)
         return [len(str(message)) for message in found]
@@ -88,7 +88,7 @@ def test_a_client_that_trusts_nobody_here_does_not(secure, folder):
 
 def test_a_client_without_tls_does_not(secure):
     """The port answers nothing that is not TLS."""
-    with socket.create_connection(("127.0.0.1", secure.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", secure.port), timeout=600) as plain:
         plain.sendall(b"AMQP\x03\x01\x00\x00")
         assert b"AMQP" not in plain.recv(100)
 
@@ -111,7 +111,7 @@ def test_the_certificate_passes_the_strictest_check(folder):
     strict.verify_flags |= ssl.VERIFY_X509_STRICT
     with (
         Broker.start(ENTITIES, tls=folder) as broker,
-        socket.create_connection(("127.0.0.1", broker.port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", broker.port), timeout=600) as plain,
         strict.wrap_socket(plain, server_hostname="localhost") as safe,
     ):
         assert safe.version() == "TLSv1.3"

@@ -38,8 +38,8 @@ async def test_next_available_gives_each_receiver_a_session_of_its_own(bus, fres
     queue = fresh("sessions")
     sender = await bus.sender(queue)
     await sender.send_messages([*_messages("a", "a1"), *_messages("b", "b1")])
-    one = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=5)
-    two = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=5)
+    one = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60)
+    two = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60)
     assert [one.session.session_id, two.session.session_id] == ["a", "b"]
     assert [await bodies(one, 1), await bodies(two, 1)] == [["a1"], ["b1"]]
 
@@ -49,7 +49,7 @@ async def test_a_receiver_can_wait_for_a_session(bus, fresh):
     """The request stays open until a message for a free session comes."""
     queue = fresh("sessions")
     sender = await bus.sender(queue)
-    waiting = asyncio.create_task(bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=20))
+    waiting = asyncio.create_task(bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60))
     await asyncio.sleep(0.7)
     assert not waiting.done()
     await sender.send_messages(_messages("late", "x"))
@@ -87,7 +87,7 @@ async def test_a_closed_receiver_hands_its_session_on_uncounted(bus, fresh):
     got = await take(first, 2)
     await first.complete_message(got[0])
     await bus.close_one(first)
-    second = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=5)
+    second = await bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60)
     rest = await take(second, 2)
     assert [(str(message), message.delivery_count) for message in rest] == [("2", 0), ("3", 0)]
 
@@ -99,7 +99,7 @@ async def test_a_session_whose_lock_ends_goes_to_the_next_counted(brisk, fresh):
     sender, first = await asyncio.gather(brisk.sender(queue), brisk.receiver(queue, session_id="a"))
     await sender.send_messages(_messages("a", "1", "2"))
     [held] = await take(first, 1)
-    second = await brisk.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=10)
+    second = await brisk.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60)
     rest = await take(second, 2)
     assert [(str(message), message.delivery_count) for message in rest] == [("1", 1), ("2", 0)]
     with pytest.raises(SessionLockLostError):
@@ -190,7 +190,7 @@ async def test_many_sessions_are_held_at_once_and_none_by_two(bus, fresh):
     sender = await bus.sender(queue)
     await sender.send_messages([message for n in range(8) for message in _messages(f"s{n}", "1", "2")])
     receivers = await asyncio.gather(
-        *(bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=20) for _ in range(8))
+        *(bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=60) for _ in range(8))
     )
     assert sorted(receiver.session.session_id for receiver in receivers) == [f"s{n}" for n in range(8)]
     got = await asyncio.gather(*(bodies(receiver, 2) for receiver in receivers))

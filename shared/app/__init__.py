@@ -2,17 +2,13 @@
 
 Reading order:
 
-- `app`: its verbs.
-- `stages`: the construction of the stages.
+- `app`: its verbs, the timer, and the lines of parked entries, for pages and commands.
+- `stages`: the construction of the stages, and of the tasks of this process and of the fleet.
 - `stores`: the tables, containers, queues and topics of an installation.
-- `tasks`: the tasks of this process and of the fleet.
-- `tick`: the timer.
-- `entry_reader`: the lines of parked entries, for pages and commands.
 - `orders`: registration, a part that an installation may have.
 """
 
-from shared.app.app import App
-from shared.app.entry_reader import build_entry_reader
+from shared.app.app import App, build_entry_reader
 from shared.app.orders import ORDER_NUMBERS, RegistrationPart, RegistrationStores
 from shared.app.stores import TRANSACTION_IDS, Stores
 

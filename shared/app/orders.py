@@ -1,30 +1,74 @@
-"""The part of the app that registration is: its stores, its verbs, and what answers customers. Off, it is not made."""
+"""The part of the app that registration is: its stores, its verbs, and what answers customers. Off, it is not made.
+
+Builds the flows of registration from the stores of an installation. It makes no request.
+"""
 
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from shared.app.order_stages import OrderSources, build_verbs, make_process
 from shared.app.stores import Stores
-from shared.closing import Closing
-from shared.eventsourcing import Fields, Home, MementoStore, TableHomes
+from shared.azure import BusSender
+from shared.clock import Closing
 from shared.grammar import NAME
 from shared.ids import RangeGenerator
 from shared.messages import Delivery
-from shared.messaging import Pace, PaceLane, decode_events
-from shared.parts import AGENDA, HOMES, MEMENTOS, RegistrationChoice
-from shared.processes import SHARDS, Agenda, TimeoutRow, restore_process
+from shared.parts import AGENDA, HOMES, MEMENTOS, RegistrationChoice, seat_lane_names
+from shared.processes import (
+    SHARDS,
+    Agenda,
+    BusPublisher,
+    Command,
+    DueHints,
+    Fields,
+    Follower,
+    Home,
+    Homes,
+    HotNotes,
+    Mementos,
+    MementoStore,
+    Outgoing,
+    Pace,
+    PaceLane,
+    Receiver,
+    Removals,
+    Runtime,
+    TableHomes,
+    TimeoutRow,
+    Writer,
+    decode_events,
+    restore_process,
+)
 from shared.readmodels import KeptAnswers, Projector, ViewStores
 from shared.registration import (
+    AGGREGATE,
     CONFERENCE_MODEL,
     ORDER_MODEL,
+    STARTS_QUEUE,
+    TIMEOUTS_QUEUE,
     AccessCodes,
     ConferenceViews,
+    Landed,
     OrderDesk,
+    OrderFlows,
+    OrderProcess,
+    OrderProcessState,
+    OrderRoutes,
     OrderViews,
+    ParkedOrders,
+    PriceList,
+    Registration,
+    SeatCheck,
+    SeatFlows,
+    Seats,
+    SeatsState,
     ShownModel,
+    SkippedCommands,
+    Starts,
     WrongCodes,
+    decide_command,
     order_home,
     read_number,
     seats_home,
@@ -34,6 +78,83 @@ from shared.registration import (
 )
 from shared.retry import all_tried
 from shared.settings import Settings
+
+#: Senders to one entity at a time.
+_MOST_SENDERS: Final = 16
+
+
+class OrderSources(NamedTuple):
+    """The stores that the flows use beside those that every installation has."""
+
+    homes: Homes
+    agenda: Agenda
+    numbers: RangeGenerator
+    codes: AccessCodes
+    conferences: ConferenceViews
+    #: The read models, which tell what a parked event has caused.
+    models: tuple[ShownModel, ...]
+    wrong_codes: WrongCodes
+
+
+def make_process(choice: RegistrationChoice) -> OrderProcess:
+    """Return the process manager of orders, as this installation is set."""
+    return OrderProcess(window=choice.reservation, buffer=choice.buffer, most_seats=choice.seats_per_order)
+
+
+def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSources) -> Registration:
+    """Build the verbs of registration. The gates of this installation then start orders too."""
+    clock, agenda, homes = stores.clock, sources.agenda, sources.homes
+    sender = BusSender(stores.connections, most=_MOST_SENDERS)
+    routes = OrderRoutes(seat_lane_names(choice.seat_lanes))
+    publisher = BusPublisher(sender, stores.connections.pushback, _MOST_SENDERS)
+    outgoing, removals = Outgoing(publisher, routes), Removals(agenda)
+    process = make_process(choice)
+    runtime: Runtime[OrderProcessState] = Runtime(
+        process,
+        AGGREGATE,
+        homes,
+        agenda,
+        outgoing,
+        clock=clock,
+        remove=removals,
+        hint=DueHints(sender, TIMEOUTS_QUEUE, choice.buffer),
+    )
+    telemetry, skipped = stores.connections.telemetry, SkippedCommands(stores.connections.telemetry)
+    mementos: Mementos[SeatsState] = Mementos(homes, Seats(), choice.snapshot_events)
+    landed = Landed(homes, mementos, process, sources.codes, sources.models, clock)
+    parked = ParkedOrders(stores.parking, stores.put_back, publisher, routes, landed)
+    writer: Writer[SeatsState, Command] = Writer(
+        homes, Seats(), mementos, partial(decide_command, clock=clock, skipped=skipped)
+    )
+    notes = HotNotes(agenda, clock, removals)
+    seats = SeatFlows(Receiver(homes, mementos, writer, notes, outgoing), routes, sender, parked, skipped, clock)
+    orders = OrderFlows(
+        runtime,
+        process,
+        homes,
+        numbers=sources.numbers,
+        codes=sources.codes,
+        prices=PriceList(sources.conferences, mementos),
+        held=stores.held_work,
+        clock=clock,
+        note_wrong=sources.wrong_codes.note,
+    )
+    starts = Starts(runtime, agenda, publisher, removals, clock)
+    stores.held_work.register(str(STARTS_QUEUE), starts.send)
+    follower = Follower(agenda, homes, outgoing, clock, handle=runtime.handle, resume=orders.resume)
+    return Registration(
+        orders,
+        seats,
+        starts,
+        runtime=runtime,
+        follower=follower,
+        parked=parked,
+        check=SeatCheck(homes, mementos, clock),
+        telemetry=telemetry,
+        clock=clock,
+        parts=(notes, removals, sender),
+    )
+
 
 #: The sequence of the numbers of orders.
 ORDER_NUMBERS: Final = "orders"
@@ -112,7 +233,7 @@ class RegistrationPart(Closing):
         sources = OrderSources(own.homes, own.agenda, own.numbers, own.codes, own.conferences, own.models, wrong)
         self.verbs = build_verbs(stores, settings.registration, sources)
         self.desk = OrderDesk(
-            self.verbs,
+            self.verbs.orders,
             own.orders,
             own.conferences,
             own.codes,
@@ -131,12 +252,12 @@ class RegistrationPart(Closing):
     def start(self, bodies: Sequence[bytes]) -> None:
         """Start the held orders that a gate released."""
         with self._pace(PaceLane.ORDERS, _LOCK):
-            self.verbs.start(bodies)
+            self.verbs.starts.take(bodies)
 
     def sell(self, bodies: Sequence[bytes]) -> None:
         """Obey the commands to the seats of one conference."""
         with self._pace(PaceLane.FIRST, _LOCK_OF_LANE):
-            self.verbs.sell(bodies)
+            self.verbs.seats.sell(bodies)
 
     def hear(self, bodies: Sequence[bytes]) -> None:
         """Give the answers of seats to the processes of their orders."""
@@ -165,7 +286,7 @@ class RegistrationPart(Closing):
 
     def check_seats(self, until: float) -> None:
         """Tell of seats that an operator must look at. Begin nothing after `until`."""
-        self.verbs.check_seats(until)
+        self.verbs.check.run(until)
 
     def _project(self, projector: Projector, bodies: Sequence[bytes]) -> None:
         with self._pace(PaceLane.READ_MODELS, _LOCK):

@@ -8,13 +8,13 @@ from functools import cached_property, partial
 from typing import Final
 
 from shared.azure import BlobStore, Connections, expecting_an_answer
-from shared.clock import Clock, SystemClock
-from shared.closing import Closing
+from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, Recorder, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable, Slices
 from shared.ids import RangeGenerator
 from shared.ledger import TableLedger
+from shared.messages import Permit
 from shared.operating import (
     AuditTable,
     GateReader,
@@ -31,7 +31,6 @@ from shared.operating import (
 from shared.outbox import BusAnnouncements, Outbox
 from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages
 from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
-from shared.permit import Permit
 from shared.pipeline import (
     BusResults,
     FinishCall,

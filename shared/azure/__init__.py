@@ -3,14 +3,12 @@
 Reading order:
 
 - `connection_settings` and `connections` make the clients. `transport` is the HTTP below them.
-- `requests` and `meter` count, `pushback` notices refusals.
+- `meter` counts, `pushback` notices refusals.
 - `row_groups` writes rows of a table together.
-- `bus` and `brief_sender` send.
-- `blob_lease` and `value_store` are two small uses of a blob.
+- `bus` sends.
+- `value_store` has two small uses of a blob: a value, and a lease.
 """
 
-from shared.azure.blob_lease import LEASE_SECONDS, BlobLease, try_lease
-from shared.azure.brief_sender import BriefSender
 from shared.azure.bus import FAILURES, BusSender, Destination
 from shared.azure.connection_settings import (
     BUS_CONNECTION,
@@ -25,10 +23,14 @@ from shared.azure.connection_settings import (
 )
 from shared.azure.connections import Connections
 from shared.azure.meter import (
+    BUS,
+    TABLE,
     BusOperation,
     Cause,
+    Charge,
     CountedRequest,
     RequestCounts,
+    RequestKind,
     RequestTally,
     because,
     charges,
@@ -37,8 +39,7 @@ from shared.azure.meter import (
     tally_requests,
     usage_of_counts,
 )
-from shared.azure.pushback import USED_BY_WORK, Governor, Pushback, governors_of_work
-from shared.azure.requests import BUS, TABLE, Charge, RequestKind
+from shared.azure.pushback import USED_BY_WORK, BriefSender, Governor, Pushback, governors_of_work
 from shared.azure.row_groups import (
     LOST_RACE,
     MOST_GROUP_BYTES,
@@ -51,7 +52,7 @@ from shared.azure.row_groups import (
     write_group,
 )
 from shared.azure.transport import date_of, error_code, expecting_an_answer, is_missing, is_refused
-from shared.azure.value_store import BlobStore, OptimisticStore, Snapshot, connect
+from shared.azure.value_store import LEASE_SECONDS, BlobLease, BlobStore, OptimisticStore, Snapshot, connect, try_lease
 
 __all__ = [
     "BUS",

@@ -14,7 +14,7 @@ from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusErro
 
 from shared.azure.connections import Connections
 from shared.azure.meter import BusOperation, Cause, because
-from shared.closing import Closing
+from shared.clock import Closing
 
 #: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
 FAILURES: Final = (ServiceBusError, OSError, ValueError)

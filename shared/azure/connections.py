@@ -29,8 +29,7 @@ from shared.azure.connection_settings import (
 from shared.azure.meter import Meter
 from shared.azure.pushback import Pushback, RetryWaits
 from shared.azure.transport import WholeReplies
-from shared.clock import SystemClock
-from shared.closing import Closing
+from shared.clock import Closing, SystemClock
 from shared.errors import SettingsError
 from shared.telemetry import SILENT, Telemetry
 

@@ -2,25 +2,39 @@
 
 Reading order:
 
-- `rules`: the inputs of a rule, and the rule that applies. `rules_text` and `rules_blob` read and keep them.
-- `decide`: the smallest limit, with its reason; which jobs overtake.
-- `fleet`, `fleet_table`: the rows that the processes share.
-- `gauge`, `following`: how a process measures its work and keeps to the decision.
-- `observe`, `tuning`: the tick's part. `trace` records it.
+- `rules`: the inputs of a rule, the rule that applies, and how the text of the rules is read and kept.
+- `fleet`: the smallest limit, with its reason; the rows that the processes share.
+- `following`: how a process measures its work and keeps to the decision.
+- `tuning`: the tick's part, and the record of it.
 """
 
-from shared.concurrency.decide import Decision, decide_tasks
-from shared.concurrency.fleet import LOOK_EVERY, Fleet
-from shared.concurrency.fleet_table import FleetTable
-from shared.concurrency.following import Following, Foresight
-from shared.concurrency.gauge import Gauge
-from shared.concurrency.observe import QueueDepths
-from shared.concurrency.rules import BUILT_IN, Observation, Ratio, Rule, Rules
-from shared.concurrency.rules_blob import NONE, RulesBlob, RulesText
-from shared.concurrency.rules_sample import SAMPLE
-from shared.concurrency.rules_text import lint, parse
-from shared.concurrency.trace import Recorder, Stretch, Trace, TraceHeader, read, write
-from shared.concurrency.tuning import Tuning, no_lane, no_top_up
+from shared.concurrency.fleet import LOOK_EVERY, Decision, Fleet, FleetTable, decide_tasks
+from shared.concurrency.following import Following, Foresight, Gauge
+from shared.concurrency.rules import (
+    BUILT_IN,
+    NONE,
+    SAMPLE,
+    Observation,
+    Ratio,
+    Rule,
+    Rules,
+    RulesBlob,
+    RulesText,
+    lint,
+    parse,
+)
+from shared.concurrency.tuning import (
+    QueueDepths,
+    Recorder,
+    Stretch,
+    Trace,
+    TraceHeader,
+    Tuning,
+    no_lane,
+    no_top_up,
+    read,
+    write,
+)
 
 __all__ = [
     "BUILT_IN",

@@ -1,25 +1,164 @@
 """The rows that the fleet shares about its concurrency: the decision, governors, rules and processes.
 
 All are in one table partition. A row has plain properties, and JSON only for nested values.
+
+The fleet's partition in the table `decisions`. One request reads all of it, one transaction changes it.
+
+Decides how many tasks may run over the fleet: the smallest limit of rules, services and budget, damped.
+
+The same inputs give the same decision, so any decision can be replayed from its record. Makes no request.
+
+It also decides about the urgent lane, a work queue that every task asks first while a row beside the decision says that
+it holds something. The row is written before the messages, and says until when more may come. Only the tick removes it:
+after that time, when the lane is empty and the row was not written again.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceModifiedError
+from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
-from shared.azure import Governor
-from shared.concurrency.decide import Decision, LaneRow
-from shared.concurrency.rules import BUILT_IN, Observation, Rules
-from shared.concurrency.rules_text import lint
+from shared.azure import Governor, GroupOperation, expecting_an_answer, write_group
+from shared.concurrency.rules import BUILT_IN, Observation, Rules, lint
 from shared.decoding import decode
+
+#: The quiet time after pressure lowered a decision: ten seconds and ten times the seconds per message, at most half a
+#: minute.
+QUIET: Final = timedelta(seconds=10)
+LATENCIES: Final = 10
+LONGEST_QUIET: Final = timedelta(seconds=30)
+#: A change by a smaller part than this is not made: every change costs a row and moves the fleet.
+SMALLEST_CHANGE: Final = 0.1
+RULE, GOVERNOR, BUDGET = "rule", "governor", "budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The tasks over the fleet, and the reason."""
+
+    tasks: int
+    at: datetime
+    #: The limit that each term gave. None: it gave no limit.
+    terms: Mapping[str, int | None]
+    #: The term that decided.
+    binding: str
+    reason: str
+    rules_version: int = 0
+    #: The last time that a term other than a rule lowered it.
+    pressed_at: datetime | None = None
+    #: The inputs, so that the decision can be replayed.
+    observation: Observation | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """True if it was made for empty queues, so that it says nothing about work that has come since."""
+        return not self.tasks and (self.observation is None or not self.observation.depth)
+
+
+def decide_tasks(  # noqa: PLR0913, PLR0917 - a decision has these inputs, and no object would make them fewer
+    rules: Rules,
+    observation: Observation,
+    governors: Mapping[str, Governor],
+    budget: int | None,
+    previous: Decision | None,
+    now: datetime,
+) -> Decision:
+    """Return the decision that holds from now on."""
+    asked = rules.ask(observation)
+    slowest = min(governors, key=lambda name: governors[name].share, default="")
+    governor = governors[slowest].limit(rules.most) if slowest else rules.most
+    terms = {RULE: asked.tasks, GOVERNOR: governor, BUDGET: budget}
+    known = {name: term for name, term in terms.items() if term is not None}
+    binding = min(known, key=lambda name: known[name])
+    why = {
+        RULE: asked.why,
+        GOVERNOR: f"{slowest} pushes back, {governors[slowest].share:.0%} of the full rate" if slowest else "",
+        BUDGET: f"the budget of the day allows {budget}",
+    }
+    fresh = Decision(known[binding], now, terms, binding, why[binding], rules.version, None, observation)
+    return fresh if previous is None else _damp(fresh, previous)
+
+
+def _damp(fresh: Decision, previous: Decision) -> Decision:
+    """Limit the step from the previous decision: hold back a small change, and growth in quiet time."""
+    if fresh.tasks < previous.tasks:
+        # Other rules bind at once: the tasks that run must not stay above what an operator just wrote.
+        if _is_small(fresh, previous) and fresh.rules_version == previous.rules_version:
+            return _hold_back(fresh, previous, "too small a change")
+        return replace(fresh, pressed_at=previous.pressed_at if fresh.binding == RULE else fresh.at)
+    fresh = replace(fresh, pressed_at=previous.pressed_at)
+    # Growth from 0 is not damped: work has come.
+    if fresh.tasks == previous.tasks or not previous.tasks:
+        return fresh
+    if previous.pressed_at and fresh.at < previous.pressed_at + _quiet(fresh):
+        return _hold_back(fresh, previous, f"quiet time after it was lowered at {previous.pressed_at:%H:%M:%S}")
+    return _hold_back(fresh, previous, "too small a change") if _is_small(fresh, previous) else fresh
+
+
+def _hold_back(fresh: Decision, previous: Decision, why: str) -> Decision:
+    # Never above the limit of a term: holding back is for growth, and for a small fall.
+    tasks = min([previous.tasks, *(term for name, term in fresh.terms.items() if name != RULE and term is not None)])
+    return replace(fresh, tasks=tasks, pressed_at=previous.pressed_at, reason=f"{fresh.reason}; held at {tasks}: {why}")
+
+
+def _is_small(fresh: Decision, previous: Decision) -> bool:
+    # A step to 0 is never small. From a few tasks, every step is a large part.
+    return bool(fresh.tasks) and abs(fresh.tasks - previous.tasks) < SMALLEST_CHANGE * previous.tasks
+
+
+def _quiet(decision: Decision) -> timedelta:
+    latency = (decision.observation.latency if decision.observation else None) or 0.0
+    return min(LONGEST_QUIET, QUIET + timedelta(seconds=min(LATENCIES * latency, LONGEST_QUIET.total_seconds())))
+
+
+#: The row announces messages for so long.
+ANNOUNCED_FOR: Final = timedelta(minutes=5)
+#: A row with less time left is written again. A put comes within a minute; the rest is for clocks that differ.
+LEFT: Final = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """The row that says that the lane may hold something."""
+
+    #: Until then messages may come.
+    until: datetime
+    etag: str = ""
+
+
+def must_announce(lane: LaneRow | None, now: datetime) -> bool:
+    """Check whether the row has to be written before a put, by any earlier reading of it.
+
+    No reading is too old for this: a row is never removed before its time.
+    """
+    return lane is None or lane.until - now < LEFT
+
+
+def may_forget(lane: LaneRow, depth: int, now: datetime) -> bool:
+    """Check whether the row may be removed: the lane was empty after the row was read, and no put may still come."""
+    return not depth and now >= lane.until
+
+
+def is_late(deadline: datetime, messages: int, latency: float | None, tasks: int, now: datetime) -> bool:
+    """Predict whether so many messages, each of which takes `latency` seconds, end after a deadline.
+
+    False if nothing was measured yet, or no task was decided.
+    """
+    return bool(latency and tasks) and messages * (latency or 0.0) / tasks > (deadline - now).total_seconds()
+
 
 Row: TypeAlias = dict[str, Any]
 PARTITION: Final = "fleet"
 DECISION, RULES, LANE = "decision", "rules", "lane"
-GOVERNOR, WORKER = "governor|", "worker|"
+GOVERNOR_ROW, WORKER_ROW = "governor|", "worker|"
 #: Sorts after all rows that every read takes.
 HISTORY: Final = "~"
 #: A later moment sorts before an earlier one.
@@ -68,7 +207,12 @@ def governor_row(resource: str, governor: Governor) -> Row:
     """Return the stored form of a governor."""
     moments = {name: _text(getattr(governor, name)) for name in ("slowed_at", "quiet_until", "seen_at")}
     # A row key must not hold a slash.
-    return {**key(GOVERNOR + resource.replace("/", "|")), "share": governor.share, "times": governor.times, **moments}
+    return {
+        **key(GOVERNOR_ROW + resource.replace("/", "|")),
+        "share": governor.share,
+        "times": governor.times,
+        **moments,
+    }
 
 
 def governor_of(row: Mapping[str, Any]) -> Governor:
@@ -121,7 +265,7 @@ class Worker:
 def worker_row(worker: Worker) -> Row:
     """Return the stored form of a process's report."""
     return {
-        **key(WORKER + worker.name),
+        **key(WORKER_ROW + worker.name),
         "at": _text(worker.at),
         "started_at": _text(worker.started_at),
         "in_flight": worker.in_flight,
@@ -137,7 +281,7 @@ def worker_row(worker: Worker) -> Row:
 
 def _worker_of(row: Mapping[str, Any]) -> Worker:
     return Worker(
-        name=row["RowKey"].removeprefix(WORKER),
+        name=row["RowKey"].removeprefix(WORKER_ROW),
         at=datetime.fromisoformat(row["at"]),
         started_at=datetime.fromisoformat(row["started_at"]),
         in_flight=int(row["in_flight"]),
@@ -189,12 +333,12 @@ def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:
         decision=decision_of(decision) if decision else None,
         decision_etag=str(decision.metadata["etag"]) if decision else "",
         governors={
-            row["RowKey"].removeprefix(GOVERNOR).replace("|", "/"): governor_of(row)
+            row["RowKey"].removeprefix(GOVERNOR_ROW).replace("|", "/"): governor_of(row)
             for row in rows
-            if row["RowKey"].startswith(GOVERNOR)
+            if row["RowKey"].startswith(GOVERNOR_ROW)
         },
         in_force=_in_force(rules, known) if rules else None,
-        workers=[_worker_of(row) for row in rows if row["RowKey"].startswith(WORKER)],
+        workers=[_worker_of(row) for row in rows if row["RowKey"].startswith(WORKER_ROW)],
     )
 
 
@@ -218,3 +362,111 @@ def _moment(text: str | None) -> datetime | None:
 LOOK_EVERY: Final = 10.0
 #: A process without a report for this long has no work.
 FRESH: Final = timedelta(seconds=3 * LOOK_EVERY)
+
+
+#: The limit of a transaction, less the decision's own rows.
+_MOST_GONE: Final = 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetChange:
+    """The changes of one tick."""
+
+    #: None: it stays.
+    decision: Decision | None = None
+    governors: Mapping[str, Governor] = field(default_factory=dict)
+    #: New rules, or, with `rules_gone`, their removal by an operator.
+    in_force: RulesInForce | None = None
+    rules_gone: bool = False
+    #: Processes without a report for long.
+    gone: Sequence[Worker] = ()
+
+    @property
+    def is_none(self) -> bool:
+        """True if nothing changes."""
+        return not (self.decision or self.governors or self.in_force or self.rules_gone or self.gone)
+
+
+class FleetTable:
+    """The reads and writes of the partition."""
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+
+    def read(self, known: RulesInForce | None = None) -> Fleet:
+        """Read the partition. Makes one request. `known` are rules that this caller has parsed before."""
+        query = "PartitionKey eq @partition and RowKey lt @history"
+        names = {"partition": PARTITION, "history": HISTORY}
+        with expecting_an_answer("read the decision about concurrency"):
+            return fleet_of(list(self._table.query_entities(query, parameters=names)), known)
+
+    def report(self, worker: Worker) -> None:
+        """Write the report of a process over its previous one."""
+        with expecting_an_answer("report the work of this process"):
+            self._table.upsert_entity(worker_row(worker), mode=UpdateMode.REPLACE)
+
+    def report_slow(self, governors: Mapping[str, Governor]) -> None:
+        """Report to the other processes that a resource pushed back.
+
+        If two processes report at the same moment, the later write stays. That is right: both say that the resource
+        pushed back, and both are newer than the row before them.
+        """
+        for resource, governor in governors.items():
+            with expecting_an_answer(f"report that {resource} pushed back"):
+                self._table.upsert_entity(governor_row(resource, governor), mode=UpdateMode.REPLACE)
+
+    def announce(self, until: datetime) -> LaneRow:
+        """Write that the urgent lane may hold something, and that more may come until then."""
+        with expecting_an_answer("announce messages on the urgent lane"):
+            written = self._table.upsert_entity(lane_row(until), mode=UpdateMode.REPLACE)
+        return LaneRow(until, str(written["etag"]))
+
+    def forget(self, lane: LaneRow) -> None:
+        """Remove that row, unless it was written since."""
+        with expecting_an_answer("note that the urgent lane is empty"), suppress(ResourceModifiedError):
+            self._table.delete_entity(key(LANE), etag=lane.etag, match_condition=MatchConditions.IfNotModified)
+
+    def commit(self, seen: Fleet, change: FleetChange) -> bool:
+        """Write a tick's changes in one transaction. Return False if another tick was first: its decision stands.
+
+        After a lost reply nothing is read back: the next tick starts from the rows as they are then.
+        """
+        operations = list(self._operations(seen, change))
+        with expecting_an_answer("write the decision about concurrency"):
+            try:
+                write_group(self._table, operations)
+            except TableTransactionError:
+                return False
+        return True
+
+    def _operations(self, seen: Fleet, change: FleetChange) -> Iterator[GroupOperation]:
+        replace = {"mode": UpdateMode.REPLACE}
+        if change.decision is not None:
+            columns = decision_row(change.decision)
+            current = {**key(DECISION), **columns}
+            if seen.decision is None:
+                yield "create", current
+            else:
+                yield (
+                    "update",
+                    current,
+                    {**replace, "etag": seen.decision_etag, "match_condition": MatchConditions.IfNotModified},
+                )
+            yield "create", {**key(history_key(change.decision.at, secrets.token_hex(4))), **columns}
+        for resource, governor in change.governors.items():
+            yield "upsert", governor_row(resource, governor), replace
+        if change.in_force is not None:
+            yield "upsert", rules_row(change.in_force), replace
+        if change.rules_gone:
+            yield "delete", key(RULES)
+        for worker in change.gone[:_MOST_GONE]:
+            yield "delete", key(WORKER_ROW + worker.name)
+
+    def history(self, most: int) -> list[Decision]:
+        """Read the last decisions, the newest first."""
+        names = {"partition": PARTITION, "history": HISTORY}
+        with expecting_an_answer("read the decisions about concurrency"):
+            found = self._table.query_entities(
+                "PartitionKey eq @partition and RowKey ge @history", parameters=names, results_per_page=most
+            )
+            return [decision_of(row) for row in itertools.islice(found, most)]

@@ -1,21 +1,277 @@
-"""The tick's part: sample the queues, decide, write the changes, record. It does nothing while no job is open."""
+"""The tick's part: sample the queues, decide, write the changes, record. It does nothing while no job is open.
 
-from collections.abc import Callable
+The trace: the arrivals on the work queues over time, one JSON line per stretch of time, for replay and forecasts.
+
+The first line is the header. The format is in docs/concurrency.md. Times only move forward, so a line that was written
+twice, because the reply to its first write was lost, is read once.
+
+`Recorder` writes the trace: at most one appended line per tick, in one blob per day.
+
+Makes an observation from two samples of the queues and from the reports of the processes.
+
+`QueueDepths` samples the queues: one request per queue, and one more per queue with messages for the age of the oldest
+message. The rest makes no request.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from shared.azure import Governor, Pushback, governors_of_work
+import msgspec
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import ContainerClient
+from azure.storage.queue import QueueClient
+
+from shared.azure import Governor, Pushback, expecting_an_answer, governors_of_work
 from shared.clock import Clock
-from shared.concurrency.decide import ANNOUNCED_FOR, BUDGET, Decision, decide_tasks, may_forget
-from shared.concurrency.fleet import Fleet, RulesInForce
-from shared.concurrency.fleet_table import FleetChange, FleetTable
-from shared.concurrency.observe import Depths, QueueReading, Seen, observe, take_reading
-from shared.concurrency.rules import Observation, RuleInput, Rules
-from shared.concurrency.rules_blob import RulesBlob, Unchanged
-from shared.concurrency.rules_text import lint
-from shared.concurrency.trace import Stretch
+from shared.concurrency.fleet import (
+    ANNOUNCED_FOR,
+    BUDGET,
+    Decision,
+    Fleet,
+    FleetChange,
+    FleetTable,
+    RulesInForce,
+    Worker,
+    decide_tasks,
+    may_forget,
+)
+from shared.concurrency.rules import Observation, RuleInput, Rules, RulesBlob, Unchanged, lint
+from shared.decoding import decode
+from shared.errors import TraceRefusedError
 from shared.telemetry import events, tell
+
+VERSION: Final = 1
+
+
+class TraceHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first line."""
+
+    trace: int = VERSION
+    #: "recorded", or "synthetic" with the random seed from which it can be made again.
+    what: str = "recorded"
+    seed: int | None = None
+    note: str = ""
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The traffic from `at` on, for `seconds`. The arrivals are spread evenly over them, or all come at once if it is 0."""
+
+    at: datetime
+    seconds: float = 0.0
+    arrived: int = 0
+    drained: int = 0
+    #: The depth at its end.
+    depth: int = 0
+    tasks: int = 0
+    oldest_age: float | None = None
+    #: Seconds of work for one message.
+    latency: float | None = None
+    cpu: float | None = None
+    payload_bytes: float | None = None
+    in_flight: int | None = None
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """A header and its stretches."""
+
+    header: TraceHeader
+    stretches: list[Stretch]
+
+
+_Part = TypeVar("_Part", TraceHeader, Stretch)
+_encoder = msgspec.json.Encoder()
+
+
+def line(part: TraceHeader | Stretch) -> bytes:
+    """Return one line of a trace."""
+    return _encoder.encode(part) + b"\n"
+
+
+def write(trace: Trace) -> bytes:
+    """Encode the trace in its stored form."""
+    return b"".join([line(trace.header), *map(line, trace.stretches)])
+
+
+def read(lines: Iterable[bytes | str]) -> Trace:
+    """Read a trace, or raise TraceRefusedError naming the invalid line."""
+    numbered = ((number, text) for number, text in enumerate(lines, 1) if text.strip())
+    header = _decode_line(next(numbered, (1, b"")), TraceHeader)
+    if header.trace != VERSION:
+        raise TraceRefusedError(f"the trace has version {header.trace}, this Sluice reads version {VERSION}")
+    return Trace(header, list(_forward(_decode_line(pair, Stretch) for pair in numbered)))
+
+
+_WORDS: Final = {TraceHeader: "header", Stretch: "stretch"}
+
+
+def _decode_line(numbered: tuple[int, bytes | str], kind: type[_Part]) -> _Part:
+    number, text = numbered
+    try:
+        return decode(text, kind)
+    except msgspec.DecodeError as error:
+        raise TraceRefusedError(f"line {number} is not a valid {_WORDS[kind]} of a trace: {error}") from error
+
+
+def _forward(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
+    last: datetime | None = None
+    for stretch in stretches:
+        if last is None or stretch.at > last:
+            yield stretch
+            last = stretch.at
+
+
+#: In the container `settings`.
+FOLDER: Final = "traces"
+
+
+def name_of(day: datetime) -> str:
+    """Return the name of a day's trace."""
+    return f"{FOLDER}/{day:%Y-%m-%d}.ndjson"
+
+
+class Recorder:
+    """The traces of one installation."""
+
+    def __init__(self, container: ContainerClient) -> None:
+        self._container = container
+
+    def record(self, stretch: Stretch) -> None:
+        """Append a stretch to the trace of its day. Makes one request, four for the first stretch of a day."""
+        blob = self._container.get_blob_client(name_of(stretch.at))
+        with expecting_an_answer("append to the trace of the day"):
+            try:
+                blob.append_block(line(stretch))
+            except ResourceNotFoundError:
+                # Another tick may begin the day's trace between the two requests: its header is the same.
+                self._begin(name_of(stretch.at))
+                blob.append_block(line(stretch))
+
+    def _begin(self, name: str) -> None:
+        blob = self._container.get_blob_client(name)
+        try:
+            blob.create_append_blob(if_none_match="*")
+        except ResourceExistsError:
+            return
+        blob.append_block(line(TraceHeader()))
+
+    def read(self, day: datetime) -> bytes | None:
+        """Read a day's trace in its stored form, or return None without one."""
+        with expecting_an_answer(f"read the trace of {day:%Y-%m-%d}"):
+            try:
+                return self._container.get_blob_client(name_of(day)).download_blob().readall()
+            except ResourceNotFoundError:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """The depth of all work queues together, and how long the oldest message has waited. None: age not requested."""
+
+    depth: int
+    oldest_age: float | None = None
+
+
+class QueueDepths:
+    """The work queues of one installation."""
+
+    def __init__(self, queues: Sequence[QueueClient], clock: Clock) -> None:
+        self._queues, self._clock = queues, clock
+
+    def sample(self, *, with_age: bool) -> Depths:
+        """Read the depth, which includes messages in work: storage has no other count."""
+        with expecting_an_answer("read the depth of the work queues"):
+            counts = [queue.get_queue_properties().approximate_message_count or 0 for queue in self._queues]
+            if not with_age:
+                return Depths(sum(counts))
+            ages = [self._age(queue) for queue, count in zip(self._queues, counts, strict=True) if count]
+        return Depths(sum(counts), max(ages, default=0.0))
+
+    def _age(self, queue: QueueClient) -> float:
+        # Only visible messages can be peeked. A message in work does not wait.
+        oldest = next(iter(queue.peek_messages(1)), None)
+        if oldest is None or oldest.inserted_on is None:
+            return 0.0
+        return max(0.0, (self._clock.now() - oldest.inserted_on).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReading:
+    """One sample of queues and processes. The difference to the next one shows what happened in between."""
+
+    at: datetime
+    depth: int
+    workers: Mapping[str, Worker]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The observation, and the messages that came and went since the previous sample, 0 without one."""
+
+    observation: Observation
+    seconds: float = 0.0
+    arrived: int = 0
+    drained: int = 0
+
+
+def take_reading(depths: Depths, workers: Sequence[Worker], now: datetime) -> QueueReading:
+    """Build the sample for the next observation."""
+    return QueueReading(now, depths.depth, {worker.name: worker for worker in workers})
+
+
+def observe(depths: Depths, fleet: Fleet, before: QueueReading | None, now: datetime) -> Seen:
+    """Build the observation of this moment."""
+    seconds = (now - before.at).total_seconds() if before else 0.0
+    fresh = fleet.fresh(now)
+    # All workers count here: one that rests by now may have done messages since the previous sample.
+    worked = _since(before, fleet.workers) if before else _Worked()
+    done, busy = worked.done, worked.busy
+    # Reports that are still missing can make the sum negative, as if messages had gone that never came.
+    arrived = max(0, depths.depth - before.depth + done) if before else 0
+    observation = Observation(
+        depth=depths.depth,
+        hour=now.hour,
+        oldest_age=depths.oldest_age,
+        arrival_rate=arrived / seconds if seconds > 0 else None,
+        drain_rate=done / seconds if seconds > 0 else None,
+        cpu=max((worker.cpu for worker in fresh if worker.cpu is not None), default=None),
+        latency=busy / done if done else fleet.latency(now),
+        payload_bytes=_payload_bytes(worked, fleet, depths.depth),
+        in_flight=sum(worker.in_flight for worker in fresh) if fresh else None,
+    )
+    return Seen(observation, seconds, arrived, done)
+
+
+class _Worked(NamedTuple):
+    """The work of all processes in a time."""
+
+    done: int = 0
+    busy: float = 0.0
+    chunks: int = 0
+    stored: int = 0
+
+
+def _since(before: QueueReading, workers: Sequence[Worker]) -> _Worked:
+    done, busy, chunks, stored = 0, 0.0, 0, 0
+    for worker in workers:
+        known = before.workers.get(worker.name)
+        # A worker that started before that sample and is not in it had been forgotten. Its counts are history.
+        if known is not None or worker.started_at >= before.at:
+            done += worker.done - (known.done if known else 0)
+            busy += worker.busy - (known.busy if known else 0.0)
+            chunks += worker.chunks - (known.chunks if known else 0)
+            stored += worker.stored - (known.stored if known else 0)
+    return _Worked(done, busy, chunks, stored)
+
+
+def _payload_bytes(worked: _Worked, fleet: Fleet, depth: int) -> float | None:
+    """Return the mean size since the previous sample. Without one the last decision's stays while there is work."""
+    if worked.chunks > 0:
+        return worked.stored / worked.chunks
+    last = fleet.decision.observation if fleet.decision else None
+    return last.payload_bytes if last and depth else None
+
 
 #: Processes that ended long ago are forgotten.
 GONE_AFTER: Final = timedelta(hours=1)

@@ -12,11 +12,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from shared.clock import Clock, SystemClock
-from shared.dequeue.hooks import ListenerObserver, Listening, Observers, Telling, push
-from shared.dequeue.pace import HandlingTime, UrgentLane
-from shared.dequeue.renewal import Renewals
-from shared.dequeue.task import Crew, DequeueTask, TaskCount
-from shared.dequeue.work_queue import DepthSample, Partitions, WorkSource
+from shared.dequeue.task import Crew, DequeueTask, ListenerObserver, Listening, Observers, TaskCount, Telling, push
+from shared.dequeue.turns import HandlingTime, UrgentLane
+from shared.dequeue.work_queue import DepthSample, Partitions, Renewals, WorkSource
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, place, tell
 

@@ -4,21 +4,224 @@ The number of tasks of a process is changed by compare-and-set only, so no two t
 instead that a task reads the count first and acts later. By "stop if more than one runs", two tasks read "two" and none
 is left. By "start the missing tasks", two tasks start them twice. Here a task acts only after it changed the count from
 exactly the value that it decided upon.
+
+The behaviour of a listener: its numbers, its rule, and its hooks.
+
+- `BackOff`: the pause before an empty queue is polled again. It is random and exponential, so that tasks drift apart.
+- `Observers`, `Telling`: the subscribers of a listener. `Telling` logs failures, as a host does for its own triggers.
+- `pull`, `push`: the answers to an empty queue.
+- `Listening`: all of it together.
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from threading import Event, Lock
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from shared.azure import looking
 from shared.clock import Clock
-from shared.dequeue.hooks import Listening, Observers
-from shared.dequeue.pace import AHEAD, HandlingTime, UrgentLane, receive_size
-from shared.dequeue.renewal import Renewals
-from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, WorkSource
+from shared.dequeue.turns import AHEAD, HandlingTime, UrgentLane, receive_size
+from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
+from shared.telemetry import describe_error, events, place, tell
+
+#: More doublings pass any interval. The bound only keeps the power finite.
+_MOST_DOUBLINGS: Final = 40
+#: How far the random step may be from the given one.
+_LOWEST, _HIGHEST = 0.8, 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackOff:
+    """Seconds: `shortest` + (2 ** empty receives in a row - 1) x a random part around `step`, never above `longest`."""
+
+    shortest: float = 0.0
+    longest: float = 1.0
+    step: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.shortest <= self.longest and self.longest > 0 and self.step > 0):
+            raise ValueError(f"{self} is invalid: expected 0 <= shortest <= longest, longest > 0 and step > 0")
+
+    def delay(self, empties: int, uniform: Callable[[float, float], float]) -> float:
+        """Return the wait after so many empty receives in a row. `uniform` draws a random number in a range."""
+        doubled = 2.0 ** min(empties, _MOST_DOUBLINGS) - 1.0
+        return min(self.longest, self.shortest + doubled * uniform(self.step * _LOWEST, self.step * _HIGHEST))
+
+    def is_longest(self, delay: float) -> bool:
+        """Return True if a task that waits so long has been idle for as long as it may be."""
+        return delay >= self.longest
+
+
+class ListenerObserver(Protocol):
+    """A subscriber of a listener. An error that it raises is logged and changes nothing."""
+
+    def on_next(self, delivery: Delivery, /) -> None:
+        """Note that a message was handled."""
+        ...
+
+    def on_error(self, error: BaseException, delivery: Delivery | None, /) -> None:
+        """Note that the handler of a message failed, or, without a message, that a queue did not answer."""
+        ...
+
+    def on_completed(self) -> None:
+        """Note that a task ended."""
+        ...
+
+
+class Observers:
+    """Notifies every subscriber. A failure of one is logged and stops neither the others nor the work."""
+
+    def __init__(self) -> None:
+        self._observers: list[ListenerObserver] = []
+        self._lock = Lock()
+
+    def subscribe(self, observer: ListenerObserver) -> Callable[[], None]:
+        """Notify this observer too from now on. Return the function that ends its subscription."""
+        with self._lock:
+            self._observers.append(observer)
+        return lambda: self._unsubscribe(observer)
+
+    def on_next(self, delivery: Delivery) -> None:
+        """Report that a message was handled."""
+        self._notify(lambda observer: observer.on_next(delivery))
+
+    def on_error(self, error: BaseException, delivery: Delivery | None = None) -> None:
+        """Report that the handler of a message failed, or, without a message, that a queue did not answer."""
+        self._notify(lambda observer: observer.on_error(error, delivery))
+
+    def on_completed(self) -> None:
+        """Report that a task ended."""
+        self._notify(lambda observer: observer.on_completed())
+
+    def _unsubscribe(self, observer: ListenerObserver) -> None:
+        with self._lock:
+            self._observers = [other for other in self._observers if other is not observer]
+
+    def _notify(self, call: Callable[[ListenerObserver], None]) -> None:
+        with self._lock:
+            observers = list(self._observers)
+        for observer in observers:
+            try:
+                call(observer)
+            except Exception as error:  # noqa: BLE001 - an observer is the caller's code
+                tell(events.LISTENER_OBSERVER_FAILED, error=describe_error(error), at=place(error))
+
+
+class Telling:
+    """An observer that logs failures as events."""
+
+    def on_next(self, delivery: Delivery, /) -> None:
+        """Log nothing: the handler logs its own outcome."""
+
+    def on_error(self, error: BaseException, delivery: Delivery | None, /) -> None:
+        """Log that a message is redelivered, or that a queue did not answer."""
+        if delivery is None:
+            tell(events.RECEIVE_FAILED, error=describe_error(error))
+            return
+        tell(
+            events.MESSAGE_FAILED,
+            queue=delivery.queue,
+            message_id=delivery.message_id,
+            delivery=delivery.count,
+            error=describe_error(error),
+            at=place(error),
+        )
+
+    def on_completed(self) -> None:
+        """Log nothing: tasks come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The answer to an empty queue: seconds until the next receive, and whether the task may end instead."""
+
+    delay: float
+    stop: bool
+
+
+#: Called with the number of empty receives in a row.
+OnQueueEmpty: TypeAlias = Callable[[int], Rest]
+
+
+def pull(backoff: BackOff, uniform: Callable[[float, float], float] = random.uniform) -> OnQueueEmpty:
+    """Build the hook of a worker that polls: rest longer each time, and end at the longest rest.
+
+    The listener keeps its `least` tasks even then.
+    """
+
+    def rest(empties: int) -> Rest:
+        delay = backoff.delay(empties, uniform)
+        return Rest(delay, stop=backoff.is_longest(delay))
+
+    return rest
+
+
+def push(_empties: int) -> Rest:
+    """Answer for tasks that a signal starts: end at the first empty receive."""
+    return Rest(0.0, stop=True)
+
+
+def _nothing() -> None:
+    """Do nothing when work is detected."""
+
+
+def _no_cap() -> int:
+    return 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """The behaviour of a listener. Its rule and its cap count tasks over all processes."""
+
+    #: Tasks that a depth calls for.
+    rule: Callable[[int], int]
+    #: Tasks that may run now.
+    cap: Callable[[], int] = _no_cap
+    #: Processes that listen to the same queues. Each keeps its `least` tasks, even if they exceed the cap together.
+    processes: int = 1
+    #: Tasks that stay when the queues are empty: 1 to poll, 0 where a signal starts them.
+    least: int = 1
+    #: Called when a task found nothing in any queue.
+    on_queue_empty: OnQueueEmpty = field(default_factory=lambda: pull(BackOff()))
+    #: Called when a task finds work at its first receive or after a rest.
+    on_work_detected: Callable[[], object] = _nothing
+    #: Seconds between two samples of the depth.
+    depth_every: float = 5.0
+    #: The depth at the beginning if the caller knows it: saves the first sample.
+    first_depth: int | None = None
+    #: Tasks over all processes that share the depth. None: the tasks that run here, times the processes.
+    fleet: int | None = None
+    #: The number of the queue to begin with.
+    first_queue: int = 0
+    #: Seconds for which a received message is hidden, and after which a failed one is redelivered.
+    visibility: int = 30
+    #: No receive from this moment on, in the clock's monotonic seconds.
+    until: float = inf
+    #: The pauses after receives that failed.
+    backoff: BackOff = field(default_factory=BackOff)
+
+    def __post_init__(self) -> None:
+        if self.processes < 1 or self.least < 0 or self.visibility < 2:
+            raise ValueError(f"{self} is invalid: expected processes >= 1, least >= 0, visibility >= 2")
+
+    def most(self) -> int:
+        """Return how many tasks this process may run now: its part of the cap, rounded down."""
+        return max(self.least, self.cap() // self.processes)
+
+    def count_wanted(self, depth: int) -> int:
+        """Return how many tasks of this process a depth calls for: its part of the rule, rounded up.
+
+        The rule counts for at most one task per message. The process runs at most its part of the cap.
+        """
+        return min(-(-min(self.rule(depth), depth) // self.processes), self.most())
+
+    def sharing(self, active: int) -> int:
+        """Return how many tasks share the depth."""
+        return self.fleet or active * self.processes
 
 
 class Cell(Protocol):

@@ -6,20 +6,186 @@ are released even if no signal arrives. Entries that were left are found by a fu
 
 The order: entries with a deadline come first, by their slack, then all others by their id. A slice keeps that order for
 itself, with about a thousand of its entries with a deadline. Slices do not wait for each other.
+
+Leases on the slices of a gate: its many entries are released by several instances at the same time.
+
+A lease only saves requests: entries that two instances release at the same time still count once. It lasts longer than
+an invocation, so nothing renews it. An instance that is killed blocks its slice until the lease has ended.
+
+Starts entries of a gate that may start, a hundred at a time: one preparation, one wake-up and one deletion for all.
+
+The order for each batch: the pointers of its jobs, the jobs and messages themselves, then the held rows go. A crash in
+between leaves held rows, which the next release finds. Its jobs that have started already make one request each.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Final
+from enum import Enum
+from typing import Final, Protocol
 
+from azure.core.exceptions import ResourceNotFoundError
+from azure.storage.blob import ContainerClient
+
+from shared.azure import expecting_an_answer, try_lease
 from shared.clock import Clock
-from shared.gate.batches import Batches
-from shared.gate.held import SLICES
+from shared.errors import SluiceError
+from shared.gate.held import SLICES, HeldEntry
 from shared.gate.held_work import HeldWork, Startable
 from shared.gate.receipts import NO_MARK, OneMark, SeenBy, make_mark
-from shared.gate.slices import Slices
-from shared.gate.state import GateState, is_name
+from shared.gate.state import GateState, Reading, is_name
 from shared.signals import Hint
+from shared.telemetry import describe_error, events, tell
+
+#: A leading underscore is in no gate's name.
+_PREFIX: Final = "_slice"
+
+
+class Slices:
+    """The leases of all gates, each on a blob of its own: a lease on the gate's blob would refuse its closing."""
+
+    def __init__(self, container: ContainerClient) -> None:
+        self._container = container
+
+    @contextmanager
+    def lease(self, gate: str, number: int) -> Iterator[bool]:
+        """Enter with True and the lease, or with False while another process has it."""
+        lease = None
+        # Its last holder may have removed the blob just now: then there is hardly anything left to release.
+        with expecting_an_answer(f"lease slice {number} of gate {gate!r}"), suppress(ResourceNotFoundError):
+            lease = try_lease(self._container, f"{_PREFIX}-{number:02}-{gate}")
+        if lease is None:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lease.remove()
+
+
+#: Rows dispatched at a time. Fewer than the ten connections that the library keeps for one service.
+PARALLEL: Final = 8
+#: Rows between two wake-ups and two deletions: a table transaction takes no more. The first batch is small, so that the
+#: first tasks start at once.
+BATCH: Final = 100
+
+
+class Jobs(Protocol):
+    """Starts the entries that are put on no queue: the app's own jobs."""
+
+    def is_job(self, entry: HeldEntry, /) -> bool:
+        """Return True if the entry is a job."""
+        ...
+
+    def begin(self, entries: Sequence[HeldEntry], coming: Sequence[HeldEntry], /) -> AbstractContextManager[None]:
+        """Enter around the start of several jobs, the first of `coming`."""
+        ...
+
+    def carry_out(self, entry: HeldEntry, gate: Reading, until: float, mark: OneMark, /) -> bool:
+        """Start the job, which this reading allows. Return False if the time was up before all of it was dispatched.
+
+        Its first chunk message gets the mark, unless another one has it.
+        """
+        ...
+
+
+class HeldFate(Enum):
+    """The outcome of one release for an entry that may start."""
+
+    PUT = "put"
+    FAILED = "failed"
+    #: The time was up.
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The outcome of a list of entries."""
+
+    put: int = 0
+    failed: int = 0
+    #: The smallest id of those for which there was no time. Empty if nothing was left.
+    left: str = ""
+
+
+class Batches:
+    """Starts lists of entries. One per process."""
+
+    def __init__(self, work: HeldWork, jobs: Jobs, clock: Clock, parallel: int = PARALLEL) -> None:
+        self._work, self._jobs, self._clock, self._parallel = work, jobs, clock, parallel
+
+    def start(self, due: Sequence[Startable], until: float, mark: OneMark) -> Started:
+        """Start them in this order. After `until`, in the clock's monotonic seconds, no further one is begun."""
+        fates: Counter[HeldFate] = Counter()
+        left: list[str] = []
+        with ThreadPoolExecutor(self._parallel) as pool:
+            for batch, coming in self._split(due):
+                for one, fate in zip(batch, self._start_batch(batch, coming, until, mark, pool), strict=True):
+                    fates[fate] += 1
+                    left += [one.entry.id] if fate is HeldFate.LEFT else []
+        return Started(fates[HeldFate.PUT], fates[HeldFate.FAILED], min(left, default=""))
+
+    def _split(self, due: Sequence[Startable]) -> Iterator[tuple[Sequence[Startable], Sequence[Startable]]]:
+        begin, end = 0, self._parallel
+        while begin < len(due):
+            yield due[begin:end], due[begin:]
+            begin, end = end, end + BATCH
+
+    def _start_batch(
+        self,
+        batch: Sequence[Startable],
+        coming: Sequence[Startable],
+        until: float,
+        mark: OneMark,
+        pool: ThreadPoolExecutor,
+    ) -> Sequence[HeldFate]:
+        if self._clock.monotonic() >= until:
+            return [HeldFate.LEFT] * len(batch)
+        try:
+            with self._beginning(batch, coming):
+                together = [one.entry for one in batch if self._work.sends(one.entry)]
+                self._work.send(together)
+                # Each in a copy of this context, so that its requests are counted for their cause.
+                running = [pool.submit(copy_context().run, self._try_start, one, until, mark) for one in batch]
+                fates = [one.result() for one in running]
+            # Put before the rows are deleted: a crash in between puts them again, while the other order would lose them.
+            self._work.forget_all([one.entry for one, fate in zip(batch, fates, strict=True) if fate is HeldFate.PUT])
+        except SluiceError as error:
+            _tell_undispatched(batch[0].entry, error)
+            return [HeldFate.FAILED] * len(batch)
+        return fates
+
+    def _beginning(self, batch: Sequence[Startable], coming: Sequence[Startable]) -> AbstractContextManager[None]:
+        jobs = [one.entry for one in batch if self._jobs.is_job(one.entry)]
+        if not jobs:
+            return nullcontext()
+        return self._jobs.begin(jobs, [one.entry for one in coming if self._jobs.is_job(one.entry)])
+
+    def _try_start(self, one: Startable, until: float, mark: OneMark) -> HeldFate:
+        if self._clock.monotonic() >= until:
+            return HeldFate.LEFT
+        # What was held after the opening does not wait for it.
+        mark = mark if one.entry.epoch < one.gate.epoch else NO_MARK
+        try:
+            if self._work.sends(one.entry):
+                # Sent before, with the others of its batch.
+                return HeldFate.PUT
+            if not self._jobs.is_job(one.entry):
+                self._work.put(one.entry)
+            elif not self._jobs.carry_out(one.entry, one.gate, until, mark):
+                return HeldFate.LEFT
+        except SluiceError as error:
+            _tell_undispatched(one.entry, error)
+            return HeldFate.FAILED
+        return HeldFate.PUT
+
+
+def _tell_undispatched(entry: HeldEntry, error: SluiceError) -> None:
+    tell(events.HELD_UNDISPATCHED, gate=entry.gate, entry=entry.id, queue=entry.queue, error=describe_error(error))
+
 
 #: Entries that one instance releases without sharing them: a page of the table.
 MOST_ALONE: Final = 1000

@@ -2,6 +2,8 @@
 
 A release marks one chunk message. The worker that begins such a chunk writes one row for the gate and epoch, and the
 first row stands. So a release costs one request more, however many jobs it starts.
+
+Sums receipts up: how their delays are spread, and which nodes are late.
 """
 
 import os
@@ -233,3 +235,35 @@ def _first_chunk(row: Any) -> FirstChunk:
         opened_at=row["opened_at"],
         began_at=row["began_at"],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How some delays are spread, in seconds."""
+
+    number: int
+    p50: float
+    p99: float
+
+
+def spread(delays: Iterable[timedelta]) -> Spread | None:
+    """Return how the delays are spread, or None without any."""
+    lags = sorted(delay.total_seconds() for delay in delays)
+    return Spread(len(lags), percentile(lags, 50), percentile(lags, 99)) if lags else None
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float:
+    """Return the nearest-rank percentile of sorted values."""
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+
+
+def stragglers(receipts: Iterable[Receipt], epoch: int) -> dict[str, str]:
+    """Return the stragglers of an epoch by node, each with the reason.
+
+    A straggler saw the epoch late, or saw the epoch before it and not this one.
+    """
+    found = list(receipts)
+    present = {receipt.node: receipt for receipt in found if receipt.epoch == epoch}
+    before = {receipt.node for receipt in found if receipt.epoch == epoch - 1}
+    late = {node: f"{row.lag.total_seconds():.1f} s late" for node, row in sorted(present.items()) if row.is_late}
+    return late | dict.fromkeys(sorted(before - set(present)), f"saw epoch {epoch - 1}, not {epoch}")

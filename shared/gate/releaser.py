@@ -17,12 +17,10 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import DispatchIncompleteError, SignalNotSentError, SluiceError
-from shared.gate.gate_decisions import after_open, close_after_once, needs_pointer, open_if_due
-from shared.gate.gates import Gates
-from shared.gate.held_work import TAKES_FOR, HeldWork
+from shared.gate.held_work import TAKES_FOR, Gates, HeldWork
 from shared.gate.outflow import Dispatched, Outflow, is_place
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
-from shared.gate.state import GateState, is_name
+from shared.gate.state import GateState, after_open, close_after_once, is_name, needs_pointer, open_if_due
 from shared.grammar import is_job
 from shared.pending import GATE_POINTER, PendingTable, Pointer
 from shared.signals import Hint, Signals

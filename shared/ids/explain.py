@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from shared.azure import OptimisticStore
 from shared.ids import book, sequence
-from shared.ids.history import SequenceWrite, WriteKind, parse_events
-from shared.ids.sequence import Sequence
+from shared.ids.sequence import Sequence, SequenceWrite, WriteKind, parse_events
 
 
 class NumberFate(StrEnum):

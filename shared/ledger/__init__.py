@@ -2,48 +2,43 @@
 
 Reading order:
 
-- `records` defines the data, `columns` and `entities` how it is stored.
-- `job_decisions`, `settlement`, `progress` and `turn` decide. They make no request.
-- `job_stamp` is what each write adds to a job.
+- `records` defines the data and its columns, `entities` how it is stored.
+- `job_decisions` and `settlement` decide. They make no request.
 - `ledger` is the contract, with `change`: the one loop that changes a job.
-- `table_ledger` is the store, `job_list` what pages and lists read of it.
+- `table_ledger` is the store, with what each write adds to a job, and what pages and lists read of it.
 """
 
 from shared.ledger.entities import read_totals, write_totals
 from shared.ledger.job_decisions import (
+    Balance,
     Collision,
+    Turn,
     advance_cursor,
     bury,
+    check_balance,
     finish,
+    first_turn,
     halt,
+    is_overdue,
     is_waiting,
     judge,
+    list_open,
     may_dispatch,
     may_start,
+    next_look,
+    next_warning,
     note_gate_passed,
     note_lane,
     note_missing_plan,
     note_put_again,
+    note_turn,
     note_warning,
+    read_progress,
     record_plan,
     resume,
     undispatchable,
 )
-from shared.ledger.job_list import JobList, Wanted
-from shared.ledger.job_stamp import LISTED_EVERY
 from shared.ledger.ledger import MOST_ROWS, Ledger, Listed, Written, change, commit, counting
-from shared.ledger.progress import (
-    Balance,
-    Turn,
-    check_balance,
-    first_turn,
-    is_overdue,
-    list_open,
-    next_look,
-    next_warning,
-    note_turn,
-    read_progress,
-)
 from shared.ledger.records import (
     CLOSED,
     FINISHED,
@@ -57,20 +52,22 @@ from shared.ledger.records import (
     Told,
     Totals,
 )
-from shared.ledger.settlement import Settlement, result_blob, settle
-from shared.ledger.table_ledger import TableLedger
-from shared.ledger.turn import (
+from shared.ledger.settlement import (
     FRONT,
     Fronted,
     Fronts,
+    Settlement,
     Silence,
     Watermark,
     judge_silence,
     over_since,
     read_turn,
     read_watermark,
+    result_blob,
+    settle,
     turn_of,
 )
+from shared.ledger.table_ledger import LISTED_EVERY, JobList, TableLedger, Wanted
 
 __all__ = [
     "CLOSED",

@@ -15,8 +15,20 @@ from azure.data.tables import EdmType, EntityProperty
 from shared.azure import Entity, check_limits
 from shared.errors import LedgerCorruptError, NewerVersionError
 from shared.grammar import Amounts, texts
-from shared.ledger.columns import ColumnCodec, columns
-from shared.ledger.records import NO_PORTION, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
+from shared.ledger.records import (
+    NO_PORTION,
+    ChunkRow,
+    ChunkState,
+    ColumnCodec,
+    Job,
+    JobState,
+    PlanBlob,
+    Portion,
+    Risk,
+    Told,
+    Totals,
+    columns,
+)
 
 Convert: TypeAlias = Callable[[Any], Any]
 JOB_KEY: Final = "job"
@@ -140,7 +152,7 @@ def _story_text(story: Sequence[Told]) -> str | None:
 
 
 def _story_of(text: str) -> tuple[Told, ...]:
-    # A line about a state of a newer version stays as it is: the job has gone on from there.
+    # A line about a state of a newer version stays unchanged: the job has gone on from there.
     known = {state.value: state for state in JobState}
     return tuple(
         Told(

@@ -2,17 +2,30 @@
 
 A lost reply leaves open whether a write took effect. The library repeats a PUT and then reports a conflict with
 itself. It does not repeat a POST. So every write leaves a nonce, and a write without a clear yes is read back by it.
+
+The stamp of each write of a job: its mark, the states that the job came to, and whether the list of jobs is due.
+
+The list of jobs: a row for each, the newest first, with the last news of it. A page of it is one request.
+
+It is a hint with a time; a job's own row is the truth. Its rows are written beside the job's, by any process, in any
+order. So the news of an open job and the news of its end have columns of their own, and a write replaces one of the two. A
+reader takes those of the later revision, at the same revision the end. A slow "running" never hides an end, although no
+write reads first or has a condition.
+
+A table lists in key order only, so the keys count down.
 """
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, ResourceNotFoundError
-from azure.data.tables import TableClient, TableTransactionError, UpdateMode
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.data.tables import EdmType, EntityProperty, TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import (
     LOST_RACE,
@@ -27,7 +40,7 @@ from shared.azure import (
     write_group,
 )
 from shared.clock import Clock, SystemClock
-from shared.errors import RowTooLargeError, StorageUnavailableError
+from shared.errors import ListPlaceError, RowTooLargeError, StorageUnavailableError
 from shared.ledger.entities import (
     CHUNK_PREFIX,
     EVENT_PREFIX,
@@ -38,12 +51,273 @@ from shared.ledger.entities import (
     row_entity,
     row_of_entity,
 )
-from shared.ledger.job_list import JobList
-from shared.ledger.job_stamp import is_news, stamp
 from shared.ledger.ledger import MOST_ROWS, Listed
-from shared.ledger.records import ChunkRow, Job
+from shared.ledger.records import CLOSED, ChunkRow, Job, JobState, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from shared.telemetry import describe_error, events, tell
+
+#: Lines of a job's story that are kept: a job that is replayed often goes through its states again and again.
+FIRST_TOLD: Final = 10
+LAST_TOLD: Final = 50
+#: Characters of a line's note: all lines together fit their column.
+LONGEST_NOTE: Final = 100
+#: States that the list of jobs gets at once. It gets progress this often.
+NEWS: Final = CLOSED | {JobState.HELD, JobState.PAUSED}
+LISTED_EVERY: Final = timedelta(minutes=1)
+
+
+def stamp(job: Job, nonce: str, now: datetime) -> Job:
+    """Return the job as the write with this nonce stores it. A state or revision that it came to is in its story.
+
+    The story of an earlier version's row is never begun: its past is not known.
+    """
+    mine = replace(job, nonce=nonce, story=_extend_story(job, now))
+    return replace(mine, listed_at=now) if is_news(job, mine, now) else mine
+
+
+def is_news(known: Job, mine: Job, now: datetime) -> bool:
+    """Check whether the list of jobs gets the write of this job, by the row that was known before."""
+    is_new_state = mine.story != known.story and known.state in NEWS
+    return known.listed_at is None or is_new_state or _is_due(known, known.listed_at, now)
+
+
+def _is_due(job: Job, listed_at: datetime, now: datetime) -> bool:
+    """Check whether a job's progress is news: the first chunks that ended, and a minute later."""
+    # Without a chunk that ended, a release would make a request more for each job. One that is finishing ends at once.
+    if not job.ended_chunks or job.state is JobState.FINISHING:
+        return False
+    return now - listed_at >= LISTED_EVERY or (job.started_at is not None and listed_at < job.started_at)
+
+
+def _extend_story(job: Job, now: datetime) -> tuple[Told, ...]:
+    is_old = bool(job.etag) and not job.story
+    last = job.story[-1] if job.story else None
+    if is_old or (last is not None and (last.state, last.revision) == (job.state, job.revision)):
+        return job.story
+    told = (*job.story, Told(job.state, now, job.revision, _note_state(job)))
+    return told if len(told) <= FIRST_TOLD + LAST_TOLD else told[:FIRST_TOLD] + told[-LAST_TOLD:]
+
+
+def _note_state(job: Job) -> str:
+    note = job.problem or ""
+    if job.state is JobState.HELD:
+        note = f"gate {job.gate}, epoch {job.held_epoch}"
+    elif job.state is JobState.PAUSED and not note:
+        note = f"{job.parked_chunks} of {job.chunks} chunks are parked"
+    cut = note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
+    # JSON writes a control character as six.
+    return "".join(one if one.isprintable() else " " for one in cut)
+
+
+#: Characters of a problem; the job's page has all of it.
+_LONGEST_PROBLEM: Final = 200
+#: Rows and requests of a search by the beginning of an id.
+_PAGE_OF_LIST: Final = 1000
+_MOST_PAGES: Final = 5
+_LAST_MONTH: Final = 999_999
+_LAST_MILLISECOND: Final = 10**15 - 1
+#: Of a place in the list: the partition, and the beginning of the row's key.
+_PLACE: Final = re.compile(r"[^~]{1,100}~.{1,500}")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs a person wants to see. None: all of them."""
+
+    state: JobState | None = None
+    workload: str | None = None
+    gate: str | None = None
+    #: Accepted since and before these moments.
+    since: datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """A page of the list."""
+
+    jobs: Sequence[Listed]
+    #: The place at which the next page begins. None: this was the last one.
+    after: str | None
+
+
+class JobList:
+    """The list of jobs in the table `jobindex`."""
+
+    def __init__(self, index: TableClient, jobs: TableClient) -> None:
+        self._index, self._jobs = index, jobs
+
+    def tell(self, job: Job) -> None:
+        """Write the news of a job. Safe to repeat."""
+        with expecting_an_answer(f"list job {job.job!r}"):
+            self._index.upsert_entity(_entity(job), mode=UpdateMode.MERGE)
+
+    def newest(self, limit: int) -> list[Listed]:
+        """Return the latest jobs, the newest first."""
+        with expecting_an_answer("list the jobs"):
+            found = self._index.list_entities(results_per_page=min(limit, _PAGE_OF_LIST))
+            return [_read_line(entity) for entity, _ in zip(found, range(limit), strict=False)]
+
+    def page(self, wanted: Wanted, most: int, after: str = "") -> JobPage:
+        """Return a page of the wanted jobs by one request. It may be short, or empty, and yet not be the last one."""
+        words, values = _query(wanted)
+        with expecting_an_answer("list the jobs"):
+            found = (
+                self._index.query_entities(words, parameters=values, results_per_page=most)
+                if words
+                else self._index.list_entities(results_per_page=most)
+            )
+            pages = found.by_page(_token(after))
+            try:
+                rows = list(next(pages, ()))
+            except HttpResponseError as error:
+                if error.status_code == _BAD_REQUEST and after:
+                    raise _no_place(after) from error
+                raise
+        listed = [_read_line(entity) for entity in rows]
+        token: Any = pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
+        place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
+        return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
+
+    def find_open(self) -> list[Listed]:
+        """Return the latest jobs that have not ended, by one request: those that storage finds in it."""
+        words = " and ".join(f"state ne '{state.value}'" for state in sorted(CLOSED))
+        with expecting_an_answer("list the open jobs"):
+            page = next(self._index.query_entities(words, results_per_page=_PAGE_OF_LIST).by_page(), ())
+            listed = [_read_line(entity) for entity in page]
+        return [one for one in listed if one.state is not None and one.state not in CLOSED]
+
+    def find(self, beginning: str, most: int) -> list[Job]:
+        """Return the jobs whose ids begin so, in the order of their ids, up to so many."""
+        words = "PartitionKey ge @low and PartitionKey lt @high and RowKey eq @key"
+        bounds = {"low": beginning, "high": f"{beginning}~", "key": JOB_KEY}
+        found: list[Job] = []
+        with expecting_an_answer(f"look for jobs whose ids begin with {beginning!r}"):
+            pages = self._jobs.query_entities(words, parameters=bounds, results_per_page=most).by_page()
+            for page, _ in zip(pages, range(_MOST_PAGES), strict=False):
+                found += [job_of(entity, str(entity.metadata["etag"])) for entity in page]
+                if len(found) >= most:
+                    break
+        return found[:most]
+
+    def find_numbered(self, number: int, since: datetime, before: datetime) -> str | None:
+        """Return the job that was accepted in this time and has the transaction with this number, by one request mostly.
+
+        None also where it is not in the part that storage looked through.
+        """
+        words, values = _query(Wanted(since=since, before=before))
+        # Not as parameters: the library writes 0 and 1 as truth values.
+        words = f"{words} and first_id le {number}L and last_id ge {number}L"
+        with expecting_an_answer(f"look for the job of number {number}"):
+            pages = self._index.query_entities(words, parameters=values).by_page()
+            found = (str(row["job"]) for page, _ in zip(pages, range(_MOST_PAGES), strict=False) for row in page)
+            return next(found, None)
+
+    def untold(self) -> Iterator[Listed]:
+        """Yield the jobs that an earlier version listed: without their states, or the numbers of their transactions."""
+        with expecting_an_answer("list the jobs"):
+            for entity in self._index.list_entities(results_per_page=_PAGE_OF_LIST):
+                line = _read_line(entity)
+                if line.state is None or (line.first_id is None and line.state is not JobState.BURIED):
+                    yield line
+
+
+_BAD_REQUEST: Final = 400
+#: The state of a newer version is shown as not recorded.
+_STATES: Final[Mapping[Any, JobState]] = {state.value: state for state in JobState}
+
+
+def _entity(job: Job) -> Entity:
+    keys = {"PartitionKey": _month(job.accepted_at), "RowKey": f"{_moment(job.accepted_at)}|{job.job}"}
+    about: dict[str, Any] = {"job": job.job, "workload": job.workload, "gate": job.gate}
+    about |= {"items": job.items, "chunks": job.chunks}
+    times = {name: getattr(job, name) for name in ("accepted_at", "deadline", "started_at", "finished_at")}
+    about |= {name: moment and moment.isoformat() for name, moment in times.items()}
+    kind = "end" if job.state in CLOSED else "open"
+    if job.id_base is not None:
+        numbers = {"first_id": job.id_base, "last_id": job.id_base + job.items - 1}
+        about |= {name: EntityProperty(number, EdmType.INT64) for name, number in numbers.items()}
+    news = {
+        kind: job.state.value,
+        f"{kind}_revision": job.revision,
+        f"{kind}_as_of": job.listed_at and job.listed_at.isoformat(),
+        f"{kind}_done": job.done,
+        f"{kind}_parked": job.parked_chunks,
+        f"{kind}_problem": (job.problem or "")[:_LONGEST_PROBLEM],
+    }
+    # What filters go by. After a slow writer it is behind until the next news, and a page leaves such a job out.
+    news["state"] = job.state.value
+    return keys | {name: value for name, value in {**about, **news}.items() if value is not None}
+
+
+def _read_line(entity: Mapping[str, Any]) -> Listed:
+    is_over = "end" in entity and entity["end_revision"] >= entity.get("open_revision", 0)
+    kind = "end" if is_over else "open"
+    state = entity.get(kind)
+    return Listed(
+        job=entity["job"],
+        accepted_at=datetime.fromisoformat(entity["accepted_at"]),
+        workload=entity["workload"],
+        gate=entity.get("gate"),
+        state=_STATES.get(state),
+        as_of=_read_moment(entity, f"{kind}_as_of"),
+        revision=entity.get(f"{kind}_revision", 1),
+        items=entity.get("items", 0),
+        chunks=entity.get("chunks", 0),
+        done=entity.get(f"{kind}_done", 0),
+        parked_chunks=entity.get(f"{kind}_parked", 0),
+        deadline=_read_moment(entity, "deadline"),
+        started_at=_read_moment(entity, "started_at"),
+        finished_at=_read_moment(entity, "finished_at") if kind == "end" else None,
+        problem=entity.get(f"{kind}_problem") or None,
+        first_id=entity["first_id"].value if "first_id" in entity else None,
+    )
+
+
+def _read_moment(entity: Mapping[str, Any], name: str) -> datetime | None:
+    text = entity.get(name)
+    return datetime.fromisoformat(text) if text else None
+
+
+def _query(wanted: Wanted) -> tuple[str, dict[str, str]]:
+    """Return the filter. Bounds of time are bounds of keys, so the table need not look beyond them."""
+    words: list[str] = []
+    values: dict[str, str] = {}
+    given = {"state": wanted.state and wanted.state.value, "workload": wanted.workload, "gate": wanted.gate}
+    for name, value in given.items():
+        if value is not None:
+            words, values = [*words, f"{name} eq @{name}"], values | {name: value}
+    if wanted.since is not None:
+        words += ["PartitionKey le @oldest_month", "RowKey lt @oldest"]
+        values |= {"oldest_month": _month(wanted.since), "oldest": f"{_moment(wanted.since)}~"}
+    if wanted.before is not None:
+        words += ["PartitionKey ge @newest_month", "RowKey gt @newest"]
+        values |= {"newest_month": _month(wanted.before), "newest": f"{_moment(wanted.before)}~"}
+    return " and ".join(words), values
+
+
+def _month(moment: datetime) -> str:
+    return f"{_LAST_MONTH - (moment.year * 100 + moment.month):06}"
+
+
+def _moment(moment: datetime) -> str:
+    return f"{_LAST_MILLISECOND - int(moment.timestamp() * 1000):015}"
+
+
+def _token(after: str) -> Any:
+    if not after:
+        return None
+    if not _PLACE.fullmatch(after):
+        raise _no_place(after)
+    partition, _, row = after.partition("~")
+    return {"PartitionKey": partition, "RowKey": row}
+
+
+def _no_place(after: str) -> ListPlaceError:
+    return ListPlaceError(
+        f"could not go on in the list of jobs after {after[:40]!r}: no page of the list ended there; begin at the top"
+    )
+
 
 #: Rows of a page. A gap between two chunks that exceeds it starts another query.
 _PAGE: Final = 1000

@@ -3,42 +3,47 @@
 Reading order:
 
 - `audit`: a row before the effect, its result after
-- `gate_acts`, `job_acts`, `rules_acts`: gates are opened and closed, paused jobs resumed, rules put in force
-- `gate_look`: all gates, with the work behind each
-- `job_look`, `job_outputs`: a job with everything around it, and the lines that it made
-- `entry_lines`: the transactions of a parked entry
+- `gate_acts`: gates are opened and closed; all gates, with the work behind each
+- `job_acts`: paused jobs are resumed, rules put in force; a job with everything around it, and the lines that it made
 - `prefixes`: the one name that a person typed the beginning of
-- `parked_acts`, `grouping`, `selection`: parked messages are replayed by cause, or discarded
-- `replay`, `replay_record`, `replay_table`, `replay_run`: a replay is a row, and any process steps it
+- `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
+- `replay`, `replay_record`: a selection is replayed as a row, which any process steps
 """
 
 from shared.operating.audit import ActKey, AuditedAct, AuditTable, RecordedAct
-from shared.operating.entry_lines import MOST_LINES, EntryReader
-from shared.operating.gate_acts import GateActResult, Operator
-from shared.operating.gate_look import GateReader, Overview
-from shared.operating.grouping import Group, summarize_causes, waves
-from shared.operating.job_acts import Resume
-from shared.operating.job_look import (
+from shared.operating.gate_acts import GateActResult, GateReader, Operator, Overview
+from shared.operating.job_acts import (
     MOST_AT_THE_DOOR,
     NOT_RECORDED,
+    WRITTEN,
     JobLook,
     JobReader,
+    OutputKind,
+    OutputReader,
     QueueLook,
+    Resume,
     describe_refused,
     explain_pace,
     find_job_of_number,
     group_later,
+    put_rules,
     read_queue,
 )
-from shared.operating.job_outputs import WRITTEN, OutputKind, OutputReader
-from shared.operating.parked_acts import ParkedOperator
+from shared.operating.parked_acts import MOST_LINES, EntryReader, ParkedOperator
 from shared.operating.prefixes import LEAST, complete_prefix
-from shared.operating.replay import Replayer, ReplayFate, ReplayPace, choose, nobody
-from shared.operating.replay_record import Replay, Wave, describe_fates, estimate
-from shared.operating.replay_run import draw_owner
-from shared.operating.replay_table import ReplayTable
-from shared.operating.rules_acts import put_rules
-from shared.operating.selection import Selection, digest_entries
+from shared.operating.replay import (
+    Group,
+    Replayer,
+    ReplayFate,
+    ReplayPace,
+    Selection,
+    choose,
+    digest_entries,
+    nobody,
+    summarize_causes,
+    waves,
+)
+from shared.operating.replay_record import Replay, ReplayTable, Wave, describe_fates, draw_owner, estimate
 
 __all__ = [
     "LEAST",

@@ -1,22 +1,25 @@
-"""A person's acts on parked entries, audited before the effect."""
+"""A person's acts on parked entries, audited before the effect.
+
+Reads the transactions of a parked entry for a person. They are other people's data, so the audit names each reader.
+"""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from itertools import chain, islice
 from typing import Final
 
 from shared.clock import Clock
-from shared.errors import ActStaleError, ContentionError, NotParkedError
+from shared.errors import ActStaleError, ContentionError, NotParkedError, RefusedError
 from shared.grammar import NAME, room_job
+from shared.messages import ChunkMessage
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
-from shared.operating.replay import Replayer, ReplayPace, choose
-from shared.operating.replay_record import Replay, stop
-from shared.operating.replay_run import LOOK, ReplayRun, draw_owner
-from shared.operating.replay_table import ReplayTable, name_replay
-from shared.operating.selection import Selection, digest_entries
-from shared.parked import NO_JOB, Entry, EntryState, ParkedTable, is_nameless
+from shared.operating.replay import Replayer, ReplayPace, Selection, choose, digest_entries
+from shared.operating.replay_record import LOOK, Replay, ReplayRun, ReplayTable, draw_owner, name_replay, stop
+from shared.parked import NO_JOB, Entry, EntryState, ParkedTable, is_nameless, read_message
+from shared.payload import ReadChunk
 from shared.pending import REPLAY_POINTER, Pending, Pointer
 from shared.retry import all_tried
 from shared.topology import room_of_queue
@@ -200,3 +203,57 @@ class ParkedOperator:
             ]
             recorded.result = f"done: {len(closed)} of {len(entries)} discarded"
         return closed
+
+
+#: Lines that a page shows, and characters of a line.
+MOST_LINES: Final = 50
+LONGEST_LINE: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLines:
+    """Lines of an entry, from the one that failed if that is known."""
+
+    lines: Sequence[str]
+    #: The id of the first of them. None: its job has no ids, or the entry is no chunk.
+    first: int | None = None
+    #: Whether there are more behind, or characters of a line are left out.
+    is_cut: bool = False
+    #: Why the transactions cannot be read. Then the lines are those of the message itself.
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryReader:
+    """Reads the lines of parked entries. One per process."""
+
+    table: ParkedTable
+    read: ReadChunk
+    audit: AuditTable
+
+    def read_lines(self, entry: Entry, most: int, *, by: str, why: str, named: ActKey | None = None) -> EntryLines:
+        """Return the first lines, after the act was recorded. Two requests, and two for the audit."""
+        command = AuditedAct(by, "parked lines", f"{entry.job} {entry.key}", why)
+        with self.audit.record(command, named) as recorded:
+            found = self._find_lines(entry, most)
+            recorded.result = f"shown: {len(found.lines)} lines"
+        return found
+
+    def _find_lines(self, entry: Entry, most: int) -> EntryLines:
+        body = self.table.body(entry)
+        message, problem = read_message(body), ""
+        if isinstance(message, ChunkMessage):
+            # The transaction that failed comes first: a chunk may have thousands before it.
+            skip = 0 if entry.failed_item is None else max(0, entry.failed_item - message.first_id)
+            try:
+                with self.read(message) as parts:
+                    return _cut(chain.from_iterable(parts), skip, most, message.first_id + skip)
+            except RefusedError as error:
+                problem = str(error)
+        return _cut(iter(body.split(b"\n")), 0, most, None, problem)
+
+
+def _cut(lines: Iterator[bytes], skip: int, most: int, first: int | None, problem: str = "") -> EntryLines:
+    taken = [line.decode(errors="replace") for line in islice(lines, skip, skip + most + 1)]
+    is_cut = len(taken) > most or any(len(line) > LONGEST_LINE for line in taken)
+    return EntryLines([line[:LONGEST_LINE] for line in taken[:most]], first, is_cut, problem)

@@ -2,20 +2,101 @@
 
 Order per entry: mark it as replaying, put its bytes back, mark it as replayed, wait for its effect, mark it as done. A
 crash in between leaves an entry that is replayed again, and a message that is sent twice counts once.
+
+Selections of parked entries: a filter, and the digest of the entries that it finds. Pure.
+
+Groups of parked entries by cause, and their waves for a replay. Pure.
 """
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import islice
+from hashlib import sha256
+from itertools import chain, count, islice
 from typing import Final
 
 from msgspec import Struct
 
 from shared.errors import NotParkedError, ParkedTamperedError
-from shared.operating.grouping import replayable
+from shared.operating.prefixes import complete_prefix
 from shared.parked import ACCEPT, DOOR, NO_JOB, Entry, EntryState, ParkedTable, Stage, Stages, door_key, is_nameless
+
+#: Entries per wave. The first one shows whether the cause is gone; each next wave waits for the one before.
+WAVES: Final = (1, 2, 5, 20, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Entries that failed for one cause."""
+
+    fingerprint: str
+    reason: str
+    stage: str
+    instead: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def jobs(self) -> int:
+        """Return the number of jobs concerned."""
+        return len({entry.about for entry in self.entries})
+
+    @property
+    def first_at(self) -> datetime:
+        """Return the time of the first failure."""
+        return min(entry.first_at for entry in self.entries)
+
+    @property
+    def last_at(self) -> datetime:
+        """Return the time of the last failure."""
+        return max(entry.last_at for entry in self.entries)
+
+
+def summarize_causes(entries: Iterable[Entry]) -> list[Group]:
+    """Return the groups, the largest first."""
+    groups = [_group(members) for members in group_by_cause(list(entries))]
+    return sorted(groups, key=lambda group: (-len(group.entries), group.fingerprint))
+
+
+def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the entries of each cause together.
+
+    An open entry of an older scheme has the same cause as every entry with its reason, so these form one group.
+    """
+    unclear = {entry.reason for entry in entries if entry.scheme is None and entry.is_open}
+    members = defaultdict[tuple[bool, str], list[Entry]](list)
+    for entry in entries:
+        is_unclear = entry.reason in unclear
+        members[is_unclear, entry.reason if is_unclear else entry.fingerprint].append(entry)
+    return list(members.values())
+
+
+def waves(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield the entries in waves, in order."""
+    rest = iter(entries)
+    for number in count():
+        wave = list(islice(rest, size_wave(number)))
+        if not wave:
+            return
+        yield wave
+
+
+def size_wave(number: int) -> int:
+    """Return the most entries of a wave, by its number from 0. The last size repeats."""
+    return WAVES[min(number, len(WAVES) - 1)]
+
+
+def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Entry]:
+    """Yield the entries that may be put back. `again`: also those replayed before and without a known effect."""
+    wanted = {EntryState.OPEN, EntryState.REPLAYING} | ({EntryState.REPLAYED} if again else set())
+    yield from (entry for entry in entries if entry.state in wanted)
+
+
+def _group(entries: Sequence[Entry]) -> Group:
+    newest = max(entries, key=lambda entry: entry.last_at)
+    return Group(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))
+
 
 #: Characters of a reason that a wave notes.
 MOST_REASON: Final = 100
@@ -200,3 +281,55 @@ def choose(entries: Sequence[Entry], pace: ReplayPace) -> list[Entry]:
 def order_key(entry: Entry) -> tuple[str, str, str]:
     """Return the place of an entry in the order of a replay. No replay changes it."""
     return entry.first_at.astimezone(UTC).isoformat(timespec="microseconds"), entry.job, entry.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A filter of entries. A field that is None selects all."""
+
+    fingerprint: str | None = None
+    job: str | None = None
+    key: str | None = None
+    reason: str | None = None
+
+    def takes(self, entry: Entry) -> bool:
+        """Return whether the entry matches in all but its cause, which depends on the other entries."""
+        wanted = {"key": self.key, "reason": self.reason}
+        is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
+        return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
+
+    def complete(self, entries: Sequence[Entry]) -> "Selection":
+        """Return the selection with the whole fingerprint and the whole key where only their beginnings were typed."""
+        fingerprint, key = self.fingerprint, self.key
+        if fingerprint is not None:
+            fingerprint = complete_prefix(fingerprint, (entry.fingerprint for entry in entries), "fingerprints")
+        if key is not None:
+            key = complete_prefix(key, (entry.key for entry in entries), "keys")
+        return replace(self, fingerprint=fingerprint, key=key)
+
+    def outlast(self, chosen: Sequence[Entry]) -> "Selection":
+        """Return a selection that still means all of these when the first of them are closed.
+
+        Entries of an older scheme are one cause by their reason. Each may have a fingerprint of its own.
+        """
+        if self.fingerprint is None or all(entry.scheme is not None for entry in chosen):
+            return self
+        return replace(self, fingerprint=None, reason=chosen[0].reason)
+
+    def select(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return the entries that match. A fingerprint stands for all entries listed with it as one cause."""
+        if self.fingerprint is None:
+            return [entry for entry in entries if self.takes(entry)]
+        causes = group_by_cause(list(entries))
+        matching = [cause for cause in causes if any(entry.fingerprint == self.fingerprint for entry in cause)]
+        return [entry for entry in chain.from_iterable(matching) if self.takes(entry)]
+
+    def __str__(self) -> str:
+        named = [self.fingerprint, self.reason, self.job, self.key]
+        return " ".join(name for name in named if name is not None) or "everything"
+
+
+def digest_entries(entries: Iterable[Entry]) -> str:
+    """Return a text that is another one as soon as an entry comes, goes or changes."""
+    lines = sorted(f"{entry.job}|{entry.key}|{entry.etag}" for entry in entries)
+    return sha256("\n".join(lines).encode()).hexdigest()

@@ -1,17 +1,46 @@
-"""A replay as plain data: its row, its lease, its waves, and what follows from each step. Pure."""
+"""A replay as plain data: its row, its lease, its waves, and what follows from each step. Pure.
 
+The table of replays: one partition, the newest first. Every write is conditional, and known again by its nonce.
+
+Steps a replay: takes its row's lease, sends a wave or looks at the one that is out, writes, and gives the lease back.
+
+Any process may take the next step. A wave is in the row before its first entry is sent, and each entry is marked before it
+is sent. So after a crash the next process sends what is not sent, and then looks.
+"""
+
+import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, NamedTuple
+from itertools import islice
+from math import inf
+from typing import Any, Final, NamedTuple
 
+import msgspec
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
+from azure.data.tables import TableClient, UpdateMode
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from shared.operating.grouping import size_wave, waves
-from shared.operating.replay import ReplayFate, ReplayPace, SentEntry, choose, order_key
-from shared.operating.selection import Selection
+from shared.azure import expecting_an_answer
+from shared.clock import Clock
+from shared.decoding import convert, decode
+from shared.errors import ContentionError, LeaseLostError, NoReplayError
+from shared.operating.replay import (
+    Replayer,
+    ReplayFate,
+    ReplayPace,
+    Selection,
+    SentEntry,
+    choose,
+    note_before,
+    order_key,
+    size_wave,
+    waves,
+)
 from shared.parked import Entry
 
 #: How long a process may go on before it writes the row again.
@@ -248,3 +277,223 @@ def estimate(entries: Sequence[Entry]) -> Estimate:
     """Return the size of a replay of these entries."""
     number = sum(1 for _ in waves(entries))
     return Estimate(len(entries), number, number * _QUICK, number * _SLOW)
+
+
+PARTITION: Final = "replay"
+#: Replays that are kept. When one ends, older ones that have ended go.
+KEPT: Final = 100
+#: Each has a column of its own, because a column has an upper bound.
+_APART: Final = ("waves", "out")
+_LATEST_FIRST: Final = str.maketrans("0123456789", "9876543210")
+#: Digits of a replay's time in its id.
+_TIME: Final = len("20261123-131205")
+
+
+def name_replay(at: datetime, nonce: str) -> str:
+    """Return the id of a replay that was requested at this moment."""
+    return f"{at:%Y%m%d-%H%M%S}-{nonce[:8]}"
+
+
+class ReplayTable:
+    """The rows of replays."""
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+
+    def insert(self, replay: Replay) -> Replay:
+        """Write the row of a new replay. After a lost reply, its nonce tells whether this call wrote it."""
+        fresh = replace(replay, nonce=secrets.token_hex(8))
+        with expecting_an_answer(f"write replay {replay.id}"):
+            try:
+                written = self._table.create_entity(_row(fresh))
+            except AzureError:
+                there = self.find(replay.id)
+                if there is None or there.nonce != fresh.nonce:
+                    raise
+                return there
+        return replace(fresh, etag=written["etag"])
+
+    def change(self, replay: Replay) -> Replay | None:
+        """Replace the row that was read. Return None if another writer changed it since."""
+        fresh = replace(replay, nonce=secrets.token_hex(8))
+        with expecting_an_answer(f"write replay {replay.id}"):
+            try:
+                written = self._table.update_entity(
+                    _row(fresh),
+                    mode=UpdateMode.REPLACE,
+                    etag=replay.etag,
+                    match_condition=MatchConditions.IfNotModified,
+                )
+            except ResourceModifiedError:
+                there = self.find(replay.id)
+                return there if there is not None and there.nonce == fresh.nonce else None
+        return replace(fresh, etag=written["etag"])
+
+    def find(self, replay: str) -> Replay | None:
+        """Return the replay with this id, or None."""
+        with expecting_an_answer(f"read replay {replay}"):
+            try:
+                return _replay(self._table.get_entity(PARTITION, _row_key(replay)))
+            except ResourceNotFoundError:
+                return None
+
+    def get(self, replay: str) -> Replay:
+        """Return the replay with this id, or raise NoReplayError."""
+        if (found := self.find(replay)) is None:
+            raise NoReplayError(f"no replay is called {replay[:100]!r}: `sluice parked replays` lists them")
+        return found
+
+    def newest(self, most: int = KEPT) -> list[Replay]:
+        """Return the last replays, the newest first. One request."""
+        with expecting_an_answer("list the replays"):
+            wanted = {"partition": PARTITION}
+            rows = self._table.query_entities("PartitionKey eq @partition", parameters=wanted, results_per_page=most)
+            return [_replay(row) for row in islice(rows, most)]
+
+    def remove_old(self) -> None:
+        """Remove what has ended beyond the newest hundred. One request, and one for each that goes."""
+        with expecting_an_answer("remove old replays"):
+            wanted = {"partition": PARTITION, "ended": "ended"}
+            rows = self._table.query_entities(
+                "PartitionKey eq @partition and state eq @ended", parameters=wanted, select=["PartitionKey", "RowKey"]
+            )
+            for row in islice(rows, KEPT, None):
+                self._table.delete_entity(PARTITION, row["RowKey"])
+
+
+def _row_key(replay: str) -> str:
+    return replay[:_TIME].translate(_LATEST_FIRST) + replay[_TIME:]
+
+
+def _row(replay: Replay) -> dict[str, Any]:
+    fields = msgspec.to_builtins(replay)
+    own = {"PartitionKey": PARTITION, "RowKey": _row_key(replay.id), "state": replay.state.value}
+    own |= {name: msgspec.json.encode(fields.pop(name)).decode() for name in _APART}
+    del fields["etag"]
+    return {**own, "replay": msgspec.json.encode(fields).decode()}
+
+
+def _replay(row: Mapping[str, Any]) -> Replay:
+    fields = {**decode(row["replay"], dict[str, Any]), **{name: decode(row[name], Any) for name in _APART}}
+    found = convert(fields, Replay)
+    return replace(found, etag=row.metadata["etag"])  # type: ignore[attr-defined]  # the library's own mapping has it
+
+
+#: Seconds between two reads of the state of a wave.
+LOOK: Final = 1.0
+#: Attempts at a write. Only a person who stops a replay writes beside its owner.
+_ATTEMPTS: Final = 5
+
+
+def draw_owner(kind: str) -> str:
+    """Return a new name of a process that steps replays."""
+    return f"{kind}-{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRun:
+    """Steps replays under one name."""
+
+    table: ReplayTable
+    replayer: Replayer
+    #: Returns the parked entries of a selection, as they are now.
+    find: Callable[[Selection], Sequence[Entry]]
+    clock: Clock
+    pause: Callable[[float], object]
+    owner: str
+
+    def step(self, replay: Replay, until: float = inf) -> Replay:
+        """Go on with a replay up to a moment of the monotonic clock. Return its last row."""
+        for known in self.steps(replay, until):
+            replay = known
+        return replay
+
+    def steps(self, replay: Replay, until: float = inf) -> Iterator[Replay]:
+        """Go on with a replay, and yield it after each part of a step. Nothing: it is over or in other hands."""
+        try:
+            known = self._take(replay)
+            while known is not None and not known.is_over:
+                known = self._go_on(known)
+                yield known
+                if not known.is_over and self.clock.monotonic() >= until:
+                    yield self._write(give_back(known, self._now))
+                    return
+        except LeaseLostError:
+            # The process that has it now goes on.
+            return
+
+    @property
+    def _now(self) -> datetime:
+        return self.clock.now()
+
+    def _take(self, replay: Replay) -> Replay | None:
+        if replay.owner == self.owner and not replay.is_over and not needs_renewal(replay, self._now):
+            return replay
+        taken = lease(replay, self.owner, self._now)
+        return None if taken is None else self._write(taken)
+
+    def _go_on(self, known: Replay) -> Replay:
+        if known.out is None:
+            return self._begin_wave(known)
+        if known.out.sent_at is None:
+            return self._send(known, {})
+        known = end_wave(self._look(known), self._now)
+        if known.out is None:
+            return self._finish(known) if must_end(known) else known
+        self.pause(LOOK)
+        return self._keep(known)
+
+    def _begin_wave(self, known: Replay) -> Replay:
+        may_go_on = known.has_more and not must_end(known)
+        members = find_next(known, self.find(known.selection)) if may_go_on else []
+        if not members:
+            return self._finish(known)
+        prepared = [self.replayer.prepare(entry) for entry in members]
+        known = begin_wave(known, members, [note_before(entry) for entry in prepared], self._now)
+        known = self._write(known)
+        return self._send(known, {(entry.job, entry.key): entry for entry in prepared})
+
+    def _send(self, known: Replay, fresh: dict[tuple[str, str], Entry]) -> Replay:
+        """Send what is not sent yet of the wave that is out. `fresh`: rows of it that were just read."""
+        done: list[SentEntry] = []
+        for entry in known.out.entries if known.out else ():
+            if done and known.pace.rate:
+                self.pause(1 / known.pace.rate)
+            known = self._keep(known)
+            if known.state is ReplayState.STOPPING:
+                known = withdraw(known, len(done))
+                break
+            fate = self.replayer.send(entry, fresh.get((entry.job, entry.key)))
+            done.append(replace(entry, fate=fate))
+        if known.out is None:
+            return self._finish(known)
+        return self._write(note_fates(known, done, sent_at=self._now))
+
+    def _look(self, known: Replay) -> Replay:
+        entries = known.out.entries if known.out else ()
+        looked = [entry if entry.fate else replace(entry, fate=self.replayer.look(entry)) for entry in entries]
+        return note_fates(known, looked)
+
+    def _keep(self, known: Replay) -> Replay:
+        """Renew the lease if it is old, and so hear of a stop."""
+        if not needs_renewal(known, self._now):
+            return known
+        return self._write(known)
+
+    def _finish(self, known: Replay) -> Replay:
+        ended = self._write(end(known, self._now))
+        self.table.remove_old()
+        return ended
+
+    def _write(self, mine: Replay) -> Replay:
+        """Write the row, with the stop of a person who wrote it meanwhile. Raise LeaseLostError if it is another's."""
+        for _ in range(_ATTEMPTS):
+            if not mine.is_over and mine.owner == self.owner:
+                mine = renew(mine, self._now)
+            if (written := self.table.change(mine)) is not None:
+                return written
+            there = self.table.get(mine.id)
+            if there.owner != self.owner:
+                raise LeaseLostError(f"replay {mine.id} is in the hands of {there.owner or 'another process'}")
+            mine = adopt_stop(mine, there)
+        raise ContentionError(f"could not write replay {mine.id} in {_ATTEMPTS} attempts: other writers were first")

@@ -2,19 +2,12 @@
 
 Reading order:
 
-- `attempts`: notes of deliveries, and how the last one failed
-- `poison_policy`: when a message is poison, with every limit
+- `poison_policy`: notes of deliveries, the cause of a failure, and when a message is poison, with every limit
 - `entry`: one parked message, and its key
-- `cause`: the reason and the fingerprint of a failure
-- `parking`: the one way in, and the registry of stages
+- `parking`: the one way in, with messages that are not believed or that the host and the bus gave up on
 - `parked_table`: the store
-- `door`: messages that are not believed
-- `poison_queues`: messages that the host and the bus gave up on
 """
 
-from shared.parked.attempts import Attempts, FailedAttempt
-from shared.parked.cause import FailureCause, note_item
-from shared.parked.door import add_job_id, at_the_door, door_key, is_nameless, read_claimed_job
 from shared.parked.entry import (
     ACCEPT,
     DOOR,
@@ -40,12 +33,28 @@ from shared.parked.parking import (
     QueuesPut,
     Stage,
     Stages,
+    add_job_id,
+    at_the_door,
+    door_key,
+    drain_poison,
     identify_message,
+    is_nameless,
+    park_dead_result,
+    read_claimed_job,
     read_message,
     split_bundle,
 )
-from shared.parked.poison_policy import DEFAULT_POLICY, Deliveries, Nature, PoisonPolicy, nature_of
-from shared.parked.poison_queues import drain_poison, park_dead_result
+from shared.parked.poison_policy import (
+    DEFAULT_POLICY,
+    Attempts,
+    Deliveries,
+    FailedAttempt,
+    FailureCause,
+    Nature,
+    PoisonPolicy,
+    nature_of,
+    note_item,
+)
 
 __all__ = [
     "ACCEPT",

@@ -5,21 +5,35 @@ registered; this module does not change.
 
 Order of writes: the bytes, the row, the stage's message about it. The caller then forgets the note of deliveries. A
 crash in between parks the same entry once more.
+
+Entries at the door: refused submissions, and any other message that a publisher put on their queue.
+
+Nothing in such a message is believed. It lies in a partition of its own, and its key is the hash of its bytes. The job
+that it claims is only a column, by which it is listed.
+
+Parks the messages that the host and the bus gave up on, so that there is one place to look.
+
+The limits of poison are in `poison_policy`.
+
+Order per message: park it, delete it from the poison queue, forget its note. A crash in between parks the same message
+again, which changes nothing. Parked again, it must find the same id, so the note goes last.
 """
 
 import base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
-from azure.storage.queue import QueueServiceClient
+from azure.storage.queue import QueueClient, QueueMessage, QueueServiceClient
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
-from shared.errors import NotParkedError
-from shared.grammar import is_job
+from shared.decoding import make_decoder
+from shared.errors import NotParkedError, RefusedError
+from shared.grammar import NAME, is_job, room_job, room_of
 from shared.messages import (
     ChunkMessage,
     Delivery,
@@ -33,8 +47,10 @@ from shared.messages import (
     encode,
     unwrap,
 )
-from shared.parked.cause import FINGERPRINT_SCHEME, FailureCause, cause_of, fingerprint_of
 from shared.parked.entry import (
+    ACCEPT,
+    DOOR,
+    INSTEAD,
     NO_JOB,
     OTHERWISE,
     Entry,
@@ -45,9 +61,14 @@ from shared.parked.entry import (
     result_key,
     segment_key,
     shard_key,
+    submission_note,
 )
 from shared.parked.parked_table import ParkedTable
-from shared.telemetry import events, tell
+from shared.parked.poison_policy import FINGERPRINT_SCHEME, Attempts, FailureCause, cause_of, fingerprint_of
+from shared.payload import SUBMISSION, WRAPPER, Limits, read_json
+from shared.retry import all_tried
+from shared.telemetry import describe_error, events, place, tell
+from shared.topology import POISON_SUFFIX, room_of_queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,3 +268,158 @@ def _text(body: bytes) -> str:
     except UnicodeDecodeError:
         # A queue takes text only. Each reader of work and submissions recognises Base64.
         return base64.b64encode(body).decode()
+
+
+#: Keeps every value byte for byte: with other blanks or digits, it would be another job than a killed worker began.
+_AS_WRITTEN: Final = make_decoder(dict[str, dict[str, msgspec.Raw]])
+_NULL: Final = b"null"
+_SUBMISSION: Final = msgspec.json.encode(SUBMISSION)
+
+
+def read_claimed_job(queue: str, body: bytes, message_id: str = "") -> str:
+    """Return the job that a message claims, or NO_JOB. A nameless submission claims the id of its message.
+
+    The room is always the queue's: no message can claim a job of another room.
+    """
+    if is_nameless(body):
+        name: object = message_id.lower()
+    else:
+        try:
+            name = msgspec.json.decode(unwrap(body))[WRAPPER]["job"]
+        except (msgspec.DecodeError, ValueError, RecursionError, TypeError, KeyError, IndexError):
+            return NO_JOB
+    if isinstance(name, str) and NAME.fullmatch(name):
+        return room_job(room_of_queue(queue), name)
+    return NO_JOB
+
+
+def is_nameless(body: bytes) -> bool:
+    """Return whether the body is a submission without a job id: its job takes the id of the message."""
+    return _read_nameless(body) is not None
+
+
+def add_job_id(body: bytes, job: str) -> bytes:
+    """Return a nameless submission with its job id added, for a replay has a new message id. Others stay unchanged."""
+    fields = None if job == NO_JOB else _read_nameless(body)
+    # Without the room: the queue names it, and a replay goes to the queue that the submission came from.
+    name = job.removeprefix(room_job(room_of(job), ""))
+    return body if fields is None else msgspec.json.encode({WRAPPER: {**fields, "job": name}})
+
+
+def door_key(queue: str, body: bytes, job: str) -> str:
+    """Return the key of a message that claims a job: the hash of the bytes that a replay sends.
+
+    So a replayed message that fails again finds its entry. The same bytes in another room are another message: its
+    replay goes to another queue.
+    """
+    room = room_of_queue(queue)
+    return content_key(ACCEPT, (f"{room}|".encode() if room else b"") + add_job_id(body, job))
+
+
+def at_the_door(queue: str, body: bytes, message_id: str, claimed: str) -> Claim:
+    """Return the claim of a message from a queue of submissions: it lies at the door, listed by the job it claims."""
+    is_unnamed = claimed == NO_JOB and is_nameless(body)
+    # Two submissions without any known id may be two jobs of the same content: each has its own entry.
+    unnamed_key = content_key(ACCEPT, body + b"|" + message_id.encode())
+    return Claim(key=unnamed_key if is_unnamed else door_key(queue, body, claimed), job=claimed, partition=DOOR)
+
+
+def _read_nameless(body: bytes) -> dict[str, msgspec.Raw] | None:
+    """Return the fields of a submission without a job id. None: it has one, or accept would refuse it."""
+    text = unwrap(body)
+    try:
+        # Two readers could read some JSON differently, such as a key that stands twice. One must not decide for both.
+        read_json(text, Limits().depth)
+        wrapper = _AS_WRITTEN.decode(text)
+    except (RefusedError, msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    fields = wrapper.get(WRAPPER, {})
+    is_submission = wrapper.keys() == {WRAPPER} and bytes(fields.get("kind", _SUBMISSION)) == _SUBMISSION
+    return fields if is_submission and bytes(fields.get("job", _NULL)) == _NULL else None
+
+
+RESULTS: Final = "results"
+#: The upper bound of messages per receive, and the seconds for which other readers do not see them.
+_PAGE: Final = 32
+_HIDDEN: Final = 60
+
+
+def drain_poison(queue: QueueClient, parking: Parking, attempts: Attempts, most: int = 10 * _PAGE) -> int:
+    """Park the messages of a poison queue and return their number. An empty queue costs one request.
+
+    A message that cannot be parked now stays, and those behind it do not wait for it. Its error is raised at the end.
+    """
+    drain = _Drain(queue, parking, attempts)
+    try:
+        all_tried(
+            (partial(drain.park, message) for message in drain.receive(most)),
+            lambda error: tell(
+                events.POISON_KEPT, queue=queue.queue_name, error=describe_error(error), at=place(error)
+            ),
+        )
+    finally:
+        if drain.parked:
+            tell(events.POISON_DRAINED, queue=queue.queue_name, messages=drain.parked)
+    return drain.parked
+
+
+@dataclass(slots=True)
+class _Drain:
+    """One pass over a poison queue."""
+
+    queue: QueueClient
+    parking: Parking
+    attempts: Attempts
+    parked: int = 0
+
+    def receive(self, most: int) -> Iterator[QueueMessage]:
+        """Yield the messages on the queue, one page per request."""
+        received = 0
+        while received < most:
+            with expecting_an_answer(f"drain queue {self.queue.queue_name!r}"):
+                messages = self.queue.receive_messages(messages_per_page=_PAGE, visibility_timeout=_HIDDEN)
+                page = list(next(messages.by_page(), ()))
+            if not page:
+                return
+            yield from page
+            received += len(page)
+
+    def park(self, message: QueueMessage) -> None:
+        """Park one message, then delete it from the queue."""
+        body, source = message.content.encode(), self.queue.queue_name.removesuffix(POISON_SUFFIX)
+        why = f"the host moved it from {source} to {self.queue.queue_name}"
+        delivery = Delivery(queue=source, message_id=message.id, body=body, count=1)
+        stage, claim = self.parking.stages.identify(delivery)
+        error, known_ids = RefusedError("delivered_too_often", why, INSTEAD["delivered_too_often"]), []
+        if stage.name == ACCEPT:
+            known_ids = self.attempts.list_drops(source, body) if is_nameless(body) else []
+            claim, error = _explain_failure(delivery, known_ids, why)
+        self.parking.park(stage.name, delivery, error, claim)
+        with expecting_an_answer(f"delete a parked message from queue {self.queue.queue_name!r}"):
+            self.queue.delete_message(message)
+        self.parked += 1
+        if len(known_ids) == 1:
+            self.attempts.forget(submission_note(source, body, known_ids[0]))
+
+
+def _explain_failure(delivery: Delivery, known_ids: list[str], why: str) -> tuple[Claim, RefusedError]:
+    """Return claim and error of a submission.
+
+    The poison copy has another id than the publisher's message, so the id comes from the notes of late deliveries.
+    """
+    body, reason = delivery.body, "delivered_too_often"
+    claimed = read_claimed_job(delivery.queue, body, known_ids[0] if len(known_ids) == 1 else "")
+    if claimed == NO_JOB and is_nameless(body):
+        reason = "unnamed"
+        why = f"{why}; it has no job id, and {len(known_ids)} messages with its bytes were noted: one is needed for its id"
+    claim = at_the_door(delivery.queue, body, delivery.message_id, claimed)
+    return claim, RefusedError(reason, why, INSTEAD[reason])
+
+
+def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -> None:
+    """Park a message from the dead letters of the bus queue `results`. Its chunks still count as not ended."""
+    found = f"the bus moved it to its dead letters: {why[:500]}"
+    for alone in split_bundle(body):
+        delivery = Delivery(queue=RESULTS, message_id=message_id, body=alone, count=1)
+        stage, claim = parking.stages.identify(delivery)
+        parking.park(stage.name, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]), claim)

@@ -8,19 +8,36 @@ Each delivery that fails is noted with its kind, its place and its time, so that
 Order: note begun, work, note the failure, park (the caller), forget the notes.
 
 The limits are in `PoisonPolicy`; the settings `SLUICE_POISON_*` replace them in an installation.
+
+Notes of deliveries: which began, which ended, and how the last one failed.
+
+They tell a message that kills its worker from one that fails, and a person what is tried again and why.
+
+The cause of a failure: its reason, and the fingerprint that all failures of one cause share. Pure.
 """
 
+import hashlib
 import socket
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Final
+from datetime import datetime, timedelta
+from enum import Enum, StrEnum, auto
+from itertools import islice
+from pathlib import PurePath
+from types import FrameType, MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.data.tables import TableClient, UpdateMode
 
+from shared.azure import delete_rows, expecting_an_answer
+from shared.clock import Clock
 from shared.errors import (
     ContentionError,
+    LaterFormatError,
     NewerVersionError,
     NoSlotError,
     ParkedTamperedError,
@@ -31,7 +48,128 @@ from shared.errors import (
     StorageUnavailableError,
     UnknownWorkloadError,
 )
-from shared.parked.attempts import Attempts, Mark
+from shared.parked.entry import INSTEAD, NOT_ENTRIES, content_prefix, job_note
+from shared.telemetry import origin_of, place
+
+#: Sorts after every message id.
+_AFTER_EVERY_ID: Final = "~"
+#: Characters of a place in a note.
+LONGEST_PLACE: Final = 1000
+#: Parts of the key of an app's own message: its job and the message.
+_PARTS: Final = 2
+#: Notes of one request.
+MOST_LISTED: Final = 1000
+#: Hour of the day, in UTC, at which old notes are removed, and how many: a few seconds of a tick.
+CLEAN_HOUR: Final = 4
+MOST_REMOVED: Final = 10_000
+
+
+class Mark(StrEnum):
+    """A note about one delivery."""
+
+    BEGUN = "begun"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """The last failure of a message that is tried again."""
+
+    #: The message: the key that its entry would have.
+    key: str
+    #: Its deliveries so far.
+    deliveries: int
+    kind: str
+    place: str
+    at: datetime
+
+
+class Attempts:
+    """Notes of deliveries, one row per message. The key of an app's own message begins with its job."""
+
+    def __init__(self, table: TableClient, clock: Clock) -> None:
+        self._table, self._clock = table, clock
+
+    def note_begun(self, key: str, delivery: int) -> None:
+        """Note that the work of a delivery begins."""
+        self._note(key, delivery, {f"d{delivery}": Mark.BEGUN.value})
+
+    def note_failure(self, key: str, delivery: int, error: Exception) -> None:
+        """Note that a delivery ended, and how. No text of the error: it may quote a transaction."""
+        # Two deliveries of one message write different marks, and the later one of them the rest.
+        last = {"kind": type(origin_of(error)).__name__[:200], "place": place(error)[:LONGEST_PLACE]}
+        at = self._clock.now().isoformat(timespec="seconds")
+        self._note(key, delivery, {f"d{delivery}": Mark.ENDED.value, **last, "at": at})
+
+    def _note(self, key: str, delivery: int, noted: dict[str, str]) -> None:
+        with expecting_an_answer(f"note delivery {delivery} of {key!r}"):
+            self._table.upsert_entity({"PartitionKey": NOT_ENTRIES, "RowKey": key, **noted}, mode=UpdateMode.MERGE)
+
+    def list_failures(self, job: str) -> list[FailedAttempt]:
+        """Return the failures of a job's messages that are tried again, by message. One request."""
+        prefix = job_note(job, "")
+        known = {"notes": NOT_ENTRIES, "first": prefix, "last": prefix + _AFTER_EVERY_ID}
+        wanted = "PartitionKey eq @notes and RowKey ge @first and RowKey lt @last"
+        with expecting_an_answer(f"read the failed deliveries of job {job!r}"):
+            rows = list(self._table.query_entities(wanted, parameters=known))
+        # Rows of earlier versions have marks only.
+        return [_failure(row["RowKey"].removeprefix(prefix), row) for row in rows if "at" in row]
+
+    def list_failing(self) -> set[str]:
+        """Return the jobs with messages that failed and are tried again, by their notes. One request: of a thousand notes."""
+        with expecting_an_answer("read the failed deliveries"):
+            found = self._table.query_entities("PartitionKey eq @notes", parameters={"notes": NOT_ENTRIES})
+            keys = [row["RowKey"].split("|") for row in islice(found, MOST_LISTED) if "at" in row]
+        # The key of a submission has three parts.
+        return {key[0] for key in keys if len(key) == _PARTS}
+
+    def of(self, key: str) -> dict[int, Mark]:
+        """Return the notes by delivery."""
+        with expecting_an_answer(f"read the deliveries of {key!r}"):
+            try:
+                row = self._table.get_entity(NOT_ENTRIES, key)
+            except ResourceNotFoundError:
+                return {}
+        return _marks(row)
+
+    def list_drops(self, queue: str, body: bytes) -> list[str]:
+        """Return the ids of the messages with this body that have notes: delivered late, and not done or parked yet."""
+        first = content_prefix(queue, body)
+        known = {"notes": NOT_ENTRIES, "first": first, "last": first + _AFTER_EVERY_ID}
+        wanted = "PartitionKey eq @notes and RowKey ge @first and RowKey lt @last"
+        with expecting_an_answer("find the submission that a poison message is a copy of"):
+            rows = self._table.query_entities(wanted, parameters=known)
+            return [row["RowKey"].removeprefix(first) for row in rows]
+
+    def forget(self, key: str) -> None:
+        """Remove the notes of a message. Safe to repeat."""
+        with expecting_an_answer(f"forget the deliveries of {key!r}"):
+            self._table.delete_entity(NOT_ENTRIES, key)
+
+    def remove_old(self, kept: timedelta) -> None:
+        """Remove the notes that were not written for so long, at the hour of the day for it.
+
+        They are left by a process that died between the effect of a message and `forget`.
+        """
+        now = self._clock.now()
+        if (now.hour, now.minute) != (CLEAN_HOUR, 0):
+            return
+        known = {"notes": NOT_ENTRIES, "before": now - kept}
+        with expecting_an_answer("remove old notes of deliveries"):
+            found = self._table.query_entities("PartitionKey eq @notes and Timestamp lt @before", parameters=known)
+            # By its ETag: a note that is written again at this moment belongs to a message that is tried again.
+            old = [(NOT_ENTRIES, str(row["RowKey"]), row.metadata["etag"] or "") for row in islice(found, MOST_REMOVED)]
+            delete_rows(self._table, old)
+
+
+def _marks(row: Mapping[str, Any]) -> dict[int, Mark]:
+    return {int(name[1:]): Mark(value) for name, value in row.items() if name[:1] == "d" and name[1:].isdigit()}
+
+
+def _failure(key: str, row: Mapping[str, Any]) -> FailedAttempt:
+    ended = [number for number, mark in _marks(row).items() if mark is Mark.ENDED]
+    return FailedAttempt(key, max(ended), row["kind"], row["place"], datetime.fromisoformat(row["at"]))
+
 
 #: HTTP status codes that the same request gets however often it is sent.
 _HOPELESS: Final = frozenset({400, 411, 413, 414, 416})
@@ -176,3 +314,109 @@ class Deliveries:
             # A note that stays is never read again.
             with suppress(StorageUnavailableError):
                 self._attempts.forget(key)
+
+
+#: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
+FINGERPRINT_SCHEME: Final = 2
+#: The package of this code: `shared`, or the wheel's name of it. And the one workload in it: billing, the example.
+_OURS: Final = __name__.removesuffix(".parked.cause")
+_EXAMPLE: Final = f"{_OURS}.workloads.billing"
+#: Its name in fingerprints: the app and the wheel give the same cause the same one.
+_EXAMPLE_NAME: Final = "shared.workloads.billing"
+#: Folders of installed libraries. Python itself lists the standard library's names.
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+#: Comprehensions have frames of their own in some versions of Python only, so they never count.
+_INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
+#: The attribute of an error with the number of its transaction.
+_ITEM: Final = "_sluice_item"
+_REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
+    {
+        UnknownWorkloadError: "unknown_workload",
+        KillerError: "killed_its_worker",
+        NewerVersionError: "newer_version",
+        LaterFormatError: "newer_version",
+    }
+)
+
+
+class FailureCause(NamedTuple):
+    """Why a message is parked: reason code, facts, remedy, the fingerprint of all failures of this cause, and where."""
+
+    reason: str
+    found: str
+    instead: str
+    fingerprint: str
+    #: The functions that the error passed through, the innermost first. Empty: nothing was raised.
+    place: str = ""
+    #: The number of the transaction that failed. None: unknown.
+    failed_item: int | None = None
+
+
+def note_item(error: BaseException, number: int) -> None:
+    """Keep with an error which transaction it is about. The number that was kept first stays."""
+    error.__dict__.setdefault(_ITEM, number)
+
+
+def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
+    """Return the cause of an error.
+
+    `remedy` is its stage's: it is used when neither the error nor its reason has one.
+    """
+    reason, fingerprint, raised = reason_of(error), fingerprint_of(error, stage), origin_of(error)
+    known = FailureCause(
+        reason,
+        f"{type(raised).__name__}: {raised}",
+        INSTEAD.get(reason, remedy),
+        fingerprint,
+        place(error),
+        error.__dict__.get(_ITEM),
+    )
+    return known._replace(found=error.found, instead=error.instead) if isinstance(error, RefusedError) else known
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason code of a failure: short, permanent, and the same for the same cause."""
+    if isinstance(error, RefusedError):
+        # Some catalogues of reasons are string enums, others are plain text.
+        return str(error.reason)
+    return _REASONS.get(type(error), f"failed:{type(origin_of(error)).__name__}")[:200]
+
+
+def fingerprint_of(error: BaseException, stage: str) -> str:
+    """Return a hash of the error's type, its reason and the workload's functions in its traceback.
+
+    A failure outside of the workload is identified by its stage and our last function. Files, line numbers, values and
+    libraries do not count: a later deployment must give the same cause the same fingerprint.
+    """
+    raised = origin_of(error)
+    frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
+    places = [f"{_public(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]
+    if not places:
+        ours = [frame.f_code.co_name for frame in frames if _is_ours(_module(frame))]
+        places = [stage, *ours[-1:]]
+    return hashlib.sha256("|".join([type(raised).__qualname__, reason_of(error), *places]).encode()).hexdigest()[:12]
+
+
+def _is_of_workload(frame: FrameType) -> bool:
+    """Return whether the code is neither ours nor a library's."""
+    if frame.f_code.co_name in _INLINED:
+        return False
+    module = _module(frame)
+    package = module.partition(".")[0]
+    if _is_ours(module):
+        return module == _EXAMPLE
+    is_installed = not _INSTALLED.isdisjoint(PurePath(frame.f_code.co_filename).parts)
+    return package not in sys.stdlib_module_names and not is_installed
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _public(frame: FrameType) -> str:
+    module = _module(frame)
+    return _EXAMPLE_NAME if module == _EXAMPLE else module
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(f"{_OURS}.")

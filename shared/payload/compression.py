@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import zstandard
 
-from shared.payload.limits import MIB, Limits
+from shared.payload.payload_store import MIB, Limits
 from shared.refusals import Reason, refuse
 
 

@@ -17,7 +17,7 @@ from shared.decoding import make_decoder
 from shared.errors import RefusedError
 from shared.grammar import EXACT, SHA256, ZERO
 from shared.payload.compression import Codec, compress
-from shared.payload.limits import Limits
+from shared.payload.payload_store import Limits
 from shared.payload.transactions import Reader, amounts_reader
 from shared.refusals import BY_CODE, Reason, refuse
 

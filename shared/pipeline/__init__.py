@@ -1,45 +1,27 @@
 """The stages of a job: accept, start, dispatch, process, settle, finish. Each has a module, in that order.
 
-- `arrivals` and `work_parking` handle deliveries and say how failed messages are parked and put back.
-- `plan` cuts a payload into chunks, as large as `chunk_size` says; `results`, `bus_results`, `received` and
-  `group_blobs` carry the results of chunks.
-- `segments` and `merge` gather what the chunks come to, as `finish_plan` cuts it; `segment_blobs` stores it; `shards`
-  publishes it.
-- `outputs` and `totals` write the end of a job; `finish_request` requests it.
-- `sweep` follows the pointers to jobs at every tick; `fronts`, `waiting_results` and `put_again` find and repeat what
-  was lost.
-- `stranded` finds messages on the work queues that no instance was woken for.
-- `retention`, `orphans` and `rooms` delete old bytes and repair containers.
+- `accept`, `process` and `settle` also handle deliveries, and say how failed messages are parked and put back.
+- `plan` cuts a payload into chunks, of a size that follows from the job. `start` also puts lost chunks again.
+- `results` carries and reads the results of chunks: inline, in blobs, in groups, on the bus.
+- `segments` gathers what the chunks come to, as the plan of the finish cuts it. `finish` publishes it, in shards if it is large.
+- `outputs` writes the end of a job, totals too; `finish_request` requests it.
+- `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
+- `cleanup` deletes old bytes and repairs containers.
 """
 
-from shared.pipeline.accept import Acceptance
-from shared.pipeline.arrivals import Arrivals, accept_stage
-from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
-from shared.pipeline.bus_results import LOOKS_PROPERTY, BusResults, Received
-from shared.pipeline.chunk_size import ChunkSizes, Speed, Speeds, choose
-from shared.pipeline.dispatch import CURSOR_EVERY, MOST, Dispatcher, Enclosing
+from shared.pipeline.accept import Acceptance, Arrivals, accept_stage
+from shared.pipeline.cleanup import MOST_OF_A_BATCH, Orphans, Retention, Rooms, Unread, list_unread, point_at
+from shared.pipeline.dispatch import CURSOR_EVERY, MOST, Dispatcher, Enclosing, Overtaking, Waking, wake_nobody
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
-from shared.pipeline.finish_plan import choose_shards
 from shared.pipeline.finish_request import APART, FinishCall
-from shared.pipeline.fronts import QueueFronts
-from shared.pipeline.group_blobs import GroupBlobs
-from shared.pipeline.orphans import Orphans
-from shared.pipeline.outputs import Outputs
-from shared.pipeline.plan import PlanStore
-from shared.pipeline.process import Processor, Tools
-from shared.pipeline.put_again import PutAgain
-from shared.pipeline.received import settle_stage
-from shared.pipeline.results import ResultStore
-from shared.pipeline.retention import MOST_OF_A_BATCH, Retention
-from shared.pipeline.rooms import Rooms, Unread, list_unread, point_at
-from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS
-from shared.pipeline.settle import Settled, Settler
-from shared.pipeline.start import Hints, Starter
-from shared.pipeline.stranded import Stranded
-from shared.pipeline.sweep import Sweep
-from shared.pipeline.totals import TotalsTable
-from shared.pipeline.waiting_results import WaitingResults
-from shared.pipeline.work_parking import work_stages
+from shared.pipeline.outputs import Outputs, TotalsTable
+from shared.pipeline.plan import ChunkSizes, PlanStore, Speed, Speeds, choose
+from shared.pipeline.process import Processor, Tools, work_stages
+from shared.pipeline.results import LOOKS_PROPERTY, BusResults, GroupBlobs, Received, ResultStore
+from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS, choose_shards
+from shared.pipeline.settle import Settled, Settler, settle_stage
+from shared.pipeline.start import PutAgain, Starter
+from shared.pipeline.sweep import QueueFronts, Stranded, Sweep, WaitingResults
 
 __all__ = [
     "APART",
@@ -61,7 +43,6 @@ __all__ = [
     "FinishTools",
     "Finisher",
     "GroupBlobs",
-    "Hints",
     "Orphans",
     "Outputs",
     "Overtaking",

@@ -10,33 +10,84 @@ transactions are some 30 KiB as stored and a message takes 64, so most workers h
 does not stop the dispatch: a message that names the payload is as good, and its worker finds the fault and parks the
 chunk. Damaged bytes are never enclosed. Parking keeps the message, so a chunk parked with damaged bytes inside could
 not be replayed after the payload was repaired.
+
+The wake-ups around a put on the work queues, and the choice of the urgent lane before it.
 """
 
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace as with_fields
 
 from shared.clock import Clock
+from shared.concurrency import Following
 from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
 from shared.gate import TAKES_FOR, OneMark
-from shared.ledger import Job, JobState, Ledger, advance_cursor, change, may_dispatch, undispatchable
+from shared.ledger import Job, JobState, Ledger, advance_cursor, change, may_dispatch, note_lane, undispatchable
 from shared.memory import Memory
 from shared.messages import ChunkMessage, encode
 from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
-from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
 from shared.pipeline.plan import Plan, PlanStore
 from shared.refusals import Reason, refuse
 from shared.retry import LOST_RACES, Retry
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, tell
-from shared.topology import work_queue_of
+from shared.topology import URGENT, work_queue_of
+
+
+class Waking(Protocol):
+    """Entered around a put on the work queues."""
+
+    def __call__(
+        self, messages: int, coming: int, payload_bytes: float | None = None, /
+    ) -> AbstractContextManager[None]:
+        """Enter for so many messages. `coming` counts them and those that this dispatch still has.
+
+        `payload_bytes` is the mean of the stored bytes that their workers read. None: they are no chunks.
+        """
+
+
+def wake_nobody(_messages: int, _coming: int, _payload_bytes: float | None = None) -> AbstractContextManager[None]:
+    """Send no permit: polling finds the messages."""
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overtaking:
+    """Chooses the lane of a job once, before its first message. The job's row keeps the choice for all later ones."""
+
+    ledger: Ledger
+    following: Following
+    #: The messages that wait, some seconds ago at most.
+    depth: Callable[[], int]
+
+    def choose(self, job: Job) -> Job:
+        """Return the job with its lane noted if it is predicted to miss its deadline behind the messages that wait."""
+        if job.deadline is None or job.lane or job.dispatch_cursor:
+            return job
+        waiting = self.depth()
+        if not waiting or not self.following.is_late(job.deadline, waiting + job.chunks):
+            # Without a backlog there is nothing to overtake.
+            return job
+        noted = change(
+            self.ledger,
+            job.job,
+            lambda found: note_lane(found, URGENT),
+            tried="note its lane",
+            known=job,
+        )
+        return noted or job
+
+    def announce(self) -> None:
+        """Say that messages come on the lane, before they are put: no task asks the lane otherwise."""
+        self.following.announce()
+
 
 #: Below the ten connections that the library keeps for one service, times the instances that share a queue's limit.
 LEAST, MOST, FIRST = 1, 32, 8

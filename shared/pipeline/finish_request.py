@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.ledger import Job, JobState
 from shared.messages import Finish, FinishStep, Segment, Shard, encode
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
-from shared.pipeline.before_put import Overtaking, Waking, wake_nobody
+from shared.pipeline.dispatch import Overtaking, Waking, wake_nobody
 from shared.topology import work_queue_of
 
 #: Segments and shards of which each has an instance of its own: each takes a tenth of a second and more.

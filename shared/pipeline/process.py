@@ -3,13 +3,15 @@
 The order of the writes makes it safe to be killed anywhere. A small result travels in its message. If that may not have
 arrived, the same bytes are stored, and the next delivery tells of them. A larger result is stored before the message
 about it, and so is a parked entry. All this comes before the host deletes the work message.
+
+The stages `process` and `finish` for parking: their keys, how to put messages back, and how to see that they landed.
 """
 
 import base64
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -17,7 +19,7 @@ from shared.azure import charges, tally_requests
 from shared.clock import Clock
 from shared.errors import NewerVersionError, RefusedError, ResultNotSentError
 from shared.grammar import is_job
-from shared.ledger import Ledger
+from shared.ledger import FINISHED, Ledger
 from shared.messages import (
     PARTS_VERSION,
     VERSION,
@@ -26,6 +28,7 @@ from shared.messages import (
     FinishStep,
     FirstChunkMark,
     Internal,
+    PortionMessage,
     Result,
     Segment,
     Shard,
@@ -35,26 +38,85 @@ from shared.messages import (
 from shared.parked import (
     ACCEPT,
     INSTEAD,
+    NO_JOB,
     SETTLED,
     Claim,
     Deliveries,
+    Entry,
     Parking,
+    PutOnQueue,
+    Stage,
     chunk_key,
     content_key,
     finish_key,
+    identify_message,
     job_note,
+    read_message,
     segment_key,
     shard_key,
 )
 from shared.payload import Limits, ReadChunk
-from shared.pipeline.bus_results import SendResult
 from shared.pipeline.outputs import run_in_parts
-from shared.pipeline.received import is_chunk_done
-from shared.pipeline.results import PackedResult, ResultStore, StoredResult, pack_result
-from shared.pipeline.work_parking import FINISH, PROCESS, make_parked_result
+from shared.pipeline.results import QUEUE, PackedResult, ResultStore, SendResult, StoredResult, pack_result
+from shared.pipeline.settle import is_chunk_done
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
+from shared.topology import is_work_queue
 from shared.versions import LOOKS, check_message
 from shared.workloads import Workloads
+
+#: Names of the stages; they are stored.
+PROCESS: Final = "process"
+FINISH: Final = "finish"
+#: A result has one kibibyte beside its content.
+LONGEST_REASON: Final = 200
+
+
+def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stage, Stage]:
+    """Return the stages of the work queues: one for finishes with their segments and shards, one for chunks and every other message."""
+    finish = Stage(
+        name=FINISH,
+        # A finish message may also be on the bus, by mistake. Its entry belongs to its job nevertheless.
+        reads=lambda queue: is_work_queue(queue) or queue == QUEUE,
+        identify=_identify_finish,
+        put_back=put,
+        has_landed=lambda entry: _is_finished(ledger, entry),
+        remedy="correct the workload or what it depends on, deploy, resume the job, then replay",
+        wakes=True,
+    )
+
+    def report(entry: Entry, claim: Claim, body: bytes) -> None:
+        if claim.chunk is not None and isinstance(message := read_message(body), ChunkMessage):
+            # If its result is stored after all, the ledger prefers that one.
+            send(make_parked_result(message, entry))
+
+    process = Stage(
+        name=PROCESS,
+        reads=is_work_queue,
+        identify=lambda delivery: identify_message(PROCESS, delivery.body),
+        put_back=put,
+        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk),
+        on_parked=report,
+        wakes=True,
+    )
+    return finish, process
+
+
+def _identify_finish(delivery: Delivery) -> Claim | None:
+    is_of_finish = isinstance(read_message(delivery.body), FinishStep)
+    return identify_message(FINISH, delivery.body) if is_of_finish else None
+
+
+def _is_finished(ledger: Ledger, entry: Entry) -> bool:
+    job = None if entry.job == NO_JOB else ledger.read(entry.job)
+    return job is not None and job.state in FINISHED and job.revision >= (entry.revision or 0)
+
+
+def make_parked_result(chunk: ChunkMessage, entry: Entry) -> Result:
+    """Return the message to the ledger about a parked chunk. Its lines may be unreadable, so it has no sums."""
+    lost = PortionMessage(items=chunk.items, sums=None)
+    reason = entry.reason[:LONGEST_REASON]
+    return Result(job=chunk.job, chunk=chunk.chunk, revision=chunk.revision, parked=lost, reason=reason)
+
 
 Work: TypeAlias = ChunkMessage | FinishStep
 

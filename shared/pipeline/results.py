@@ -5,26 +5,50 @@ output. So a finisher that merges a thousand results decodes no rejections, whic
 
 A small result travels in its message. `ResultStore` keeps those that are too large, and those whose message may not
 have arrived: each once, under its chunk's name. The first one stays.
+
+Results on their way to the settlers: what is there when the connection is free goes together, in one message.
+
+The message of a result has its content where that fits, or else names the blob. Only from it does the ledger learn
+of the end of a chunk.
+
+The blob of the results that one table transaction credits.
+
+A settler writes it before the rows that name it. It is the packed results, one after the other, by the numbers of their
+chunks; `zstd -d` reads it. Its name is the hash of its bytes. So it is written once, and a settler that finds it there
+finds what it was about to write. A blob that no row names in the end goes with the bytes of its job.
+
+Reads the results of chunks in the order of their rows: several at a time, and a window of them at most.
+
+A result lies in a blob of its own, or with others that one transaction credited, by the numbers of their chunks. So of
+such a blob, one ranged read brings all the results that a window needs.
 """
 
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from io import BytesIO
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, NamedTuple, Protocol
 
 import zstandard
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.servicebus import ServiceBusMessage
 from azure.storage.blob import ContainerClient
-from msgspec import Raw, Struct, json
+from msgspec import Raw, Struct, json, structs
 
-from shared.azure import expecting_an_answer
+from shared.azure import FAILURES, BusSender, Connections, Destination, expecting_an_answer
+from shared.clock import Clock, Closing, SystemClock
 from shared.decoding import decode
-from shared.errors import ResultRefusedError
-from shared.ledger import result_blob
-from shared.messages import VERSION, ChunkMessage, PortionMessage
+from shared.errors import ResultNotSentError, ResultRefusedError
+from shared.grammar import bus_name
+from shared.ledger import ChunkRow, result_blob
+from shared.messages import VERSION, ChunkMessage, PortionMessage, Result, Results, encode
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran
 from shared.refusals import Reason, refuse
@@ -211,3 +235,293 @@ class ResultStore:
 def _to_stored_result(name: str, stored: bytes) -> StoredResult:
     content = unpack_result(name, stored)
     return StoredResult(name, hash_result(content), len(stored), read_result(content)[0])
+
+
+_RESULTS: Final = Destination("bus", QUEUE)
+#: Upper bound of a result without its content: the row keeps the same fields.
+MOST_BYTES: Final = 1024
+#: Results of one message, and its bytes. The cheapest tier takes 256 KB, with headers.
+MOST_AT_ONCE: Final = 100
+BUNDLE_MOST: Final = 192 * 1024
+#: The property of a message that a settler put off: how often. The pause until it arrives.
+LOOKS_PROPERTY: Final = "looks"
+LATER: Final = timedelta(seconds=30)
+#: What a message has around its results.
+_ENVELOPE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message from the queue of results."""
+
+    body: bytes
+    id: str
+    #: Number of its deliveries, this one included.
+    deliveries: int = 1
+    #: How often a settler put it off because of something newer.
+    looks: int = 0
+
+
+class SendResult(Protocol):
+    """Sends one result, or raises ResultNotSentError. After an error, the result may have arrived nevertheless."""
+
+    def __call__(self, result: Result, /) -> None:
+        """Send the result."""
+        ...
+
+
+def trim_result(result: Result) -> Result:
+    """Return the result in the form that is sent, or raise ResultRefusedError when it is too large beside its content."""
+    if _size_beside_content(result) <= MOST_BYTES:
+        return result
+    # Its requests and its trace are worth less than its sums.
+    trimmed = structs.replace(result, requests={}, trace=None)
+    size = _size_beside_content(trimmed)
+    if size > MOST_BYTES:
+        raise ResultRefusedError(
+            f"the result of chunk {result.chunk} of job {result.job!r} is {size} bytes, the limit is {MOST_BYTES}: "
+            "give the workload fewer sums, or shorter names"
+        )
+    return trimmed
+
+
+def _size_beside_content(result: Result) -> int:
+    return len(encode(result)) - len(result.content or "")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A result to send, and its fate, for the thread that waits for it."""
+
+    result: Result
+    size: int
+    is_sent: bool = False
+    failure: Exception | None = None
+
+
+class BusResults(Closing):
+    """SendResult over Service Bus, on one connection that is kept. Close it when done.
+
+    Threads that arrive during a transfer wait. Then one of them sends for all: one message for all their results, as
+    far as it takes them.
+    """
+
+    def __init__(self, connections: Connections, clock: Clock | None = None) -> None:
+        self._sender, self._clock = BusSender(connections), clock or SystemClock()
+        self._waiting: deque[_Waiting] = deque()
+        #: Held by the thread that sends for all.
+        self._lock = Lock()
+
+    def __call__(self, result: Result, /) -> None:
+        """Send the result. A broken connection is replaced."""
+        trimmed = trim_result(result)
+        own = _Waiting(trimmed, len(encode(trimmed)))
+        self._waiting.append(own)
+        with self._lock:
+            # The thread before may have sent this one, or failed to. More may wait before it than one message takes.
+            while not own.is_sent and own.failure is None:
+                self._send(list(self._take()))
+        if own.failure is not None:
+            raise ResultNotSentError(
+                f"could not send the result of chunk {result.chunk} of job {result.job!r} "
+                f"({type(own.failure).__name__}): the next delivery of the chunk sends it again"
+            ) from own.failure
+
+    def send_later(self, messages: Sequence[Received]) -> None:
+        """Send received messages once more, as they are, to arrive in half a minute.
+
+        Raises ResultNotSentError: the batch is delivered again, and some of them may come twice.
+        """
+        for one in messages:
+            looks: dict[str | bytes, Any] = {LOOKS_PROPERTY: one.looks + 1}
+            again = ServiceBusMessage(one.body, content_type="application/json", application_properties=looks)
+            try:
+                self._sender.send(_RESULTS, [again], at=self._clock.now() + LATER)
+            except FAILURES as error:
+                raise ResultNotSentError(
+                    f"could not send result message {one.id!r} once more ({type(error).__name__}): the next delivery does"
+                ) from error
+
+    def _take(self) -> Iterator[_Waiting]:
+        """Take what goes into the next message, at least one."""
+        held, taken = _ENVELOPE, 0
+        while self._waiting and taken < MOST_AT_ONCE and (not taken or held + self._waiting[0].size <= BUNDLE_MOST):
+            one = self._waiting.popleft()
+            held, taken = held + one.size + 1, taken + 1
+            yield one
+
+    def _send(self, batch: Sequence[_Waiting]) -> None:
+        # Set first: if the sending ends in another way than below, no other thread could end the wait for this batch.
+        for one in batch:
+            one.failure = ConnectionError("the sending was interrupted")
+        failure: Exception | None = None
+        try:
+            self._sender.send(_RESULTS, [_message([one.result for one in batch])])
+        except FAILURES as error:
+            failure = error
+        for one in batch:
+            one.is_sent, one.failure = failure is None, failure
+
+    def close(self) -> None:
+        """Close the connection. The next result opens another."""
+        with self._lock:
+            self._sender.close()
+
+
+def _message(results: Sequence[Result]) -> ServiceBusMessage:
+    body = encode(results[0] if len(results) == 1 else Results(results=list(results)))
+    jobs = {result.job for result in results}
+    name = bus_name(jobs.pop()) if len(jobs) == 1 else None
+    return ServiceBusMessage(body, content_type="application/json", correlation_id=name)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBlob:
+    """Packed results side by side, and where each lies."""
+
+    name: str
+    content: bytes
+    #: Offset and length, by the chunk and the hash of its result: of a chunk that ran twice, never the other run.
+    places: Mapping[tuple[int, str | None], tuple[int, int]]
+
+    def holds(self, rows: Iterable[ChunkRow]) -> bool:
+        """Check whether the results of all these rows are in it."""
+        return all((row.chunk, row.hash) in self.places for row in rows)
+
+    def place(self, row: ChunkRow) -> ChunkRow:
+        """Return the row with the place of its result, if it is in here."""
+        found = self.places.get((row.chunk, row.hash))
+        return row if found is None else replace(row, blob=self.name, offset=found[0], length=found[1])
+
+
+def assemble(job: str, results: Iterable[tuple[ChunkRow, bytes]]) -> GroupBlob:
+    """Return the blob of these rows and their packed results."""
+    ordered = sorted(results, key=lambda one: one[0].chunk)
+    places, offset = {}, 0
+    for row, packed in ordered:
+        places[row.chunk, row.hash] = offset, len(packed)
+        offset += len(packed)
+    content = b"".join(packed for _, packed in ordered)
+    return GroupBlob(f"{job}/groups/{hashlib.sha256(content).hexdigest()}", content, places)
+
+
+class GroupBlobs:
+    """The container of results, as settlers write to it."""
+
+    def __init__(self, container: ContainerClient) -> None:
+        self._container = container
+
+    def put(self, blob: GroupBlob) -> None:
+        """Write the blob, unless it is there."""
+        with expecting_an_answer(f"write results {blob.name!r}"):
+            try:
+                # Without `overwrite` the request says If-None-Match: *.
+                self._container.upload_blob(blob.name, blob.content)
+            except HttpResponseError as refusal:
+                # Its name says what is in it.
+                if refusal.status_code not in _WRITTEN_BEFORE:
+                    raise
+
+
+#: Results of a window that lie in blobs of their own, in memory or being read, and the threads that read them.
+WINDOW: Final = 16
+READERS: Final = 8
+#: Upper bound of their bytes together, estimated from their transactions. One result is read whether it fits or not.
+WINDOW_BYTES: Final = 32 * 1024 * 1024
+#: Upper bound of the packed bytes that are read from the blobs of several results at a time.
+SLICES_MOST: Final = 8 * 1024 * 1024
+_RESULT_BYTES, _ITEM_BYTES = 16 * 1024, 192
+
+
+class _Slice(NamedTuple):
+    """Bytes of one blob that are being read, and where they begin in it."""
+
+    offset: int
+    content: Future[bytes]
+
+
+def read_results(container: ContainerClient, rows: Iterable[ChunkRow]) -> Iterator[tuple[ChunkResult, Iterator[bytes]]]:
+    """Yield the result of each row, and the lines of its rejections."""
+    with ThreadPoolExecutor(READERS) as pool:
+        for window in cut_windows(rows):
+            yield from _read_window(container, pool, window)
+
+
+def cut_windows(rows: Iterable[ChunkRow]) -> Iterator[list[ChunkRow]]:
+    """Cut rows into windows, by the packed bytes of those results that lie with others."""
+    window: list[ChunkRow] = []
+    held = 0
+    for row in rows:
+        size = 0 if row.offset is None else row.length or 0
+        if window and held + size > SLICES_MOST:
+            yield window
+            window, held = [], 0
+        window.append(row)
+        held += size
+    if window:
+        yield window
+
+
+def _read_window(
+    container: ContainerClient, pool: ThreadPoolExecutor, window: Sequence[ChunkRow]
+) -> Iterator[tuple[ChunkResult, Iterator[bytes]]]:
+    spans: dict[str, tuple[int, int]] = {}
+    for row in window:
+        if row.offset is not None:
+            begin, end = spans.get(row.blob or "", (row.offset, 0))
+            spans[row.blob or ""] = min(begin, row.offset), max(end, row.offset + (row.length or 0))
+    slices: dict[str, _Slice] = {}
+
+    def start(row: ChunkRow) -> _Slice:
+        name = row.blob or ""
+        if name in slices:
+            return slices[name]
+        begin, end = spans.get(name, (0, None))
+        # In a copy of this context, so that the request is counted for this job.
+        found = _Slice(begin, pool.submit(copy_context().run, _read, container, row, begin, end))
+        return slices.setdefault(name, found) if name in spans else found
+
+    coming: deque[tuple[int, ChunkRow, _Slice]] = deque()
+    held = 0
+    for row in window:
+        size = _RESULT_BYTES + row.totals.items * _ITEM_BYTES
+        # The others are read while this one is merged.
+        while coming and (len(coming) == WINDOW or held + size > WINDOW_BYTES):
+            first, before, slice_ = coming.popleft()
+            yield _open(before, slice_)
+            held -= first
+        coming.append((size, row, start(row)))
+        held += size
+    while coming:
+        _, row, slice_ = coming.popleft()
+        yield _open(row, slice_)
+
+
+def _read(container: ContainerClient, row: ChunkRow, begin: int, end: int | None) -> bytes:
+    name = row.blob or ""
+    with expecting_an_answer(f"read result {name!r}"):
+        try:
+            if end is None:
+                whole: bytes = container.download_blob(name).readall()
+                return whole
+            part: bytes = container.download_blob(name, offset=begin, length=end - begin).readall()
+        except ResourceNotFoundError as missing:
+            raise ResultRefusedError(
+                f"result {name!r} is gone although chunk {row.chunk} of job {row.job!r} is done: restore the blob"
+            ) from missing
+    return part
+
+
+def _open(row: ChunkRow, slice_: _Slice) -> tuple[ChunkResult, Iterator[bytes]]:
+    stored, name = slice_.content.result(), row.blob or ""
+    if row.offset is not None:
+        begin = row.offset - slice_.offset
+        stored = stored[begin : begin + (row.length or 0)]
+    content = unpack_result(name, stored)
+    found = hash_result(content)
+    if found != row.hash:
+        raise ResultRefusedError(
+            f"result {name!r} of chunk {row.chunk} has hash {found}, the ledger says {row.hash}: restore the blob that "
+            "was settled"
+        )
+    return read_result(content)

@@ -5,6 +5,11 @@ job, and a job that met an open gate continues however soon the gate is closed.
 
 The order: pointer; note in the row; chunks and cursor; then the held row goes. After a crash in between, the held row or
 the pointer leads back to the job. A job that waits has no pointer: `leave_to_gate` removes it after the held row is there.
+
+Puts the silent chunks of a job on their queues again, a thousand at a time, from the ledger and the plan alone.
+
+The order: the messages of a slice, then the note in the job's row with the place to continue. After a crash in between,
+one slice is put twice; a chunk counts once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,19 +27,58 @@ from shared.ledger import (
     change,
     counting,
     first_turn,
+    list_open,
     may_start,
     next_look,
     next_warning,
     note_gate_passed,
+    note_put_again,
     note_turn,
 )
 from shared.messages import DispatchMessage, encode
 from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
-from shared.pipeline.before_put import wake_nobody
-from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher
-from shared.pipeline.put_again import PutAgain
+from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
+from shared.signals import Signals
 from shared.telemetry import events, tell
 from shared.topology import submission_queue
+
+#: Chunks between two notes: upper bound of the chunks that a crash puts once more.
+SLICE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutAgain:
+    """Repeats what was lost. One per process."""
+
+    ledger: Ledger
+    dispatcher: Dispatcher
+    clock: Clock
+
+    def put(self, job: Job, until: float) -> tuple[Job, bool]:
+        """Put open chunks again. Return the job, and False if the time was up and another call must continue."""
+        left = list_open(job, {row.chunk for row in self.ledger.rows(job.job)})
+        while True:
+            now, (slice_, left) = self.clock.now(), (left[:SLICE], left[SLICE:])
+            put_until = self.dispatcher.put_again(job, slice_)
+            silent = now - (job.progressed_at or job.accepted_at)
+            tell(events.JOB_OVERDUE, job=job.job, chunks=len(slice_), silent_seconds=round(silent.total_seconds()))
+            began, next_chunk = job.again_from, left[0] if left else None
+            noted = change(
+                self.ledger,
+                job.job,
+                lambda found: note_put_again(found, now, put_until, began=began, left=next_chunk),  # noqa: B023 - called here
+                tried="note the chunks that were put again",
+                known=job,
+            )
+            if noted is None or noted.again_from != next_chunk:
+                # The job is gone, or another process has moved on.
+                return noted or job, True
+            job = noted
+            if not left:
+                return job, True
+            if self.clock.monotonic() >= until:
+                return job, False
+
 
 SUBMISSIONS: Final = submission_queue()
 
@@ -52,14 +96,6 @@ class HoldingGates(Protocol):
 
     def forget(self, entry: HeldEntry) -> None:
         """Remove the held row of work that was dispatched."""
-        ...
-
-
-class Hints(Protocol):
-    """Signals another invocation to continue with a job."""
-
-    def send_job(self, job: str) -> None:
-        """Send the hint, or raise SignalNotSentError."""
         ...
 
 
@@ -86,7 +122,7 @@ class Starter:
     gates: HoldingGates
     dispatcher: Dispatcher
     again: PutAgain
-    hints: Hints
+    hints: Signals
     pending: PendingTable
     clock: Clock
     #: How long a started job may be silent before the tick looks at it.

@@ -5,23 +5,45 @@ silent for too long and its queues have handed out what was put for it. A job wh
 pointer stays, and its row is not read. While results wait for settlers, nothing is put again. A finished job loses its pointer and is not checked again.
 
 `warn` logs the risk to a deadline before it is missed: each kind of risk once per job, and none without a deadline.
+
+Finds messages on the work queues that no instance was woken for, although no job is open.
+
+By push, an instance wakes for a permit only. The tick tops permits up while a job is open. A message that is put for
+no open job has a pointer that counts as one. Beside that, the depths are read once an hour.
+
+Reads the watermarks of the work queues: one request per queue, and at most once per tick.
+
+A tick without a due job reads none. While a watermark is unknown, a pointer keeps since when: its due time.
+
+Tells the tick whether results wait for settlers: then a job's chunks are silent because they are not credited yet.
+
+The tick asks before it puts chunks again. Else settlers that stand still for a while would have all that waits for
+them computed again.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
+from azure.storage.queue import QueueClient
+
+from shared.azure import FAILURES, BusOperation, Connections, date_of, expecting_an_answer, looking
 from shared.clock import Clock
 from shared.errors import NewerVersionError
 from shared.ledger import (
     CLOSED,
     FINISHED,
+    FRONT,
+    Fronted,
+    Fronts,
     Job,
     JobState,
     Ledger,
     Silence,
     Turn,
+    Watermark,
     change,
     commit,
     counting,
@@ -37,25 +59,149 @@ from shared.ledger import (
     over_since,
     read_progress,
     read_turn,
+    read_watermark,
     turn_of,
 )
 from shared.pending import (
     DEADLINE_POINTER,
     DISPATCH_POINTER,
     FINISH_POINTER,
+    FRONT_POINTER,
     JOB_POINTER,
     RETENTION_POINTER,
     Followers,
     PendingTable,
     Pointer,
+    point_at_work,
 )
+from shared.pipeline.cleanup import Retention
 from shared.pipeline.finish_request import FinishCall
-from shared.pipeline.fronts import QueueFronts
-from shared.pipeline.retention import Retention
+from shared.pipeline.results import QUEUE
 from shared.pipeline.start import Starter, leave_to_gate
-from shared.pipeline.waiting_results import WaitingResults
 from shared.retry import LOST_RACES
 from shared.telemetry import describe_error, events, place, tell
+
+#: Seconds for which a reading counts: less than from tick to tick, and longer than a tick follows jobs.
+_COUNTS_FOR: Final = 45.0
+#: Jobs that a reading's tick looks at for nothing. The bound keeps the cost of a backlog apart from its length.
+FRUITLESS: Final = 10
+
+
+@dataclass(slots=True)
+class FrontReading:
+    """The watermarks of one tick, and how many more jobs it may look at for nothing."""
+
+    fronts: Fronts
+    at: float
+    fruitless_left: int = FRUITLESS
+
+
+@dataclass(slots=True)
+class QueueFronts:
+    """The fronts of all work queues. One per process."""
+
+    queues: Sequence[QueueClient]
+    pending: PendingTable
+    clock: Clock
+    #: The urgent lane. Its front is read only for a job on it. None: no task asks it.
+    lane: QueueClient | None = None
+    _lane: FrontReading | None = field(default=None, init=False)
+    _reading: FrontReading | None = field(default=None, init=False)
+    _unknown: dict[str, list[Pointer]] = field(default_factory=dict, init=False)
+
+    def read(self) -> FrontReading:
+        """Return the reading of this tick, and make it first if it is too old."""
+        now = self.clock.monotonic()
+        if self._reading is None or now - self._reading.at >= _COUNTS_FOR:
+            names = [str(queue.queue_name) for queue in self.queues]
+            # First as unknown: if storage does not answer, not every due job should ask it in turn.
+            self._reading = FrontReading(Fronts(dict.fromkeys(names, Watermark(None)), len(names)), now)
+            known = {name: notes for name, notes in self._unknown.items() if name != self._lane_name}
+            self._unknown = {name: notes for name, notes in self._unknown.items() if name == self._lane_name}
+            marks = {name: self._read(name, queue, known) for name, queue in zip(names, self.queues, strict=True)}
+            self._reading = FrontReading(Fronts(marks, len(names)), now)
+            for note in chain.from_iterable(known[name] for name in known.keys() - marks.keys()):
+                self.pending.remove(note)
+        return self._reading
+
+    @property
+    def _lane_name(self) -> str | None:
+        return str(self.lane.queue_name) if self.lane else None
+
+    def of(self, job: Job) -> Fronts:
+        """Return the watermarks of the queues that may have messages of this job."""
+        name = self._lane_name
+        if self.lane is None or name is None or job.lane != name:
+            return self.read().fronts
+        now = self.clock.monotonic()
+        if self._lane is None or now - self._lane.at >= _COUNTS_FOR:
+            known, self._unknown = self._unknown, {}
+            self._lane = FrontReading(Fronts({name: Watermark(None)}, 1, name), now)
+            self._lane = FrontReading(Fronts({name: self._read(name, self.lane, known)}, 1, name), now)
+        return self._lane.fronts
+
+    def recall(self, pointers: Sequence[Pointer]) -> None:
+        """Take the pointers that say since when a watermark is unknown. Must come before the jobs of a tick."""
+        if pointers:
+            # Also without a due job: a note must not outlast what it notes.
+            self._unknown = {one.id: [note for note in pointers if note.id == one.id] for one in pointers}
+            self._reading = None
+            self.read()
+
+    def _read(self, name: str, queue: QueueClient, known: dict[str, list[Pointer]]) -> Watermark:
+        replies: list[Any] = []
+        with expecting_an_answer(f"peek into queue {name!r}"), looking() as look:
+            found = queue.peek_messages(FRONT, raw_response_hook=replies.append)
+            look.has_found = bool(found)
+        now = self.clock.of_reply(date_of(replies[-1]) if replies else None)
+        front = [Fronted(one.inserted_on or now, one.dequeue_count or 0) for one in found]
+        notes = known.get(name, [])
+        mark = read_watermark(front, now, min((note.due for note in notes), default=None))
+        is_known = read_watermark(front, now).moment is not None
+        if is_known:
+            for note in notes:
+                self.pending.remove(note)
+        elif not notes:
+            self.pending.add(Pointer(FRONT_POINTER, now, name))
+        return mark
+
+
+@dataclass(slots=True)
+class WaitingResults:
+    """The front of the queue of results. One per process."""
+
+    connections: Connections
+    clock: Clock
+    #: Since when the oldest result waits. None: none does.
+    _since: datetime | None = field(default=None, init=False)
+    _is_known: bool = field(default=False, init=False)
+    _read_at: float | None = field(default=None, init=False)
+
+    def are_behind(self, patience: timedelta) -> bool:
+        """Check whether the oldest result waits for longer than this, or cannot be seen, by one peek in a tick.
+
+        While the bus does not answer, no result can be credited. So to compute one again would be in vain.
+        """
+        now = self.clock.monotonic()
+        if self._read_at is None or now - self._read_at >= _COUNTS_FOR:
+            self._read(patience)
+            self._read_at = now
+        return not self._is_known or (self._since is not None and self.clock.now() - self._since > patience)
+
+    def _read(self, patience: timedelta) -> None:
+        self.connections.meter.count_bus(BusOperation.PEEK, QUEUE)
+        self._is_known, self._since = False, None
+        try:
+            with self.connections.bus_client() as client, client.get_queue_receiver(QUEUE) as receiver:
+                found = receiver.peek_messages(max_message_count=1)
+        except FAILURES as error:
+            tell(events.RESULTS_UNSEEN, error=describe_error(error))
+            return
+        self._is_known, self._since = True, found[0].enqueued_time_utc if found else None
+        if self._since is not None and self.clock.now() - self._since > patience:
+            waiting = self.clock.now() - self._since
+            tell(events.RESULTS_BEHIND, waiting_seconds=round(waiting.total_seconds()))
+
 
 #: Settlers write the row of a running job. A warning that is not noted now is repeated at the next check.
 _NOT_URGENT: Final = replace(LOST_RACES, give_up=True)
@@ -231,3 +377,36 @@ class Sweep:
         tell(events.JOB_PLANLESS, job=job.job, silent_seconds=round((now - job.accepted_at).total_seconds()))
         if (noted := note_missing_plan(job)) is not job and commit(self.ledger, noted) is None:
             tell(events.JOB_MOVED, job=job.job)
+
+
+#: The minute of each hour at which the depths are read. Not that of the poison queues.
+HOURLY_AT: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stranded:
+    """The looks at the work queues while no job is open. One per process."""
+
+    #: Reads the depth of one work queue, by its name.
+    depths: Mapping[str, Callable[[], int]]
+    pending: PendingTable
+    clock: Clock
+    #: Whether permits alone wake instances.
+    is_push: bool
+
+    def follow(self, pointer: Pointer, _until: float) -> None:
+        """Follow a pointer to a work queue: it stays until the queue is empty."""
+        read = self.depths.get(pointer.id)
+        if read is not None and read():
+            # The later pointer first: no message may be there that the tick cannot find.
+            point_at_work(self.pending, self.clock, pointer.id)
+        self.pending.remove(pointer)
+
+    def find(self) -> bool:
+        """Check once an hour whether a work queue has messages. Called while no job is open."""
+        if not self.is_push or self.clock.now().minute != HOURLY_AT:
+            return False
+        found = {name: depth for name, read in self.depths.items() if (depth := read())}
+        if found:
+            tell(events.WORK_STRANDED, queues=sorted(found), messages=sum(found.values()))
+        return bool(found)

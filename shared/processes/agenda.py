@@ -20,7 +20,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
 from shared.azure import MOST_GROUP_ROWS, delete_rows, expecting_an_answer, write_group
-from shared.eventsourcing import Fields
+from shared.processes.homes import Fields
 
 #: A shard is one partition of the table. Their number never changes: rows name theirs.
 SHARDS: Final = 4

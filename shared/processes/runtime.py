@@ -2,26 +2,195 @@
 
 The note is written before the home. So the tick finds a home whose writer ended between its commit and its sends. A
 message that comes again is a no-op, and sends what its home has unsent: that is what a redelivery is for.
+
+What follows from the messages to one home, as one commit. It makes no request.
+
+The row of a process: its format, its state, and the commands that are not yet known to be sent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from shared.clock import Clock
-from shared.errors import ConflictError, DecisionFailedError, DuplicateError, NotPublishedError, SluiceError
-from shared.eventsourcing import Home, Homes
-from shared.processes.agenda import Agenda, AgendaRow, Alias, Note, TimeoutRow, notes_of
-from shared.processes.cases import Belief, Case, CaseOutcome, Handled
-from shared.processes.decisions import Process, Timeout
-from shared.processes.drafts import Draft, draft_of_failure, make_draft
-from shared.processes.outgoing import Outgoing
+from shared.decoding import convert
+from shared.errors import (
+    ConflictError,
+    DecisionFailedError,
+    DuplicateError,
+    LaterFormatError,
+    NotPublishedError,
+    RefusedError,
+    SluiceError,
+)
+from shared.processes.agenda import Agenda, AgendaRow, Alias, Note, TimeoutRow, notes_of, shard_of_home
+from shared.processes.bodies import Command, command_id
+from shared.processes.decisions import Belief, Case, CaseOutcome, Handled, Process, ProcessDecision, ReplyClass, Timeout
+from shared.processes.homes import Commit, Event, Fields, Home, Homes
+from shared.processes.outgoing import Outgoing, Unsent
 from shared.telemetry import contain, describe_error, place
 
+S = TypeVar("S")
+_COMMANDS: Final = "commands"
+
+
+def restore_process(process: Process[S], home: Home | None) -> tuple[S, tuple[Command, ...]]:
+    """Return the state of a home's process, and its unsent commands. Raises LaterFormatError: a newer app wrote the row."""
+    if home is None or home.process is None:
+        return process.restore(None, home), ()
+    stored = home.process
+    format_ = int(stored["format"])
+    if format_ > process.format:
+        raise LaterFormatError(
+            f"could not read the process of home {home.key!r}: its row has format {format_}, this program knows "
+            f"{process.format}; update the app. The row is unchanged"
+        )
+    state = stored["state"] if format_ == process.format else process.upgrade(stored["state"], format_)
+    return process.restore(state, home), commands_in(home)
+
+
+def commands_in(home: Home) -> tuple[Command, ...]:
+    """Return the commands in the row of a home's process, if it has one. They may be sent already."""
+    return () if home.process is None else convert(home.process[_COMMANDS], tuple[Command, ...])
+
+
+def store_process(process: Process[S], state: S, unsent: Sequence[Command]) -> Mapping[str, Any]:
+    """Return the row, in the format of today: a row of an earlier one is rewritten with the next write."""
+    commands = [msgspec.to_builtins(command) for command in unsent]
+    return {"format": process.format, "state": process.store(state), _COMMANDS: commands}
+
+
 State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft(Generic[State]):
+    """The commit of one home, if there is one, and what goes with it."""
+
+    key: str
+    cases: Sequence[Case]
+    outcomes: Sequence[CaseOutcome[State]]
+    #: Of the head, now or after the commit.
+    fields: Fields
+    #: None: nothing changes. The home may have something unsent nevertheless.
+    commit: Commit | None
+    #: After the commit.
+    unsent: Unsent
+    timeouts: Sequence[Timeout] = ()
+    dropped: Sequence[Timeout] = ()
+    #: False: the home could not be read or written.
+    is_sound: bool = True
+
+    @property
+    def new_number(self) -> int | None:
+        """The number that leads to the home, if the commit makes it."""
+        return self.cases[0].number if self.commit and not self.commit.expected else None
+
+    @property
+    def shard(self) -> int:
+        """The shard of the home's rows in the agenda."""
+        return shard_of_home(self.key, self.fields)
+
+
+def draft_of_failure(cases: Sequence[Case], error: SluiceError) -> Draft[Any]:
+    """Return the draft of a home that could not be read or written: every case has the error."""
+    key = cases[0].home
+    outcomes: list[CaseOutcome[Any]] = [CaseOutcome(case=case, error=error) for case in cases]
+    return Draft(
+        key=key, cases=cases, outcomes=outcomes, commit=None, fields={}, unsent=Unsent(key, 0, 0, ()), is_sound=False
+    )
+
+
+def make_draft(  # noqa: PLR0913, PLR0917 - the process, its home, and what came for it
+    process: Process[State],
+    aggregate: str,
+    cases: Sequence[Case],
+    home: Home | None,
+    published: int,
+    now: datetime,
+) -> Draft[State]:
+    """Decide on the messages to one home in turn. `published` is what the sender knows of the home."""
+    state, unsent = restore_process(process, home)
+    version, fields = (home.head.version, home.head.fields) if home else (0, cases[0].fields)
+    inbox: dict[str, str] = {}
+    outcomes: list[CaseOutcome[State]] = []
+    taken: list[ProcessDecision[State]] = []
+    for case in cases:
+        try:
+            decision = process.decide(state, case.message, now)
+            if _is_known({**(home.inbox if home else {}), **inbox}, decision, case):
+                decision = ProcessDecision(state=state, reply=ReplyClass.DUPLICATE)
+        except (RefusedError, DuplicateError) as error:
+            outcomes.append(CaseOutcome(case=case, state=state, home=home, error=error))
+            continue
+        state = decision.state
+        inbox |= decision.inbox
+        taken.append(decision)
+        outcomes.append(
+            CaseOutcome(case=case, state=state, home=home, reply=decision.reply, is_written=bool(decision.own))
+        )
+    events = tuple(event for decision in taken for event in decision.own)
+    after = version + len(events)
+    commands = _number(cases[0].home, after, [command for decision in taken for command in decision.commands])
+    kept = (*(command for command in unsent if command.version > published), *commands)
+    new = tuple(replace(event, version=version + number) for number, event in enumerate(events, 1))
+    return Draft(
+        key=cases[0].home,
+        cases=cases,
+        outcomes=outcomes,
+        fields=fields,
+        commit=Commit(
+            home=cases[0].home,
+            aggregate=aggregate,
+            expected=version,
+            former=home.head.last if home else "",
+            events=events,
+            published=published,
+            fields=None if home else fields,
+            process=store_process(process, state, kept),
+            commands=tuple(map(_identify, commands)),
+            inbox=inbox,
+        )
+        if events
+        else None,
+        unsent=Unsent(cases[0].home, after, published, (*_above(home, published), *new), kept),
+        timeouts=[timeout for decision in taken for timeout in decision.timeouts],
+        dropped=[timeout for decision in taken for timeout in decision.dropped],
+    )
+
+
+def _is_known(inbox: Mapping[str, str], decision: ProcessDecision[State], case: Case) -> bool:
+    """Check whether an id of the decision came before with the same content. Raises DuplicateError for another content."""
+    for id_, content in decision.inbox.items():
+        if id_ in inbox:
+            if inbox[id_] == content:
+                return True
+            message = f"{id_} came to home {case.home!r} before with other content; use another id"
+            raise DuplicateError(message, id=id_, is_same=False)
+    return False
+
+
+def _number(home: str, version: int, commands: Sequence[Command]) -> list[Command]:
+    return [
+        replace(command, version=version, id=command_id(home, version, position))
+        for position, command in enumerate(commands)
+    ]
+
+
+def _identify(command: Command) -> Fields:
+    return {"id": command.id, "kind": command.kind, "to": command.to, "generation": command.generation}
+
+
+def _above(home: Home | None, version: int) -> tuple[Event, ...]:
+    return tuple(event for event in home.events if event.version > version) if home else ()
+
+
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 #: Homes that one call loads and stores at the same time.

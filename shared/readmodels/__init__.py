@@ -2,15 +2,13 @@
 
 Reading order:
 
-- `projection` (a model, and how ranges of events make a view), `migration_steps` and `ladder` decide. They make no request.
+- `projection` decides how ranges of events make a view. It makes no request.
 - `pointers`: the one row of a model, which leads readers, projectors and the migration.
-- `slot_table`: the rows of views, with `reader`. `view_writer` and `projector` write them. `view_stores` has all.
-- `migration`, with `lone_migrator`, `rehearsal`, `log_pages` and `verification`.
+- `slot_table`: the rows of views. `reader` reads them, `view_writer` writes them. `view_stores` has all.
+- `migration`: the steps to another version, for one migrator at a time, with `verification`.
 """
 
-from shared.readmodels.ladder import SEATS_LADDER, Answer, KeptAnswers
-from shared.readmodels.migration import Migration, Report
-from shared.readmodels.migration_steps import say_next
+from shared.readmodels.migration import Migration, Rehearsal, Report, say_next
 from shared.readmodels.pointers import (
     AT_WORK,
     PROJECTORS_KEEP,
@@ -22,13 +20,11 @@ from shared.readmodels.pointers import (
     Slot,
 )
 from shared.readmodels.projection import Model, View, ViewKey
-from shared.readmodels.projector import Projector
-from shared.readmodels.reader import ViewReader
-from shared.readmodels.rehearsal import Rehearsal
+from shared.readmodels.reader import SEATS_LADDER, Answer, KeptAnswers, ViewReader
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace
 from shared.readmodels.verification import Verification
 from shared.readmodels.view_stores import ViewStores
-from shared.readmodels.view_writer import ViewWriter
+from shared.readmodels.view_writer import Projector, ViewWriter
 
 __all__ = [
     "AT_WORK",

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from shared.errors import MigrationRefusedError
-from shared.eventsourcing import Event
-from shared.messaging import EventRange
+from shared.processes import Event, EventRange
 
 #: What a reader is shown of one home: plain values, as JSON has them.
 View: TypeAlias = Mapping[str, Any]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from shared.eventsourcing import Event, Homes
-from shared.readmodels.log_pages import call_each, read_homes
+from shared.processes import Event, Homes
 from shared.readmodels.projection import Model, Projection, View, fold_all
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace, canonical
+from shared.readmodels.view_writer import call_each, read_homes
 
 #: How long a row may be behind its home, and the time between two reads of it. Bundles of events take seconds.
 PATIENCE: Final = 60.0

@@ -8,14 +8,13 @@ from azure.storage.blob import ContainerClient
 
 from shared.azure import Connections
 from shared.clock import Clock
-from shared.eventsourcing import Homes
 from shared.parts import MODELS
+from shared.processes import Homes
 from shared.readmodels.pointers import PROJECTORS_KEEP, READERS_KEEP, KeptPointer, Pointers, Slot
 from shared.readmodels.projection import Model
-from shared.readmodels.projector import Projector
 from shared.readmodels.reader import ViewReader
 from shared.readmodels.slot_table import SlotTable
-from shared.readmodels.view_writer import ViewWriter
+from shared.readmodels.view_writer import Projector, ViewWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,65 @@
-"""Brings rows of views up to ranges of events: read where needed, fold, write on condition, and again after a race."""
+"""Brings rows of views up to ranges of events: read where needed, fold, write on condition, and again after a race.
+
+Projectors: messages of events become rows of views. They have no sender, so that a replay can send no command.
+
+Several requests at the same time, and by them: homes in batches whose events fit into memory together.
+"""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
+from shared.clock import Clock
 from shared.errors import ViewCorruptError
-from shared.eventsourcing import Event
-from shared.messaging import EventRange
-from shared.readmodels.log_pages import call_each
-from shared.readmodels.pointers import Slot
+from shared.processes import Event, EventRange, Head, Homes
+from shared.readmodels.pointers import STANDS_AFTER, KeptPointer, ModelPointer, Slot
 from shared.readmodels.projection import Folded, Model, Projection, ViewKey, fold, tail
 from shared.readmodels.slot_table import SlotTable, StoredView, ViewPlace, split
 from shared.retry import LOST_RACES, Retry
+from shared.telemetry import events, tell
+
+#: Requests that one call makes at the same time.
+PARALLEL: Final = 8
+_Item = TypeVar("_Item")
+_Outcome = TypeVar("_Outcome")
+
+
+def call_each(act: Callable[[_Item], _Outcome], items: Iterable[_Item]) -> list[_Outcome]:
+    """Call `act` with each item, several at the same time, and return the outcomes in the order of the items."""
+    items = list(items)
+    if len(items) <= 1:
+        return [act(one) for one in items]
+    with ThreadPoolExecutor(min(PARALLEL, len(items))) as pool:
+        # Each in a copy of this context, so that its requests are counted for their cause.
+        return [one.result() for one in [pool.submit(copy_context().run, act, one) for one in items]]
+
+
+#: Events that are in memory at the same time, except those of one large home.
+MOST_EVENTS: Final = 5000
+
+
+def read_homes(homes: Homes, heads: Sequence[tuple[str, Head]]) -> Iterator[list[tuple[str, list[Event]]]]:
+    """Yield the homes of a page of heads with all of their events, in batches."""
+    for batch in _batches(heads):
+        yield list(zip(batch, call_each(lambda home: homes.read_tail(home, 0), batch), strict=True))
+
+
+def _batches(heads: Sequence[tuple[str, Head]]) -> Iterator[list[str]]:
+    some: list[str] = []
+    events = 0
+    for key, head in heads:
+        if some and events + head.version > MOST_EVENTS:
+            yield some
+            some, events = [], 0
+        some.append(key)
+        events += head.version
+    if some:
+        yield some
+
 
 #: Rows of one model that a process keeps: some hundred bytes each.
 MOST_KEPT: Final = 5000
@@ -209,3 +255,47 @@ def _doubt(refused: Sequence[_Work]) -> None:
     doubtful = [work for work in refused if not work.is_read] or refused
     for work in doubtful:
         work.before = None
+
+
+class Projector:
+    """Projects the events of one model's homes, into every version that the model's pointer names."""
+
+    def __init__(self, pointer: KeptPointer, writer: ViewWriter, clock: Clock) -> None:
+        self._pointer, self._writer, self._clock = pointer, writer, clock
+        #: From when on a migration that stands still may be logged again.
+        self._log_from = clock.now()
+
+    def project(self, ranges: Iterable[EventRange]) -> list[ViewCounts]:
+        """Bring the rows of these homes up to the ranges, in each version. Afterwards their message may be completed.
+
+        A migration begins with a pointer that names a second version, and scans the log 10 seconds later. An event must
+        be in that scan, or be written to both versions. So the pointer of this call is at most 5 seconds old before the
+        writes. If it is older after them, it is read again, and a version that it names now gets the events too. Hence
+        an event that only one version got was in the log less than 5 seconds after the pointer was written.
+        """
+        ranges = list(ranges)
+        written = []
+        done = set()
+        while True:
+            pointer = self._pointer.get()
+            self._log_standing(pointer)
+            for place in pointer.places:
+                if place not in done:
+                    written.append(self._writer.write(*place, ranges))
+                    done.add(place)
+            if self._pointer.is_young():
+                return written
+
+    def _log_standing(self, pointer: ModelPointer) -> None:
+        """Log a migration that stands still, once in half an hour. Its killed command cannot."""
+        now = self._clock.now()
+        silent = pointer.stands(now)
+        if silent is not None and now >= self._log_from:
+            self._log_from = now + STANDS_AFTER
+            tell(
+                events.MIGRATION_STANDS,
+                model=pointer.model,
+                phase=str(pointer.phase),
+                target=pointer.target,
+                silent_seconds=round(silent.total_seconds()),
+            )

@@ -6,6 +6,8 @@ Without a key a code is drawn, and is in one answer alone.
 
 The salt follows from the order's id and content. So a hash that was kept in place of a code, in a parked message, can be
 compared with that of the order.
+
+Counts wrong access codes, and tells an operator when a caller tries many.
 """
 
 import hashlib
@@ -16,11 +18,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from math import log2
 from string import ascii_lowercase, ascii_uppercase, digits
+from threading import Lock
 from typing import Final
 
 from shared.clock import Clock
-from shared.eventsourcing import Fields
+from shared.processes import Fields
 from shared.refusals import Reason, refuse
+from shared.telemetry import Telemetry, events, metrics, tell
 
 #: The form of a code: what a header carries unchanged.
 ACCESS_CODE: Final = re.compile(r"[\x21-\x7e]{8,64}")
@@ -171,3 +175,28 @@ def _matches(code: str, fields: Fields | None) -> bool:
     wanted = bytes(_HASH_BYTES) if fields is None else bytes.fromhex(str(fields[_HASH]))
     is_equal = hmac.compare_digest(_hash(code, salt), wanted)
     return is_equal and fields is not None and len(code) <= LONGEST
+
+
+#: Wrong codes in a minute at one instance that are no longer the mistakes of customers.
+MANY: Final = 100
+_WITHIN: Final = 60.0
+
+
+class WrongCodes:
+    """The wrong codes of one process, minute by minute."""
+
+    def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
+        self._clock, self._telemetry, self._lock = clock, telemetry, Lock()
+        self._began, self._count = clock.monotonic(), 0
+
+    def note(self) -> None:
+        """Count one. The hundredth of a minute is logged, once."""
+        self._telemetry.add(metrics.WRONG_CODES)
+        now = self._clock.monotonic()
+        with self._lock:
+            if now - self._began >= _WITHIN:
+                self._began, self._count = now, 0
+            self._count += 1
+            is_many = self._count == MANY
+        if is_many:
+            tell(events.CODES_TRIED, wrong=MANY, seconds=round(now - self._began))

@@ -1,4 +1,4 @@
-"""Answers customers: reads the request, checks the access code, calls the verb, and waits where they request it.
+"""Answers customers: reads the request, checks the access code, calls the flow, and waits where they request it.
 
 Waiting takes no thread. What asks storage runs on threads of its own. The Functions worker has only a few, and requests
 that held them would hold up all functions of the instance.
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -24,17 +24,16 @@ from shared.errors import (
     RefusedError,
     StorageUnavailableError,
 )
-from shared.eventsourcing import Fields
 from shared.grammar import NAME
 from shared.payload import Limits
+from shared.processes import Fields
 from shared.refusals import Reason
 from shared.registration import http
 from shared.registration.access_codes import AccessCodes, derive_code, read_idempotency_key
-from shared.registration.conference_views import ConferenceViews
+from shared.registration.conference_views import ConferenceViews, OrderViews, read_number
 from shared.registration.http import HttpAnswer, Wait
 from shared.registration.order import OrderState
-from shared.registration.order_flows import Placed
-from shared.registration.order_views import OrderViews, read_number
+from shared.registration.order_flows import OrderFlows
 from shared.registration.public_messages import PlaceOrder, content_hash, read_change, read_place_order
 
 T = TypeVar("T")
@@ -56,24 +55,12 @@ _DRAWN: Final = 32
 _ANY_AGE: Final = timedelta.max
 
 
-class Verbs(Protocol):
-    """The verbs that customers may cause."""
-
-    def place(self, order: PlaceOrder) -> Placed:
-        """Store an order, or find it. Raises RefusedError."""
-        ...
-
-    def change(self, order: str, version: int, seats: Mapping[str, int]) -> int:
-        """Want other seats in place of those of this version. Return the version of the change. Raises RefusedError."""
-        ...
-
-
 class OrderDesk:
     """Answers the requests of customers. One per process."""
 
-    def __init__(  # noqa: PLR0913 - the verbs, the views, and what checks a customer
+    def __init__(  # noqa: PLR0913 - the flows, the views, and what checks a customer
         self,
-        verbs: Verbs,
+        flows: OrderFlows,
         orders: OrderViews,
         conferences: ConferenceViews,
         codes: AccessCodes,
@@ -89,7 +76,7 @@ class OrderDesk:
         `note_wrong` counts a wrong access code. `draw` returns so many random bytes.
         """
         self._draw = draw
-        self._verbs, self._orders, self._conferences = verbs, orders, conferences
+        self._flows, self._orders, self._conferences = flows, orders, conferences
         self._codes, self._find_fields, self._clock, self._sleep = codes, find_fields, clock, sleep
         self._note_wrong = note_wrong
         self._limits = Limits()
@@ -143,7 +130,7 @@ class OrderDesk:
                     self._note_wrong()
                 return http.answer_sold_out(order.conference, order.seats, free)
         try:
-            placed = self._verbs.place(order)
+            placed = self._flows.place(order)
         except RefusedError as refused:
             if refused.reason == Reason.ORDER_DIFFERS:
                 self._note_wrong()
@@ -173,7 +160,7 @@ class OrderDesk:
         if not self._is_opened(order, code):
             return http.answer_unknown_order()
         try:
-            return http.answer_changed(order, seats, self._verbs.change(order, version, seats))
+            return http.answer_changed(order, seats, self._flows.change(order, version, seats))
         finally:
             # Also where the answer is unclear, it may have changed.
             self._orders.forget(order)

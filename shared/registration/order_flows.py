@@ -1,30 +1,67 @@
-"""The flows that begin with an order: placed, held, started, changed, paid."""
+"""The flows that begin with an order: placed, held, started, changed, paid.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+The answers of seats on their way to the processes of their orders.
+
+Held orders on their way: from the rows of a gate to the queue `starts`, fifty in a message, and into their homes.
+
+One note guards the orders of a message, from before it is sent until they are started. So a bus that forgets the message
+strands none of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID, uuid5
 
 import msgspec
 
 from shared.clock import Clock
-from shared.eventsourcing import Head, Home, Homes
-from shared.gate import HeldWork
-from shared.messaging import Command
-from shared.processes import Case, CaseOutcome, Handled, Runtime, restore_process
+from shared.decoding import convert, make_decoder
+from shared.errors import DecisionFailedError, LaterFormatError, RefusedError
+from shared.gate import HeldEntry, HeldWork
+from shared.ids import RangeGenerator
+from shared.processes import (
+    Agenda,
+    BusPublisher,
+    Case,
+    CaseOutcome,
+    Command,
+    EventRange,
+    Handled,
+    Head,
+    Home,
+    Homes,
+    Note,
+    Removals,
+    ReplyClass,
+    Runtime,
+    bundle_parcel,
+    decode_commands,
+    decode_events,
+    notes_of,
+    restore_process,
+)
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import AccessCodes
-from shared.registration.bodies import OrderTotalsCalculated
-from shared.registration.order import CONTENT, NOTHING, NUMBER, OrderPhase, OrderState, order_home
-from shared.registration.order_messages import NewOrder, Pay, StartOrder, Update, incoming
-from shared.registration.order_process import OrderProcess
-from shared.registration.order_turn import OrderProcessState
-from shared.registration.price_list import PriceList
-from shared.registration.public_messages import Payment, PlaceOrder, UpdateOrder, content_hash
-from shared.registration.routes import STARTS_QUEUE
-from shared.registration.stored_events import body_of
+from shared.registration.conference_views import PriceList
+from shared.registration.order import (
+    CONTENT,
+    NOTHING,
+    NUMBER,
+    OrderPhase,
+    OrderState,
+    OrderTotalsCalculated,
+    body_of,
+    order_home,
+)
+from shared.registration.order_messages import NewOrder, Pay, StartOrder, Update, incoming, read_reply
+from shared.registration.order_process import OrderProcess, OrderProcessState, believe_held
+from shared.registration.parked_orders import ParkedOrders
+from shared.registration.public_messages import STARTS_QUEUE, Payment, PlaceOrder, UpdateOrder, content_hash
+from shared.telemetry import Telemetry, metrics
 
 #: A field of an order's head: the gate that it waits for.
 GATE: Final = "gate"
@@ -34,14 +71,6 @@ _IDS: Final = UUID("0d9c5a34-6a0b-58a9-a6a5-40e4a1c7c0de")
 #: The kind of the event that follows each placing and each change.
 TOTALS: Final = "order_totals_calculated"
 _encoder: Final = msgspec.json.Encoder()
-
-
-class Numbers(Protocol):
-    """Draws the numbers of orders."""
-
-    def next_id(self) -> int:
-        """Return a number that no other order has."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +95,7 @@ class OrderFlows:
         process: OrderProcess,
         homes: Homes,
         *,
-        numbers: Numbers,
+        numbers: RangeGenerator,
         codes: AccessCodes,
         prices: PriceList,
         held: HeldWork,
@@ -189,3 +218,111 @@ def _version_of(outcome: CaseOutcome[OrderProcessState], id_: str) -> int:
     if outcome.is_written or outcome.home is None:
         return outcome.state.order.version if outcome.state and outcome.state.order else 0
     return 1 + max(event.version for event in outcome.home.events if event.command == id_ and event.kind != TOTALS)
+
+
+def hear(
+    runtime: Runtime[OrderProcessState], parked: ParkedOrders, telemetry: Telemetry, bodies: Sequence[bytes]
+) -> None:
+    """Give the answers in these messages to their processes. Raises the first error that another try may end."""
+    answers, newer = _answers(bodies)
+    handled = runtime.handle([case for _, case in answers])
+    for (alone, _), outcome in zip(answers, handled.outcomes, strict=True):
+        if (error := _why_parked(outcome)) is not None:
+            parked.park_event(alone, error)
+        elif outcome.error is not None:
+            raise outcome.error
+        if outcome.reply is not None:
+            telemetry.add(metrics.ORDER_ANSWERS, outcome=_name(outcome.state, outcome.reply))
+    if (error := handled.not_sent or newer) is not None:
+        raise error
+
+
+def _answers(bodies: Sequence[bytes]) -> tuple[list[tuple[EventRange, Case]], LaterFormatError | None]:
+    """Return each answer with the one event that it is, and the error of one that a newer app wrote."""
+    found: list[tuple[EventRange, Case]] = []
+    newer = None
+    for one in (one for body in bodies for one in decode_events(body)):
+        for event in one.events:
+            try:
+                reply = read_reply(event)
+            except LaterFormatError as error:
+                newer = error
+                continue
+            if reply is not None:
+                alone = EventRange(one.home, event.version, event.version, (event,))
+                found.append((alone, Case(home=reply[0], message=reply[1])))
+    return found, newer
+
+
+def _name(state: OrderProcessState | None, reply: ReplyClass) -> str:
+    order = state.order if state else None
+    return order.phase.value if order and reply is ReplyClass.CURRENT else reply.value
+
+
+def _why_parked(outcome: CaseOutcome[OrderProcessState]) -> Exception | None:
+    """Return why no further try helps: its order sent no such command, or the process fails at the answer."""
+    if outcome.reply is ReplyClass.UNEXPECTED:
+        generation = outcome.case.message.generation
+        found = f"home {outcome.case.home!r} never sent a command of generation {generation}"
+        return RefusedError("unexpected_reply", found, "find out who sent it: the process keeps its state")
+    return outcome.error if isinstance(outcome.error, DecisionFailedError | RefusedError) else None
+
+
+#: Orders of one message, and of one note.
+MOST_STARTS: Final = 50
+_decoder: Final = make_decoder(Command)
+
+
+class Starts:
+    """Sends and takes the starts of held orders."""
+
+    def __init__(
+        self,
+        runtime: Runtime[OrderProcessState],
+        agenda: Agenda,
+        publisher: BusPublisher,
+        removals: Removals,
+        clock: Clock,
+    ) -> None:
+        self._runtime, self._agenda, self._publisher = runtime, agenda, publisher
+        self._removals, self._clock = removals, clock
+
+    def send(self, entries: Sequence[HeldEntry]) -> None:
+        """Send the starts of these rows. They may be deleted afterwards. Raises NotPublishedError."""
+        commands = [_decoder.decode(entry.message.encode()) for entry in entries]
+        parts = [commands[begin : begin + MOST_STARTS] for begin in range(0, len(commands), MOST_STARTS)]
+        now = self._clock.now()
+        # A note of the part's own, whose key travels with each command.
+        notes = [notes_of(0, {command.to: 0 for command in part}, now)[0] for part in parts]
+        self._agenda.write(notes)
+        self._publisher.send(
+            [
+                bundle_parcel(STARTS_QUEUE, [_add_note(command, note) for command in part])
+                for part, note in zip(parts, notes, strict=True)
+            ]
+        )
+
+    def take(self, bodies: Sequence[bytes]) -> None:
+        """Start the orders of these messages. Raises the first error: then the messages come again."""
+        bundles = [decode_commands(body) for body in bodies]
+        handled = self._runtime.handle([self._case(command) for bundle in bundles for command in bundle])
+        handled.check()
+        self._removals([_note_of(command) for bundle in bundles for command in bundle[:1]])
+
+    def _case(self, command: Command) -> Case:
+        start, now = convert(command.body["start"], StartOrder), self._clock.now()
+        message = incoming(start, now, command.id)
+        if not command.body["is_published"]:
+            return Case(home=command.to, message=message)
+        # All of it is known, and sent: it is written without being read. If it was changed since, that is a conflict.
+        return Case(home=command.to, message=message, believed=believe_held(start, now))
+
+
+def _add_note(command: Command, note: Note) -> Command:
+    return replace(command, body={**command.body, "note": note.id, "due": note.due.isoformat()})
+
+
+def _note_of(command: Command) -> Note:
+    """Return the note of a message, by its key alone."""
+    due = datetime.fromisoformat(command.body["due"])
+    return Note(0, due, command.body["note"], {}, due)

@@ -2,23 +2,42 @@
 
 One that is put back goes where it failed. A second time changes nothing: ids, generations and ranges tell. One whose
 effect is there already is not put back at all.
+
+Says whether a parked message of registration has had its effect: then sending it again would change nothing.
+
+The copy of a refused message of customers, shops and banks that may be stored: it has no access code.
+
+An order that can be read keeps the salted hash of its sender's code, so a replay places it under the same code. A change
+keeps nothing of its code: the salt of its order is not in it. So a replay changes no order. A message that cannot be read
+may have a code anywhere. Every value that no message has is taken out of it, and such a copy is never
+read as an order again. Every function returns its own results unchanged, so a replay that fails finds its entry.
 """
 
+import base64
+import binascii
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from shared.azure import Destination
+from shared.clock import Clock
 from shared.errors import NotParkedError, RefusedError
-from shared.messages import Delivery
-from shared.messaging import (
+from shared.messages import Delivery, unwrap
+from shared.parked import INSTEAD, Claim, Entry, Parking, PutOnQueue, Stage, content_key
+from shared.parts import ORDER_EVENTS, ORDERS, SEATS_EVENTS
+from shared.payload import WRAPPER, Limits
+from shared.processes import (
     BusPublisher,
     Command,
+    Event,
     EventRange,
+    Homes,
+    Mementos,
     Parcel,
+    ReplyClass,
     bundle_parcel,
     command_parcel,
     decode_commands,
@@ -26,12 +45,194 @@ from shared.messaging import (
     event_parcels,
     message_of,
     plain_parcel,
+    restore_process,
 )
-from shared.parked import INSTEAD, Claim, Entry, Parking, PutOnQueue, Stage, content_key
-from shared.parts import ORDER_EVENTS, ORDERS, SEATS_EVENTS
-from shared.registration.landed import Landed
-from shared.registration.routes import CONFERENCES_QUEUE, PAYMENTS_QUEUE, STARTS_QUEUE, OrderRoutes
-from shared.registration.without_codes import remove_codes
+from shared.registration.access_codes import AccessCodes, hash_own
+from shared.registration.order import AGGREGATE, CONTENT, OrderPhase, order_home
+from shared.registration.order_messages import (
+    SEATS_HOMES,
+    OrderCommand,
+    Pay,
+    Update,
+    incoming,
+    read_reply,
+    read_seat_command,
+    seats_home,
+    send_to,
+)
+from shared.registration.order_process import OrderProcess, classify, make_inbox_entry
+from shared.registration.public_messages import (
+    CONFERENCES_QUEUE,
+    PAYMENTS_QUEUE,
+    STARTS_QUEUE,
+    OrderRoutes,
+    Payment,
+    PlaceOrder,
+    UpdateOrder,
+    content_hash,
+    read_order_message,
+)
+from shared.registration.seats import SeatsState
+from shared.registration.selling import make_seats_entry, skip_reason
+from shared.registration.views import ShownModel, is_shown
+
+#: An answer of these classes changes nothing any more.
+_HEARD: Final = frozenset({ReplyClass.DUPLICATE, ReplyClass.STALE})
+
+
+class Landed:
+    """Compares parked messages with the homes and the views."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - each store that a message may have changed
+        self,
+        homes: Homes,
+        seats: Mementos[SeatsState],
+        process: OrderProcess,
+        codes: AccessCodes,
+        models: tuple[ShownModel, ...],
+        clock: Clock,
+    ) -> None:
+        self._homes, self._seats, self._process = homes, seats, process
+        self._codes, self._models, self._clock = codes, models, clock
+
+    def has_taken(self, body: bytes) -> bool:
+        """Return true if a message of a customer, a shop or a bank is in the home of its order or conference, with this content."""
+        try:
+            message = read_order_message(body, Limits())
+        except RefusedError:
+            return False
+        if isinstance(message, PlaceOrder):
+            return self._is_placed(message)
+        if isinstance(message, UpdateOrder):
+            update = Update(version=message.version, seats=message.seats, prices={})
+            return self._has_noted(order_home(message.order), self._order_entry(update, message.id))
+        if isinstance(message, Payment):
+            paid = Pay(outcome=message.outcome, amount=message.amount)
+            return self._has_noted(order_home(message.order), self._order_entry(paid, message.id))
+        command = read_seat_command(send_to(message.conference, message))
+        return self._has_noted(seats_home(message.conference), make_seats_entry(command))
+
+    def has_obeyed(self, body: bytes) -> bool:
+        """Return true if no command and no event of a message of the bus would change anything."""
+        # A kind that this version does not know has had no effect that it could find.
+        with suppress(msgspec.DecodeError, KeyError):
+            return all(self._has_obeyed(command) for command in decode_commands(body))
+        with suppress(msgspec.DecodeError):
+            return all(self._has_heard(one) and self._is_shown(one) for one in decode_events(body))
+        return False
+
+    def _is_placed(self, order: PlaceOrder) -> bool:
+        head = self._homes.read_head(order_home(order.order))
+        if head is None or head.aggregate != AGGREGATE or head.fields[CONTENT] != content_hash(order):
+            return False
+        return self._codes.repeat(order.order, content_hash(order), order.access_code, head.fields) is not None
+
+    def _order_entry(self, body: Update | Pay, id_: str) -> tuple[str, str]:
+        return make_inbox_entry(incoming(body, self._clock.now(), id_))
+
+    def _has_noted(self, key: str, entry: tuple[str, str]) -> bool:
+        return self._homes.find_noted(key, entry[0]) == entry[1]
+
+    def _has_obeyed(self, command: Command) -> bool:
+        if not command.to.startswith(SEATS_HOMES):
+            order = restore_process(self._process, self._homes.load(command.to))[0].order
+            return order is not None and order.phase is not OrderPhase.HELD
+        asked = read_seat_command(command)
+        state = self._seats.read(command.to).state
+        return isinstance(asked, OrderCommand) and skip_reason(state, asked, self._clock.now()) is not None
+
+    def _has_heard(self, events: EventRange) -> bool:
+        """Return true if each answer in these events was heard by its order, or came too late for it."""
+        return all(self._is_heard(event) for event in events.events)
+
+    def _is_heard(self, event: Event) -> bool:
+        reply = read_reply(event)
+        if reply is None:
+            return True
+        home, message = reply
+        state, _ = restore_process(self._process, self._homes.load(home))
+        return classify(state, message.generation) in _HEARD
+
+    def _is_shown(self, events: EventRange) -> bool:
+        return all(is_shown(self._homes, model, events) for model in self._models)
+
+
+#: Stands in each gap. It is too short for an access code, so no order gets it as one.
+REMOVED: Final = "removed"
+_CODE, _HASH = "access_code", "access_code_hash"
+#: What every name of an access code has in it.
+_HINT: Final = b"code"
+#: The fields of all messages that hold no code.
+_PLAIN: Final = frozenset(
+    "sluice v kind id order conference seats gate version outcome amount price quota".split()  # noqa: SIM905 - one a word
+)
+#: The kinds of messages that never have a code.
+_CODELESS: Final = frozenset({"conference", "add_seats", "remove_seats", "close_conference", "payment"})
+
+
+def remove_codes(body: bytes) -> bytes:
+    """Return the bytes that may be stored: the same ones, if there is no code in them."""
+    try:
+        message = read_order_message(body, Limits())
+    except RefusedError:
+        return _blank(body)
+    if not isinstance(message, PlaceOrder | UpdateOrder) or not isinstance(message.access_code, str):
+        return body
+    fields = msgspec.json.decode(unwrap(body))[WRAPPER]
+    del fields[_CODE]
+    if isinstance(message, PlaceOrder):
+        fields[_HASH] = hash_own(message.order, content_hash(message), message.access_code).hash
+    return msgspec.json.encode({WRAPPER: fields})
+
+
+def _blank(body: bytes) -> bytes:
+    text = unwrap(body)
+    document: Any = None
+    with suppress(msgspec.DecodeError, ValueError, RecursionError):
+        document = msgspec.json.decode(text)
+    if not isinstance(document, dict):
+        return _cut(body, text)
+    may_hide = _HINT in text.lower()
+    if not may_hide and _kind(document) in _CODELESS:
+        return body
+    cleaned = _clean(document)
+    if cleaned == document and not may_hide:
+        return body
+    # A key that stood twice is gone by now. So the copy must not be an order that can be placed.
+    wrapper = cleaned.get(WRAPPER)
+    (wrapper if isinstance(wrapper, dict) else cleaned)[_CODE] = REMOVED
+    return msgspec.json.encode(cleaned)
+
+
+def _kind(document: dict[str, Any]) -> str:
+    fields = document.get(WRAPPER)
+    return str(fields.get("kind")) if isinstance(fields, dict) else ""
+
+
+def _clean(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: _clean_field(name, value) if name in _PLAIN else REMOVED for name, value in document.items()}
+
+
+def _clean_field(name: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if name != "seats":
+        return _clean(value)
+    # Its keys are types of seats, and its values numbers, or a price and a quota.
+    return {
+        type_: _clean(one) if isinstance(one, dict) else one if isinstance(one, int | float) else REMOVED
+        for type_, one in value.items()
+    }
+
+
+def _cut(body: bytes, text: bytes) -> bytes:
+    """Return text that is no document, up to the first word that may announce a code."""
+    with suppress(binascii.Error, ValueError):
+        decoded = base64.b64decode(text, validate=True)
+        text = decoded if _HINT in decoded.lower() else text
+    at = text.lower().find(_HINT)
+    return body if at < 0 else text[:at] + _HINT + b": " + REMOVED.encode()
+
 
 #: The stages, by their permanent names.
 ORDERS_STAGE: Final = "orders"

@@ -1,10 +1,14 @@
 """The messages of customers, shops and banks, read as strictly as submissions are. `docs/formats.md` has them.
 
 The texts are checked here, the numbers too. What depends on an order or a conference is decided where its state is.
+
+The fields of the public messages and requests, as their senders write them. `public_messages` checks the values.
+
+Where events and commands of registration travel, and the queue of each kind that customers, shops and banks send.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
@@ -12,23 +16,104 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from shared.azure import Destination
 from shared.grammar import NAME, check_name
-from shared.payload import Envelope, Limits, open_envelope, read_bare
+from shared.parts import CONFERENCES, ORDER_EVENTS, ORDERS, PAYMENTS, SEATS_EVENTS, STARTS, TIMEOUTS
+from shared.payload import Envelope, Limits, MessageHeader, open_envelope, read_bare
+from shared.processes import Command, ReceiverLanes, shard_of
 from shared.refusals import Reason, refuse
 from shared.registration.access_codes import ACCESS_CODE, CODE_HASH, CodeHash
-from shared.registration.bodies import SeatNumbers
-from shared.registration.order_messages import PaymentOutcome, hash_content
-from shared.registration.public_fields import (
-    ChangeRequest,
-    CloseFields,
-    ConferenceFields,
-    OrderRequest,
-    PaymentFields,
-    PlaceFields,
-    ResizeFields,
-    UpdateFields,
+from shared.registration.order import SeatNumbers
+from shared.registration.order_messages import (
+    SEATS_HOMES,
+    AddSeats,
+    CloseConference,
+    PaymentOutcome,
+    RemoveSeats,
+    SeatType,
+    SetConference,
+    hash_content,
 )
-from shared.registration.seat_commands import AddSeats, CloseConference, RemoveSeats, SeatType, SetConference
+
+
+class SeatTypeFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """Price and quota of one seat type."""
+
+    price: str
+    quota: int
+
+
+class ConferenceFields(MessageHeader, frozen=True):
+    """`conference`."""
+
+    id: str
+    conference: str
+    seats: dict[str, SeatTypeFields]
+
+
+class CloseFields(MessageHeader, frozen=True):
+    """`close_conference`."""
+
+    id: str
+    conference: str
+
+
+class ResizeFields(MessageHeader, frozen=True):
+    """`add_seats` and `remove_seats`."""
+
+    id: str
+    conference: str
+    seats: dict[str, int]
+
+
+# A request has the same fields without those of the header. Two bases of msgspec do not mix.
+class OrderRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The body of a request that places an order."""
+
+    order: str
+    conference: str
+    seats: dict[str, int]
+    access_code: str | None = None
+    gate: str | None = None
+
+
+class PlaceFields(MessageHeader, frozen=True):
+    """`place_order`."""
+
+    order: str
+    conference: str
+    seats: dict[str, int]
+    access_code: str | None = None
+    #: In a message that was parked, in place of the code.
+    access_code_hash: str | None = None
+    gate: str | None = None
+
+
+class ChangeRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The body of a request that changes an order."""
+
+    seats: dict[str, int]
+
+
+class UpdateFields(MessageHeader, frozen=True):
+    """`update_order`."""
+
+    id: str
+    order: str
+    version: int
+    seats: dict[str, int]
+    #: Left out only in a message that was parked, which changes nothing any more.
+    access_code: str | None = None
+
+
+class PaymentFields(MessageHeader, frozen=True):
+    """`payment`."""
+
+    id: str
+    order: str
+    outcome: str
+    amount: str
+
 
 #: Seat types in one message. Every event of seats has the numbers of the types that it touches.
 MOST_TYPES: Final = 50
@@ -227,3 +312,45 @@ _READERS: Final[Mapping[str, Callable[[Envelope], OrderMessage]]] = {
     "update_order": _read_update,
     "payment": _read_payment,
 }
+
+
+#: The queue of orders that a gate released, as a held row names it.
+STARTS_QUEUE: Final = Destination("bus", STARTS)
+TIMEOUTS_QUEUE: Final = Destination("bus", TIMEOUTS)
+ORDERS_QUEUE: Final = Destination("queue", ORDERS)
+PAYMENTS_QUEUE: Final = Destination("bus", PAYMENTS)
+CONFERENCES_QUEUE: Final = Destination("bus", CONFERENCES)
+_ORDER_EVENTS: Final = Destination("topic", ORDER_EVENTS)
+_SEATS_EVENTS: Final = Destination("topic", SEATS_EVENTS)
+
+
+class OrderRoutes:
+    """The routes. Commands of orders to seats go by lanes. Those of publishers are called in this process."""
+
+    def __init__(self, lanes: Sequence[str]) -> None:
+        self._lanes = ReceiverLanes(lanes)
+
+    def topic_of(self, home: str) -> tuple[Destination, str]:
+        """Return the topic of a home's events, and their session: the conference, or the shard of an order."""
+        if home.startswith(SEATS_HOMES):
+            return _SEATS_EVENTS, home.removeprefix(SEATS_HOMES)
+        return _ORDER_EVENTS, str(shard_of(home))
+
+    def queue_of(self, command: Command) -> Destination:
+        """Return the lane of a command's conference."""
+        return self._lanes.of(command.to)
+
+
+def queue_of(message: OrderMessage) -> Destination:
+    """Return the one queue of a message's kind. Who may send to a queue may send its kinds and no other."""
+    if isinstance(message, PlaceOrder | UpdateOrder):
+        return ORDERS_QUEUE
+    return PAYMENTS_QUEUE if isinstance(message, Payment) else CONFERENCES_QUEUE
+
+
+def read_from(queue: str, body: bytes) -> OrderMessage:
+    """Return the message that came by a queue. Raises RefusedError, also if the senders of the queue may not send its kind."""
+    message = read_order_message(body, Limits())
+    if str(right := queue_of(message)) != queue:
+        raise refuse(Reason.WRONG_QUEUE, f"it came by queue {queue!r}, its kind belongs on {str(right)!r}")
+    return message

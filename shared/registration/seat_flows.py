@@ -1,23 +1,73 @@
-"""The flows to the seats of conferences: the commands of orders come by a lane, those of publishers by a call."""
+"""The flows to the seats of conferences: the commands of orders come by a lane, those of publishers by a call.
 
-from collections.abc import Iterator, Sequence
+Counts the commands of orders that change no seats, and tells an operator of those that came too late.
+
+Checks the seats of all conferences: reservations that should have ended, and balances that do not hold.
+
+It only tells. A seat that it freed by itself might be sold twice.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from threading import Lock
 from typing import Final
 
 from shared.azure import FAILURES, BusSender
 from shared.clock import Clock
-from shared.errors import BudgetSpentError, DuplicateError, NotPublishedError, RefusedError
-from shared.eventsourcing import Verdict
-from shared.messaging import MOST_COMMANDS, Command, command_parcel, decode_commands, message_of
-from shared.processes import Receiver
+from shared.errors import (
+    BudgetSpentError,
+    DuplicateError,
+    NewerVersionError,
+    NotPublishedError,
+    RefusedError,
+    SeatsBalanceError,
+)
+from shared.processes import (
+    MOST_COMMANDS,
+    Command,
+    Homes,
+    Mementos,
+    Receiver,
+    Verdict,
+    command_parcel,
+    decode_commands,
+    message_of,
+)
 from shared.refusals import Reason, refuse
+from shared.registration.order_messages import SEATS_HOMES, Management, OrderCommand, read_seat_command, send_to
 from shared.registration.parked_orders import ParkedOrders
-from shared.registration.routes import OrderRoutes
-from shared.registration.seat_commands import Management, OrderCommand, read_seat_command, send_to
-from shared.registration.seats import SeatsState
-from shared.registration.selling import decide, make_seats_entry, skip_reason
-from shared.registration.skipped_commands import SkippedCommands
+from shared.registration.public_messages import OrderRoutes
+from shared.registration.seats import SeatsState, check_balance, overdue
+from shared.registration.selling import Skip, decide, make_seats_entry, skip_reason
+from shared.retry import all_tried
+from shared.telemetry import Telemetry, describe_error, events, metrics, tell
+
+
+class SkippedCommands:
+    """The skipped commands of one process. Several threads may use it."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry, self._lock = telemetry, Lock()
+        self._untold: Counter[Skip] = Counter()
+
+    def note(self, why: Skip) -> None:
+        """Count one. A decision that is repeated counts again."""
+        self._telemetry.add(metrics.SEATS_SKIPPED, why=why.value)
+        # One that came twice is what a redelivery is for.
+        if why is not Skip.KNOWN:
+            with self._lock:
+                self._untold[why] += 1
+
+    def report(self) -> None:
+        """Log how many came too late since the last time, in one line."""
+        with self._lock:
+            counts, self._untold = self._untold, Counter()
+        if counts:
+            tell(events.SEATS_LATE, late=counts[Skip.LATE], forgotten=counts[Skip.FORGOTTEN])
+
 
 #: The host tells no process when the lock of a session ends. What is not begun by then comes again.
 BUDGET: Final = timedelta(seconds=10)
@@ -25,6 +75,8 @@ BUDGET: Final = timedelta(seconds=10)
 _AT_ONCE: Final = 4 * MOST_COMMANDS
 #: A command that fails is sent again so often, each time later, and then parked.
 MOST_ATTEMPTS: Final = 5
+#: One of a newer version waits ten minutes for a newer instance, as all that is newer does.
+ATTEMPTS_OF_NEWER: Final = 8
 _FIRST_PAUSE: Final = timedelta(seconds=5)
 
 
@@ -83,7 +135,8 @@ class SeatFlows:
 
     def _put_off(self, command: Command, error: Exception) -> None:
         """Send a copy of a command that failed, for later, or park it. Those behind it do not wait."""
-        if command.attempt < MOST_ATTEMPTS and not isinstance(error, RefusedError):
+        most = ATTEMPTS_OF_NEWER if isinstance(error, NewerVersionError) else MOST_ATTEMPTS
+        if command.attempt < most and not isinstance(error, RefusedError):
             later = _FIRST_PAUSE * 2 ** (command.attempt - 1)
             self._send(replace(command, attempt=command.attempt + 1), later)
             return
@@ -116,3 +169,36 @@ def _by_receiver(commands: Sequence[Command]) -> Iterator[tuple[str, list[Comman
     for home, some in groups.items():
         for begin in range(0, len(some), _AT_ONCE):
             yield home, some[begin : begin + _AT_ONCE]
+
+
+class SeatCheck:
+    """Checks the conferences of one installation."""
+
+    def __init__(self, homes: Homes, seats: Mementos[SeatsState], clock: Clock) -> None:
+        self._homes, self._seats, self._clock = homes, seats, clock
+
+    def run(self, until: float) -> None:
+        """Check each conference, in two requests. Begin none after `until`, in the clock's monotonic seconds."""
+        # A conference that cannot be read stops no other. The first error is raised at the end, and the tick logs it.
+        all_tried(self._checks(until), lambda _error: None)
+
+    def _checks(self, until: float) -> Iterator[Callable[[], object]]:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self._homes.heads(SEATS_HOMES, cursor)
+            for home, _ in page.heads:
+                if self._clock.monotonic() >= until:
+                    return
+                yield partial(self._check, home)
+            cursor = page.cursor
+
+    def _check(self, home: str) -> None:
+        try:
+            state = self._seats.read(home).state
+        except SeatsBalanceError as error:
+            tell(events.SEATS_UNEVEN, home=home, types=[], error=describe_error(error))
+            return
+        if types := check_balance(state):
+            tell(events.SEATS_UNEVEN, home=home, types=types, error="")
+        if late := sorted(overdue(state, self._clock.now())):
+            tell(events.SEATS_OVERDUE, home=home, reservations=len(late), first=late[0])

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
-from shared.eventsourcing import Verdict
+from shared.processes import Verdict
 from shared.refusals import Reason, refuse
-from shared.registration.bodies import (
+from shared.registration.order import (
     Body,
     ConferenceSet,
     GenerationKept,
@@ -17,10 +17,9 @@ from shared.registration.bodies import (
     SeatsAdded,
     SeatsRemoved,
     SeatsReserved,
+    event_of,
 )
-from shared.registration.known_reservations import KEPT_FOR, KnownReservation, ReservationEnding
-from shared.registration.order_messages import hash_content
-from shared.registration.seat_commands import (
+from shared.registration.order_messages import (
     AddSeats,
     CloseConference,
     Confirm,
@@ -30,9 +29,9 @@ from shared.registration.seat_commands import (
     Reserve,
     SeatCommand,
     SetConference,
+    hash_content,
 )
-from shared.registration.seats import SeatsState
-from shared.registration.stored_events import event_of
+from shared.registration.seats import KEPT_FOR, KnownReservation, ReservationEnding, SeatsState
 
 
 class Skip(StrEnum):

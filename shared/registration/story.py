@@ -7,10 +7,8 @@ from typing import Any
 import msgspec
 
 from shared.errors import SeatsBalanceError
-from shared.eventsourcing import Event, Home, Proof, Sending
-from shared.messaging import Command
-from shared.registration.order_process import is_stuck
-from shared.registration.order_turn import OrderProcessState
+from shared.processes import Command, Event, Home, Proof, Sending
+from shared.registration.order_process import OrderProcessState, is_stuck
 from shared.registration.seats import SeatsState, check_balance, contradict, fold, overdue
 
 

@@ -1,20 +1,30 @@
 """The views that customers and operators read: of an order in two versions, and of a conference.
 
 The view of an order is folded by `fold_order`, as the order itself is. So a row says the same as the order's home.
+
+Says whether the current views of homes show some events.
+
+Tells an operator of payments that confirmed nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from shared.decoding import convert
-from shared.eventsourcing import Event
-from shared.messaging import SHARDS, shard_of
-from shared.readmodels import Model, View, ViewKey
-from shared.registration.bodies import ConferenceSet, OrderPlaced, SeatsAdded, SeatsRemoved
-from shared.registration.order import OrderState, fold_order
-from shared.registration.stored_events import body_of
+from shared.processes import EVENT_SHARDS, Event, EventRange, Homes, decode_events, shard_of
+from shared.readmodels import Model, View, ViewKey, ViewReader
+from shared.registration.order import (
+    ConferenceSet,
+    OrderPlaced,
+    OrderState,
+    SeatsAdded,
+    SeatsRemoved,
+    body_of,
+    fold_order,
+)
+from shared.telemetry import events, tell
 
 ORDER_HOMES: Final = "order-"
 SEATS_HOMES: Final = "seats-"
@@ -110,9 +120,47 @@ def order_key(order: str) -> ViewKey:
 
 def number_key(number: int) -> ViewKey:
     """Return the key of an order's row in version 2. Twelve digits, so that the rows sort as the numbers do."""
-    return ViewKey(number % SHARDS, f"{number:012}")
+    return ViewKey(number % EVENT_SHARDS, f"{number:012}")
 
 
 def state_of(view: View) -> OrderState:
     """Return the order of a view."""
     return convert({name: value for name, value in view.items() if name != "placed_at"}, OrderState)
+
+
+class ShownModel(NamedTuple):
+    """A read model with its reader."""
+
+    model: Model
+    reader: ViewReader
+
+
+def is_shown(homes: Homes, shown: ShownModel, events: EventRange) -> bool:
+    """Return true if the view of their home shows these events, or if they are of no home of the model."""
+    if not events.home.startswith(shown.model.homes):
+        return True
+    current = 0
+
+    def key_of(version: int) -> ViewKey | None:
+        nonlocal current
+        current = version
+        projection = shown.model.projection(version)
+        # The key may depend on the first event of a home that is short.
+        return projection.key(events.home, homes.read_tail(events.home, 0) if projection.is_ordered else events.events)
+
+    row = shown.reader.find(key_of)
+    projection = shown.model.projection(current)
+    if row is None or projection.is_ordered:
+        return row is not None and row.seen >= events.last
+    return all(projection.fold(row.view, event) == row.view for event in events.events)
+
+
+_UNSETTLED: Final = "payment_unsettled"
+
+
+def tell_unsettled(bodies: Sequence[bytes]) -> None:
+    """Log each unsettled payment in these messages of `order-events`, by its id and its reason."""
+    ranges = [one for body in bodies for one in decode_events(body)]
+    for home, event in ((one.home, event) for one in ranges for event in one.events):
+        if event.kind == _UNSETTLED:
+            tell(events.ORDER_UNSETTLED, home=home, payment=event.body["id"], reason=event.body["reason"])

@@ -20,7 +20,7 @@ from azure.core.pipeline.policies import BearerTokenCredentialPolicy, HeadersPol
 from azure.core.rest import HttpRequest, HttpResponse
 
 from shared.azure import Login
-from shared.closing import Closing
+from shared.clock import Closing
 from shared.errors import ScalingRefusedError
 from shared.scaling.instances import InstancePlan
 from shared.scaling.site import Site, differences, make_site_body

@@ -139,7 +139,7 @@ KEPT_ANSWERS: Final = Metric(
     unit="{decision}",
     attributes=("outcome",),
     meaning="decisions by a kept answer about free seats that were checked with a fresh one (one of 20), by outcome: same, stale",
-    remedy="many stale: seats go faster than the ladder of shared/readmodels/ladder.py assumes; shorten its times",
+    remedy="many stale: seats go faster than the ladder of shared/readmodels/reader.py assumes; shorten its times",
 )
 SEATS_SKIPPED: Final = Metric(
     name="sluice.seats.skipped",

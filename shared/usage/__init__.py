@@ -1,32 +1,43 @@
 """The cost of requests: of a job, of an idle day, of a month to come, and of today against its budget.
 
-Reading order: `prices`, `bill`, `job_bill` (one job), `diary`, `idle` (a day without work), `month`, `budget`.
+Reading order: `bill` (prices, and one job), `diary` (a day, against its budget), `month` (also a day without work).
 """
 
-from shared.usage.bill import Bill, add, price, useful
-from shared.usage.budget import DayBudget
-from shared.usage.diary import AT_LEAST_EVERY, MOST_UNNOTED, DayNotes, Diary, keep, read_day, read_notes
-from shared.usage.idle import DAY, Asker, Installation, Who, idle_day, polling_seconds
-from shared.usage.job_bill import (
+from shared.usage.bill import (
+    BUILT_IN,
     BUS_OPERATIONS_OF_A_RESULT,
     INSTANCE_GB,
+    MILLION,
     REQUESTS_OF_A_MESSAGE,
     TAKEN_AT_ONCE,
+    Bill,
+    Functions,
     JobBill,
+    Prices,
+    add,
     bill_of,
+    load,
+    price,
     take_counts,
+    useful,
 )
+from shared.usage.diary import AT_LEAST_EVERY, MOST_UNNOTED, DayBudget, DayNotes, Diary, keep, read_day, read_notes
 from shared.usage.month import (
+    DAY,
     MONTH,
+    Asker,
+    Installation,
     Month,
+    Who,
     WorkVolume,
     demand_of_arrivals,
     demand_of_jobs,
     forecast_month,
+    idle_day,
+    polling_seconds,
     price_idle_month,
     requests_of_chunks,
 )
-from shared.usage.prices import BUILT_IN, MILLION, Functions, Prices, load
 
 __all__ = [
     "AT_LEAST_EVERY",

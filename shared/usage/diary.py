@@ -3,23 +3,29 @@
 So one query returns the count of the whole installation. A row belongs to one process and holds the sum of the day, so
 writing it again changes nothing. A process that ends loses the requests since its last note: a few hundred at most. A
 background thread writes the notes, so that no stage needs to.
+
+The number of tasks that the day's budget still allows: one term of the decision on concurrency.
+
+It compares the budget with the cost of today's requests so far, as the diaries of all processes have it.
 """
 
 import json
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 from azure.data.tables import TableClient, UpdateMode
 
-from shared.azure import Cause, CountedRequest, RequestKind, RequestTally, expecting_an_answer
+from shared.azure import Cause, CountedRequest, RequestKind, RequestTally, expecting_an_answer, usage_of_counts
 from shared.clock import Clock
 from shared.errors import SluiceError
 from shared.telemetry import describe_error, events, tell
+from shared.usage.bill import Prices, price
 
 #: A note is due after this many new requests, but not sooner than this time after the last note ...
 MOST_UNNOTED: Final = 500
@@ -111,3 +117,59 @@ def _keep(diary: Diary, stop: threading.Event) -> None:
             # Nothing is lost: the next note includes everything.
             pause = AFTER_FAILURE
             tell(events.USAGE_UNNOTED, error=describe_error(error))
+
+
+#: The rest of the budget must last at least this long: a burst may spend, but the last of it is stretched.
+STRETCH: Final = timedelta(minutes=15)
+#: A budget slows work but never stops it, because stalled work costs more than its requests.
+LEAST_TASKS: Final = 1
+
+
+def budget_term(budget: Decimal | None, spent: Decimal, task_second: Decimal | None) -> int | None:
+    """Return the tasks over the fleet that the day's budget allows, or None if it sets no bound.
+
+    `spent` is the cost of today's requests so far. `task_second` is a task's cost per second, None while unknown.
+    """
+    if budget is None:
+        return None
+    left = budget - spent
+    if left <= 0:
+        return LEAST_TASKS
+    if not task_second or task_second <= 0:
+        return None
+    return max(LEAST_TASKS, int(left / (task_second * Decimal(STRETCH.total_seconds()))))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The cost of a day until a moment."""
+
+    at: datetime
+    amount: Decimal
+
+
+@dataclass(slots=True, kw_only=True)
+class DayBudget:
+    """The budget's term of each decision. Each takes one read of the diaries, or none without a budget."""
+
+    budget: Decimal | None
+    prices: Prices
+    noted_on: Callable[[date], Mapping[CountedRequest, int]]
+    _before: Spent | None = field(default=None, init=False)
+
+    def __call__(self, now: datetime, tasks: int) -> int | None:
+        """Return the tasks that the budget allows. `tasks` is the number that ran until now, as far as known."""
+        if self.budget is None:
+            return None
+        amount = price(usage_of_counts(self.noted_on(now.date())), self.prices).total
+        task_second = _cost_of_task_second(self._before, Spent(now, amount), tasks)
+        self._before = Spent(now, amount)
+        return budget_term(self.budget, amount, task_second)
+
+
+def _cost_of_task_second(before: Spent | None, after: Spent, tasks: int) -> Decimal | None:
+    """Derive the cost of one task per second from two readings of the same day, or None if they do not show it."""
+    if before is None or before.at.date() != after.at.date() or after.at <= before.at or tasks <= 0:
+        return None
+    seconds = Decimal((after.at - before.at).total_seconds())
+    return (after.amount - before.amount) / (seconds * tasks)

@@ -1,17 +1,202 @@
-"""The forecast of a month: the work of the last days or of a trace, extrapolated, idle days and fixed charges."""
+"""The forecast of a month: the work of the last days or of a trace, extrapolated, idle days and fixed charges.
 
-from collections.abc import Iterable, Sequence
+The requests of a day without work, by origin: the app, its host, and the platform around both. Makes none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from enum import StrEnum
+from typing import Any, Final
 
 from shared.azure import BUS, RequestCounts
 from shared.ledger import Job
-from shared.usage.bill import add, price, useful
-from shared.usage.idle import Asker, Installation, idle_day
-from shared.usage.job_bill import count_requests, take_counts
-from shared.usage.prices import Prices
+from shared.parts import ORDERS, registration
+from shared.processes import SHARDS
+from shared.topology import POISON_SUFFIX, Part, rooms, submission_queue, topology, work_queue_names
+from shared.usage.bill import Prices, add, count_requests, price, take_counts, useful
+from shared.usage.diary import MOST_UNNOTED
+
+DAY: Final = 86_400
+#: The tick's two queries: gates that hold work, and due pointers.
+REQUESTS_OF_A_TICK: Final = 2
+#: The daily check: containers of rooms that are gone, queues that an earlier setting left. Each of these takes one more.
+OF_ROOMS: Final = useful(queue=1, blob_list=1)
+#: Hours between two reads of the depths of the work queues, by push.
+DEPTHS_HOURS: Final = 1
+#: Minutes between two reads of a poison queue.
+POISON_MINUTES: Final = 15
+#: The host's intervals in seconds, for the lease of the leading instance and that of the instance with the timer.
+PRIMARY_RENEWAL, PRIMARY_RETRY = 12, 5
+TIMER_RENEWAL, TIMER_RETRY = 30, 60
+#: Seconds that a receive on the bus waits for a message.
+BUS_WAIT: Final = 60
+#: Bus entities with a trigger: `results`, its dead letters, `hints`, `signals/release`. By push, `signals/work` too.
+BUS_LISTENERS: Final = 4
+#: How a host's poll of an idle queue is called.
+POLL: Final = "poll "
+#: The interval of the host at which it polls an idle queue, in host.json and as the setting that overrides it.
+_POLLING: Final = ("extensions", "queues", "maxPollingInterval")
+_SETTING: Final = f"AzureFunctionsJobHost__{'__'.join(_POLLING)}"
+#: Without either the host polls once a minute.
+_UNSAID: Final = "00:01:00"
+
+
+class Who(StrEnum):
+    """The origin of a request."""
+
+    APP = "the app"
+    HOST = "the host"
+    PLATFORM = "the platform"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """The properties of an installation that decide its requests on an idle day."""
+
+    is_push: bool = True
+    work_queues: int = 1
+    #: Rooms beside the common one.
+    rooms: int = 0
+    #: Lanes of seat commands. 0: registration is off.
+    seat_lanes: int = 0
+    #: Always-ready instances. Without any, no instance polls, and each tick starts one.
+    instances: int = 1
+    instance_gb: int = 2
+    tick_seconds: int = 60
+    #: host.json, extensions.queues.maxPollingInterval.
+    polling_seconds: float = 60
+    #: Seconds between two reads of a queue by the scale controller. An assumption, because Azure does not document it.
+    scaler_seconds: int = 10
+
+    @property
+    def polled(self) -> tuple[str, ...]:
+        """The storage queues with a trigger: by push only those that publishers drop submissions into."""
+        intake = (submission_queue(), *(f"the queue of room {n}" for n in range(1, self.rooms + 1)))
+        orders = (ORDERS,) if self.seat_lanes else ()
+        return (*intake, *work_queue_names(0 if self.is_push else self.work_queues), *orders)
+
+    @property
+    def polls_a_day(self) -> int:
+        """The requests per day of one instance for one idle queue."""
+        return int(DAY / self.polling_seconds)
+
+    @property
+    def poison_queues(self) -> int:
+        """The number of poison queues, which the tick reads in both modes."""
+        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)]), *self._parts])
+        return sum(name.endswith(POISON_SUFFIX) for name in whole.queues)
+
+    @property
+    def bus_listeners(self) -> int:
+        """The number of entities of the bus with a trigger. Each of registration has one."""
+        of_part = [part.bus for part in self._parts]
+        queues = sum(len(bus.queues) for bus in of_part)
+        return (
+            BUS_LISTENERS
+            + self.is_push
+            + queues
+            + sum(len(topic.subscriptions) for bus in of_part for topic in bus.topics)
+        )
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        return (registration(self.seat_lanes),) if self.seat_lanes else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Requests of one origin and purpose on a day."""
+
+    who: Who
+    what: str
+    usage: RequestCounts
+    #: False if none of our measurements can see these requests.
+    is_proven: bool = True
+
+    @property
+    def a_day(self) -> int:
+        """The number of requests per day."""
+        return sum(self.usage.values())
+
+    @property
+    def is_poll(self) -> bool:
+        """True if the host polls an idle queue."""
+        return self.what.startswith(POLL)
+
+
+def polling_seconds(host_json: Mapping[str, Any], environ: Mapping[str, str]) -> float:
+    """Return the interval at which the host polls an idle queue, by its file and the setting that overrides it."""
+    found: Any = host_json
+    for name in _POLLING:
+        found = found.get(name, {}) if isinstance(found, Mapping) else {}
+    hours, minutes, seconds = (environ.get(_SETTING) or found or _UNSAID).split(":")
+    return timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds)).total_seconds()
+
+
+def idle_day(installation: Installation) -> list[Asker]:
+    """List the requests of a day without work, by origin and purpose."""
+    return [*_app(installation), *_host(installation), *_platform(installation)]
+
+
+def _app(one: Installation) -> list[Asker]:
+    ticks, queues = DAY // one.tick_seconds, one.poison_queues
+    looks = queues * DAY // (60 * POISON_MINUTES)
+    # The urgent lane is one more.
+    depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS) if one.is_push else 0
+    agenda, seats = (SHARDS * ticks, DAY // 3_600) if one.seat_lanes else (0, 0)
+    return [
+        Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
+        Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
+        *([Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths))] if depths else []),
+        *([Asker(Who.APP, "tick: what is due on the agenda of registration", useful(table=agenda))] if agenda else []),
+        *([Asker(Who.APP, "tick: conferences with seats, once an hour", useful(table=seats))] if seats else []),
+        Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
+        Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
+        Asker(Who.APP, "tick: rooms without a container, queues that no function reads, once a day", OF_ROOMS),
+        Asker(
+            Who.APP,
+            "notes of its own request counts",
+            useful(table=(REQUESTS_OF_A_TICK * ticks + agenda + seats + looks + depths) // MOST_UNNOTED),
+        ),
+    ]
+
+
+def _payload_sweep(rooms: int) -> RequestCounts:
+    """Count a sweep that finds no old payload: its pointer twice, a peek per queue, a page per container."""
+    return useful(table=2, queue=1 + rooms, blob_list=2 + rooms)
+
+
+def _host(one: Installation) -> list[Asker]:
+    if not one.instances:
+        return []
+    polls, ticks, others = one.polls_a_day * one.instances, DAY // one.tick_seconds, one.instances - 1
+    primary = DAY // PRIMARY_RENEWAL + others * DAY // PRIMARY_RETRY
+    timer = DAY // TIMER_RENEWAL + others * DAY // TIMER_RETRY
+    return [
+        *(Asker(Who.HOST, f"{POLL}{queue}", useful(queue=polls)) for queue in one.polled),
+        Asker(Who.HOST, "lease of the instance that leads", useful(blob_other=primary)),
+        Asker(Who.HOST, "lease of the timer", useful(blob_other=timer)),
+        Asker(Who.HOST, "status of the timer", useful(blob_write=ticks)),
+    ]
+
+
+def _platform(one: Installation) -> list[Asker]:
+    listeners = one.bus_listeners
+    waits = one.instances * listeners * DAY // BUS_WAIT
+    looks = DAY // one.scaler_seconds
+    return [
+        Asker(Who.PLATFORM, "receives on the bus that end empty", useful(bus=waits), is_proven=False),
+        Asker(
+            Who.PLATFORM,
+            "scale controller: depth of the queues",
+            useful(queue=len(one.polled) * looks),
+            is_proven=False,
+        ),
+        Asker(Who.PLATFORM, "scale controller: counts of the bus", useful(bus=listeners * looks), is_proven=False),
+    ]
+
 
 MONTH: Final = timedelta(days=30)
 #: A shorter time counts as this, because it predicts a month too badly.

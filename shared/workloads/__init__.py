@@ -3,8 +3,17 @@
 A workload needs nothing else of Sluice. docs/workloads.md writes one from scratch.
 """
 
-from shared.workloads.registry import Workloads, calling, has_split, items_of, shard_of, split
-from shared.workloads.run import Rejection, is_waiting, run_lines
+from shared.workloads.registry import (
+    Rejection,
+    Workloads,
+    calling,
+    has_split,
+    is_waiting,
+    items_of,
+    run_lines,
+    shard_of,
+    split,
+)
 from shared.workloads.workload import AnyWorkload, Line, Rejected, Total, Workload
 
 __all__ = [

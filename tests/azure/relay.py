@@ -4,6 +4,8 @@ import asyncio
 import threading
 from contextlib import suppress
 
+from tests.waiting import LIMIT
+
 HOST = "127.0.0.1"
 
 
@@ -45,7 +47,7 @@ class Relay:
         self._run(self._cut())
 
     def _run(self, what):
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(LIMIT)
 
     async def _listen(self):
         self._all_there = asyncio.Event()

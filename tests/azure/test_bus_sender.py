@@ -16,7 +16,7 @@ from shared.azure.meter import Cause
 from shared.errors import SignalNotSentError
 from shared.signals import BusSignals
 from tests.azure.relay import Relay
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 STORAGE = "UseDevelopmentStorage=true"
 # The SDK forgets the socket of a connection that broke without closing it.
@@ -145,7 +145,7 @@ def test_senders_send_in_parallel(broker, to):
         ThreadPoolExecutor(4) as pool,
     ):
         for task in [pool.submit(sender.send, to, [message(f"held {n}")]) for n in range(4)]:
-            task.result(30)
+            task.result(LIMIT)
     assert (relay.marked, relay.accepted) == (4, 4)
     assert sorted(texts(broker, 4, to.name)) == [f"held {n}" for n in range(4)]
 

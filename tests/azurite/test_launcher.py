@@ -12,6 +12,7 @@ from azure.storage.queue import QueueServiceClient
 from local.azurite import launcher
 from local.azurite.launcher import SERVICES, Account, Azurite
 from local.errors import StartError
+from tests.waiting import LIMIT
 
 
 def queues_of(azurite):
@@ -35,7 +36,7 @@ def test_azurite_ends_with_the_process_that_started_it(tmp_path):
     with Azurite.start(tmp_path) as azurite, queues_of(azurite) as queues:
         queues.create_queue("que").send_message("kept")
         azurite.process.stdin.close()
-        azurite.process.wait(60)
+        azurite.process.wait(LIMIT)
         account = azurite.account
     with Azurite.start(tmp_path, account=account) as again, queues_of(again) as queues:
         assert [one.content for one in queues.get_queue_client("que").peek_messages()] == ["kept"]

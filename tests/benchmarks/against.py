@@ -2,7 +2,7 @@
 
 A stack of each tree runs, and both do the same job by turns: first one, first the other, since a machine that is shared
 is now faster and now slower. What counts is the difference within each pair. Each tree is measured by its own files of
-`tests/benchmarks`. Writes its table into docs/performance.md.
+`tests/benchmarks`. Writes its table into docs/appendix/performance.md.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_goals import markdown
 from tests.benchmarks.pipeline_measure import file_of
 
-DOCUMENT: Final = ROOT / "docs" / "performance.md"
+DOCUMENT: Final = ROOT / "docs" / "appendix" / "performance.md"
 #: The last commit that believed the lines of payloads without reading them strictly.
 BEFORE: Final = "9d89e6a"
 CHUNKS: Final = (1_000, 4_000)

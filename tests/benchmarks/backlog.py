@@ -1,6 +1,6 @@
 """One hour of backlog in simulated time, with and without losses: what is put again, and what the ticks request.
 
-    python -m tests.benchmarks.backlog          (part of `make bench`; writes its table into docs/ledger.md)
+    python -m tests.benchmarks.backlog          (part of `make bench`; writes its table into docs/appendix/ledger.md)
 
 The sweep, the starter, the dispatcher and the reader of the fronts are the real ones, on a ledger, an index and queues in
 memory, which count each call as the requests that it would make. Workers and settlers keep their rules only.
@@ -17,8 +17,7 @@ from types import SimpleNamespace
 
 from local.paths import ROOT
 from shared.ledger import Job, JobState, PlanBlob, change, record_plan, settle
-from shared.ledger.job_decisions import finish
-from shared.ledger.progress import Balance
+from shared.ledger.job_decisions import Balance, finish
 from shared.messages import PortionMessage, Result, decode
 from shared.pending import JOB_POINTER, RETENTION_POINTER, Due, Followers, Pointer, Range
 from shared.pipeline import Dispatcher, FinishCall, PutAgain, QueueFronts, Starter, Sweep
@@ -32,7 +31,7 @@ from tests.ledger.memory_ledger import MemoryLedger
 #: Rows of a page, and messages of a receive.
 PAGE, BATCH = 1_000, 16
 TICK, WORK_SECONDS = 60, 2
-DOCUMENT = ROOT / "docs" / "ledger.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "ledger.md"
 #: The requests with which a tick ends each job, with and without a backlog: its row, the pointer to its retention,
 #: its line in the list of jobs, its own pointer.
 OF_AN_END = 4

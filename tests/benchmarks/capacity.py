@@ -1,7 +1,7 @@
 """The capacity model beside runs at 1, 2 and 4 processes: `make bench ARGS="--only capacity"`.
 
 Measures the constants with one process and writes planning/measured.json. Then it predicts jobs of another size, runs
-them, and writes both into docs/capacity.md. `--predict` keeps the constants. `--items N`, `--runs N` and `--quick` make
+them, and writes both into docs/appendix/capacity.md. `--predict` keeps the constants. `--items N`, `--runs N` and `--quick` make
 it shorter.
 """
 
@@ -23,7 +23,7 @@ from tests.benchmarks.capacity_constants import LEAST, busy_cpu, measure
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
 
-DOCUMENT = ROOT / "docs" / "capacity.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "capacity.md"
 INSTANCES = (1, 2, 4)
 #: How far a prediction may be from the measured time.
 NEAR = 0.25

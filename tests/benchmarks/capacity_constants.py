@@ -15,7 +15,7 @@ from local.provision import provision
 from planning.measured import FILE, Constants, Shares
 from shared.azure.connections import Connections
 from shared.ledger.ledger import MOST_ROWS
-from shared.pipeline.totals import TotalsTable, TotalsWriter
+from shared.pipeline.outputs import TotalsTable, TotalsWriter
 from shared.topology import topology
 from shared.workloads import Total
 from shared.workloads.billing import Billing, UsageRecord

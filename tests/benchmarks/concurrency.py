@@ -1,6 +1,6 @@
 """What Sluice does with a bursty day, beside others' ways of running tasks.
 
-    python -m tests.benchmarks.concurrency          (part of `make bench`; writes its table into docs/concurrency.md)
+    python -m tests.benchmarks.concurrency          (part of `make bench`; writes its table into docs/appendix/concurrency.md)
 
 Virtual time and no randomness but seeds: the same figures on every machine.
 """
@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules
-from shared.simulation.simulated_push import WAKE, Push
-from shared.simulation.simulator import Simulation
-from shared.simulation.synthetic import SEED, bursty_day
-from shared.usage.bill import price
-from shared.usage.prices import load
+from shared.simulation.simulator import SEED, WAKE, Push, Simulation, bursty_day
+from shared.usage.bill import load, price
 from tests.benchmarks import document
 from tests.benchmarks.rivals import Fixed, Host, Keda, Seed
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "concurrency.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "concurrency.md"
 PRICES = load()
 #: A rival is as fast as the fastest one when its p95 is at most a tenth above.
 AS_FAST = 1.1

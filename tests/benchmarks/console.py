@@ -21,9 +21,9 @@ from local.paths import ROOT
 from local.provision import provision
 from shared.app import Stores
 from shared.azure import write_group
-from shared.concurrency.rules_sample import SAMPLE
+from shared.concurrency.rules import SAMPLE
 from shared.ledger import JobState
-from shared.ledger.job_list import JobList
+from shared.ledger.table_ledger import JobList
 from shared.operating.audit import AuditedAct
 from shared.parked.entry import chunk_key
 from shared.topology import topology

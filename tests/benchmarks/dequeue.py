@@ -1,4 +1,4 @@
-"""How soon idle work is begun, and what a burst takes: `python -m tests.benchmarks.dequeue`; tables in docs/dequeue.md.
+"""How soon idle work is begun, and what a burst takes: `python -m tests.benchmarks.dequeue`; tables in docs/appendix/dequeue.md.
 
 The host's triggers at their default interval need five minutes by themselves: they must be idle first.
 """
@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from shared.gate.lateness import percentile
+from shared.gate.receipts import percentile
 from tests.benchmarks import dequeue_entries as entry_points
 from tests.benchmarks import document
 from tests.benchmarks.dequeue_burst import MESSAGES, WORK, Burst, by_pull
 from tests.benchmarks.dequeue_burst import by_push as burst_by_push
 from tests.benchmarks.dequeue_latency import by_polling, by_push, by_trigger
 
-DOCUMENT = Path("docs/dequeue.md")
+DOCUMENT = Path("docs/appendix/dequeue.md")
 RULE = 100
 #: The shipped rules, which allow so many tasks for this depth, and rules of an operator.
 QUEUES = {"queues": 16, "patience": 3600.0}

@@ -19,16 +19,15 @@ from local.provision import provision
 from local.stack import settings_for
 from servicebus_local.launcher import Broker
 from shared.app import Stores
-from shared.app.tasks import Tasks
+from shared.app.stages import Tasks
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.concurrency.decide import Decision
-from shared.concurrency.observe import Depths
-from shared.concurrency.tuning import no_top_up
-from shared.dequeue.hooks import BackOff, Listening, pull
+from shared.concurrency.fleet import Decision
+from shared.concurrency.tuning import Depths, no_top_up
 from shared.dequeue.listener import QueueListener
+from shared.dequeue.task import BackOff, Listening, pull
 from shared.errors import SluiceError
-from shared.permit import Permit, decode_permit
+from shared.messages import Permit, decode_permit
 from shared.settings import Settings
 from shared.topology import topology
 from tests.dequeue.memory_queue import MemoryQueue

@@ -14,10 +14,10 @@ from local.azurite.launcher import Azurite
 from local.provision import provision
 from local.stack import StackOptions, running
 from shared.app import Stores
-from shared.app.tasks import Tasks
+from shared.app.stages import Tasks
 from shared.azure.connections import Connections
-from shared.dequeue.hooks import BackOff, Listening, pull
 from shared.dequeue.listener import QueueListener
+from shared.dequeue.task import BackOff, Listening, pull
 from shared.messages import ChunkMessage, Delivery, encode
 from shared.payload.compression import Codec, compress
 from shared.settings import Settings

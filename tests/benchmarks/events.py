@@ -1,4 +1,4 @@
-"""How soon an idle app begins its first chunk after an event, at the values that are deployed; docs/performance.md.
+"""How soon an idle app begins its first chunk after an event, at the values that are deployed; docs/appendix/performance.md.
 
 `make bench ARGS="--only events"` takes about half an hour: each stack is idle for more than two minutes before its next
 event. Many stacks run side by side, and their events follow each other by seconds. A trial takes two minutes:
@@ -21,12 +21,12 @@ from threading import Barrier, BrokenBarrierError
 
 from local.paths import ROOT
 from planning.idle_modes import BY_TRIGGER
-from shared.gate.lateness import percentile
+from shared.gate.receipts import percentile
 from shared.usage import MONTH, Installation, load, polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.events_stack import DeployedStack, Took, deployed
 
-DOCUMENT = ROOT / "docs" / "performance.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "performance.md"
 HOST_JSON = json.loads((ROOT / "host.json").read_text())
 POLLING = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
 PUSH = {"SLUICE_DEQUEUE": "push"}
@@ -105,7 +105,7 @@ def ways(poll: float) -> list[Way]:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Measure every way, put the table into docs/performance.md, and say which goal is missed."""
+    """Measure every way, put the table into docs/appendix/performance.md, and say which goal is missed."""
     options = _options(arguments)
     known, wanted, found = fleets(options), ways(polling_seconds(HOST_JSON, {})), Found()
     plans = [

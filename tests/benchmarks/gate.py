@@ -18,7 +18,7 @@ from local.provision import provision
 from servicebus_local.launcher import Broker
 from shared.app import Stores
 from shared.azure.connections import Connections
-from shared.gate.lateness import percentile
+from shared.gate.receipts import percentile
 from shared.topology import topology
 from shared.waiting.release import POLL_SECONDS
 from tests.benchmarks.document import write

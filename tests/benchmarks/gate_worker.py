@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from shared.azure.connections import Connections
-from shared.waiting.listening import Listener
-from shared.waiting.release import Release
+from shared.waiting.release import Listener, Release
 
 
 @dataclass(frozen=True)

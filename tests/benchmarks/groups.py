@@ -1,6 +1,6 @@
 """Groups of rows beside the library's own transactions: the CPU time of this process, for the same rows.
 
-    python -m tests.benchmarks.groups          (part of `make bench`; writes its table into docs/performance.md)
+    python -m tests.benchmarks.groups          (part of `make bench`; writes its table into docs/appendix/performance.md)
 
 Azurite has a process of its own, which is not counted. Both write in turns, so that a busy machine disturbs both alike.
 """
@@ -22,7 +22,7 @@ from tests.benchmarks.codec import table
 ROWS, TURNS = (1, 4, 16, 98), 30
 #: The library's CPU time is at least so many times ours, for one row and for the most.
 GOALS = {1: 2.0, 98: 6.0}
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "appendix" / "performance.md"
 
 
 def main(_arguments: Sequence[str] = ()) -> int:

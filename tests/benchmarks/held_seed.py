@@ -26,8 +26,7 @@ from shared.ledger.entities import job_entity
 from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.accept import Acceptance
-from shared.pipeline.chunk_size import ChunkSizes
-from shared.pipeline.plan import PlanStore
+from shared.pipeline.plan import ChunkSizes, PlanStore
 from shared.pipeline.start import Starter
 from tests.ledger.memory_ledger import MemoryLedger
 

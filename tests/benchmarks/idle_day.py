@@ -20,7 +20,7 @@ from functions_local_host.launcher import Host
 from local.paths import ROOT
 from local.stack import Stack, StackOptions, running
 from planning.idle_modes import BY_TRIGGER
-from shared.azure.requests import RequestKind
+from shared.azure.meter import RequestKind
 from shared.usage import polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.request_log import kinds, read_from

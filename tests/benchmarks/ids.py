@@ -1,6 +1,6 @@
 """What the ids cost, beside Twist's generator and a bare locked counter: `python -m tests.benchmarks.ids`.
 
-Prints the tables, writes .stack/bench/ids.json, and puts the tables into docs/ids.md. Fails when a goal is missed.
+Prints the tables, writes .stack/bench/ids.json, and puts the tables into docs/appendix/ids.md. Fails when a goal is missed.
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.ids.memory_store import MemoryStore
 from tests.ids.seed_generator import SeedGenerator, SeedStore
 
 OUTPUT = Path(".stack/bench/ids.json")
-DOCUMENT = ROOT / "docs" / "ids.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "ids.md"
 SECONDS = 15.0
 RUNS = [
     Paced("Twist", 1, SECONDS),

@@ -1,7 +1,7 @@
 """The full proof of the ids: `python -m tests.benchmarks.ids_chaos`.
 
 Eight processes draw a million ids from one blob while they are killed and replies are lost; then Twist's generator
-under the same. Prints one table, puts it into docs/ids.md, writes .stack/bench/ids_chaos.json, and fails when a promise is broken.
+under the same. Prints one table, puts it into docs/appendix/ids.md, writes .stack/bench/ids_chaos.json, and fails when a promise is broken.
 """
 
 import json
@@ -18,7 +18,7 @@ from tests.ids.chaos import Account, Chaos, run
 
 FULL = Chaos(processes=8, ids=125_000, kills=110, loss=0.25, range_size=300)
 OUTPUT = Path(".stack/bench/ids_chaos.json")
-DOCUMENT = ROOT / "docs" / "ids.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "ids.md"
 
 
 def run_in_a_folder(chaos: Chaos, connection: str) -> Account:

@@ -25,7 +25,7 @@ from shared.topology import topology
 from tests.benchmarks.document import write
 from tests.benchmarks.large_job_stage import LAST, STAGES
 
-DOCUMENT = ROOT / "docs" / "capacity.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "capacity.md"
 SIZES = (100_000, 1_000_000, 10_000_000)
 #: Jobs side by side, and the transactions of each.
 JOBS, SIDE_BY_SIDE = 10, 1_000_000

@@ -19,13 +19,12 @@ from threading import Lock
 from typing import Any
 
 from shared.app import App, Stores
-from shared.azure.requests import BUS
+from shared.azure.meter import BUS
 from shared.ledger.records import JobState
 from shared.messages import Delivery, Result, encode
 from shared.payload import Frame, FrameIndex, Framing, Limits, PayloadStore, write_frames, write_submission
-from shared.payload.envelope import PayloadFields
-from shared.payload.submission import DeclaredFields, SubmissionFields
-from shared.pipeline.received import Received
+from shared.payload.submission import DeclaredFields, PayloadFields, SubmissionFields
+from shared.pipeline.settle import Received
 from shared.settings import Settings
 from shared.topology import payload_container, submission_queue
 from shared.workloads.registry import Workloads

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from shared.payload.limits import Limits
-from shared.payload.strict_json import read
-from shared.payload.transactions import Reader
+from shared.payload.payload_store import Limits
+from shared.payload.transactions import Reader, read
 from shared.workloads.billing import UsageRecord
 from tests.benchmarks import document
 from tests.benchmarks.codec import measure, table
@@ -58,7 +57,7 @@ ACTS: dict[str, Callable[[], object]] = {
 RUN = """
 import json, time
 from shared.workloads.billing import Billing
-from shared.workloads.run import run
+from shared.workloads.registry import run
 from tests.benchmarks.pipeline_measure import transactions
 lines, found = list(transactions(40_000)), {}
 for size in (1_000, 4_000):

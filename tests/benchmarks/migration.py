@@ -1,6 +1,6 @@
 """A migration of orders by the command, killed in every phase, while orders go on at a steady rate and customers read.
 
-`make bench ARGS="--only migration"` prints the table, puts it into docs/migrations.md, and fails if one read or row was
+`make bench ARGS="--only migration"` prints the table, puts it into docs/appendix/processes.md, and fails if one read or row was
 wrong, if a checksum differs, or if the orders did not go on at the rate.
 """
 
@@ -31,7 +31,7 @@ from tests.benchmarks.document import write
 from tests.benchmarks.registration_steady import LEAST_RATE
 from tests.readmodels.live_orders import READERS, World
 
-DOCUMENT = ROOT / "docs" / "migrations.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "processes.md"
 SLUICE = Path(sys.executable).parent / "sluice"
 #: The commands that a run types, and the seconds that one may take to have its share of the reads.
 STEPS, PATIENCE = 12, 300.0

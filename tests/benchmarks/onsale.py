@@ -1,6 +1,6 @@
 """Many orders for few seats behind one gate, released at once, while processes that work are killed.
 
-`make bench ARGS="--only onsale -- --orders 5000 --seats 1000"` prints the table, puts it into docs/registration.md, and
+`make bench ARGS="--only onsale -- --orders 5000 --seats 1000"` prints the table, puts it into docs/appendix/registration.md, and
 fails when a promise is broken. Orders enter by the queue `orders`. What became of them is added up from the events and
 the answers that anybody may read, by a checker that shares no code with the app.
 """
@@ -42,7 +42,7 @@ from tests.benchmarks.fleet import Fleet, fleet
 from tests.outside import seat_checker
 from tests.outside.subscriber import OWN, Subscriber
 
-DOCUMENT = ROOT / "docs" / "registration.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "registration.md"
 GATE, CONFERENCE = "sale", "pycon"
 WORKERS = 3
 _PRICE = "500.00"

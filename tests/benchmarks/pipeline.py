@@ -1,7 +1,7 @@
 """The pipeline end to end beside what else could do its work: `python -m tests.benchmarks.pipeline`.
 
 Everything runs on this machine in one go, so that the ratios mean something. Writes its tables into
-docs/performance.md and what it measured into .stack/bench/pipeline.json. `--quick` runs everything once and small,
+docs/appendix/performance.md and what it measured into .stack/bench/pipeline.json. `--quick` runs everything once and small,
 `--runs N` sets how often the short ones are run.
 """
 
@@ -26,7 +26,7 @@ from tests.benchmarks.pipeline_peers import Ideal, Naive, OneEach, OneEachAio, r
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
 
 OUTPUT = FOLDER / "pipeline.json"
-DOCUMENT = ROOT / "docs" / "performance.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "performance.md"
 
 
 def main(arguments: Sequence[str] = ()) -> int:

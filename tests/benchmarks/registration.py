@@ -3,7 +3,7 @@
     make bench ARGS="--only registration"
     make bench ARGS="--only registration -- --part rush --orders 300"
 
-Prints a table for each part, puts it into docs/performance.md, and fails when a goal is missed.
+Prints a table for each part, puts it into docs/appendix/performance.md, and fails when a goal is missed.
 """
 
 import argparse
@@ -14,17 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from local.paths import ROOT
-from tests.benchmarks import document, registration_parallel, registration_rush, registration_seats, registration_steady
+from tests.benchmarks import document, registration_rush, registration_steady
 from tests.benchmarks.registration_goals import Finding, say
 
-DOCUMENT: Final = ROOT / "docs" / "performance.md"
+DOCUMENT: Final = ROOT / "docs" / "appendix" / "performance.md"
 ORDERS, SECONDS = 2_000, 60
 #: Each takes the options of the command.
 PARTS: Final[Mapping[str, Callable[[argparse.Namespace], Finding]]] = {
     "rush": lambda options: registration_rush.measure(options.orders),
     "steady": lambda options: registration_steady.measure(options.seconds),
-    "seats": lambda options: registration_seats.measure(options.events),
-    "parallel": lambda options: registration_parallel.measure(options.seconds),
 }
 
 
@@ -34,7 +32,6 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part")
     parser.add_argument("--orders", type=int, default=ORDERS, help="orders of a rush")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="seconds of each steady rate")
-    parser.add_argument("--events", type=int, default=registration_seats.MOST, help="events of the longest stream")
     options = parser.parse_args(arguments)
     is_reached = True
     for part in options.part or PARTS:

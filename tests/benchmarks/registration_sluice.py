@@ -15,7 +15,6 @@ from servicebus_local.entities import Namespace
 from shared.app import App, RegistrationPart
 from shared.azure import Cause, because
 from shared.messages import Delivery
-from shared.messaging import decode_events
 from shared.parts import (
     CONFERENCES_VIEW,
     ORDER_EVENTS,
@@ -26,6 +25,7 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
+from shared.processes import decode_events
 from shared.registration import CONFERENCES_QUEUE
 from shared.registration.http import LONGEST_WAIT
 from shared.settings import Settings

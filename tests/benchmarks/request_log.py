@@ -10,7 +10,7 @@ from typing import Final
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueServiceClient
 
-from shared.azure.requests import BLOB, QUEUE, TABLE, RequestKind, identify
+from shared.azure.meter import BLOB, QUEUE, TABLE, RequestKind, identify
 
 #: Seconds until a line that was asked for must be there.
 PATIENCE: Final = 30.0

@@ -1,6 +1,6 @@
 """A minute of 503 from all of storage under the running app: how far it slows down, and when it is back.
 
-    python -m tests.benchmarks.storm          (part of `make bench`; writes its table into docs/concurrency.md)
+    python -m tests.benchmarks.storm          (part of `make bench`; writes its table into docs/appendix/concurrency.md)
 
 Two instances of the local host work through a proxy that refuses everything for a minute. What the processes tell each
 other is read past the proxy, once a second.
@@ -19,7 +19,7 @@ from tests.chaos.invariants import breaches
 from tests.chaos.jobs import submit, wait_finished
 from tests.chaos.stack import running, wait_until
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "concurrency.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "appendix" / "concurrency.md"
 #: Seconds of the storm, of the small one while idle, and for which is looked whether anything grows then.
 STORM, GUST, IDLE = 60, 8, 60
 #: Transactions of a job, and jobs that are open at any time.

@@ -18,7 +18,7 @@ from local.paths import ROOT
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_sluice import Sluice, sluice
 
-DOCUMENT = ROOT / "docs" / "capacity.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "capacity.md"
 JOBS, ITEMS = 10, 1_000_000
 MOST = 256 * 2**20
 #: The last half of the jobs may hold so much more than the first half: what allocators keep differs by some MiB.

@@ -11,11 +11,12 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
 from local.paths import ROOT
-from shared.concurrency.rules_sample import SAMPLE
+from shared.concurrency.rules import SAMPLE
 from shared.ledger import JobState
 from tests.browser.conftest import AXE, check_page, check_pages
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
 from tests.console.hostile import TEXTS
+from tests.waiting import LIMIT
 
 PAGES = (
     "/",
@@ -172,7 +173,7 @@ def test_an_hour_without_a_key_is_few_looks_and_then_none(open_console):
 @pytest.mark.usefixtures("browser")
 def test_the_pictures_of_the_page_are_made_by_its_command(tmp_path):
     """Their pixels differ by fonts and versions, so only the command is tried, and that the page shows them all."""
-    subprocess.run([sys.executable, "-m", "tests.browser.pictures", tmp_path], check=True, cwd=ROOT, timeout=150)
+    subprocess.run([sys.executable, "-m", "tests.browser.pictures", tmp_path], check=True, cwd=ROOT, timeout=LIMIT)
     made = {picture.name for picture in tmp_path.iterdir() if picture.stat().st_size > 10_000}
     shown = re.findall(r"\(pictures/([\w-]+\.png)\)", (ROOT / "docs" / "console.md").read_text())
     assert made == set(shown) == {picture.name for picture in (ROOT / "docs" / "pictures").iterdir()}

@@ -17,10 +17,9 @@ from shared.concurrency import parse
 from shared.ledger import JobState
 from shared.publish import Publisher
 from tests.e2e.test_pipeline import usages
-from tests.waiting import DEADLINE, until
+from tests.waiting import LIMIT, until
 
 #: A whole stack starts for them, and each waits for several things.
-pytestmark = pytest.mark.timeout(600)
 SLUICE = Path(sys.executable).parent / "sluice"
 #: The failed delivery of a chunk comes back within a second, so that no test waits two minutes for it.
 SETTINGS = {
@@ -80,7 +79,7 @@ class Person:
 
     def wait_for(self, words):
         """Wait until the page shows these words, by looking again as it does of itself."""
-        self.page.get_by_text(re.compile(words)).first.wait_for(timeout=DEADLINE * 1000)
+        self.page.get_by_text(re.compile(words)).first.wait_for(timeout=LIMIT * 1000)
 
     def send(self, button, why):
         """Give a reason in the form with this button, and press it."""

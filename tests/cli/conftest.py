@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from local.paths import ROOT
+from tests.waiting import LIMIT
 
 SLUICE = Path(sys.executable).parent / "sluice"
 
@@ -21,7 +22,13 @@ def sluice(stack_settings, tmp_path):
         # The command of this working tree, also where the environment has another one's installed.
         environment = kept | {"PYTHONPATH": str(ROOT)} | (stack_settings if settings is None else settings)
         return subprocess.run(
-            [SLUICE, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90
+            [SLUICE, *arguments],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
         )
 
     return run

@@ -14,13 +14,12 @@ from cli.main import app
 from local.paths import ROOT
 from shared.app import Stores
 from shared.azure.connections import Connections
-from shared.azure.meter import Cause, RequestTally
-from shared.azure.requests import RequestKind
+from shared.azure.meter import Cause, RequestKind, RequestTally
 from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.pipeline.plan import PayloadSource, Plan, PlannedChunk, PlanStore
+from shared.usage.bill import BUILT_IN
 from shared.usage.diary import Diary
-from shared.usage.idle import polling_seconds
-from shared.usage.prices import BUILT_IN
+from shared.usage.month import polling_seconds
 from tests.faults.world import ManualClock
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 from azure.storage.blob import BlobServiceClient
@@ -14,6 +13,7 @@ from local.paths import ROOT
 from tests.cli.conftest import SLUICE
 from tests.conformance.storage_mistakes import STORAGE
 from tests.conformance.storage_proxy import in_front_of
+from tests.waiting import LIMIT, until
 
 
 def containers(settings):
@@ -70,12 +70,9 @@ def test_an_interrupted_run_removes_what_it_made(stack_settings, number):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     run = subprocess.Popen(words, env=environment, text=True, **pipes)
     signal.signal(signal.SIGINT, before)
-    end = time.monotonic() + 60
-    while not containers(stack_settings):
-        assert time.monotonic() < end
-        assert run.poll() is None
+    until(lambda: containers(stack_settings) or run.poll() is not None)
     run.send_signal(number)
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=LIMIT)
     report = json.loads(out)
     (one,) = report["properties"]
     assert (run.returncode, one["state"], report["left"]) == (1, "could not be checked", [])

@@ -21,8 +21,7 @@ from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob,
 from shared.messages import Delivery
 from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.pending import PendingTable
-from shared.pipeline.outputs import Outputs, PartWriter
-from shared.pipeline.totals import TotalsWriter
+from shared.pipeline.outputs import Outputs, PartWriter, TotalsWriter
 from shared.workloads import Total
 
 _numbers = itertools.count(1)

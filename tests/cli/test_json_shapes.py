@@ -16,8 +16,7 @@ from shared.azure.connections import Connections
 from shared.errors import RefusedError
 from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import Delivery
-from shared.operating.replay import ReplayPace
-from shared.operating.selection import Selection
+from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.registration import PlaceOrder
 from tests.registration.conftest import installation
@@ -95,7 +94,7 @@ def registration():
     with installation() as world:
         world.take("conference", id="k1", conference="c1", seats={"a": {"price": "500.00", "quota": 100}})
         world.pump()
-        world.verbs.place(PlaceOrder(order="order-1", conference="c1", seats={"a": 1}))
+        world.verbs.orders.place(PlaceOrder(order="order-1", conference="c1", seats={"a": 1}))
         world.pump()
         yield world.environ
 

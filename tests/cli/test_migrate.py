@@ -1,4 +1,4 @@
-"""`sluice migrate` against real tables: the example of docs/migrations.md as it stands, and what is refused."""
+"""`sluice migrate` against real tables: the example of docs/processes.md as it stands, and what is refused."""
 
 import json
 import subprocess
@@ -17,15 +17,14 @@ from local.paths import ROOT
 from local.provision import provision
 from shared.app import RegistrationStores, Stores
 from shared.azure import Connections
-from shared.eventsourcing import Commit
-from shared.messaging import EventRange
 from shared.parts import registration
+from shared.processes import Commit, EventRange
 from shared.readmodels import Slot
 from shared.registration import ORDER_MODEL, READ_MODELS, order_home
-from shared.registration.bodies import OrderPlaced
-from shared.registration.stored_events import event_of
+from shared.registration.order import OrderPlaced, event_of
 from shared.topology import topology
 from tests.repo.test_commands import BLOCK
+from tests.waiting import LIMIT
 
 PRICE = Decimal("500.00")
 
@@ -73,8 +72,8 @@ def rows(stores, slot, version):
 
 def test_the_example_of_the_document_runs(on, stores, tmp_path):
     """All steps from the plan to the end, forth, back and forth again. The rows of the former version are gone."""
-    text = (ROOT / "docs" / "migrations.md").read_text()
-    (example,) = [found[4] for found in BLOCK.finditer(text) if found[2] == "sh"]
+    text = (ROOT / "docs" / "processes.md").read_text()
+    (example,) = [found[4] for found in BLOCK.finditer(text) if found[2] == "sh" and "sluice migrate" in found[4]]
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     done = subprocess.run(
         ["bash", "-e", "-c", example],
@@ -83,7 +82,7 @@ def test_the_example_of_the_document_runs(on, stores, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     assert "no row differs" in done.stdout
@@ -143,7 +142,7 @@ def test_an_unknown_model_or_no_registration_is_a_wrong_call(sluice, on, stack_s
 
 def test_the_document_lists_every_version(on):
     """A version more is a row more."""
-    text = next(one for one in documents() if one.name == "migrations.md").read_text()
+    text = next(one for one in documents() if one == ROOT / "docs" / "processes.md").read_text()
     for model in READ_MODELS.values():
         for one in model.versions:
             assert f"| `{model.name}` | {one.version} |" in text

@@ -10,9 +10,8 @@ from rich.table import Table
 from cli import gate_view, job_view, main, parked_view
 from cli.doctor import Finding
 from cli.screen import Screen
-from shared.gate.gate_decisions import open_gate
 from shared.gate.held import HeldSummary
-from shared.gate.state import GateState, Opening
+from shared.gate.state import GateState, Opening, open_gate
 from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, JobState
 from shared.operating import Overview

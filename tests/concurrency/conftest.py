@@ -8,10 +8,8 @@ import pytest
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.azure.pushback import Pushback
-from shared.concurrency.following import Following
-from shared.concurrency.gauge import Gauge
-from shared.concurrency.observe import QueueDepths
-from shared.concurrency.tuning import Tuning
+from shared.concurrency.following import Following, Gauge
+from shared.concurrency.tuning import QueueDepths, Tuning
 from tests.gate.conftest import ManualClock
 
 _numbers = itertools.count(1)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.azure.pushback import LEAST, QUIET, Governor
-from shared.concurrency.decide import BUDGET, GOVERNOR, RULE, decide_tasks
+from shared.concurrency.fleet import BUDGET, GOVERNOR, RULE, decide_tasks
 from shared.concurrency.rules import Observation, Ratio, Rule, Rules, RuleStep
 from tests.concurrency.test_rules import observations, some_rules
 

@@ -9,12 +9,10 @@ import pytest
 from shared.azure.connections import Connections
 from shared.azure.meter import tally_requests
 from shared.azure.pushback import STORAGE
-from shared.concurrency.decide import GOVERNOR
-from shared.concurrency.fleet import Worker, worker_row
-from shared.concurrency.fleet_table import FleetChange
+from shared.concurrency.fleet import GOVERNOR, FleetChange, Worker, worker_row
 from shared.concurrency.following import Foresight
-from shared.concurrency.rules_blob import Unchanged
-from shared.concurrency.trace import Stretch, read
+from shared.concurrency.rules import Unchanged
+from shared.concurrency.tuning import Stretch, read
 from shared.errors import RulesRefusedError
 from tests.concurrency.conftest import NOON
 

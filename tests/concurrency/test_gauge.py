@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.concurrency.gauge import Gauge
+from shared.concurrency.following import Gauge
 from tests.concurrency.conftest import NOON
 from tests.gate.conftest import ManualClock
 

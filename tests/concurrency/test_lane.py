@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.azure.meter import tally_requests
-from shared.concurrency.decide import ANNOUNCED_FOR, LEFT, LaneRow, is_late, may_forget, must_announce
+from shared.concurrency.fleet import ANNOUNCED_FOR, LEFT, LaneRow, is_late, may_forget, must_announce
 from tests.concurrency.conftest import NOON
 from tests.concurrency.test_fleet import requests
 

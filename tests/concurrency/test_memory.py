@@ -12,7 +12,7 @@ from shared.parked.poison_policy import Nature, nature_of
 from shared.payload import Codec, Frame, FrameIndex, Limits, Payload, StoredBlob, reading
 from shared.payload.compression import compress, expand_at_most, expand_exactly
 from shared.pipeline.plan import Plan, plan_of
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 
 def test_what_is_held_together_is_never_more_than_there_is():
@@ -29,7 +29,7 @@ def test_what_is_held_together_is_never_more_than_there_is():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT)
     assert (len(done), memory._lent) == (50, 0)
     assert max(lent) <= 100
 
@@ -57,7 +57,7 @@ def test_what_is_large_is_not_overtaken():
             until(lambda: len(memory._waiting) == len(threads))
         assert order == []
     for thread in threads:
-        thread.join(10)
+        thread.join(LIMIT)
     assert order == ["large", "small"]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from shared.concurrency.fleet import FRESH, Fleet, Worker
-from shared.concurrency.observe import Depths, observe, take_reading
+from shared.concurrency.tuning import Depths, observe, take_reading
 from tests.concurrency.conftest import NOON
 
 MINUTE = timedelta(minutes=1)

@@ -17,8 +17,9 @@ from shared.concurrency.rules import (
     Rules,
     RuleStep,
     TimeToDrain,
+    lint,
+    parse,
 )
-from shared.concurrency.rules_text import lint, parse
 from shared.errors import RulesRefusedError
 
 SAMPLE = (Path(__file__).resolve().parents[2] / "docs" / "rules.sample.yaml").read_text()

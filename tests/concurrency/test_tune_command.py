@@ -11,7 +11,7 @@ from local.paths import ROOT
 from planning.capacity import STEPS
 from shared.app import Stores
 from shared.azure.pushback import Governor
-from shared.concurrency.trace import Stretch
+from shared.concurrency.tuning import Stretch
 from shared.errors import RulesRefusedError, SluiceError, TraceRefusedError
 from tests.concurrency.conftest import NOON
 

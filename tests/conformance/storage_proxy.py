@@ -11,6 +11,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
 
+from tests.waiting import LIMIT
+
 HOST = "127.0.0.1"
 EVERYTHING = AccountSasPermissions(
     read=True, write=True, delete=True, list=True, add=True, create=True, update=True, process=True
@@ -115,7 +117,7 @@ def _serve(service, target, mistake):
 
 
 def _forward(target, one):
-    connection = http.client.HTTPConnection(HOST, target, timeout=30)
+    connection = http.client.HTTPConnection(HOST, target, timeout=LIMIT)
     try:
         path = f"{one.path}?{urlencode(one.query, quote_via=quote)}" if one.query else one.path
         headers = {**one.headers, "content-length": str(len(one.body)), "connection": "close"}

@@ -7,8 +7,7 @@ from hashlib import sha256
 
 from shared.azure import Governor
 from shared.concurrency import Decision
-from shared.concurrency.fleet import Worker
-from shared.concurrency.fleet_table import FleetChange
+from shared.concurrency.fleet import FleetChange, Worker
 from shared.concurrency.rules import Observation
 from shared.gate.held import HeldEntry
 from shared.grammar import amounts

@@ -45,7 +45,7 @@ def words(reply):
 
 
 def test_now_says_what_needs_a_person(visitor):
-    """Each alarm with what was found, its remedy and the page that helps."""
+    """Each alert with what was found, its remedy and the page that helps."""
     reply = visitor.get("/")
     shown = words(reply)
     for part in (

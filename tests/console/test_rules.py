@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 
 from shared.concurrency import Rules, parse
-from shared.concurrency.rules_sample import SAMPLE
-from shared.concurrency.trace import Stretch
+from shared.concurrency.rules import SAMPLE
+from shared.concurrency.tuning import Stretch
 from tests.console.conftest import HOST
 from tests.console.hostile import TEXTS
 from tests.console.test_acts import ORIGIN, acts

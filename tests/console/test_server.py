@@ -17,7 +17,7 @@ import pytest
 
 from cli import web_server
 from local.paths import ROOT
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 SLUICE = Path(sys.executable).parent / "sluice"
 (BLOCK,) = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "console.md").read_text(), re.DOTALL | re.MULTILINE)
@@ -67,7 +67,7 @@ def test_each_call_of_the_page_opens_the_console(start, call):
     """The address leads to the page that was wanted."""
     process = start(*call[1:])
     address = next_address(process)
-    with browse().open(address, timeout=30) as reply:
+    with browse().open(address, timeout=LIMIT) as reply:
         assert reply.status == 200
         page = call[call.index("--open") + 1] if "--open" in call else "/"
         assert reply.url.endswith(page)
@@ -81,14 +81,14 @@ def test_enter_prints_another_address_and_a_signal_ends_it(start):
     """The first one was used: only a new one lets another browser in."""
     process = start("web")
     first = next_address(process)
-    browse().open(first, timeout=30).close()
+    browse().open(first, timeout=LIMIT).close()
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        browse().open(first, timeout=30)
+        browse().open(first, timeout=LIMIT)
     process.stdin.write("\n")
     process.stdin.flush()
-    browse().open(next_address(process), timeout=30).close()
+    browse().open(next_address(process), timeout=LIMIT).close()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(15) == 0
+    assert process.wait(LIMIT) == 0
     # No line has an address of a request: it would have the secret folder.
     assert process.stderr.read() == ""
 
@@ -104,13 +104,13 @@ def hall(monkeypatch):
     opened = []
 
     def connect(said=b""):
-        opened.append(socket.create_connection((web_server.ADDRESS, server.port), timeout=60))
+        opened.append(socket.create_connection((web_server.ADDRESS, server.port), timeout=LIMIT))
         opened[-1].sendall(said)
         return opened[-1]
 
     yield server, connect
     server.shutdown()
-    thread.join(60)
+    thread.join(LIMIT)
     server.server_close()
     for one in opened:
         one.close()
@@ -127,7 +127,7 @@ def test_a_connection_that_says_nothing_more_is_closed(hall, said):
     feeding = threading.Thread(target=feed, args=(slow,), daemon=True)
     feeding.start()
     assert quiet.recv(1) == b""
-    feeding.join(60)
+    feeding.join(LIMIT)
     assert not feeding.is_alive()
     until(lambda: not server._open)
 
@@ -158,13 +158,13 @@ def test_a_request_in_work_is_not_cut_for_one_that_waits(hall, monkeypatch):
 
     def slow(_environ, start):
         begun.set()
-        may_end.wait(60)
+        may_end.wait(LIMIT)
         start("200 OK", [("Content-Length", "2")])
         return [b"ok"]
 
     server.app = slow
     page = connect(GOOD)
-    assert begun.wait(60)
+    assert begun.wait(LIMIT)
     quiet = [connect() for _ in range(20)]
     until(lambda: all(one.recv(1) == b"" for one in quiet[:17]))
     may_end.set()
@@ -176,8 +176,8 @@ def test_the_address_is_not_used_up_by_who_only_looks_at_it(start):
     address = next_address(start("web"))
     for method in ("HEAD", "POST", "OPTIONS"):
         with pytest.raises(urllib.error.HTTPError, match="405"):
-            browse().open(urllib.request.Request(address, method=method), timeout=30)
-    with browse().open(address, timeout=30) as reply:
+            browse().open(urllib.request.Request(address, method=method), timeout=LIMIT)
+    with browse().open(address, timeout=LIMIT) as reply:
         assert reply.status == 200
 
 
@@ -185,7 +185,7 @@ def test_a_port_that_is_taken_is_one_line(start):
     """It says what to do."""
     port = re.search(r":(\d+)/", next_address(start("web")))[1]
     second = start("web", "--port", port)
-    _, said = second.communicate(timeout=30)
+    _, said = second.communicate(timeout=LIMIT)
     assert second.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in said
     assert said.count("\n") == 1

@@ -9,11 +9,9 @@ import time
 
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.dequeue.drain import Drain
-from shared.dequeue.hooks import BackOff
+from shared.dequeue.drain import Drain, PermitWorker
 from shared.dequeue.permits import BlobSlots, SlotPlan
 from shared.dequeue.work_queue import WorkQueue
-from shared.dequeue.worker import PermitWorker
 from shared.signals import BusPermits
 
 CAP, TASKS, VISIBILITY = 4, 1, 2
@@ -45,7 +43,7 @@ def main(settings, what):
         if what.startswith("{"):
             drain_of(connections, handle).on_signal(what.encode())
         else:
-            PermitWorker(connections, drain_of(connections, handle, what), backoff=BackOff(), lanes=1).run()
+            PermitWorker(connections, drain_of(connections, handle, what), lanes=1).run()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import pytest
 from tests.benchmarks.dequeue_entries import PUSH, TRIGGER, TWO, WORKER, burst, most_at_once
 
 MESSAGES = 300
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("way", [TRIGGER, PUSH, WORKER])

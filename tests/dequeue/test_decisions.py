@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dequeue.hooks import BackOff, Listening, pull, push
-from shared.dequeue.pace import HandlingTime, receive_size
+from shared.dequeue.task import BackOff, Listening, pull, push
+from shared.dequeue.turns import HandlingTime, receive_size
 from shared.dequeue.work_queue import DepthSample, Partitions
 from shared.errors import StorageUnavailableError
 from tests.dequeue.memory_queue import ManualClock

@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 
 import pytest
 
@@ -13,14 +12,14 @@ from local.stack import settings_for
 from servicebus_local.launcher import Broker
 from shared.app import App
 from shared.azure.connections import Connections
-from shared.messages import Delivery
-from shared.permit import Permit, decode_permit
-from shared.pipeline.received import Received
+from shared.messages import Delivery, Permit, decode_permit
+from shared.pipeline.settle import Received
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.topology import topology
 from shared.workloads.registry import Workloads
 from tests.e2e.test_pipeline import usages
+from tests.waiting import LIMIT, until
 
 PAGE = (ROOT / "docs" / "dequeue.md").read_text()
 CHUNKS = 8
@@ -75,12 +74,9 @@ def test_the_worker_on_the_page_does_the_work_of_a_job(settings):
         worker = threading.Thread(target=page["work_until"], args=(stop, settings))
         worker.start()
         try:
-            end = time.monotonic() + 60
-            while queue.get_queue_properties().approximate_message_count:
-                assert time.monotonic() < end
-                time.sleep(0.1)
+            until(lambda: not queue.get_queue_properties().approximate_message_count)
         finally:
             stop.set()
-            worker.join(30)
+            worker.join(LIMIT)
         assert not worker.is_alive()
         assert credited(settings, connections) == CHUNKS

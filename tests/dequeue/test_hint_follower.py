@@ -19,6 +19,7 @@ from shared.dequeue.listener import TASKS, sweep
 from shared.telemetry import events
 from tests.dequeue import hint_process
 from tests.dequeue.memory_queue import MemoryQueue
+from tests.waiting import LIMIT
 
 
 class Intake:
@@ -206,7 +207,7 @@ def test_a_burst_is_worked_on_by_several_tasks_and_no_more(manual_clock):
         peak[0] = max(peak[0], len(working))
         # The first message of each task waits for those of the others.
         if delivery.body in begun[:TASKS]:
-            met.wait(10)
+            met.wait(LIMIT)
         intake.done.append(delivery.body)
         working.discard(delivery.body)
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from shared.dequeue.hooks import BackOff, Listening, Rest, pull, push
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.task import MOST_FAILURES, DequeueTask
+from shared.dequeue.task import MOST_FAILURES, BackOff, DequeueTask, Listening, Rest, pull, push
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
+from tests.waiting import LIMIT, until
 
 QUICK = BackOff(longest=0.02, step=0.002)
-DEADLINE = 20
+eventually = partial(until, pause=0.002)
 
 
 class Watch:
@@ -54,14 +54,6 @@ def alone(queue, clock, handle, **changed):
     crew = listener._crew
     crew.count.grow_to(1)
     return DequeueTask(crew), watch, crew
-
-
-def eventually(condition):
-    """Wait until it holds."""
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.002)
 
 
 def test_one_bad_message_stops_no_other(memory_queue, manual_clock):
@@ -150,13 +142,13 @@ def test_a_thread_renews_while_the_listener_is_entered(azurite, storage_queue):
     stolen = []
 
     def handle(_delivery):
-        end = time.monotonic() + 3.5
+        end = time.monotonic() + 12
         while time.monotonic() < end:
             stolen.extend(storage_queue.receive_messages(messages_per_page=1))
             time.sleep(0.3)
 
-    listening = Listening(rule=one, least=0, on_queue_empty=push, visibility=2)
-    with QueueListener([WorkQueue(storage_queue, SystemClock(), 2)], handle, listening) as listener:
+    listening = Listening(rule=one, least=0, on_queue_empty=push, visibility=10)
+    with QueueListener([WorkQueue(storage_queue, SystemClock(), 10)], handle, listening) as listener:
         listener.start(1)
         listener.wait()
     assert stolen == []
@@ -228,7 +220,7 @@ def test_a_queue_that_does_not_answer_is_asked_ever_less_often_and_then_by_one_t
 def test_pull_mode_goes_from_one_to_the_rule_and_back_to_one():
     """One poller finds the burst, as many tasks as the rule says work it off, and exactly one polls on."""
     queue, watch, detected = MemoryQueue(ManualClock()), Watch(), []
-    busy = threading.Barrier(10, timeout=DEADLINE)
+    busy = threading.Barrier(10, timeout=LIMIT)
     first = threading.local()
 
     def handle(_delivery):
@@ -258,7 +250,7 @@ def test_push_mode_goes_from_none_to_the_rule_and_back_to_none():
     """A signal starts one task, it calls the others, and no one is left to poll."""
     queue, watch = MemoryQueue(ManualClock()), Watch()
     queue.put(*[str(number).encode() for number in range(500)])
-    busy = threading.Barrier(10, timeout=DEADLINE)
+    busy = threading.Barrier(10, timeout=LIMIT)
     first = threading.local()
 
     def handle(_delivery):
@@ -291,7 +283,7 @@ def test_a_cap_that_falls_is_followed_and_one_that_rises_too():
     queue, gate = MemoryQueue(clock), threading.Semaphore(0)
     queue.put(*[b"x"] * 300)
     listening = Listening(rule=ten, cap=lambda: cap[0], on_queue_empty=pull(QUICK), depth_every=0.0, fleet=300)
-    with QueueListener([queue], lambda delivery: gate.acquire(timeout=DEADLINE), listening) as listener:
+    with QueueListener([queue], lambda delivery: gate.acquire(timeout=LIMIT), listening) as listener:
         listener.start(1)
         eventually(lambda: listener.query_state().active == 6)
         cap[0] = 2
@@ -331,16 +323,16 @@ def test_a_stop_ends_every_task_after_its_message_and_gives_the_rest_back():
 
     def handle(_delivery):
         began.set()
-        may_end.wait(DEADLINE)
+        may_end.wait(LIMIT)
 
     listening = Listening(rule=one, first_depth=3, fleet=1, on_queue_empty=pull(BackOff(longest=600.0)))
     with QueueListener([queue], handle, listening) as listener:
         listener.start(1)
-        assert began.wait(DEADLINE)
+        assert began.wait(LIMIT)
         stopper = threading.Thread(target=listener.stop)
         stopper.start()
         eventually(listener._crew.stopping.is_set)
         may_end.set()
-        stopper.join(DEADLINE)
+        stopper.join(LIMIT)
     assert listener.query_state().active == 0
     assert len(queue.receive(5)) == 2

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from shared.clock import SystemClock
 from shared.dequeue.drain import PATIENCE, Drain, Drained
-from shared.dequeue.notifier import Notifier, Notify, Put, TopUp, When, choose_slots
-from shared.dequeue.pace import HandlingTime
-from shared.dequeue.permits import SlotPlan
+from shared.dequeue.permits import Notifier, Notify, Put, SlotPlan, TopUp, When, choose_slots
+from shared.dequeue.turns import HandlingTime
 from shared.errors import StorageUnavailableError
-from shared.permit import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
+from shared.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots
 

@@ -11,13 +11,14 @@ from azure.storage.blob import BlobLeaseClient
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.dequeue.drain import Drained
-from shared.dequeue.notifier import TopUp
-from shared.permit import Permit, decode_permit, encode_permit
+from shared.dequeue.permits import TopUp
+from shared.messages import Permit, decode_permit, encode_permit
 from shared.signals import BusPermits
 from tests.dequeue.drain_process import VISIBILITY, drain_of
+from tests.waiting import LIMIT
 
 
-def signals(connections, wait=3):
+def signals(connections):
     """Take what came on the subscription and return the permits."""
     with (
         connections.bus_client() as bus,
@@ -25,7 +26,7 @@ def signals(connections, wait=3):
             "signals", "work", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
         ) as receiver,
     ):
-        return [decode_permit(b"".join(one.body)) for one in receiver.receive_messages(100, max_wait_time=wait)]
+        return [decode_permit(b"".join(one.body)) for one in receiver.receive_messages(100, max_wait_time=LIMIT)]
 
 
 def settings_of(connections):
@@ -44,7 +45,7 @@ def test_permits_arrive_where_work_is_listened_for_and_nowhere_else(connections)
         found += signals(connections)
     assert sorted(permit.slot for permit in found) == list(range(250))
     with connections.bus_client() as bus, bus.get_subscription_receiver("signals", "release") as receiver:
-        assert receiver.receive_messages(1, max_wait_time=0.5) == []
+        assert receiver.peek_messages(1) == []
     send.close()
 
 

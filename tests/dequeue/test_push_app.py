@@ -1,7 +1,5 @@
 """Push under the host, on the real bus and storage: jobs complete, whatever becomes of the permits."""
 
-import time
-
 import pytest
 from azure.servicebus import ServiceBusMessage
 
@@ -9,8 +7,7 @@ from local.stack import StackOptions, running
 from shared.app import App, Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
-from shared.messages import Delivery
-from shared.permit import Permit
+from shared.messages import Delivery, Permit
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.signals import BusPermits
@@ -73,8 +70,8 @@ def test_doubled_and_forged_signals_do_no_harm(connections):
     assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 5_000)
     assert job.totals.accepted.sums["quantity"] == sent.sums["quantity"]
     dead = connections.bus_client()
-    with dead, dead.get_subscription_receiver("signals", "work", sub_queue="deadletter", max_wait_time=1) as receiver:
-        assert receiver.receive_messages(1) == []
+    with dead, dead.get_subscription_receiver("signals", "work", sub_queue="deadletter") as receiver:
+        assert receiver.peek_messages(1) == []
 
 
 class Desk:
@@ -110,8 +107,6 @@ def test_the_tick_finds_work_for_which_every_signal_was_lost(stack, connections)
     publisher = Publisher(desk, connections.blobs.get_container_client("payloads"))
     publisher.submit(job="lost", workload="billing", transactions=usages(2_000))
     app.accept(Delivery(queue="submissions", message_id="m", body=desk.message, count=1))
-    began = time.monotonic()
     job = wait_for(connections, "lost", FINISHED)
     assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 2_000)
     assert lost
-    assert time.monotonic() - began < 60

@@ -11,6 +11,7 @@ from shared.dequeue.turns import KEEP_UNUSED, SEEK_AGAIN, SEEK_EVERY, Turns
 from shared.errors import NoSlotError, StorageUnavailableError
 from tests.dequeue.memory_queue import ManualClock
 from tests.dequeue.memory_slots import MemorySlots
+from tests.waiting import LIMIT
 
 
 class Fleet:
@@ -32,7 +33,7 @@ def run_in_threads(acts):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT)
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -74,17 +75,17 @@ def test_one_process_takes_all_that_is_allowed():
         def work():
             with turns.turn():
                 if not go.is_set():
-                    began.wait(20)
-                    go.wait(20)
+                    began.wait(LIMIT)
+                    go.wait(LIMIT)
 
         threads = [threading.Thread(target=work) for _ in range(11)]
         for thread in threads:
             thread.start()
-        began.wait(20)
+        began.wait(LIMIT)
         assert (turns.taken, fleet.slots.list_held()) == (10, {0, 1, 2})
         go.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(LIMIT)
     assert (turns.taken, fleet.slots.list_held()) == (0, frozenset())
 
 
@@ -105,7 +106,7 @@ def test_messages_begin_in_the_order_in_which_they_came():
                 while len(turns._line) <= number:
                     pass
         for thread in threads:
-            thread.join(20)
+            thread.join(LIMIT)
     assert order == list(range(5))
 
 
@@ -123,8 +124,8 @@ def test_who_waits_notices_a_cap_that_grew():
             waiting.start()
             assert not got.is_set()
             fleet.cap = 2
-            assert got.wait(10)
-            waiting.join(10)
+            assert got.wait(LIMIT)
+            waiting.join(LIMIT)
 
 
 def test_a_message_is_given_back_after_the_patience_and_the_line_goes_on():

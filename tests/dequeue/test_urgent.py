@@ -3,8 +3,8 @@
 import pytest
 
 from shared.dequeue.drain import Drain, Drained
-from shared.dequeue.pace import ASKED_EVERY, UrgentLane
-from shared.permit import Permit
+from shared.dequeue.turns import ASKED_EVERY, UrgentLane
+from shared.messages import Permit
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots
 from tests.dequeue.test_permits import fleet

@@ -7,8 +7,8 @@ import pytest
 from shared.azure.connections import Connections
 from shared.azure.meter import Cause
 from shared.clock import SystemClock
-from shared.dequeue.hooks import Listening, push
 from shared.dequeue.listener import QueueListener
+from shared.dequeue.task import Listening, push
 from shared.dequeue.work_queue import WorkQueue
 from shared.errors import StorageUnavailableError
 from tests.dequeue.conftest import VISIBILITY, Shifted

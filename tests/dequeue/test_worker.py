@@ -14,15 +14,13 @@ from azure.storage.blob import BlobLeaseClient
 
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
-from shared.dequeue.hooks import BackOff
-from shared.dequeue.worker import PermitWorker
-from shared.permit import Permit
+from shared.dequeue.drain import PermitWorker
+from shared.messages import Permit
 from shared.signals import BusPermits
 from tests.dequeue.drain_process import CAP, VISIBILITY, drain_of
+from tests.waiting import LIMIT, until
 
 _numbers = itertools.count(1)
-QUICK = BackOff(longest=0.2, step=0.02)
-DEADLINE = 60
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ class Running:
     def __init__(self, connections, handle, queue, lanes=4):
         self.stop = threading.Event()
         drain = replace(drain_of(connections, handle, queue.queue_name), stop=self.stop)
-        self.thread = threading.Thread(target=PermitWorker(connections, drain, backoff=QUICK, lanes=lanes).run)
+        self.thread = threading.Thread(target=PermitWorker(connections, drain, lanes=lanes).run)
 
     def __enter__(self):
         """Start it."""
@@ -49,16 +47,8 @@ class Running:
     def __exit__(self, *_):
         """End it as a signal of the system does."""
         self.stop.set()
-        self.thread.join(DEADLINE)
+        self.thread.join(LIMIT)
         assert not self.thread.is_alive()
-
-
-def eventually(condition):
-    """Wait until it holds."""
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def is_empty(queue):
@@ -91,13 +81,13 @@ def test_permits_are_followed_and_completed(connections, queue):
     with connections.bus_client() as bus, bus.get_topic_sender("signals") as sender:
         sender.send_messages(ServiceBusMessage(b"\xff no permit", application_properties={"kind": "work"}))
     with Running(connections, handle, queue), Running(connections, handle, queue):
-        eventually(lambda: is_empty(queue))
+        until(lambda: is_empty(queue))
     send.close()
     assert sorted(map(int, handled)) == list(range(40))
     assert max(most) <= CAP
     dead = connections.bus_client()
-    with dead, dead.get_subscription_receiver("signals", "work", sub_queue="deadletter", max_wait_time=1) as receiver:
-        assert receiver.receive_messages(1) == []
+    with dead, dead.get_subscription_receiver("signals", "work", sub_queue="deadletter") as receiver:
+        assert receiver.peek_messages(1) == []
 
 
 def test_without_a_bus_the_queues_are_checked(connections, queue, caplog):
@@ -110,7 +100,7 @@ def test_without_a_bus_the_queues_are_checked(connections, queue, caplog):
         Connections(connections._storage, broker.connection_string) as away,
         Running(away, lambda delivery: handled.append(delivery.body), queue),
     ):
-        eventually(lambda: is_empty(queue))
+        until(lambda: is_empty(queue))
     assert len(handled) == 5
     assert caplog.text.count("sluice.worker.polling") == 1
 
@@ -122,19 +112,19 @@ def test_at_the_end_each_task_ends_after_its_message_and_hands_over(connections,
     def handle(delivery):
         handled.append(delivery.body)
         begun.set()
-        go.wait(DEADLINE)
+        go.wait(LIMIT)
 
     put(queue, 3)
     send = BusPermits(connections)
     send([Permit(slot=0, depth=3, tasks=1)])
     with Running(connections, handle, queue, lanes=1) as worker:
-        assert begun.wait(DEADLINE)
+        assert begun.wait(LIMIT)
         worker.stop.set()
         go.set()
     assert (len(handled), len(queue.peek_messages(5))) == (1, 2)
     assert drain_of(connections, handle, queue.queue_name).slots.list_held() == frozenset()
     with Running(connections, handle, queue, lanes=1):
-        eventually(lambda: is_empty(queue))
+        until(lambda: is_empty(queue))
     send.close()
     assert len(handled) == 3
 
@@ -155,6 +145,6 @@ def test_the_work_of_a_worker_that_is_killed_is_taken_up(connections, queue):
     time.sleep(VISIBILITY)
     send([Permit(slot=0, depth=1, tasks=1)])
     with Running(connections, lambda delivery: handled.append(delivery.count), queue):
-        eventually(lambda: is_empty(queue))
+        until(lambda: is_empty(queue))
     send.close()
     assert handled == [2]

@@ -4,11 +4,12 @@ import json
 import urllib.request
 
 from shared import __version__
+from tests.waiting import LIMIT
 
 
 def get(url):
     """Return the JSON that a URL answers with."""
-    with urllib.request.urlopen(url, timeout=30) as reply:
+    with urllib.request.urlopen(url, timeout=LIMIT) as reply:
         return json.loads(reply.read())
 
 

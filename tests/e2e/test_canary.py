@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,27 +14,18 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED
 from shared.publish import Publisher
+from tests.waiting import until
 
 #: In every transaction, good or bad; no other word of the run has it.
 PAYLOAD = "canary-payload-5c0ffee"
 #: In a setting that only a workload would read.
 SECRET = "canary-secret-5c0ffee"
 SLUICE = Path(sys.executable).parent / "sluice"
-DEADLINE = 90
 #: What fails for the payload's sake, in the host's words or in a task's: each has its line, which must not say more.
 FAILURES = {
     "trigger": ("AttemptFailedError: ValueError at quoting.py", "AttemptFailedError: ConnectionError at quoting.py"),
     "push": ('"error":"ValueError","at":"quoting.py', '"error":"ConnectionError","at":"quoting.py'),
 }
-
-
-def until(found, what):
-    """Wait until something is there."""
-    end = time.monotonic() + DEADLINE
-    while not (value := found()):
-        assert time.monotonic() < end, f"{what} never came"
-        time.sleep(0.2)
-    return value
 
 
 def drop_everything(connections):
@@ -82,9 +72,9 @@ def written(request, worker):
         drop_everything(connections)
         stores = Stores(connections)
         ledger, parked = stores.ledger, stores.parked_table
-        until(lambda: (job := ledger.read("good")) and job.state in FINISHED, "the end of the good job")
-        until(lambda: len(list(parked.entries())) >= 5, "what is refused")
-        until(lambda: all(failure in stack.host.log.read_text() for failure in failures), "what fails")
+        until(lambda: (job := ledger.read("good")) and job.state in FINISHED)
+        until(lambda: len(list(parked.entries())) >= 5)
+        until(lambda: all(failure in stack.host.log.read_text() for failure in failures))
         commands = [typed(stack.settings, *words) for words in (["doctor"], ["jobs", "list"], ["jobs", "show", "good"])]
         logs = {log.name: log.read_text() for log in (stack.host.log, stack.azurite.log)}
         secrets = [SECRET, stack.azurite.account.key]

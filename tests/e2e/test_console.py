@@ -16,7 +16,7 @@ from shared.ledger import JobState
 from shared.publish import Publisher
 from tests.console.principals import describe
 from tests.e2e.test_pipeline import usages
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 ON = {"SLUICE_CONSOLE": "on", "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5"}
 
@@ -42,7 +42,7 @@ class Browser:
         body = None if form is None else urlencode(form).encode()
         request = urllib.request.Request(f"{self.base}{path}", body, sent, method=method)
         try:
-            with self._opener.open(request, timeout=60) as reply:
+            with self._opener.open(request, timeout=LIMIT) as reply:
                 found = reply.status, reply.headers, reply.read().decode()
         except urllib.error.HTTPError as error:
             with error:

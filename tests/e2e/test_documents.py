@@ -17,9 +17,9 @@ from shared.azure.connections import Connections
 from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.parked.entry import ACCEPT
+from tests.waiting import LIMIT, until
 
 VENV = Path(sys.executable).parent.parent
-DEADLINE = 150
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -52,7 +52,7 @@ def typed(stack_settings, tmp_path_factory):
             capture_output=True,
             text=True,
             check=False,
-            timeout=DEADLINE,
+            timeout=LIMIT,
         )
 
     return run
@@ -87,12 +87,9 @@ def test_the_tutorial_runs_as_it_stands(tutorial, typed):
 
 def test_the_tutorial_leaves_its_gate_closed(tutorial, typed):
     """So the job of the next night waits, as the page says, and does not start at once."""
-    limit = time.monotonic() + DEADLINE
-    while json.loads(typed("sluice gate status nightly --json").stdout)["state"] != "closed":
-        assert time.monotonic() < limit
+    until(lambda: json.loads(typed("sluice gate status nightly --json").stdout)["state"] == "closed")
     typed("sluice submit usage.ndjson --job second --workload billing --gate nightly")
-    while json.loads(typed("sluice gate status nightly --json").stdout)["held"]["count"] != 1:
-        assert time.monotonic() < limit
+    until(lambda: json.loads(typed("sluice gate status nightly --json").stdout)["held"]["count"] == 1)
 
 
 def test_the_documented_process_runs_on_the_stack(typed):
@@ -102,7 +99,7 @@ def test_the_documented_process_runs_on_the_stack(typed):
     files = "".join(
         f"cat > {name} <<'END'\n{text}END\n" for name, text in (("parcels.py", process), ("try_parcels.py", trying))
     )
-    (script,) = blocks("docs/processes.md")
+    (script,) = (one for one in blocks("docs/processes.md") if "try_parcels.py" in one)
     first, again = typed(files + script), typed(script)
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
     asked = [line for line in first.stdout.splitlines() if line.startswith("carriers ")]

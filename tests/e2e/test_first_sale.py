@@ -11,6 +11,7 @@ import pytest
 from local.stack import StackOptions, running
 from tests.e2e.test_documents import blocks
 from tests.outside.customer import Customer
+from tests.waiting import LIMIT
 
 SLUICE = Path(sys.executable).parent
 #: What `make up` listens on, and the only thing of the page that is another one here.
@@ -40,7 +41,7 @@ def types(stack, tmp_path_factory):
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=LIMIT,
         )
         assert done.returncode == status, f"{script}\n{done.stdout}\n{done.stderr}"
         return done

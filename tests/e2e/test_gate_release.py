@@ -1,6 +1,5 @@
 """The gate under a host: released by the signal, and by the timer when there is none."""
 
-import time
 import urllib.request
 
 import pytest
@@ -15,10 +14,10 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.gate.receipts import SeenBy
 from shared.topology import topology
+from tests.waiting import LIMIT, until
 
 #: Never within a test: the timer is fired by hand, as an administrator can.
 NEVER = "0 0 0 1 1 *"
-SOON = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +39,16 @@ def world(host_kind, worker):
 
 def taken(connections, count):
     """Wait for so many messages on the destination queue and return them."""
-    found, end = [], time.monotonic() + SOON
+    found = []
     with connections.queues.get_queue_client("dest") as queue:
-        while len(found) < count:
-            assert time.monotonic() < end, f"only {found} came"
+
+        def take():
             for message in queue.receive_messages(visibility_timeout=600):
                 found.append(message.content)
                 queue.delete_message(message)
-            time.sleep(0.05)
+            return len(found) >= count
+
+        until(take)
     return sorted(found)
 
 
@@ -60,7 +61,7 @@ def fire_tick(host):
         headers={HEADER: keys.get("master", ""), "Content-Type": "application/json"},
         method="POST",
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
         assert answer.status == 202
 
 
@@ -72,10 +73,7 @@ def test_held_work_is_released_by_the_signal(world):
         house.held_work.hold("by-signal", name, "dest", name)
     assert house.gate_operator.open("by-signal", by="ann").unsignalled == ""
     assert taken(connections, 3) == ["a", "b", "c"]
-    end = time.monotonic() + SOON
-    while not (receipts := house.receipts.of_epochs("by-signal", 1)):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    receipts = until(lambda: house.receipts.of_epochs("by-signal", 1))
     assert [receipt.how for receipt in receipts] == [SeenBy.PUSH]
     assert list(house.held.summaries()) == []
 

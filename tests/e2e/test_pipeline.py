@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from decimal import Decimal
 
 import pytest
@@ -12,8 +11,7 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from shared.publish import Publisher
-
-DEADLINE = 90
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +40,8 @@ def usages(count, seed=1, bad_every=0):
 
 def wait_for(connections, job, states):
     """Wait until the ledger has the job in one of the states, and return it."""
-    ledger, end = Stores(connections).ledger, time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        found = ledger.read(job)
-        if found and found.state in states:
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"job {job!r} is {found and found.state}, not one of {states}, after {DEADLINE} s")
+    ledger = Stores(connections).ledger
+    return until(lambda: (found := ledger.read(job)) and found.state in states and found)
 
 
 def lines_of(connections, job, revision):
@@ -115,10 +108,6 @@ def test_a_job_behind_a_gate_waits_and_is_released(publisher, connections):
 def test_a_submission_that_cannot_be_accepted_is_parked_with_its_reason(app_host, connections):
     """Nothing disappears: what is refused is kept with why, and others are not held up."""
     message = connections.queues.get_queue_client("submissions").send_message('{"sluice": {"v": 99, "items": [1]}}')
-    end, table = time.monotonic() + DEADLINE, Stores(connections).parked_table
-    while time.monotonic() < end:
-        found = [entry for entry in table.entries() if entry.message_id == message.id]
-        if found:
-            break
-        time.sleep(0.2)
+    table = Stores(connections).parked_table
+    found = until(lambda: [entry for entry in table.entries() if entry.message_id == message.id])
     assert found[0].reason == "unsupported_version"

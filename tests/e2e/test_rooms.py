@@ -1,7 +1,6 @@
 """Rooms on the running stack: publishers that hold one right on one queue and one on one container, and mean harm."""
 
 import json
-import time
 
 import pytest
 from azure.core.exceptions import HttpResponseError
@@ -12,6 +11,7 @@ from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from tests.e2e.test_pipeline import wait_for
 from tests.outside.people import Publisher
+from tests.waiting import until
 
 LINES = "".join(json.dumps({"account": f"a-{n}", "plan": "basic", "quantity": "1"}) + "\n" for n in range(30)).encode()
 DENIED = {401, 403}
@@ -98,10 +98,6 @@ def test_what_a_room_says_of_others_ends_with_its_reason(connections, rooms):
 
 def _parked(connections, wanted):
     """Return the reasons of what team-a sent, once there are so many."""
-    end = time.monotonic() + 30
-    while True:
-        rows = connections.tables.get_table_client("parked").query_entities("queue eq 'submissions-team-a'")
-        reasons = [row["reason"] for row in rows]
-        if len(reasons) >= wanted or time.monotonic() > end:
-            return reasons
-        time.sleep(0.2)
+    table = connections.tables.get_table_client("parked")
+    found = lambda: [row["reason"] for row in table.query_entities("queue eq 'submissions-team-a'")]  # noqa: E731
+    return until(lambda: len(reasons := found()) >= wanted and reasons)

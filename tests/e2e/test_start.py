@@ -13,6 +13,7 @@ from local.paths import ROOT
 from local.stack import StackOptions, start_host
 from shared import __version__
 from shared.telemetry import events
+from tests.waiting import LIMIT
 
 MISSPELT = {"SLUICE_WORKQUEUES": "3"}
 #: What Azure's platform sets for each app.
@@ -33,7 +34,7 @@ def test_on_azure_an_app_that_may_not_start_answers_that_and_listens_to_nothing(
     try:
         assert [one["name"] for one in host.get_json("/admin/functions")] == ["health"]
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{host.base_url}/api/health", timeout=30)
+            urllib.request.urlopen(f"{host.base_url}/api/health", timeout=LIMIT)
         with refused.value as answer:
             found = json.load(answer)
         assert (answer.code, found["status"], found["version"]) == (503, "refused", __version__)

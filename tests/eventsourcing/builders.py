@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from shared.eventsourcing import Commit, Event
+from shared.processes import Commit, Event
 
 NOON = datetime(2026, 11, 22, 12, 0, 0, 7, tzinfo=UTC)
 

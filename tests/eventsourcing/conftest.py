@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from shared.azure import Connections
-from shared.eventsourcing import MementoStore, TableHomes
+from shared.processes import MementoStore, TableHomes
 from tests.eventsourcing.memory_homes import MemoryHomes
 
 

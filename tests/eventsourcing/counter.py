@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, replace
 
-from shared.eventsourcing import Verdict
+from shared.processes import Verdict
 from tests.eventsourcing.builders import event
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from threading import Lock
 
 from shared.errors import ConflictError, DuplicateError
-from shared.eventsourcing import Commit, Event, Head, Heads, Home, Memento
-from shared.eventsourcing.home_rows import encode_commit
+from shared.processes import Commit, Event, Head, Heads, Home, Memento
+from shared.processes.table_homes import encode_commit
 
 
 class MemoryHomes:

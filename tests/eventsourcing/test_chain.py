@@ -5,8 +5,8 @@ from azure.data.tables import UpdateMode
 
 from shared.azure import tally_requests
 from shared.errors import HomeCorruptError
-from shared.eventsourcing import table_homes as store
-from shared.eventsourcing.home_rows import encode_commit, event_key
+from shared.processes import table_homes as store
+from shared.processes.table_homes import encode_commit, event_key
 from tests.eventsourcing.builders import commit, event
 
 KEY = "order-7"

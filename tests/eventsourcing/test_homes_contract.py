@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import CommitTooLargeError, ConflictError, DuplicateError
-from shared.eventsourcing import MOST_EVENTS, Home, Memento
+from shared.processes import MOST_EVENTS, Home, Memento
 from tests.eventsourcing.builders import NOON, commit, event
 
 

@@ -16,7 +16,7 @@ from shared.errors import (
     LaterFormatError,
     StorageUnavailableError,
 )
-from shared.eventsourcing import Memento, MementoStore, TableHomes
+from shared.processes import Memento, MementoStore, TableHomes
 from tests.eventsourcing.builders import commit, event
 from tests.faults.plan import MODES, WITH_EFFECT, Fault, KilledError, Plan
 
@@ -159,7 +159,7 @@ def test_an_id_of_one_s_own_commit_is_no_duplicate(table_homes, monkeypatch):
         error.error_code = "EntityAlreadyExists"
         raise error
 
-    monkeypatch.setattr("shared.eventsourcing.table_homes.write_group", write_twice)
+    monkeypatch.setattr("shared.processes.table_homes.write_group", write_twice)
     assert table_homes.commit(commit(inbox={"pay:1": "h"})).version == 1
 
 
@@ -310,7 +310,7 @@ def test_another_refusal_is_told_as_it_is(table_homes, monkeypatch):
         error.status_code, error.error_code = 403, "AuthorizationFailure"
         raise error
 
-    monkeypatch.setattr("shared.eventsourcing.table_homes.write_group", refuse)
+    monkeypatch.setattr("shared.processes.table_homes.write_group", refuse)
     with tally_requests() as tally, pytest.raises(StorageUnavailableError, match="AuthorizationFailure"):
         table_homes.commit(commit())
     assert tally.total() == 1

@@ -8,7 +8,7 @@ import pytest
 
 from shared.azure import tally_requests
 from shared.errors import CommitTooLargeError, ConflictError, DuplicateError, StorageUnavailableError, UserExitError
-from shared.eventsourcing import Memento, Mementos, Verdict, Writer
+from shared.processes import Memento, Mementos, Verdict, Writer
 from tests.eventsourcing.builders import commit
 from tests.eventsourcing.counter import Add, Counter, RefusedError, decider
 
@@ -264,7 +264,7 @@ def test_a_memento_is_stored_each_so_many_events(homes):
 
 def test_a_cold_start_makes_two_requests_whatever_the_number_of_events(table, container):
     """A conference of a hundred thousand events starts as one of a hundred."""
-    from shared.eventsourcing import MementoStore, TableHomes  # noqa: PLC0415 - with pages as deployed
+    from shared.processes import MementoStore, TableHomes  # noqa: PLC0415 - with pages as deployed
 
     homes = TableHomes(table, MementoStore(container))
     House(homes, every=100).save(*adds(1_050))

@@ -9,7 +9,7 @@ import pytest
 
 from shared.azure import Connections
 from shared.errors import ConflictError, StorageUnavailableError
-from shared.eventsourcing import Mementos, MementoStore, TableHomes, Writer
+from shared.processes import Mementos, MementoStore, TableHomes, Writer
 from tests.eventsourcing.counter import Add, Counter, decider
 from tests.faults.plan import MODES, Fault, KilledError, Plan
 

@@ -10,7 +10,8 @@ import pytest
 
 from docs.examples.enrichment import Enrichment, Segment
 from shared.errors import SettingsError
-from shared.workloads.run import run_lines
+from shared.workloads.registry import run_lines
+from tests.waiting import LIMIT
 
 
 class Accounts:
@@ -23,7 +24,7 @@ class Accounts:
 
     def __enter__(self):
         self._thread.start()
-        self._ready.wait(10)
+        self._ready.wait(LIMIT)
         return self
 
     def __exit__(self, *_):

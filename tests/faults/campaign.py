@@ -30,11 +30,11 @@ SILENCE = 120
 #: Waits of which only what follows them matters here; and what would make the order of requests a matter of luck.
 SHORTCUTS = {
     "shared.azure.connections.PAUSE": 0.001,
-    "shared.parked.poison_queues._HIDDEN": HIDDEN,
+    "shared.parked.parking._HIDDEN": HIDDEN,
     # What a process does some seconds later, a run has it do when its host is idle.
-    "shared.processes.removals.Timer": lambda *_: Mock(),
+    "shared.processes.outgoing.Timer": lambda *_: Mock(),
     "shared.processes.runtime.PARALLEL": 1,
-    "shared.readmodels.log_pages.PARALLEL": 1,
+    "shared.readmodels.view_writer.PARALLEL": 1,
 }
 #: Runs on one Azurite: after a thousand it takes four times as long over each.
 ROUND = 200

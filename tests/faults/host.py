@@ -7,7 +7,7 @@ from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFo
 from azure.servicebus.exceptions import ServiceBusError
 
 from shared.messages import Delivery
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.signals import Hint
 
 #: Seconds for which a delivered message is hidden; on a real storage a run waits them out.

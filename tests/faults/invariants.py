@@ -13,7 +13,7 @@ import zstandard
 from shared.app import Stores
 from shared.ledger.records import ChunkState, JobState, Totals
 from shared.parked.entry import EntryState
-from shared.pipeline.totals import FENCE_KEY
+from shared.pipeline.outputs import FENCE_KEY
 
 
 def breaches(world, scenario) -> Iterator[str]:

@@ -7,14 +7,14 @@ from azure.data.tables import UpdateMode
 
 from shared.azure.transport import expecting_an_answer
 from shared.errors import SluiceError
-from shared.gate.batches import HeldFate
+from shared.gate.outflow import HeldFate
 from shared.ledger import is_waiting, table_ledger
-from shared.ledger.job_stamp import stamp
 from shared.ledger.records import FINISHED
 from shared.ledger.settlement import settle
+from shared.ledger.table_ledger import stamp
 from shared.messages import Delivery
-from shared.parked.door import at_the_door
 from shared.parked.entry import ACCEPT
+from shared.parked.parking import at_the_door
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher

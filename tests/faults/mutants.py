@@ -1,7 +1,7 @@
 """Puts mistakes into the real code: the runs must object to each, or they prove nothing."""
 
 from shared.app import Stores
-from shared.gate.batches import Batches
+from shared.gate.outflow import Batches
 from shared.gate.releaser import GateTick
 from shared.ledger import job_decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
@@ -15,7 +15,7 @@ from tests.faults import campaign, mistakes
 from tests.faults.mutant import Mutant, found
 from tests.faults.orders.mutants import ORDER_MUTANTS
 
-TICK_STEPS = "shared.app.tick"
+TICK_STEPS = "shared.app.app"
 ACCEPT, RELEASE, SETTLE = "accept, gate open", "accept, gate closed, release", "settle and finish"
 LOST_AFTER_SETTLING = "settle and finish, then all is lost"
 LOST_AFTER_ACCEPTING = "accept, then even the submission is lost"

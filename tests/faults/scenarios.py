@@ -27,9 +27,8 @@ from shared.messages import (
     decode,
     encode,
 )
-from shared.operating.replay import ReplayPace
-from shared.operating.selection import Selection
-from shared.pipeline.received import Received
+from shared.operating.replay import ReplayPace, Selection
+from shared.pipeline.settle import Received
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.invariants import breaches

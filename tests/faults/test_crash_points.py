@@ -2,13 +2,10 @@
 
 from itertools import cycle, islice
 
-import pytest
-
 from tests.faults import campaign, pairs
 from tests.faults.plan import MODES, Fault
 
 #: Hundreds of runs: within a minute alone, within several beside three other workers on a slow machine.
-pytestmark = pytest.mark.timeout(900)
 #: Runs on Azurite, single faults in memory, and histories with two faults in memory.
 ON_AZURITE, IN_MEMORY, WITH_TWO = 16, 48, 32
 CHOSEN = ("accept, gate closed, release", "settle and finish", "host gives up, drain", "replay, then all is lost")

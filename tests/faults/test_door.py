@@ -14,8 +14,7 @@ from shared.app import Stores
 from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.messages import Delivery
-from shared.operating.replay import ReplayFate, ReplayPace
-from shared.operating.selection import Selection
+from shared.operating.replay import ReplayFate, ReplayPace, Selection
 from shared.parked.entry import EntryState, chunk_key
 from tests.faults.host import bury_dead_letter
 from tests.faults.journal import Journal

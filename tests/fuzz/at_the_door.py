@@ -10,17 +10,16 @@ from decimal import Decimal
 import zstandard
 
 from shared.errors import RefusedError
-from shared.parked.door import at_the_door, read_claimed_job
 from shared.parked.entry import DOOR
-from shared.payload import Limits, open_envelope, read_submission, strict_json
+from shared.parked.parking import at_the_door, read_claimed_job
+from shared.payload import Limits, open_envelope, read_json, read_submission
 from shared.payload.compression import Codec, compress, expand_file
-from shared.payload.envelope import Items
 from shared.payload.frames import Framing, parse_index, spool_for, write_frames
-from shared.payload.intake import split_lines
-from shared.payload.submission import DEFAULT_WORKLOAD
+from shared.payload.reading import split_lines
+from shared.payload.submission import DEFAULT_WORKLOAD, Items
 from shared.pipeline.plan import cut
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY, PLANS, Billing
-from shared.workloads.run import run_lines
+from shared.workloads.registry import run_lines
 from tests.fuzz.grammar import damaged, encoded, mutated, spelt
 from tests.fuzz.target import ACCEPTED, Target
 from tests.payload.fetching import read_frames
@@ -124,7 +123,7 @@ def _read_submission(body):
     if isinstance(read.content, Items):
         # What came in through this door is a line that the other one takes as well.
         for line in read.content.lines:
-            strict_json.read(line, LIMITS.depth)
+            read_json(line, LIMITS.depth)
     return ACCEPTED
 
 
@@ -242,7 +241,7 @@ def _run_lines(*lines):
         wanted, found = _by_the_page(line), rejected.get(number, ACCEPTED)
         assert found in wanted, f"{found}, the page says {sorted(wanted)}: {line!r}"
         if found == ACCEPTED:
-            total += Decimal(str(strict_json.read(line, LIMITS.depth)["quantity"]))
+            total += Decimal(str(read_json(line, LIMITS.depth)["quantity"]))
     assert Decimal((done.accepted.sums or {"quantity": "NaN"})["quantity"]) == total
     return ACCEPTED if not rejected else min(rejected.values())
 
@@ -250,7 +249,7 @@ def _run_lines(*lines):
 def _by_the_page(line):
     """Return what may become of a line of billing: what docs/formats.md says, by a reader that is slow and exact."""
     try:
-        found = strict_json.read(line, LIMITS.depth)
+        found = read_json(line, LIMITS.depth)
     except RefusedError as error:
         return {str(error.reason)}
     if not isinstance(found, dict):

@@ -7,11 +7,11 @@ from contextlib import suppress
 from datetime import datetime
 
 import shared.azure.connections
-import shared.parked.poison_queues
+import shared.parked.parking
 from shared.errors import SluiceError
 from shared.parked.entry import INSTEAD
 from shared.payload.compression import Codec
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.signals import Hint
 from shared.workloads.billing import Billing
 from shared.workloads.registry import Workloads
@@ -41,7 +41,7 @@ class Installation:
 
     def __init__(self):
         shared.azure.connections.PAUSE = 0.001
-        shared.parked.poison_queues._HIDDEN = HIDDEN
+        shared.parked.parking._HIDDEN = HIDDEN
         self.world = World(MemoryStorage(), Journal())
         self.world.workloads = Workloads([Sales(), Billing()])
         self.app = self.world.app()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from shared.azure import check_limits
-from shared.concurrency import rules_text
+from shared.concurrency import rules
 from shared.concurrency.rules import MOST_TASKS
 from shared.dequeue.permits import SlotPlan
 from shared.errors import GateCorruptError, LedgerCorruptError, ResultRefusedError, RulesRefusedError
@@ -15,15 +15,14 @@ from shared.gate import state
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
 from shared.memory import Memory
-from shared.messages import ChunkMessage, Delivery, encode
+from shared.messages import MOST_OF_A_FLEET, ChunkMessage, Delivery, decode_permit, encode
 from shared.payload.compression import Codec
 from shared.payload.reading import WORK, PayloadReader
-from shared.permit import MOST_OF_A_FLEET, decode_permit
-from shared.pipeline import received
+from shared.pipeline import settle as results_stage
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.results import read_partial, read_result, result_of
 from shared.workloads.billing import Billing
-from shared.workloads.run import run_lines
+from shared.workloads.registry import run_lines
 from tests.fuzz.at_the_door import lines_of, rows_of, stored_frame
 from tests.fuzz.grammar import encoded, mutated, spelt
 from tests.fuzz.target import ACCEPTED, Target
@@ -44,24 +43,28 @@ def _result_case(rng):
 
 def _settle_result(body):
     """Take a result as `settle_results` does: it is credited, or parked under a key that a table takes."""
-    message = received.Received(body, "message-1")
-    sorted_ = received.sort([message])
+    message = results_stage.Received(body, "message-1")
+    sorted_ = results_stage.sort([message])
     for bad in sorted_.unreadable:
-        _check_claim(received.claim_of(bad))
+        _check_claim(results_stage.claim_of(bad))
         return str(bad.reason)
     [[arrived]] = sorted_.groups
     job = builders.job(chunks=4)
     if arrived.result.job != job.job:
         _check_claim(
-            received.claim_of(received.Unsettled(message, received.ResultFault.UNKNOWN_JOB, "", arrived.result))
+            results_stage.claim_of(
+                results_stage.Unsettled(message, results_stage.ResultFault.UNKNOWN_JOB, "", arrived.result)
+            )
         )
-        return str(received.ResultFault.UNKNOWN_JOB)
+        return str(results_stage.ResultFault.UNKNOWN_JOB)
     made = settle(job, {}, [arrived.result], NOW)
     for refused in made.refused:
         _check_claim(
-            received.claim_of(received.Unsettled(message, received.ResultFault.REFUSED, refused.reason, refused.result))
+            results_stage.claim_of(
+                results_stage.Unsettled(message, results_stage.ResultFault.REFUSED, refused.reason, refused.result)
+            )
         )
-        return str(received.ResultFault.REFUSED)
+        return str(results_stage.ResultFault.REFUSED)
     assert made.job.done + made.job.parked_chunks == 1
     job_of(_stored(check_limits(job_entity(made.job))), "")
     for row in made.rows:
@@ -254,9 +257,9 @@ _EDITS = (_other_number, _other_number, _other_number, _other_value, _inserted, 
 
 def _read_rules(content):
     text = content.decode(errors="replace")
-    rules = rules_text.parse(text)
-    assert 0 <= rules.least <= rules.most <= MOST_TASKS
-    assert rules_text.lint(text).problems == []
+    found = rules.parse(text)
+    assert 0 <= found.least <= found.most <= MOST_TASKS
+    assert rules.lint(text).problems == []
     return ACCEPTED
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.errors import RefusedError, SluiceError
-from shared.pipeline.received import ResultFault as ResultReason
+from shared.pipeline.settle import ResultFault as ResultReason
 from shared.refusals import Reason
 
 ACCEPTED = "accepted"

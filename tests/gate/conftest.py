@@ -9,9 +9,8 @@ import pytest
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.errors import SignalNotSentError
-from shared.gate.batches import Batches
 from shared.gate.held import HeldEntry
-from shared.gate.outflow import Outflow
+from shared.gate.outflow import Batches, Outflow
 from shared.gate.releaser import GateTick, Releaser
 from shared.messages import ChunkMessage
 from shared.signals import Hint

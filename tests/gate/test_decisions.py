@@ -8,11 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import GateCorruptError, NameRefusedError, NewerVersionError
-from shared.gate.gate_decisions import (
+from shared.gate.state import (
+    MOST_CHANGES,
+    GateState,
+    Opening,
+    Reading,
     after_close,
     after_open,
+    check_name,
     close_after_once,
     close_gate,
+    decode,
+    encode,
     is_released,
     must_dispatch,
     needs_pointer,
@@ -21,7 +28,6 @@ from shared.gate.gate_decisions import (
     schedule,
     sign,
 )
-from shared.gate.state import MOST_CHANGES, GateState, Opening, Reading, check_name, decode, encode
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 moments = st.datetimes(

@@ -17,6 +17,7 @@ from shared.gate.held import HeldEntry
 from shared.gate.receipts import Receipt, SeenBy
 from shared.messages import FirstChunkMark
 from tests.gate.conftest import House, bodies
+from tests.waiting import LIMIT
 
 SLUICE = Path(sys.executable).parent / "sluice"
 GATE_FIELDS = {"gate", "state", "epoch", "opened_by", "why", "at", "once", "scheduled", "held"}
@@ -48,7 +49,7 @@ def sluice_process(tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=LIMIT,
         )
 
     return run
@@ -183,7 +184,7 @@ def test_wait_ends_when_the_gate_opens(sluice, house, gate, stack_settings, tmp_
     late = sluice("wait", gate, "--timeout", "0", "--json")
     assert (late.exit_code, json.loads(late.stdout)) == (3, {"gate": gate, "epoch": None})
     waiting = subprocess.Popen(
-        [SLUICE, "gate", "wait", gate, "--timeout", "60", "--json"],
+        [SLUICE, "gate", "wait", gate, "--timeout", str(LIMIT), "--json"],
         env={**os.environ, **stack_settings},
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -191,7 +192,7 @@ def test_wait_ends_when_the_gate_opens(sluice, house, gate, stack_settings, tmp_
     )
     time.sleep(0.5)
     house.gate_operator.open(gate, by="ann")
-    said, _ = waiting.communicate(timeout=60)
+    said, _ = waiting.communicate(timeout=LIMIT)
     assert (waiting.returncode, json.loads(said)["epoch"]) == (0, 1)
 
 

@@ -231,7 +231,6 @@ def clear(world):
 
 
 # Half a minute alone, minutes beside the others on two cores.
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(scenario, run):
     """Every request of the scenario is broken in every mode, and in none is work lost, stuck or early."""

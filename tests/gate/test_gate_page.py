@@ -8,10 +8,10 @@ import pytest
 from local.paths import ROOT
 from shared.app import Stores
 from shared.azure import Connections
+from tests.waiting import LIMIT
 
 PAGE = (ROOT / "docs" / "gate.md").read_text()
 WAITING, LISTENING, FLAGS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-SOON = 60.0
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_program_of_the_page_goes_on_when_the_gate_opens(operator, started, ga
     """Whether it subscribed before the opening or after it."""
     thread, names = started(program)
     operator.open(gate, by="ann")
-    thread.join(SOON)
+    thread.join(LIMIT)
     assert not thread.is_alive()
     assert (names["receipt"].gate, names["receipt"].epoch) == (gate, 1)
 
@@ -51,14 +51,14 @@ def test_a_program_of_the_page_waits_while_the_gate_is_closed(operator, started,
     assert thread.is_alive()
     assert "receipt" not in names
     operator.open(gate, by="ann")
-    thread.join(SOON)
+    thread.join(LIMIT)
     assert not thread.is_alive()
 
 
 def test_the_flag_of_the_page_is_set_waited_for_and_reset(started, connections):
     """It makes its container, and leaves no flag."""
     thread, names = started(FLAGS)
-    thread.join(SOON)
+    thread.join(LIMIT)
     assert not thread.is_alive()
     container = connections.blobs.get_container_client("flags")
     assert (names["flag"].name, list(container.list_blob_names())) == ("books-closed", [])

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -12,18 +11,14 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.errors import GateCorruptError, ReleaseExpiredError, StorageUnavailableError
-from shared.gate.lateness import spread, stragglers
-from shared.gate.receipts import Receipt, SeenBy
+from shared.gate.receipts import Receipt, SeenBy, spread, stragglers
 from shared.gate.state import Reading
 from shared.waiting import BlobGlobalFlag, ListeningRelease, PollingRelease, Release
-from shared.waiting.listening import lease_one
-from shared.waiting.release import BOTH, LISTENING, POLLING
-from shared.waiting.wait import Waiting
-from shared.waiting.watch import FlagReading, GateFlag, Watch
+from shared.waiting.release import BOTH, LISTENING, POLLING, lease_one
+from shared.waiting.watch import FlagReading, GateFlag, Waiting, Watch
 from tests.gate.conftest import NOON, ManualClock
+from tests.waiting import LIMIT, until
 
-#: Far longer than anything here takes.
-SOON = 20.0
 #: An interval that never ends within a test: what is seen then was seen by a push.
 NEVER = 3600.0
 
@@ -83,7 +78,7 @@ def waiting_on(flag, served=None, interval=0.001):
 def test_an_opening_releases_once_and_says_how_it_was_seen(served, looks, how, epoch):
     """Whatever lies between two looks, a new epoch releases, and an old one does not."""
     with waiting_on(Scripted(*looks), served) as (waiting, records):
-        receipt = waiting.wait(SOON)
+        receipt = waiting.wait(LIMIT)
         assert (receipt.how, receipt.epoch, receipt.lag, records) == (how, epoch, timedelta(seconds=3), [receipt])
         with pytest.raises(ReleaseExpiredError, match="gate 'g' was not opened within"):
             waiting.wait(0.02)
@@ -101,7 +96,7 @@ def test_an_outage_of_storage_does_not_end_a_wait():
     """Looks that get no answer are looked again, from the first one on."""
     flag = Scripted(StorageUnavailableError("x"), closed(0), StorageUnavailableError("x"), opened(1))
     with waiting_on(flag) as (waiting, _):
-        assert waiting.wait(SOON).epoch == 1
+        assert waiting.wait(LIMIT).epoch == 1
 
 
 @pytest.mark.parametrize(
@@ -110,13 +105,13 @@ def test_an_outage_of_storage_does_not_end_a_wait():
 def test_a_flag_that_cannot_be_read_at_all_ends_the_wait(looks):
     """What no further look can mend is raised where somebody waits."""
     with waiting_on(Scripted(*looks)) as (waiting, _), pytest.raises(type(looks[-1])):
-        waiting.wait(SOON)
+        waiting.wait(LIMIT)
 
 
 async def test_the_async_twin_waits_without_blocking_its_loop():
     """Several waits on one loop are released by the same look, and a timeout raises."""
     with waiting_on(Scripted(closed(0), closed(0), closed(0), closed(0), opened(1))) as (waiting, _):
-        receipts = await asyncio.gather(*(waiting.wait_async(SOON) for _ in range(3)))
+        receipts = await asyncio.gather(*(waiting.wait_async(LIMIT) for _ in range(3)))
         assert {receipt.epoch for receipt in receipts} == {1}
         with pytest.raises(ReleaseExpiredError):
             await waiting.wait_async(0.02)
@@ -151,7 +146,7 @@ def test_one_look_serves_everybody_who_waited_before_it():
 @pytest.fixture
 def both(stack_settings, monkeypatch):
     """Connections to storage and the bus; a listener ends within a fraction of a second, not within one."""
-    monkeypatch.setattr("shared.waiting.listening.RECEIVE_SECONDS", 0.1)
+    monkeypatch.setattr("shared.waiting.release.RECEIVE_SECONDS", 0.1)
     with Connections.parse(stack_settings) as connections:
         yield connections
 
@@ -160,14 +155,6 @@ def both(stack_settings, monkeypatch):
 def real(both):
     """Gates with the real clock and the real bus."""
     return Stores(both)
-
-
-def until(condition):
-    """Wait for something that comes soon."""
-    end = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.01)
 
 
 def waited_in_thread(release):
@@ -182,9 +169,9 @@ def waited_in_thread(release):
             has_looked.set()
 
     waiting._first_reading = look_first
-    thread = threading.Thread(target=lambda: receipts.append(release.wait(SOON)))
+    thread = threading.Thread(target=lambda: receipts.append(release.wait(LIMIT)))
     thread.start()
-    assert has_looked.wait(SOON)
+    assert has_looked.wait(LIMIT)
     waiting._first_reading = first_look
     return thread, receipts
 
@@ -232,11 +219,11 @@ async def test_listening_alone_hears_a_push_and_is_not_late_for_an_open_gate(bot
     """The listening form looks once at the start, then only when it hears something."""
     async with ListeningRelease(both, gate) as release:
         await asyncio.to_thread(until, lambda: release.mode == LISTENING)
-        wait = asyncio.create_task(release.wait_async(SOON))
+        wait = asyncio.create_task(release.wait_async(LIMIT))
         await asyncio.to_thread(real.gate_operator.open, gate, by="ann")
         assert (await wait).how in {SeenBy.PUSH, SeenBy.START_UP}
     async with ListeningRelease(both, gate) as late:
-        assert (await late.wait_async(SOON)).how is SeenBy.START_UP
+        assert (await late.wait_async(LIMIT)).how is SeenBy.START_UP
 
 
 def test_without_a_bus_it_polls_and_says_so(provisioned, gate, connections):
@@ -256,7 +243,7 @@ def test_a_dead_bus_leaves_polling(provisioned, gate, caplog):
         until(lambda: "does not answer" in release.problem)
         assert release.mode == POLLING
         Stores(dead, clock=SystemClock()).gate_operator.open(gate, by="ann")
-        assert release.wait(SOON).epoch == 1
+        assert release.wait(LIMIT).epoch == 1
     assert "sluice.listener.polling" in caplog.text
 
 
@@ -303,8 +290,8 @@ def test_the_flag_of_presence_is_what_the_seed_has(connections):
         flag.set_flag(True)
         flag.set_flag(True)
         assert flag.get_flag()
-        assert release.wait(SOON).epoch == 0
-        assert release.wait(SOON).epoch == 0
+        assert release.wait(LIMIT).epoch == 0
+        assert release.wait(LIMIT).epoch == 0
         flag.set_flag(False)
         with pytest.raises(ReleaseExpiredError):
             release.wait(0.05)

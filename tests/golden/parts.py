@@ -6,16 +6,11 @@ from msgspec import Raw, structs
 from shared import errors
 from shared.azure import BlobStore
 from shared.azure.connections import Connections
-from shared.azure.meter import Cause, RequestTally
+from shared.azure.meter import Cause, RequestKind, RequestTally
 from shared.azure.pushback import Governor
-from shared.azure.requests import RequestKind
-from shared.concurrency.decide import Decision
-from shared.concurrency.fleet import Fleet, RulesInForce, Worker
-from shared.concurrency.fleet_table import FleetChange, FleetTable
-from shared.concurrency.rules import Observation
-from shared.concurrency.rules_blob import RulesBlob
-from shared.concurrency.rules_text import parse as parse_rules
-from shared.eventsourcing import Commit, Event, Memento, MementoStore, TableHomes
+from shared.concurrency.fleet import Decision, Fleet, FleetChange, FleetTable, RulesInForce, Worker
+from shared.concurrency.rules import Observation, RulesBlob
+from shared.concurrency.rules import parse as parse_rules
 from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening
@@ -23,10 +18,9 @@ from shared.gate.state import decode as decode_gate
 from shared.gate.state import encode as encode_gate
 from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill
-from shared.ids.history import NodeReport, Signature
-from shared.ids.sequence import KEPT, close, create, reserve, resume
+from shared.ids.sequence import KEPT, NodeReport, Signature, close, create, reserve, resume
 from shared.ids.sequence import parse as parse_sequence
-from shared.ledger.progress import Balance
+from shared.ledger.job_decisions import Balance
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Risk, Told, Totals
 from shared.ledger.table_ledger import TableLedger
 from shared.messages import (
@@ -35,22 +29,21 @@ from shared.messages import (
     DispatchMessage,
     Finish,
     FirstChunkMark,
+    Permit,
     PortionMessage,
     Result,
     Results,
     Segment,
     Shard,
     decode,
+    decode_permit,
     encode,
+    encode_permit,
 )
 from shared.operating.audit import AuditedAct, AuditTable
-from shared.operating.replay import ReplayFate, ReplayPace, SentEntry
-from shared.operating.replay_record import Replay, ReplayState, Wave, WaveOut
-from shared.operating.replay_table import ReplayTable
-from shared.operating.selection import Selection
+from shared.operating.replay import ReplayFate, ReplayPace, Selection, SentEntry
+from shared.operating.replay_record import Replay, ReplayState, ReplayTable, Wave, WaveOut
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
-from shared.parked.attempts import Attempts, Mark
-from shared.parked.door import door_key
 from shared.parked.entry import (
     ACCEPT,
     DOOR,
@@ -66,9 +59,17 @@ from shared.parked.entry import (
     submission_note,
 )
 from shared.parked.parked_table import ParkedTable
+from shared.parked.parking import door_key
+from shared.parked.poison_policy import Attempts, Mark
 from shared.payload import Limits
-from shared.payload.envelope import PayloadFields, open_envelope
-from shared.payload.submission import DeclaredFields, SubmissionFields, read_submission, write_submission
+from shared.payload.submission import (
+    DeclaredFields,
+    PayloadFields,
+    SubmissionFields,
+    open_envelope,
+    read_submission,
+    write_submission,
+)
 from shared.pending import (
     DEADLINE_POINTER,
     DISPATCH_POINTER,
@@ -82,17 +83,14 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
-from shared.permit import Permit, decode_permit, encode_permit
-from shared.pipeline.bus_results import BusResults
-from shared.pipeline.finish_plan import FinishPlan
-from shared.pipeline.outputs import Outputs, PartWriter, Ran, manifest_of
+from shared.pipeline.outputs import Outputs, PartWriter, Ran, TotalsTable, TotalsWriter, account_key, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
-from shared.pipeline.received import SETTLE
-from shared.pipeline.received import ResultFault as ResultReason
-from shared.pipeline.results import ResultStore, pack_result, read_partial, read_result, unpack_result
-from shared.pipeline.segment_blobs import SegmentBlobs, SegmentResult, ShardResult
-from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
-from shared.pipeline.work_parking import FINISH, PROCESS
+from shared.pipeline.process import FINISH, PROCESS
+from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
+from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
+from shared.pipeline.settle import SETTLE
+from shared.pipeline.settle import ResultFault as ResultReason
+from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
 from shared.refusals import Reason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day

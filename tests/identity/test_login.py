@@ -14,9 +14,10 @@ from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, SignalNotSentError, StorageUnavailableError
 from shared.messages import Result
 from shared.pending import PendingTable
-from shared.pipeline.bus_results import BusResults
+from shared.pipeline.results import BusResults
 from shared.settings import Settings
 from shared.signals import BusSignals
+from tests.waiting import LIMIT
 
 STORAGE_RESOURCE, BUS_RESOURCE = "https://storage.azure.com", "https://servicebus.azure.net/"
 SLUICE = Path(sys.executable).parent / "sluice"
@@ -55,7 +56,7 @@ def test_results_go_over_the_bus_with_a_token(connections, identity, bus):
     with BusResults(connections) as send:
         send(Result(job="by-login", chunk=1, revision=1))
     with connections.bus_client() as client, client.get_queue_receiver("results") as receiver:
-        (found,) = receiver.receive_messages(max_wait_time=5)
+        (found,) = receiver.receive_messages(max_wait_time=LIMIT)
         receiver.complete_message(found)
     assert found.correlation_id == "by-login"
     assert {one["resource"] for one in identity.asked} == {BUS_RESOURCE}
@@ -89,7 +90,7 @@ def doctor(settings, identity, tls):
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     environment = {**kept, **settings, **identity.environment, "REQUESTS_CA_BUNDLE": str(tls.authority)}
     done = subprocess.run(
-        [SLUICE, "doctor", "--json"], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [SLUICE, "doctor", "--json"], env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
     )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)["findings"]

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import SequenceCorruptError, SequenceExhaustedError
+from shared.errors import NewerVersionError, SequenceCorruptError, SequenceExhaustedError
 from shared.ids import sequence
 from shared.ids.explain import NumberFate, explain
-from shared.ids.history import LIMIT, NodeReport, Signature
-from shared.ids.sequence import KEPT
+from shared.ids.sequence import KEPT, LIMIT, NodeReport, Signature
 
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
@@ -69,7 +68,7 @@ GOOD = json.loads(sequence.reserve(sequence.create(1, sign()), 10, sign()).encod
         ({"next": -1}, "-1 is not a number"),
         ({"next": True}, "True is not a number"),
         ({"next": 1e3}, "1000.0 is not a number"),
-        ({"v": 2}, "its format is 2, this program knows 1"),
+        ({"v": 0}, "its format is 0, this program knows 1"),
         ({"events": []}, "it has no events"),
         ({"events": GOOD["events"][1:] * 2}, "does not follow"),
         ({"events": [{**GOOD["events"][1], "did": "eaten"}]}, "eaten"),
@@ -84,6 +83,12 @@ def test_a_page_that_no_generator_wrote_is_refused_with_what_is_wrong(change, to
         sequence.parse(json.dumps({**GOOD, **change}).encode(), "ids/x")
     assert told in str(caught.value)
     assert "ids/x" in str(caught.value)
+
+
+def test_a_page_of_a_newer_version_is_not_taken_for_a_corrupt_one():
+    """Whoever resumed it above every id would overwrite it."""
+    with pytest.raises(NewerVersionError, match="blob 'ids/x' is a sequence of version 2"):
+        sequence.parse(json.dumps({**GOOD, "v": 2}).encode(), "ids/x")
 
 
 @pytest.mark.parametrize("value", [b"", b"1000", b"null", b"[]", b"\xff\xfe", b"{}", b"[" * 100_000])

@@ -791,8 +791,8 @@ SEEDS = {
     },
     "automation": {
         "a workflow that runs something else": (
-            replacing(".github/workflows/check.yml", "run: make test", "run: pytest"),
-            "no workflow runs `make test`",
+            replacing(".github/workflows/check.yml", "run: make test ARGS=--all", "run: pytest"),
+            "no workflow runs `make test ARGS=--all`",
         ),
         "an action by its tag": (
             replacing(

@@ -6,7 +6,7 @@ import msgspec
 
 from local.infra import costs
 from local.infra.project import Project
-from shared.usage.prices import load
+from shared.usage.bill import load
 
 PRICES = load()
 

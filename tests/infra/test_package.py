@@ -15,6 +15,7 @@ from local import demo_jobs
 from local.infra import package
 from local.paths import ROOT, venv_python
 from local.stack import StackOptions, running, sample_values
+from tests.waiting import LIMIT
 
 #: Where the remote build puts what requirements.txt names, and where the worker looks for it.
 SITE = ".python_packages/lib/site-packages"
@@ -39,7 +40,7 @@ def uploaded(tmp_path_factory):
     folder = package.build(tmp_path_factory.mktemp("package"))
     (folder / "shared" / "__init__.py").write_text(f'__version__ = "{VERSION}"\n')
     uv = [str(venv_python()), "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target", str(folder / SITE)]
-    subprocess.run([*uv, "--requirement", str(folder / "requirements.txt")], check=True, timeout=120)
+    subprocess.run([*uv, "--requirement", str(folder / "requirements.txt")], check=True, timeout=LIMIT)
     return folder
 
 
@@ -69,7 +70,7 @@ def test_every_module_of_the_package_can_be_imported(uploaded, empty_python):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     names = json.loads(done.stdout)
@@ -99,7 +100,7 @@ def test_the_package_runs_the_jobs_of_the_demonstration(uploaded):
     options = StackOptions(app=uploaded, settings={"PYTHONPATH": str(uploaded / SITE)})
     shown = StringIO()
     with running(options) as stack:
-        with urllib.request.urlopen(f"{stack.host.base_url}/api/health", timeout=30) as reply:
+        with urllib.request.urlopen(f"{stack.host.base_url}/api/health", timeout=LIMIT) as reply:
             assert json.load(reply)["version"] == VERSION
         demo_jobs.run(stack, Console(file=shown, width=120))
     assert shown.getvalue().count("complete") >= len(demo_jobs.JOBS)

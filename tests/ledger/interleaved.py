@@ -14,6 +14,7 @@ from shared.ledger.ledger import Ledger, Written, change
 from shared.ledger.records import Job
 from shared.retry import Retry
 from tests.ledger.builders import row
+from tests.waiting import LIMIT
 
 FAULTS = ("none", "reply lost, unproven", "commit lost, unproven", "reply lost, no answer", "commit lost, no answer")
 CHANGERS = ("a", "b")
@@ -107,7 +108,7 @@ def run(ledger: Ledger, job: Job, schedule: Schedule, loop=change) -> dict[str, 
     standing = {}
     while len(ended) < len(CHANGERS):
         while len(standing) + len(ended) < len(CHANGERS):
-            name, kind, do, answer = requests.get(timeout=10)
+            name, kind, do, answer = requests.get(timeout=LIMIT)
             if kind != "ended":
                 standing[name] = (kind, do, answer)
         if standing:

@@ -14,9 +14,8 @@ from shared.ledger.settlement import row_of
 from shared.messages import Result, Results, decode, encode
 from shared.parked import Stages, park_dead_result
 from shared.parked.parking import Parking
-from shared.pipeline.group_blobs import assemble
-from shared.pipeline.received import LONGEST_BODY, settle_stage
-from shared.pipeline.settle import Settled
+from shared.pipeline.results import assemble
+from shared.pipeline.settle import LONGEST_BODY, Settled, settle_stage
 from shared.telemetry import events
 from tests.ledger.builders import NOON, brought, job, parked, result
 from tests.ledger.stage import MemoryParked, Stage

@@ -11,21 +11,27 @@ from shared.gate.state import Reading
 from shared.grammar import amounts
 from shared.ledger import Job, JobState, PlanBlob, Portion, Totals
 from shared.ledger.job_decisions import (
+    Balance,
     Collision,
     advance_cursor,
     bury,
+    check_balance,
     finish,
     halt,
+    is_overdue,
     judge,
+    list_open,
     may_dispatch,
+    next_look,
+    next_warning,
     note_gate_passed,
     note_missing_plan,
     note_put_again,
     note_warning,
+    read_progress,
     record_plan,
     resume,
 )
-from shared.ledger.progress import Balance, check_balance, is_overdue, list_open, next_look, next_warning, read_progress
 from shared.ledger.records import Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
 

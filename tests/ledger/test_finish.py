@@ -17,10 +17,9 @@ from shared.ledger.job_decisions import resume
 from shared.messages import Completed, Finish, encode
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
 from shared.pending import OUTBOX_POINTER
-from shared.pipeline import result_reading
+from shared.pipeline import results
 from shared.pipeline.finish import Ending
-from shared.pipeline.outputs import Outputs, PartWriter
-from shared.pipeline.totals import TotalsTable, TotalsWriter, account_key
+from shared.pipeline.outputs import Outputs, PartWriter, TotalsTable, TotalsWriter, account_key
 from shared.telemetry import events
 from shared.workloads import Line, Total
 from tests.ledger.builders import NOON
@@ -177,7 +176,7 @@ def test_results_are_held_by_bytes_and_not_only_by_number(make_world, monkeypatc
     """What is read ahead has a bound in bytes; one that is larger than it is read alone, and the merge goes on."""
     world = make_world(chunks=9)
     ahead, most = [0], [0]
-    read, merge = result_reading._read, Summing.merge
+    read, merge = results._read, Summing.merge
 
     def reads(*arguments):
         ahead[0] += 1
@@ -188,10 +187,10 @@ def test_results_are_held_by_bytes_and_not_only_by_number(make_world, monkeypatc
         ahead[0] -= 1
         return merge(*arguments)
 
-    monkeypatch.setattr(result_reading, "_read", reads)
+    monkeypatch.setattr(results, "_read", reads)
     monkeypatch.setattr(Summing, "merge", merges)
     settled(world, way="blob", rejected=1)
-    monkeypatch.setattr("shared.pipeline.result_reading.WINDOW_BYTES", 3 * 16 * 1024 + 3 * 192 * PER_CHUNK)
+    monkeypatch.setattr("shared.pipeline.results.WINDOW_BYTES", 3 * 16 * 1024 + 3 * 192 * PER_CHUNK)
     world.finish()
     assert most[0] in range(1, 4)
     world.check()

@@ -8,7 +8,7 @@ import pytest
 from azure.data.tables import EdmType, EntityProperty
 
 from shared.errors import LedgerCorruptError
-from shared.ledger import columns
+from shared.ledger import records
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.records import ChunkState, JobState, Risk, Told
 from tests.ledger.golden import EMPTY_JOB, EMPTY_ROW, FULL_JOB, FULL_ROW, as_json, moment
@@ -50,20 +50,20 @@ def test_a_row_of_any_version_is_read(name):
 
 
 SAMPLES = {
-    columns.KEY: "k",
-    columns.OTHERS: {"later": "what a newer version wrote", "last": 7},
-    columns.TEXT: "ünïcode 🎉",
-    columns.WHOLE: 2**40,
-    columns.SMALL: 7,
-    columns.MOMENT: moment(9),
-    columns.JOB_STATE: JobState.PAUSED,
-    columns.CHUNK_STATE: ChunkState.PARKED,
-    columns.RISK: Risk.MISSED,
-    columns.AMOUNTS: FULL_JOB.declared,
-    columns.TOTALS: FULL_JOB.totals,
-    columns.COUNTS: FULL_JOB.requests,
-    columns.PLAN: FULL_JOB.plan,
-    columns.STORY: (Told(JobState.HELD, moment(7), 3, "why"),),
+    records.KEY: "k",
+    records.OTHERS: {"later": "what a newer version wrote", "last": 7},
+    records.TEXT: "ünïcode 🎉",
+    records.WHOLE: 2**40,
+    records.SMALL: 7,
+    records.MOMENT: moment(9),
+    records.JOB_STATE: JobState.PAUSED,
+    records.CHUNK_STATE: ChunkState.PARKED,
+    records.RISK: Risk.MISSED,
+    records.AMOUNTS: FULL_JOB.declared,
+    records.TOTALS: FULL_JOB.totals,
+    records.COUNTS: FULL_JOB.requests,
+    records.PLAN: FULL_JOB.plan,
+    records.STORY: (Told(JobState.HELD, moment(7), 3, "why"),),
 }
 
 
@@ -71,7 +71,7 @@ SAMPLES = {
 def test_every_field_makes_the_round_trip(name):
     """One that is added is written and read too: each field in turn has a value of its codec."""
     record, write, read = CASES[name]
-    found = columns.columns(type(record))
+    found = records.columns(type(record))
     assert list(found) == [one.name for one in fields(record)]
     for field, column in found.items():
         given = {field: 3 if field == "chunk" else SAMPLES[column.codec]}

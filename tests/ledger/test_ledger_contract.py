@@ -8,9 +8,8 @@ import pytest
 
 from shared.azure.bus import Destination
 from shared.ledger import ChunkState
-from shared.ledger.job_decisions import bury, finish
+from shared.ledger.job_decisions import Balance, bury, finish
 from shared.ledger.ledger import MOST_ROWS
-from shared.ledger.progress import Balance
 from shared.ledger.records import Job, JobState
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from tests.ledger.builders import NOON, job, row

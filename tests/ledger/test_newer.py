@@ -10,7 +10,7 @@ from shared.errors import LedgerCorruptError, NewerVersionError
 from shared.ledger import ChunkState, JobState, change
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.messages import Results, decode, encode
-from shared.pipeline.bus_results import Received
+from shared.pipeline.results import Received
 from shared.pipeline.settle import Settled
 from shared.versions import LOOKS
 from tests.ledger.builders import brought, job, parked, result, row

@@ -2,11 +2,9 @@
 
 from dataclasses import fields, replace
 
-from shared.ledger.columns import select_fields
 from shared.ledger.job_decisions import bury
-from shared.ledger.records import Job, JobState
-from shared.payload.envelope import Items
-from shared.payload.submission import Declared, Submission
+from shared.ledger.records import Job, JobState, select_fields
+from shared.payload.submission import Declared, Items, Submission
 from tests.ledger.golden import FULL_JOB, moment
 
 #: Fields of a submission that a job has in another form: only its sums, its items by its plan, its own trace.

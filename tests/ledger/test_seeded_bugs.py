@@ -8,10 +8,10 @@ from shared.ledger import settlement, table_ledger
 from shared.ledger.ledger import Written, change
 from shared.ledger.settlement import settle
 from shared.outbox import Outbox
-from shared.pipeline import finish, outputs, segment_blobs, segments
+from shared.pipeline import finish, outputs, segments
 from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.outputs import TotalsTable
 from shared.pipeline.settle import Settler
-from shared.pipeline.totals import TotalsTable
 from tests.faults.plan import Plan
 from tests.ledger.history import History
 from tests.ledger.world import Summing, World
@@ -139,7 +139,7 @@ def merged_segment_sends_nothing(patch):
     merge = segments.Segments.merge
 
     def end_early(self, job, message):
-        blobs = segment_blobs.SegmentBlobs(self.tools.results, job.job, job.revision)
+        blobs = segments.SegmentBlobs(self.tools.results, job.job, job.revision)
         is_there = message.segment not in blobs.list_steps(blobs.find_plan()).missing
         return is_there or merge(self, job, message)
 

@@ -12,11 +12,9 @@ from shared.errors import FinishRefusedError, ResultRefusedError
 from shared.ledger import JobState
 from shared.messages import Finish, Segment
 from shared.pipeline.finish import Ending
-from shared.pipeline.finish_plan import FinishPlan
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.outputs import Outputs
-from shared.pipeline.segment_blobs import SegmentBlobs
-from shared.pipeline.segments import SEGMENT_BYTES, cut
+from shared.pipeline.segments import SEGMENT_BYTES, FinishPlan, SegmentBlobs, cut
 from shared.telemetry import events
 from tests.faults.plan import Plan
 from tests.ledger.builders import job, row

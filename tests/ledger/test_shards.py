@@ -11,10 +11,8 @@ from shared.grammar import is_job, shard_partition
 from shared.ledger import JobState
 from shared.messages import Finish, Segment, Shard
 from shared.pipeline.finish import Ending
-from shared.pipeline.finish_plan import FinishPlan
-from shared.pipeline.segment_blobs import SegmentBlobs
-from shared.pipeline.segments import SHARD_BYTES, SHARDS
-from shared.pipeline.totals import TotalsTable
+from shared.pipeline.outputs import TotalsTable
+from shared.pipeline.segments import SHARD_BYTES, SHARDS, FinishPlan, SegmentBlobs
 from shared.telemetry import events
 from shared.workloads import shard_of
 from tests.faults.plan import Plan
@@ -438,7 +436,7 @@ def test_the_requests_of_segments_and_shards_are_on_the_bill(world, monkeypatch)
     """Each step notes its own in its blob, and the end adds them to the job."""
     monkeypatch.setattr("shared.pipeline.segments.charges", lambda _requests: {"blob-read useful": 100})
     monkeypatch.setattr(
-        "shared.pipeline.shards.charges", lambda _requests: {"blob-read useful": 1, "table useful": 1000}
+        "shared.pipeline.finish.charges", lambda _requests: {"blob-read useful": 1, "table useful": 1000}
     )
     before = Counter(world.job().requests)
     world.finish_all()

@@ -8,7 +8,7 @@ from shared.gate.state import Reading
 from shared.ledger import JobState, TableLedger, Told, change, resume
 from shared.ledger.entities import job_entity, job_of
 from shared.ledger.job_decisions import note_gate_passed, undispatchable
-from shared.ledger.job_stamp import FIRST_TOLD, LAST_TOLD, LONGEST_NOTE, stamp
+from shared.ledger.table_ledger import FIRST_TOLD, LAST_TOLD, LONGEST_NOTE, stamp
 from tests.ledger.builders import NOON, at, job
 
 

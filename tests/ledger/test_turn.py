@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.ledger.progress import Turn, first_turn, note_turn
+from shared.ledger.job_decisions import Turn, first_turn, note_turn
 from shared.ledger.records import JobState
-from shared.ledger.turn import (
+from shared.ledger.settlement import (
     FRONT,
     MARGIN,
     UNKNOWN_COUNTS_AFTER,

@@ -21,16 +21,14 @@ from shared.outbox import Outbox
 from shared.parked.parking import Parking, Stages
 from shared.payload import Limits
 from shared.pending import OUTBOX_POINTER, PendingTable
-from shared.pipeline.chunk_size import Speeds
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
 from shared.pipeline.finish_request import FinishCall
-from shared.pipeline.group_blobs import GroupBlobs
-from shared.pipeline.results import ChunkResult, write_result
+from shared.pipeline.outputs import FENCE_KEY, TotalsTable
+from shared.pipeline.plan import Speeds
+from shared.pipeline.results import ChunkResult, GroupBlobs, write_result
 from shared.pipeline.settle import Settler
-from shared.pipeline.totals import FENCE_KEY, TotalsTable
 from shared.workloads import Line, Total, shard_of
-from shared.workloads.registry import Workloads
-from shared.workloads.run import Rejection
+from shared.workloads.registry import Rejection, Workloads
 from tests.ledger.builders import job
 from tests.ledger.stage import ManualClock, MemoryParked, delivered
 

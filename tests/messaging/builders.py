@@ -6,8 +6,8 @@ from threading import Event as Flag
 from threading import Lock
 
 from shared.azure import Destination
-from shared.eventsourcing import Event
-from shared.messaging import Command, EventRange, command_parcel, event_parcels
+from shared.processes import Command, Event, EventRange, command_parcel, event_parcels
+from tests.waiting import LIMIT
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TOPIC = Destination("topic", "order-events")
@@ -53,7 +53,7 @@ class KeptTransfers:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
             self.begun.set()
-        assert self.open.wait(10)
+        assert self.open.wait(LIMIT)
         with self._lock:
             self._at_once -= 1
             if self.errors:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.azure import Pushback
-from shared.messaging import Pace, PaceLane
-from shared.messaging.rests import rest_after, share
+from shared.processes import Pace, PaceLane
+from shared.processes.rests import rest_after, share
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 FLOORS = {PaceLane.FIRST: 0.5, PaceLane.ORDERS: 0.25, PaceLane.READ_MODELS: 0.1}

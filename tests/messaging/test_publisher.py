@@ -9,9 +9,9 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.azure import BusSender, Connections, Destination, Pushback
 from shared.clock import SystemClock
 from shared.errors import NotPublishedError
-from shared.messaging import BusPublisher, Command, command_parcel, decode_commands, decode_events
+from shared.processes import BusPublisher, Command, command_parcel, decode_commands, decode_events
 from tests.messaging.builders import NOON, QUEUE, TOPIC, KeptTransfers, body_of, command, events, ranges
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 STORAGE = "UseDevelopmentStorage=true"
 
@@ -107,12 +107,12 @@ def test_what_comes_during_a_transfer_gathers_behind_it(publisher, sender):
     sender.open.clear()
     with ThreadPoolExecutor(11) as pool:
         calls = [pool.submit(publisher.send, events("order-a", 1, 1))]
-        assert sender.begun.wait(10)
+        assert sender.begun.wait(LIMIT)
         calls += [pool.submit(publisher.send, events(f"order-{n}", 1, 1)) for n in range(10)]
         until(lambda: len(publisher._channels[TOPIC, "0"].waiting) == 10)
         sender.open.set()
         for call in calls:
-            call.result(10)
+            call.result(LIMIT)
     assert [len(messages) for _, messages in sender.transfers] == [1, 1]
     assert len(all_ranges(sender)) == 11
 
@@ -125,7 +125,7 @@ def test_other_sessions_do_not_wait(publisher, sender):
         until(lambda: sender.most_at_once == 4)
         sender.open.set()
         for call in calls:
-            call.result(10)
+            call.result(LIMIT)
     assert sender.most_at_once == 4
     assert len(all_ranges(sender)) == 8
 
@@ -140,7 +140,7 @@ def test_order_inside_a_stream_by_many_threads(publisher, sender):
     with ThreadPoolExecutor(20) as pool:
         calls = [pool.submit(send_all, f"order-{n}", str(n % 4)) for n in range(20)]
         for call in calls:
-            call.result(20)
+            call.result(LIMIT)
     found = all_ranges(sender)
     for n in range(20):
         assert [first for home, first, _ in found if home == f"order-{n}"] == list(range(1, 21))
@@ -164,12 +164,12 @@ def test_an_error_that_nobody_expects_leaves_no_caller_waiting(publisher, sender
     sender.errors.append(KeyError("a defect"))
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(publisher.send, events("order-a", 1, 1))
-        assert sender.begun.wait(10)
+        assert sender.begun.wait(LIMIT)
         second = pool.submit(publisher.send, events("order-b", 1, 1))
         sender.open.set()
         with pytest.raises(KeyError):
-            first.result(10)
-        second.result(10)
+            first.result(LIMIT)
+        second.result(LIMIT)
     assert all_ranges(sender) == [("order-b", 1, 1)]
 
 

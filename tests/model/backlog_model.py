@@ -16,9 +16,8 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
-from shared.ledger import turn
-from shared.ledger.job_decisions import note_put_again
-from shared.ledger.progress import Turn
+from shared.ledger import settlement
+from shared.ledger.job_decisions import Turn, note_put_again
 from shared.ledger.records import Job, JobState, PlanBlob
 from shared.topology import work_queue_names
 from tests.model.ledger_model import NOW
@@ -108,27 +107,27 @@ def silence(rules, scope, state):
     """Return what the tick makes of the job."""
     row = replace(NEW, put_until=at(state.put_until), nudged_at=at(state.nudged) if state.nudged >= 0 else None)
     if not rules.asks_the_front:
-        marks = turn.Watermark(at(0)) if state.queue else turn.Watermark(at(state.now), is_drained=True)
+        marks = settlement.Watermark(at(0)) if state.queue else settlement.Watermark(at(state.now), is_drained=True)
     else:
         shown = front(scope, state)
-        padding = turn.FRONT - scope.front
-        seen = [turn.Fronted(at(m.put), m.received) for m in shown]
+        padding = settlement.FRONT - scope.front
+        seen = [settlement.Fronted(at(m.put), m.received) for m in shown]
         if len(shown) == scope.front and rules.knows_what_it_does_not_see:
             # As many failed deliveries more as fill a real front.
-            seen += [turn.Fronted(at(0), 1)] * padding
-        marks = turn.read_watermark(seen, at(state.now))
+            seen += [settlement.Fronted(at(0), 1)] * padding
+        marks = settlement.read_watermark(seen, at(state.now))
     noted = Turn(at(state.turn_of), 1, at(state.over_since)) if state.over_since >= 0 else None
-    return turn.judge_silence(row, noted, turn.Fronts({QUEUE: marks}, 1), at(state.now), PATIENCE)
+    return settlement.judge_silence(row, noted, settlement.Fronts({QUEUE: marks}, 1), at(state.now), PATIENCE)
 
 
 def after_tick(rules, scope, state):
     """Return the state after a tick."""
     found = silence(rules, scope, state)
-    if found is turn.Silence.IN_WORK:
+    if found is settlement.Silence.IN_WORK:
         is_known = state.over_since >= 0 and state.turn_of == state.put_until
         since = state.over_since if is_known else state.now
         return state._replace(over_since=since, turn_of=state.put_until, ticked=state.now)
-    if found is not turn.Silence.LOST or state.is_done:
+    if found is not settlement.Silence.LOST or state.is_done:
         return state._replace(ticked=state.now)
     seen = state.queue if scope.in_order else front(scope, state)
     if any(m.is_mine and not m.received for m in seen):

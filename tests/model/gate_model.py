@@ -1,7 +1,7 @@
 """The gate as a state machine of atomic storage requests, searched through every interleaving.
 
 Two openers, three keepers of work and three releasers (two ticks and a signal handler, which are one program) go step
-by step in any order. What they decide is decided by the functions of `shared.gate.gate_decisions` themselves.
+by step in any order. What they decide is decided by the functions of `shared.gate.state` themselves.
 
 Nothing is counted that need not be, which makes the search both smaller and stronger. A keeper may end before any step,
 any number of times, and its submission comes again. A releaser may end before any step and begin again at any time, so
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
 
-from shared.gate.gate_decisions import after_close, after_open, must_dispatch
-from shared.gate.state import Reading
+from shared.gate.state import Reading, after_close, after_open, must_dispatch
 from tests.model.search import replaced, walk
 
 READ, CAS, SIGNAL, DONE = "read", "cas", "signal", "done"

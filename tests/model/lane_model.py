@@ -6,7 +6,7 @@ The decisions are the code's own. A minute is the least time; a put comes within
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from shared.concurrency.decide import ANNOUNCED_FOR, LaneRow, may_forget, must_announce
+from shared.concurrency.fleet import ANNOUNCED_FOR, LaneRow, may_forget, must_announce
 from tests.model.search import walk
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -14,8 +14,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from shared.ledger.job_decisions import finish
-from shared.ledger.progress import check_balance
+from shared.ledger.job_decisions import check_balance, finish
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.ledger.settlement import result_blob, settle
 from shared.messages import PortionMessage, Result

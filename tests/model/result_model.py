@@ -20,7 +20,7 @@ from typing import NamedTuple
 from shared.ledger.records import ChunkRow, ChunkState, Portion, Totals
 from shared.ledger.settlement import result_blob, settle
 from shared.messages import PortionMessage, Result
-from shared.pipeline.group_blobs import assemble
+from shared.pipeline.results import assemble
 from tests.model.ledger_model import NEVER_PAUSES, NOW, Core, _job
 from tests.model.search import replaced, walk
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from shared.gate.gate_decisions import after_close, after_open, must_dispatch
-from shared.gate.state import Reading
+from shared.gate.state import Reading, after_close, after_open, must_dispatch
 from shared.ledger.job_decisions import advance_cursor, may_start, note_gate_passed, record_plan
 from shared.ledger.records import Job, JobState, PlanBlob
 from tests.model.ledger_model import NOW

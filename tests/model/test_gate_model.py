@@ -35,7 +35,6 @@ def without_garbage_collection():
     gc.enable()
 
 
-@pytest.mark.timeout(900)
 def test_no_interleaving_starts_work_early_or_leaves_it_behind():
     """Two openers, three keepers, two releasers that begin and end at any time: every state is searched."""
     found = search(WHOLE)

@@ -34,7 +34,6 @@ def test_no_interleaving_starts_a_job_early_or_leaves_it_behind():
     assert found.states > 80_000
 
 
-@pytest.mark.timeout(900)
 def test_neither_do_three_workers_at_one_opening():
     """An accept, a release and a tick at the same time, each with its view of the pointer."""
     found = search(Scope(scripts=(("open",),), workers=3))

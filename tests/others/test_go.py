@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,11 @@ from shared.app import Stores
 from shared.azure import STORAGE_CONNECTION
 from shared.azure.connections import Connections
 from shared.ledger.records import JobState
+from tests.waiting import LIMIT, until
 
 HERE = Path(__file__).parent / "go"
 CHECKS = 20
 SERVICES = ("Blob", "Queue", "Table")
-SOON = 60
 
 pytestmark = pytest.mark.skipif(
     not (GO / STAMP).exists(), reason="Go's storage clients are not installed: `make others` does it on Debian 12"
@@ -46,7 +45,7 @@ def go(tmp_path_factory):
         "CGO_ENABLED": "0",
     }
     command = [str(root / "bin" / "go"), "build", "-o", str(program), *map(str, sorted(HERE.glob("*.go")))]
-    subprocess.run(command, env=env, check=True, timeout=170)
+    subprocess.run(command, env=env, check=True, timeout=LIMIT)
 
     def run(connection_string, **more):
         parts = dict(part.split("=", 1) for part in connection_string.split(";") if part)
@@ -56,7 +55,7 @@ def go(tmp_path_factory):
             "address": " ".join(f"{one.lower()}={parts[f'{one}Endpoint'].split('/')[2]}" for one in SERVICES),
         }
         env = {**os.environ, "TOLD_TO_OTHERS": json.dumps(told | more)}
-        done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
         outcomes = [json.loads(line) for line in done.stdout.splitlines()]
         assert done.returncode == 0, done.stderr[-800:]
         return {one["name"]: one["fault"] for one in outcomes}
@@ -80,7 +79,6 @@ def test_azurite_fails_a_batch_of_an_account_in_the_host_name(go, azurite):
     assert "StatusCode=500" in failed["a batch writes all of its rows"]
 
 
-@pytest.mark.timeout(2 * SOON)
 def test_a_publisher_in_go_starts_a_job(go, stack_settings):
     """The least form of a submission, as text without Base64."""
     host = start_host(StackOptions(instances=1), stack_settings)
@@ -89,10 +87,7 @@ def test_a_publisher_in_go_starts_a_job(go, stack_settings):
         message = json.dumps({"sluice": {"job": "from-go", "items": transactions}})
         assert list(go(stack_settings[STORAGE_CONNECTION], queue="submissions", message=message).values()) == [""]
         with Connections.parse(stack_settings) as connections, Stores(connections) as stores:
-            end = time.monotonic() + SOON
-            while (job := stores.ledger.read("from-go")) is None or job.state is not JobState.COMPLETE:
-                assert time.monotonic() < end, job
-                time.sleep(0.2)
+            job = until(lambda: (one := stores.ledger.read("from-go")) and one.state is JobState.COMPLETE and one)
         assert job.totals.accepted.items == 2
     finally:
         host.stop()

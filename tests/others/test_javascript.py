@@ -14,6 +14,7 @@ from local.paths import OTHERS, STAMP
 from servicebus_local.certificates import AUTHORITY
 from servicebus_local.entities import CorrelationFilter, DeliveryRules, Namespace, Queue, SqlFilter, Subscription, Topic
 from servicebus_local.launcher import Broker
+from tests import waiting
 
 HERE = Path(__file__).parent
 COPIES = 40
@@ -95,7 +96,7 @@ def javascript(azurite, tmp_path_factory):
             env = {**os.environ, "NODE_PATH": modules, "NODE_EXTRA_CA_CERTS": authority}
             env["TOLD_TO_OTHERS"] = json.dumps(told)
             command = [str(_NODE), str(HERE / f"{area}.cjs")]
-            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=170, check=False)
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=waiting.LIMIT, check=False)
             outcomes = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
             assert len(outcomes) == AREAS[area], f"{area}.cjs ended early: {done.stderr[-800:]}"
             return {one["name"]: one["fault"] for one in outcomes}

@@ -3,16 +3,15 @@
 import json
 import random
 import re
-import time
 import uuid
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from tests.outside import checker, collisions, lines, messages, payloads
 from tests.outside.case import Ends, Parked, Waits, told
+from tests.waiting import until
 
 #: How long all of it together may take; a single delivery is judged by its own time.
-PATIENCE = 120
 _DONE = re.compile(r"\[host\] (\w+) (?:succeeded|failed) \(id=([0-9a-f-]+), (\d+) ms\)")
 _TOLD = re.compile(r"\[\w+ ([0-9a-f-]+)\] sluice\.(message\.parked|submission\.accepted) (\{.*\})")
 
@@ -65,7 +64,7 @@ def run(people, cases, seed=1):
             _put(people.publisher, case, jobs[case.name])
             people.publisher.send(told(case.before, jobs[case.name]))
     waiting = {jobs[case.name] for case in cases if case.before is not None}
-    _until(lambda: _states(people).keys() >= {honest[0][0], *waiting} and _settled(people, waiting))
+    until(lambda: _states(people).keys() >= {honest[0][0], *waiting} and _settled(people, waiting))
     sent, order = {}, dice.sample(cases, len(cases))
     for number, case in enumerate(order):
         if number % (len(order) // 3 + 1) == 0:
@@ -73,8 +72,8 @@ def run(people, cases, seed=1):
         sent[case.name] = _drop(people.publisher, case, jobs[case.name])
     honest.append(canary(people, f"{mark}-after"))
     seen = _Seen(people, sent, jobs, sum(not isinstance(case.end, Ends) for case in cases))
-    _until(seen.has_most)
-    _until(lambda: not seen.look(cases))
+    until(seen.has_most)
+    until(lambda: not seen.look(cases))
     problems = seen.problems
     for name, transactions in honest:
         found = people.operator.ends(name)
@@ -93,12 +92,6 @@ def _drop(publisher, case, job):
     if case.before is None:
         _put(publisher, case, job)
     return publisher.send(case.dropped(job)).lower()
-
-
-def _until(is_done):
-    end = time.monotonic() + PATIENCE
-    while not is_done() and time.monotonic() < end:
-        time.sleep(1)
 
 
 def _states(people):

@@ -7,6 +7,8 @@ import urllib.request
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from tests.waiting import LIMIT
+
 
 @dataclass
 class Answer:
@@ -42,7 +44,7 @@ class Customer:
         request = urllib.request.Request(self.base + path, data=data, headers=sent, method=method)
         began = time.monotonic()
         try:
-            with self._opener.open(request, timeout=60) as answer:
+            with self._opener.open(request, timeout=LIMIT) as answer:
                 return self._answer(answer.status, answer.headers, answer.read(), began)
         except urllib.error.HTTPError as refused:
             return self._answer(refused.code, refused.headers, refused.read(), began)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from local import stack
 from tests.outside import checker
+from tests.waiting import LIMIT
 
 #: The role Storage Queue Data Message Sender, and Storage Blob Data Contributor, on one queue and one container.
 MAY_SEND, MAY_WRITE = "a", "racwdl"
@@ -73,11 +74,11 @@ class Operator:
         """Type a command and return its JSON."""
         return json.loads(self.types(*words, "--json", status=status, said=""))
 
-    def ends(self, job, timeout=60):
+    def ends(self, job):
         """Return a job when it has ended."""
         return json.loads(
             CliRunner()
-            .invoke(app, ["jobs", "watch", job, "--timeout", str(timeout), "--json"], env=self._settings)
+            .invoke(app, ["jobs", "watch", job, "--timeout", str(LIMIT), "--json"], env=self._settings)
             .stdout
         )
 

@@ -5,7 +5,6 @@ import pytest
 from tests.outside import campaign
 
 #: All of it together is one fixture; a busy machine takes longer than for a usual test.
-pytestmark = pytest.mark.timeout(600)
 #: A deployed instance has 2,048 MiB; no submissions take a process further than this.
 MOST_MIB = 512
 

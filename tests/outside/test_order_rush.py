@@ -16,26 +16,18 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
 from local.stack import StackOptions, running
-from tests import waiting
 from tests.outside import order_checker, seat_checker
 from tests.outside.customer import Customer
 from tests.outside.people import Operator
 from tests.outside.subscriber import OWN, Subscriber
+from tests.waiting import until
 
-#: Every wait is for a condition, and these are limits for a slow machine.
-pytestmark = pytest.mark.timeout(1200)
-PATIENCE = 400
 CUSTOMERS, QUOTA, AT_ONCE = 200, 120, 16
 #: A process is killed whenever so many customers more have an answer, have it again, and have their seats.
 KILL_AFTER, KILL_AGAIN, KILL_LATER = 20, 50, 150
 SETTINGS = {"SLUICE_REGISTRATION": "on", "SLUICE_RESERVATION_SECONDS": "7200"}
 #: What a connection to a process that is killed ends by.
 LOST = (OSError, http.client.HTTPException)
-
-
-def patient(look):
-    """Return what the look finds. Locks of killed processes end after a minute, and one wait may meet several."""
-    return waiting.until(look, PATIENCE)
 
 
 class Kills:
@@ -88,14 +80,14 @@ class Buyer:
             self.tried.add(self.order)
             return self.ask(self.order, is_own=True)
 
-        self.answers.append(patient(once))
+        self.answers.append(until(once))
 
     def repeat(self):
         """Send it again, and have somebody else do so."""
         if self.answers[0].status == 202:
             if self.by:
-                self.answers.append(patient(lambda: self.ask(self.order, is_own=True)))
-            self.overheard.append(patient(lambda: self.ask(self.order, is_own=False)))
+                self.answers.append(until(lambda: self.ask(self.order, is_own=True)))
+            self.overheard.append(until(lambda: self.ask(self.order, is_own=False)))
 
     @property
     def code(self):
@@ -123,14 +115,14 @@ class Rush:
     def run(self):
         """Sell."""
         self.send("conferences", "conference", id="c-1", conference="pycon", seats={"whole": OFFER})
-        patient(lambda: self.site.ask("GET", "/api/conferences/pycon").status == 200)
+        until(lambda: self.site.ask("GET", "/api/conferences/pycon").status == 200)
         self._each(Buyer.buy, KILL_AFTER)
         self._each(Buyer.repeat, KILL_AGAIN)
         self._each(self._pay, KILL_LATER)
         self._each(Buyer.repeat, CUSTOMERS + 1)
         paid = {one["order"] for one in self.sent if one["kind"] == "payment"}
-        patient(lambda: all(one["state"] == "confirmed" for one in self.orders().values() if one["order"] in paid))
-        patient(lambda: not list(self.breaches()))
+        until(lambda: all(one["state"] == "confirmed" for one in self.orders().values() if one["order"] in paid))
+        until(lambda: not list(self.breaches()))
 
     def _each(self, act, every):
         kills = Kills(self.stack.host, every)
@@ -153,7 +145,7 @@ class Rush:
                 answer = self.site.show(buyer.order, buyer.code, wait=10)
                 return answer.body if answer.status == 200 and answer.body["state"] != "placed" else None
 
-        found = patient(shown)
+        found = until(shown)
         if found["state"] == "reserved" and found["number"] % 3:
             for _ in range(2):
                 payment = {"id": f"p-{buyer.order}", "order": buyer.order}

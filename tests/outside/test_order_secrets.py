@@ -8,7 +8,6 @@ from tests.outside import order_campaign, order_checker, seat_checker
 from tests.waiting import until
 
 #: All of it together is one fixture; a busy machine takes longer than for a usual test.
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -124,7 +124,7 @@ def impatient(monkeypatch):
     """The library's retries wait for nobody here."""
     monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
     # Their replays share a table and a second: the newest hundred of them would be any.
-    monkeypatch.setattr("shared.operating.replay_table.KEPT", 10_000)
+    monkeypatch.setattr("shared.operating.replay_record.KEPT", 10_000)
 
 
 @pytest.fixture

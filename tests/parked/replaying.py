@@ -3,7 +3,7 @@
 from shared.operating.audit import AuditTable
 from shared.operating.parked_acts import ParkedOperator
 from shared.operating.replay import Replayer, nobody
-from shared.operating.replay_table import ReplayTable
+from shared.operating.replay_record import ReplayTable
 from shared.pending import PendingTable
 
 

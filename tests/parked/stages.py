@@ -1,9 +1,9 @@
 """The stages of the pipeline as the app registers them, over whatever a test gives them."""
 
 from shared.parked.parking import Stages
-from shared.pipeline.arrivals import accept_stage
-from shared.pipeline.received import settle_stage
-from shared.pipeline.work_parking import work_stages
+from shared.pipeline.accept import accept_stage
+from shared.pipeline.process import work_stages
+from shared.pipeline.settle import settle_stage
 
 
 def ignore(*_):

@@ -7,9 +7,8 @@ import pytest
 
 from shared.errors import NotParkedError, RefusedError
 from shared.messages import Delivery
-from shared.parked.door import at_the_door, door_key
 from shared.parked.entry import ACCEPT, NO_JOB, EntryState
-from shared.parked.parking import Parking
+from shared.parked.parking import Parking, at_the_door, door_key
 from tests.parked.stages import stages
 
 

@@ -10,12 +10,19 @@ import pytest
 from shared.errors import NotParkedError, ParkedTamperedError, RefusedError, StorageUnavailableError
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState
 from shared.messages import Delivery, Finish, PortionMessage, Result, encode
-from shared.operating.grouping import WAVES, summarize_causes, waves
-from shared.parked.attempts import CLEAN_HOUR, Attempts, Mark
-from shared.parked.door import add_job_id, at_the_door, door_key, read_claimed_job
+from shared.operating.replay import WAVES, summarize_causes, waves
 from shared.parked.entry import ACCEPT, NO_JOB, EntryState, chunk_key, job_note
-from shared.parked.parking import Claim, Parking
-from shared.parked.poison_queues import drain_poison, park_dead_result
+from shared.parked.parking import (
+    Claim,
+    Parking,
+    add_job_id,
+    at_the_door,
+    door_key,
+    drain_poison,
+    park_dead_result,
+    read_claimed_job,
+)
+from shared.parked.poison_policy import CLEAN_HOUR, Attempts, Mark
 from shared.telemetry import events
 from tests.faults.plan import Plan, kind_of
 from tests.gate.conftest import ManualClock

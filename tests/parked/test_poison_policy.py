@@ -17,10 +17,17 @@ from shared.errors import (
     UnknownWorkloadError,
 )
 from shared.messages import PortionMessage, Result, decode, encode
-from shared.parked.attempts import Mark
-from shared.parked.cause import fingerprint_of, reason_of
 from shared.parked.poison_policy import DEFAULT_POLICY as POLICY
-from shared.parked.poison_policy import Deliveries, KillerError, Nature, PoisonPolicy, nature_of
+from shared.parked.poison_policy import (
+    Deliveries,
+    KillerError,
+    Mark,
+    Nature,
+    PoisonPolicy,
+    fingerprint_of,
+    nature_of,
+    reason_of,
+)
 
 REFUSED = RefusedError("hash_mismatch", "found", "instead")
 
@@ -154,7 +161,7 @@ def test_a_failure_in_the_workload_is_known_by_its_functions(source, module, fil
 
 
 @pytest.mark.parametrize(
-    ("module", "is_same"), [("shared.workloads.billing", False), ("shared.workloads.run", True), ("sales", False)]
+    ("module", "is_same"), [("shared.workloads.billing", False), ("shared.workloads.registry", True), ("sales", False)]
 )
 def test_of_our_own_code_only_the_example_is_a_workload(module, is_same):
     """Each function on the way through a workload counts; of ours, only the last one."""
@@ -165,7 +172,7 @@ def test_of_our_own_code_only_the_example_is_a_workload(module, is_same):
 @pytest.mark.parametrize(
     ("module", "filename"),
     [
-        ("shared.workloads.run", "/site/wwwroot/shared/workloads/run.py"),
+        ("shared.workloads.registry", "/site/wwwroot/shared/workloads/registry.py"),
         ("shared.guard", "/elsewhere/guard.py"),
     ],
 )

@@ -6,9 +6,7 @@ from dataclasses import replace
 import pytest
 from azure.data.tables import UpdateMode
 
-from shared.operating.grouping import summarize_causes
-from shared.operating.replay import ReplayFate, ReplayPace
-from shared.operating.selection import Selection
+from shared.operating.replay import ReplayFate, ReplayPace, Selection, summarize_causes
 from shared.parked.entry import EntryState
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.parked.replaying import fates_of, replay_all

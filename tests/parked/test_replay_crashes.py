@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from shared.errors import SluiceError
-from shared.operating.replay import ReplayFate, ReplayPace
+from shared.operating.replay import ReplayFate, ReplayPace, Selection
 from shared.operating.replay_record import ReplayState
-from shared.operating.selection import Selection
 from shared.parked.entry import EntryState
 from tests.faults.plan import MODES, UNTOLD, KilledError, Plan
 

@@ -9,9 +9,8 @@ from msgspec.structs import replace as with_fields
 from shared.errors import ActRepeatedError, ActStaleError, NoReplayError
 from shared.operating import replay_record as record
 from shared.operating.audit import ActKey
-from shared.operating.replay import ReplayFate, ReplayPace
+from shared.operating.replay import ReplayFate, ReplayPace, Selection, digest_entries
 from shared.operating.replay_record import Replay, ReplayState
-from shared.operating.selection import Selection, digest_entries
 from shared.parked.entry import EntryState
 from shared.pending import REPLAY_POINTER, Pointer
 from tests.process.world import NOON
@@ -150,7 +149,7 @@ def test_a_row_describes_a_bounded_number_of_waves_and_counts_all():
 
 def test_only_a_hundred_that_have_ended_are_kept(mended, monkeypatch):
     """The oldest go; what still runs stays."""
-    monkeypatch.setattr("shared.operating.replay_table.KEPT", 1)
+    monkeypatch.setattr("shared.operating.replay_record.KEPT", 1)
     # Other tests leave replays in this table: these are newer than any of them.
     mended.clock.advance(30 * 86_400)
     with mended.process() as process:

@@ -10,8 +10,7 @@ from shared.messages import Delivery
 from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayFate, ReplayPace
 from shared.parked.entry import DOOR, EntryState, content_key
-from shared.parked.parking import Claim, Parking, QueuesPut, Stage
-from shared.parked.poison_queues import drain_poison
+from shared.parked.parking import Claim, Parking, QueuesPut, Stage, drain_poison
 from tests.parked.replaying import build_operator, fates_of, replay_all
 from tests.parked.stages import stages
 from tests.process.world import World

@@ -10,6 +10,7 @@ from azure.storage.blob import BlobServiceClient
 
 from local.paths import ROOT
 from shared.refusals import Reason
+from tests.waiting import LIMIT
 
 MIB = 1024 * 1024
 #: Of address space, which is more than memory: threads' stacks and libraries count before they are touched.
@@ -24,7 +25,7 @@ def report(azurite):
         service.create_container("hostile").close()
     command = [sys.executable, "-m", "tests.payload.within_limit", azurite.connection_string, "hostile"]
     done = subprocess.run(
-        [*command, str(ADDRESS_SPACE)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        [*command, str(ADDRESS_SPACE)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)

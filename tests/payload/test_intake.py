@@ -12,8 +12,8 @@ import zstandard
 
 from shared.errors import RefusedError
 from shared.payload import Codec, Form, Intake, Limits, fingerprint, open_envelope, parse_index, read_submission
-from shared.payload.envelope import choose
-from shared.payload.intake import split_lines
+from shared.payload.reading import split_lines
+from shared.payload.submission import choose
 from shared.payload.transactions import Reader
 from shared.refusals import Reason
 from tests.payload.fetching import fetch

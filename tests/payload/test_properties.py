@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from shared.errors import RefusedError
 from shared.payload import Codec, Limits, open_envelope, read_submission
 from shared.payload.compression import compress, expand_file, expand_frame
-from shared.payload.envelope import Items
 from shared.payload.frames import Framing, write_frames
-from shared.payload.intake import split_lines
+from shared.payload.reading import split_lines
+from shared.payload.submission import Items
 from shared.refusals import BY_CODE, Reason
 from tests.payload.fetching import read_frames
 from tests.payload.hostile import MESSAGE_ID

@@ -18,7 +18,7 @@ from shared.payload import Limits, open_envelope, read_submission, transactions
 from shared.payload.frames import Framing, write_frames
 from shared.payload.transactions import Reader
 from shared.workloads.billing import Billing
-from shared.workloads.run import run_lines
+from shared.workloads.registry import run_lines
 from tests.payload import odd_lines
 from tests.payload.hostile import MESSAGE_ID
 from tests.payload.odd_lines import FRAMES_EACH, KINDS, Program, difference, frame

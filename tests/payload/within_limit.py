@@ -14,7 +14,7 @@ from azure.storage.blob import ContainerClient
 
 from shared.errors import RefusedError
 from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
-from shared.workloads.run import run_lines
+from shared.workloads.registry import run_lines
 from tests import memory
 from tests.payload.fetching import fetch
 from tests.payload.hostile import MESSAGE_ID, Case, Stage, cases

@@ -16,11 +16,9 @@ from shared.ids import RangeGenerator
 from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
-from shared.pipeline.chunk_size import ChunkSizes
 from shared.pipeline.dispatch import Dispatcher, Enclosing
-from shared.pipeline.plan import PlanStore
-from shared.pipeline.put_again import PutAgain
-from shared.pipeline.start import Starter
+from shared.pipeline.plan import ChunkSizes, PlanStore
+from shared.pipeline.start import PutAgain, Starter
 from shared.retry import Retry
 from tests.faults.plan import KilledError, killed
 from tests.gate.conftest import NOON, ManualClock, RecordedSignals

@@ -6,11 +6,12 @@ import logging
 import msgspec
 import pytest
 
-from shared.errors import RefusedError
+from shared.errors import NewerVersionError, RefusedError
 from shared.ledger.records import JobState
 from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, Segment, Shard, encode
 from shared.parked.poison_policy import Deliveries
-from shared.pipeline.arrivals import Arrivals
+from shared.pipeline.accept import Arrivals
+from shared.versions import LOOKS
 
 
 class Parked:
@@ -29,6 +30,16 @@ class Notes:
 
     def forget(self, _key):
         """Forget it."""
+
+    def note_begun(self, _key, _count):
+        """Know nothing of it."""
+
+    def note_failure(self, _key, _count, _error):
+        """Know nothing of it."""
+
+    def of(self, _key):
+        """Return no deaths."""
+        return {}
 
 
 @pytest.fixture
@@ -99,3 +110,22 @@ def test_a_submission_that_comes_again_says_so_to_the_chunks(world, process, del
         process().plan(world.submission(), "m-1")
     deliver(world.submission(), count)
     assert [message.get("again") for message in world.queues.on("work-")] == [is_marked]
+
+
+def test_a_submission_of_a_newer_version_waits_for_an_instance_that_reads_it(world, deliver, parked, caplog):
+    """For ten minutes. Then it is parked with the publisher's remedy, and can be replayed."""
+    body = json.dumps({"sluice": {"v": 2, "kind": "submission", "job": "later", "rows": 1}}).encode()
+    for count in (1, LOOKS - 1):
+        with pytest.raises(NewerVersionError, match="a submission of version 2"):
+            deliver(body, count)
+    assert parked.reasons == []
+    assert "sluice.version.newer" in caplog.text
+    deliver(body, LOOKS)
+    assert [error.reason for error in parked.reasons] == ["unsupported_version"]
+
+
+@pytest.mark.parametrize("head", [{"v": 2}, {"v": 10**6, "kind": "submission"}, {"v": 0, "kind": "submission"}])
+def test_a_version_that_no_library_writes_is_refused_at_once(deliver, parked, head):
+    """Whoever wrote it by hand is told."""
+    deliver(json.dumps({"sluice": {**head, "items": [{}]}}).encode())
+    assert [error.reason for error in parked.reasons] == ["unsupported_version"]

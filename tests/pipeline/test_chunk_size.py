@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shared.azure.connections import Connections
 from shared.azure.value_store import BlobStore
-from shared.pipeline.chunk_size import LARGEST, LONGEST, SMALLEST, ChunkSizes, Speed, Speeds, choose
+from shared.pipeline.plan import LARGEST, LONGEST, SMALLEST, ChunkSizes, Speed, Speeds, choose
 from shared.workloads.registry import Workloads
 from tests.faults.sales import Sales
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from shared.memory import Memory
 from shared.messages import ChunkMessage, encode
 from shared.payload import Codec, Limits, PayloadStore, PayloadStores
-from shared.payload.envelope import base64_bytes
 from shared.payload.frames import Framing, write_frames
 from shared.payload.reading import WORK, PayloadReader
+from shared.payload.submission import base64_bytes
 from shared.pipeline.dispatch import Enclosing
 from tests.faults.plan import Fault, Plan
 from tests.faults.transport import FaultyTransport

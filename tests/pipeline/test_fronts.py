@@ -9,11 +9,11 @@ import pytest
 from shared.azure.meter import tally_requests
 from shared.clock import SystemClock
 from shared.errors import StorageUnavailableError
-from shared.ledger.progress import Turn
+from shared.ledger.job_decisions import Turn
 from shared.ledger.records import Job
-from shared.ledger.turn import FRONT, UNKNOWN_COUNTS_AFTER
+from shared.ledger.settlement import FRONT, UNKNOWN_COUNTS_AFTER
 from shared.pending import FRONT_POINTER, PendingTable, Pointer
-from shared.pipeline.fronts import QueueFronts
+from shared.pipeline.sweep import QueueFronts
 from tests.gate.conftest import NOON
 from tests.pipeline.conftest import Process, World
 

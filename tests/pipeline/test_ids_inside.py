@@ -26,11 +26,11 @@ from shared.messages import (
     decode,
     encode,
 )
-from shared.parked.door import add_job_id, read_claimed_job
 from shared.parked.entry import NO_JOB
+from shared.parked.parking import add_job_id, read_claimed_job
 from shared.pending import Pointer
-from shared.pipeline.bus_results import MOST_BYTES, trim_result
-from shared.pipeline.received import Received, sort
+from shared.pipeline.results import MOST_BYTES, trim_result
+from shared.pipeline.settle import Received, sort
 from shared.signals import Hint, job_message
 from shared.topology import room_of_queue, submission_queue
 from tests.parked.stages import stages

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from shared.app import Stores
-from shared.azure.meter import Cause, because
-from shared.azure.requests import BUS, TABLE, RequestKind
+from shared.azure.meter import BUS, TABLE, Cause, RequestKind, because
 from shared.ledger.ledger import commit, counting
 from shared.ledger.records import Job, JobState
 from tests.faults.world import NOON, SETTINGS

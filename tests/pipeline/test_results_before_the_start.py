@@ -5,7 +5,7 @@ import hashlib
 from shared.app import Stores
 from shared.ledger import JobState
 from shared.messages import PortionMessage, Result, encode
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.signals import Hint
 from tests.pipeline.whole_app import running_app
 

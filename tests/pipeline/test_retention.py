@@ -13,7 +13,7 @@ from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.pending import RETENTION_POINTER
 from shared.pipeline.accept import Accepted
-from shared.pipeline.retention import SECOND_CHECK, Retention
+from shared.pipeline.cleanup import SECOND_CHECK, Retention
 
 PERIOD = timedelta(days=30)
 #: A look that has all the time it wants.
@@ -213,7 +213,7 @@ def test_a_leased_result_stays_and_a_refusal_of_another_kind_keeps_the_pointer(w
     assert retention.follow(pointer, LONG)
     assert [blob.name for blob in results.list_blobs(name_starts_with=f"{world.job}/")] == [f"{world.job}/1/0"]
     lease.break_lease(0)
-    monkeypatch.setattr("shared.pipeline.retention._REMOVED", frozenset())
+    monkeypatch.setattr("shared.pipeline.cleanup._REMOVED", frozenset())
     (second,) = due(world, one, 31)
     with pytest.raises(StorageUnavailableError, match="remove the blobs"):
         retention.follow(second, LONG)

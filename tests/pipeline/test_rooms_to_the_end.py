@@ -21,6 +21,7 @@ from shared.pending import RETENTION_POINTER
 from shared.topology import PLANS, payload_container, rooms, submission_queue
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import running_app
+from tests.waiting import LIMIT
 
 SLUICE = Path(sys.executable).parent / "sluice"
 LONGEST_JOB = "j" * 100
@@ -51,7 +52,7 @@ def sluice(app, *arguments):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT,
     )
 
 

@@ -11,7 +11,7 @@ from shared.azure.connections import Connections
 from shared.messages import Finish, encode
 from shared.parked import QueuesPut
 from shared.pending import WORK_POINTER
-from shared.pipeline.stranded import HOURLY_AT
+from shared.pipeline.sweep import HOURLY_AT
 from shared.settings import Dequeue
 from shared.telemetry import events
 from shared.workloads.registry import Workloads

@@ -9,13 +9,12 @@ import pytest
 
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
-from shared.ledger.turn import Fronts, Watermark
+from shared.ledger.settlement import Fronts, Watermark
 from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
-from shared.pipeline import accept, put_again
+from shared.pipeline import accept, start
+from shared.pipeline.cleanup import Retention
 from shared.pipeline.finish_request import FinishCall
-from shared.pipeline.fronts import FrontReading
-from shared.pipeline.retention import Retention
-from shared.pipeline.sweep import Sweep
+from shared.pipeline.sweep import FrontReading, Sweep
 from shared.telemetry import events
 from shared.topology import work_queue_names
 from tests.faults.plan import KilledError, killed
@@ -430,7 +429,7 @@ def test_a_finish_message_that_waits_in_a_backlog_is_not_sent_again(world, sweep
 def test_thousands_of_lost_chunks_are_put_again_in_slices_and_handed_over(world, sweep, monkeypatch):
     """A slice, its note, the next; at the end of the time another invocation goes on at the place that the row has."""
     monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
-    monkeypatch.setattr(put_again, "SLICE", 10)
+    monkeypatch.setattr(start, "SLICE", 10)
     sweep.process.accept(world.submission(25), "m1")
     assert len(sent_chunks(world)) == 25
     world.clock.advance(minutes=11)
@@ -445,11 +444,11 @@ def test_thousands_of_lost_chunks_are_put_again_in_slices_and_handed_over(world,
 def test_a_repetition_whose_hand_over_was_lost_goes_on_from_its_place(world, sweep, monkeypatch):
     """The pointer leads to it without a turn: what is left had its turn, and what was put again waits."""
     monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
-    monkeypatch.setattr(put_again, "SLICE", 10)
+    monkeypatch.setattr(start, "SLICE", 10)
     sweep.process.accept(world.submission(25), "m1")
     sent_chunks(world)
-    whole = put_again.PutAgain.put
-    monkeypatch.setattr(put_again.PutAgain, "put", lambda self, job, _until: whole(self, job, 0))
+    whole = start.PutAgain.put
+    monkeypatch.setattr(start.PutAgain, "put", lambda self, job, _until: whole(self, job, 0))
     sweep()
     assert sent_chunks(world) == [*range(10)]
     world.fronts.until = world.clock.now() - timedelta(hours=1)
@@ -464,11 +463,11 @@ def test_a_repetition_whose_hand_over_was_lost_goes_on_from_its_place(world, swe
 def test_a_process_that_ends_between_a_slice_and_its_note_puts_one_slice_twice(world, sweep, monkeypatch):
     """Never one too few."""
     monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
-    monkeypatch.setattr(put_again, "SLICE", 10)
+    monkeypatch.setattr(start, "SLICE", 10)
     sweep.process.accept(world.submission(25), "m1")
     sent_chunks(world)
     with monkeypatch.context() as patched:
-        patched.setattr(put_again, "change", lambda *_, **__: killed())
+        patched.setattr(start, "change", lambda *_, **__: killed())
         with pytest.raises(KilledError):
             sweep()
     assert sent_chunks(world) == [*range(10)]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.app import App, Stores
-from shared.app.tick import Tick
+from shared.app.app import Tick
 from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.pending import OUTBOX_POINTER, Followers, Pointer, Range

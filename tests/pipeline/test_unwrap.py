@@ -10,10 +10,9 @@ from shared.azure.connections import Connections
 from shared.grammar import room_job
 from shared.messages import Result, encode, unwrap
 from shared.parked.entry import chunk_key, result_key
-from shared.parked.parking import Parking
-from shared.parked.poison_queues import drain_poison, park_dead_result
+from shared.parked.parking import Parking, drain_poison, park_dead_result
 from shared.pipeline.accept import Accepted
-from shared.pipeline.received import Received, sort
+from shared.pipeline.settle import Received, sort
 from tests.parked.stages import stages
 from tests.pipeline.test_orphans import Night
 from tests.process.world import World as ChunkWorld
@@ -119,5 +118,5 @@ def test_nothing_else_in_the_source_decodes_a_body():
         # The header by which Azure says who is logged in.
         "console/azure_login.py",
         # It reads nothing: it looks for an access code in what no rule can read, and removes it.
-        "shared/registration/without_codes.py",
+        "shared/registration/parked_orders.py",
     }

@@ -6,16 +6,17 @@ import pytest
 
 from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
-from shared.azure.requests import BUS
+from shared.azure.meter import BUS
 from shared.clock import SystemClock
 from shared.messages import Result
-from shared.pipeline.bus_results import BusResults
-from shared.pipeline.waiting_results import WaitingResults
+from shared.pipeline.results import BusResults
+from shared.pipeline.sweep import WaitingResults
 from shared.telemetry import events
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 from tests.faults.world import ManualClock
+from tests.waiting import LIMIT
 
 PATIENCE = timedelta(minutes=5)
 
@@ -91,7 +92,7 @@ def test_the_time_of_a_result_is_read_from_the_bus():
         with BusResults(connections) as send:
             send(Result(job="nightly", chunk=0, revision=1))
         client = connections.bus_client()
-        with client, client.get_queue_receiver("results", max_wait_time=10) as receiver:
+        with client, client.get_queue_receiver("results", max_wait_time=LIMIT) as receiver:
             assert len(receiver.receive_messages(1)) == 1
             assert WaitingResults(connections, Later()).are_behind(PATIENCE)
             assert not WaitingResults(connections, SystemClock()).are_behind(PATIENCE)

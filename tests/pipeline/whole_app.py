@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from local.azurite.launcher import Azurite
 from local.provision import provision
 from shared.app import App, Stores
-from shared.azure.requests import BUS
+from shared.azure.meter import BUS
 from shared.grammar import room_job
 from shared.messages import Delivery
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.publish import Publisher
 from shared.telemetry.log import SILENT
 from shared.topology import payload_container, submission_queue, topology

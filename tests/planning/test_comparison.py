@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planning.comparison import INLINE_BYTES, InlineOrBlob, PushOrPoll, Work, wakes
-from shared.usage.prices import load
+from shared.usage.bill import load
 
 PRICES = load()
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

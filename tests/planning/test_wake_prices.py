@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planning.wake_prices import CHUNKS_OF_A_PUT, Dispatch, wakings
-from shared.dequeue.notifier import Notify
-from shared.dequeue.permits import SlotPlan
-from shared.usage.prices import load
+from shared.dequeue.permits import Notify, SlotPlan
+from shared.usage.bill import load
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

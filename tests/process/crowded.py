@@ -21,7 +21,7 @@ from shared.app import App
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.ledger.records import FINISHED, JobState
 from shared.messages import Delivery
-from shared.pipeline.received import Received
+from shared.pipeline.settle import Received
 from shared.settings import Settings
 from shared.topology import topology
 from shared.workloads.billing import Billing
@@ -40,7 +40,7 @@ SETTINGS = Settings.parse(
     }
 )
 ENDED = {*FINISHED, JobState.PAUSED, JobState.HELD}
-PATIENCE = 400
+PATIENCE = 600
 QUEUES = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
 #: Messages of one queue that a host runs at a time.
 AT_ONCE = QUEUES["batchSize"] + QUEUES["newBatchThreshold"]

@@ -12,7 +12,8 @@ from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.messages import PortionMessage, Result, decode
-from shared.pipeline.bus_results import BusResults, trim_result
+from shared.pipeline.results import BusResults, trim_result
+from tests.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def send(bus):
 def received(bus, count, queue="results"):
     """Take messages until so many results are there, and return them."""
     client = ServiceBusClient.from_connection_string(bus.connection_string)
-    with client, client.get_queue_receiver(queue, max_wait_time=10) as receiver:
+    with client, client.get_queue_receiver(queue, max_wait_time=LIMIT) as receiver:
         found = []
         while len(found) < count and (page := receiver.receive_messages(count)):
             for message in page:
@@ -127,7 +128,7 @@ def test_a_sender_that_ends_in_an_unexpected_way_leaves_nobody_waiting(send, mon
         return True
 
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(attempt, range(4), timeout=30)) == [True] * 4
+        assert list(pool.map(attempt, range(4), timeout=LIMIT)) == [True] * 4
 
 
 def test_a_bus_that_is_down_is_no_reason_to_park():
@@ -156,13 +157,13 @@ def test_a_dead_letter_is_delivered_to_its_function(bus, send):
     """The path that the trigger names is one that the bus knows, with the reason beside the message."""
     send(result(9))
     with ServiceBusClient.from_connection_string(bus.connection_string) as client:
-        with client.get_queue_receiver("results", max_wait_time=10) as receiver:
+        with client.get_queue_receiver("results", max_wait_time=LIMIT) as receiver:
             (message,) = receiver.receive_messages(1)
             receiver.dead_letter_message(message, reason="TestReason", error_description="for a test")
         blueprint = park_dead.blueprint(app=None)
         (function,) = blueprint._function_builders
         queue = function._function.get_trigger().queue_name
-        with client.get_queue_receiver(queue, max_wait_time=10) as receiver:
+        with client.get_queue_receiver(queue, max_wait_time=LIMIT) as receiver:
             (letter,) = receiver.receive_messages(1)
             receiver.complete_message(letter)
     assert decode(b"".join(letter.body)).chunk == 9

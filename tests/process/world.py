@@ -15,11 +15,10 @@ from shared.errors import ResultNotSentError
 from shared.ledger import ChunkRow, Job, PlanBlob, TableLedger
 from shared.memory import Memory
 from shared.messages import ChunkMessage, Delivery, encode
-from shared.parked.attempts import Attempts
 from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
-from shared.parked.poison_policy import Deliveries
+from shared.parked.poison_policy import Attempts, Deliveries
 from shared.payload.compression import Codec, compress
 from shared.payload.payload_store import PayloadStore, PayloadStores
 from shared.payload.reading import WORK, PayloadReader

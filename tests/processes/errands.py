@@ -5,9 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.azure import Destination
 from shared.errors import RefusedError
-from shared.eventsourcing import Event
-from shared.messaging import Command
-from shared.processes import Case, Incoming, ProcessDecision, ReplyClass, Timeout
+from shared.processes import Case, Command, Event, Incoming, ProcessDecision, ReplyClass, Timeout
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 WAITS = timedelta(minutes=5)

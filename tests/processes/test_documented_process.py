@@ -6,8 +6,7 @@ import pytest
 
 from local.paths import ROOT
 from shared.azure import Pushback
-from shared.messaging import BusPublisher
-from shared.processes import Case, Follower, Incoming, Outgoing, ReplyClass, Runtime
+from shared.processes import BusPublisher, Case, Follower, Incoming, Outgoing, ReplyClass, Runtime
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.world import Bus, HandClock
 from tests.repo.test_commands import BLOCK

@@ -5,8 +5,20 @@ from datetime import timedelta
 import pytest
 
 from shared.errors import NotPublishedError
-from shared.eventsourcing import Commit, Event, Head, Mementos, Saved, SavedCommand, Verdict, Writer
-from shared.processes import HotNotes, Receiver, Removals, TimeoutRow
+from shared.processes import (
+    Commit,
+    Event,
+    Head,
+    HotNotes,
+    Mementos,
+    Receiver,
+    Removals,
+    Saved,
+    SavedCommand,
+    TimeoutRow,
+    Verdict,
+    Writer,
+)
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.errands import NOON
 from tests.processes.world import World

@@ -7,9 +7,20 @@ import pytest
 
 from shared.azure import Destination, Pushback
 from shared.clock import SystemClock
-from shared.eventsourcing import Mementos, Writer
-from shared.messaging import BusPublisher, Command, decode_commands, decode_events
-from shared.processes import Case, HotNotes, Incoming, Outgoing, Receiver, Runtime
+from shared.processes import (
+    BusPublisher,
+    Case,
+    Command,
+    HotNotes,
+    Incoming,
+    Mementos,
+    Outgoing,
+    Receiver,
+    Runtime,
+    Writer,
+    decode_commands,
+    decode_events,
+)
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.transfers import NOW, Accounts, Transfers, decide
 

@@ -5,9 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from shared.eventsourcing import Event, Verdict
-from shared.messaging import Command
-from shared.processes import ProcessDecision, ReplyClass
+from shared.processes import Command, Event, ProcessDecision, ReplyClass, Verdict
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -7,8 +7,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from shared.azure import Pushback
 from shared.errors import StorageUnavailableError
-from shared.messaging import BusPublisher
-from shared.processes import Follower, Outgoing, Runtime
+from shared.processes import BusPublisher, Follower, Outgoing, Runtime
 from tests.messaging.builders import body_of
 from tests.processes.errands import NOON, ErrandRoutes, Errands
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from local.paths import ROOT
+from tests.waiting import LIMIT
 
 MIB = 1024 * 1024
 
@@ -17,7 +18,7 @@ def measured(azurite, items):
         capture_output=True,
         text=True,
         check=False,
-        timeout=170,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

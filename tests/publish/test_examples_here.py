@@ -19,7 +19,7 @@ from local.up import published
 from tests.outside import checker
 from tests.publish.conftest import NODE
 from tests.publish.test_published_by_others import BAD, GOOD, LINE, LINES, PAGE, needs_shell
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 BIN = Path(sys.executable).parent
 EXAMPLES = [
@@ -56,7 +56,7 @@ class Here:
             capture_output=True,
             text=True,
             check=False,
-            timeout=180,
+            timeout=LIMIT,
         )
         assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -143,7 +143,7 @@ def test_the_door_lets_nobody_in_without_the_token_and_nobody_read(here):
         request.add_header("x-ms-version", "2021-12-02")
         request.add_header("x-ms-blob-type", "BlockBlob")
         try:
-            with urllib.request.urlopen(request, context=trusted, timeout=60) as reply:
+            with urllib.request.urlopen(request, context=trusted, timeout=LIMIT) as reply:
                 return reply.status
         except urllib.error.HTTPError as refused:
             with refused:

@@ -13,14 +13,15 @@ from azure.servicebus import ServiceBusClient
 
 from local.paths import ROOT
 from servicebus_local.launcher import Broker
-from shared.azure.brief_sender import BriefSender
 from shared.azure.connections import Connections
+from shared.azure.pushback import BriefSender
 from shared.publish import Publisher
 from shared.signals import BusHints, brief_hints
 from shared.telemetry import events
 from tests.azure.relay import Relay
 from tests.dequeue.conftest import Shifted
 from tests.publish.test_published_by_others import examples
+from tests.waiting import take, until
 
 # The SDK forgets the socket of a connection that broke without closing it.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
@@ -51,7 +52,7 @@ def hints_on(broker):
     client = ServiceBusClient.from_connection_string(broker.connection_string)
     with client, client.get_queue_receiver("hints", receive_mode="receiveanddelete") as receiver:
         found = []
-        while page := receiver.receive_messages(100, max_wait_time=0.5):
+        while page := take(receiver):
             found += [b"".join(one.body) for one in page]
         return found
 
@@ -70,10 +71,8 @@ def test_the_connection_is_opened_beside_the_reading(bus, provisioned):
     """A new connection takes half a second; a publisher that reads meanwhile waits for none of it."""
 
     def slowly():
-        end = time.monotonic() + 30
-        while not relay.accepted:
-            assert time.monotonic() < end, "the connection waits for the last line"
-            time.sleep(0.01)
+        # It ends, unless the connection waits for the last line.
+        until(lambda: relay.accepted)
         yield USAGE[0]
 
     with (

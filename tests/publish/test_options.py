@@ -6,8 +6,14 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.payload import Limits
-from shared.payload.envelope import open_envelope
-from shared.payload.submission import OPTIONS, Submission, SubmissionFields, SubmissionOptions, read_submission
+from shared.payload.submission import (
+    OPTIONS,
+    Submission,
+    SubmissionFields,
+    SubmissionOptions,
+    open_envelope,
+    read_submission,
+)
 
 GIVEN = {"workload": "sales", "gate": "nightly", "deadline": datetime(2026, 11, 22, 6, tzinfo=UTC)}
 

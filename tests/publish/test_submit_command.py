@@ -24,7 +24,7 @@ from shared.ledger.records import Job, JobState
 from shared.payload import Intake, Limits, PayloadStores, fingerprint, open_envelope, read_submission
 from shared.topology import rooms, topology
 from tests.publish.test_hints import hints_on
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 SLUICE = Path(sys.executable).parent / "sluice"
 BILLING = "shared.workloads.billing:Billing"
@@ -85,7 +85,7 @@ def sluice(storage, *arguments, cwd, **settings):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT,
     )
 
 
@@ -370,7 +370,7 @@ def test_who_waits_gets_the_end_of_the_job_as_status(storage, queue, waiting, st
     """Each end has a status of its own, and the job is shown."""
     process = waiting("--job", f"waits-{state.value}")
     accept(storage, queue, state=state, finished_at=datetime.now(UTC))
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=LIMIT)
     assert process.returncode == status, err
     assert f"state\t{state.value}" in out
 
@@ -383,7 +383,7 @@ def test_who_waits_for_other_content_than_that_of_the_job_is_refused(storage, qu
     assert sluice(storage, usage, "--job", "raced", cwd=usage.parent).returncode == 0
     until(queue.peek_messages)
     accept(storage, queue, state=JobState.COMPLETE, finished_at=datetime.now(UTC))
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=LIMIT)
     assert (process.returncode, json.loads(out)["end"]) == (1, None), err
     queue.delete_message(message)
 

@@ -14,6 +14,7 @@ from servicebus_local.launcher import Broker
 from shared.topology import topology
 from tests.identity.authority import certify
 from tests.identity.managed import ManagedIdentity
+from tests.waiting import LIMIT
 
 SLUICE = Path(sys.executable).parent / "sluice"
 #: What `az` does for a shell that publishes, and nothing else: it asks the endpoint of the test for a token.
@@ -70,7 +71,7 @@ class WithoutKeys:
 
     def _checked(self, command, environment, folder):
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
         )
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout

@@ -8,7 +8,7 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobLeaseClient
 
 from shared.azure import Connections
-from shared.eventsourcing import Commit
+from shared.processes import Commit
 from shared.readmodels import (
     PROJECTORS_KEEP,
     READERS_KEEP,

@@ -1,7 +1,6 @@
 """A model for tests: homes that count, shown by their names, and in a second version by a number with one more field."""
 
-from shared.eventsourcing import Event
-from shared.messaging import EventRange
+from shared.processes import Event, EventRange
 from shared.readmodels import Model, ViewKey
 from tests.gate.conftest import NOON
 

@@ -14,11 +14,10 @@ from decimal import Decimal
 
 from shared.app import RegistrationStores, Stores
 from shared.azure import Connections
-from shared.eventsourcing import Commit
-from shared.messaging import EventRange
-from shared.registration import ORDER_MODEL, OrderViews, bodies, fold_order, order_home
-from shared.registration.order import calculate
-from shared.registration.stored_events import event_of
+from shared.processes import Commit, EventRange
+from shared.registration import ORDER_MODEL, OrderViews, fold_order, order_home
+from shared.registration import order as bodies
+from shared.registration.order import calculate, event_of
 
 PRICES = {"a": Decimal("5.00"), "b": Decimal("7.50")}
 #: Threads that place orders, each the owner of its own, and threads that read them.

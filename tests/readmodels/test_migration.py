@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shared.readmodels import Migration, migration
-from shared.readmodels import migration_steps as steps
+from shared.readmodels import migration as steps
 from tests.faults.plan import Plan
 from tests.readmodels.conftest import House
 from tests.readmodels.story import Story

@@ -15,8 +15,8 @@ import msgspec
 from shared.errors import RefusedError, SeatsBalanceError
 from shared.registration import OrderPhase, OrderProcess, OrderProcessState, OrderStage, PaymentOutcome, seats, selling
 from shared.registration import order_messages as to_order
-from shared.registration import seat_commands as to_seats
-from shared.registration.known_reservations import KnownReservations, ReservationEnding
+from shared.registration import order_messages as to_seats
+from shared.registration.seats import KnownReservations, ReservationEnding
 from tests.model.search import replaced, walk
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

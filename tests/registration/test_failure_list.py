@@ -8,9 +8,8 @@ import re
 import pytest
 
 from local.paths import ROOT
-from shared.eventsourcing import TableHomes
-from shared.messaging import BusPublisher
 from shared.parts import ORDER_EVENTS
+from shared.processes import BusPublisher, TableHomes
 from shared.registration import check_balance, order_home
 from tests.registration.test_flows import open_conference, place
 from tests.registration.world import LANE

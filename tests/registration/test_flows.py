@@ -6,8 +6,7 @@ import pytest
 
 from shared.azure import Destination
 from shared.errors import RefusedError
-from shared.eventsourcing import Event
-from shared.messaging import EventRange, event_parcels, message_of
+from shared.processes import Event, EventRange, event_parcels, message_of
 from shared.registration import DeadLetter, PlaceOrder, check_balance
 
 TOPIC = Destination("topic", "seats-events")
@@ -15,7 +14,7 @@ TOPIC = Destination("topic", "seats-events")
 
 def place(world, order, seats=1, **fields):
     """Place an order for seats."""
-    return world.verbs.place(PlaceOrder(order=order, conference="c1", seats={"a": seats}, **fields))
+    return world.verbs.orders.place(PlaceOrder(order=order, conference="c1", seats={"a": seats}, **fields))
 
 
 def open_conference(world, quota=2):
@@ -52,7 +51,7 @@ def test_orders_behind_a_gate_start_when_it_opens(world):
     assert world.order("order-1").phase == "held"
     assert place(world, "order-1", gate="sale") == first
     place(world, "order-2", gate="sale")
-    world.verbs.change("order-2", world.order("order-2").version, {"a": 2})
+    world.verbs.orders.change("order-2", world.order("order-2").version, {"a": 2})
     world.release("sale")
     world.pump()
     assert [world.order(f"order-{n}").phase for n in (1, 2)] == ["reserved", "reserved"]
@@ -97,16 +96,16 @@ def test_a_change_counts_once_and_moves_only_the_difference(world):
     place(world, "order-1")
     world.pump()
     version = world.order("order-1").version
-    changed = world.verbs.change("order-1", version, {"a": 3})
+    changed = world.verbs.orders.change("order-1", version, {"a": 3})
     world.pump()
     assert world.order("order-1").phase == "reserved"
-    assert world.verbs.change("order-1", version, {"a": 3}) == changed
+    assert world.verbs.orders.change("order-1", version, {"a": 3}) == changed
     assert world.seats("c1").types["a"].reserved == 3
     with pytest.raises(RefusedError) as refused:
-        world.verbs.change("order-1", version, {"a": 2})
+        world.verbs.orders.change("order-1", version, {"a": 2})
     assert refused.value.reason == "version_differs"
     with pytest.raises(RefusedError) as refused:
-        world.verbs.change("order-9", 1, {"a": 2})
+        world.verbs.orders.change("order-9", 1, {"a": 2})
     assert refused.value.reason == "unknown_order"
 
 

@@ -26,7 +26,7 @@ from shared.registration import (
     read_reply,
     read_seat_command,
 )
-from shared.registration.seat_commands import Cancel, Confirm, Reserve, SeatType
+from shared.registration.order_messages import Cancel, Confirm, Reserve, SeatType
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PROCESS = OrderProcess(window=timedelta(minutes=15), buffer=timedelta(minutes=1), most_seats=20)

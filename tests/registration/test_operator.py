@@ -13,19 +13,17 @@ from typer.testing import CliRunner
 from cli.main import app
 from cli.options import PROBLEM_FOUND
 from local.paths import ROOT
-from shared.app.tick import SEATS_CHECKED_AT
+from shared.app.app import SEATS_CHECKED_AT
 from shared.clock import SystemClock
-from shared.eventsourcing import Commit, Mementos
-from shared.eventsourcing.home_rows import event_key
-from shared.messaging import EventRange, event_parcels, message_of
+from shared.processes import Commit, EventRange, Mementos, event_parcels, message_of
+from shared.processes.table_homes import event_key
 from shared.registration import SeatCheck, Seats, SkippedCommands, tell_unsettled
-from shared.registration.bodies import PaymentUnsettled
-from shared.registration.known_reservations import KEPT_FOR
-from shared.registration.seat_commands import seats_home, send_to
+from shared.registration.access_codes import MANY, WrongCodes
+from shared.registration.order import PaymentUnsettled, event_of
+from shared.registration.order_messages import seats_home, send_to
 from shared.registration.seat_flows import decide_command
+from shared.registration.seats import KEPT_FOR
 from shared.registration.selling import Skip, decide
-from shared.registration.stored_events import event_of
-from shared.registration.wrong_codes import MANY, WrongCodes
 from shared.telemetry import events
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.registration.test_flows import TOPIC, open_conference, place

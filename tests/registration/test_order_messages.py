@@ -23,8 +23,8 @@ from shared.registration import (
     read_order_message,
     read_place_order,
 )
+from shared.registration.order_messages import SeatType
 from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
-from shared.registration.seat_commands import SeatType
 
 LIMITS = Limits()
 SECRET = "canary-0f3c~code"

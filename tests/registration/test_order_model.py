@@ -3,17 +3,9 @@
 import pytest
 
 from shared.processes import ReplyClass
-from shared.registration import (
-    OrderPhase,
-    OrderProcess,
-    OrderProcessState,
-    OrderStage,
-    order_answers,
-    order_process,
-    selling,
-)
-from shared.registration.known_reservations import KnownReservations, ReservationEnding
-from shared.registration.order_turn import OrderTurn
+from shared.registration import OrderPhase, OrderProcess, OrderProcessState, OrderStage, order_process, selling
+from shared.registration.order_process import OrderTurn
+from shared.registration.seats import KnownReservations, ReservationEnding
 from tests.registration.order_model import Case, search
 
 WANTS = {1: ({"x": 1}, {"x": 1}), 2: ({"x": 1}, {"x": 1}), 3: ({"x": 1}, {"x": 2})}
@@ -26,13 +18,13 @@ def case(quota, **changes):
 
 def older_reply_counts(monkeypatch):
     """Mistake 5: a reply is applied whatever it answers."""
-    right = order_answers.classify
+    right = order_process.classify
 
     def wrong(state, generation):
         is_open = state.stage in (OrderStage.AWAITING, OrderStage.PAID)
         return ReplyClass.CURRENT if is_open and generation < state.generation else right(state, generation)
 
-    monkeypatch.setattr(order_answers, "classify", wrong)
+    monkeypatch.setattr(order_process, "classify", wrong)
 
 
 def seats_ignore_generations(monkeypatch):
@@ -94,7 +86,7 @@ def nothing_granted_leaves_no_generation(monkeypatch):
 
 def amount_is_not_compared(monkeypatch):
     """Mistake 21: any payment confirms."""
-    monkeypatch.setattr(order_answers, "confirms", lambda order, payment: payment is not None and bool(order.reserved))
+    monkeypatch.setattr(order_process, "confirms", lambda order, payment: payment is not None and bool(order.reserved))
 
 
 def duplicate_makes_a_new_process(monkeypatch):
@@ -111,7 +103,7 @@ def duplicate_makes_a_new_process(monkeypatch):
 
 def refused_change_keeps_its_seats(monkeypatch):
     """A change to a type that there is not ends the order, and the seats of before stay reserved."""
-    monkeypatch.setattr(order_answers, "_end_refused", lambda turn, body: turn.reject(body.reason))
+    monkeypatch.setattr(order_process, "_end_refused", lambda turn, body: turn.reject(body.reason))
 
 
 def payment_of_an_expired_order_is_forgotten(monkeypatch):

@@ -25,8 +25,7 @@ from local.registration_table import (
     update,
 )
 from shared.errors import LaterFormatError, RefusedError
-from shared.eventsourcing import Event, Head, Home
-from shared.processes import Incoming, ReplyClass, Timeout, restore_process, store_process
+from shared.processes import Event, Head, Home, Incoming, ReplyClass, Timeout, restore_process, store_process
 from shared.refusals import Reason
 from shared.registration import (
     NewOrder,
@@ -41,7 +40,7 @@ from shared.registration import (
     is_stuck,
     read_reply,
 )
-from shared.registration.order_turn import MOST_SKIPPED
+from shared.registration.order_process import MOST_SKIPPED
 
 #: The table of the design, in the words of the table of the page; by message, then by the states in their order.
 TABLE = {

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from shared.app import App, Stores
-from shared.app.tick import POISON_EVERY
+from shared.app.app import POISON_EVERY
 from shared.azure import Destination
-from shared.messaging import Command, EventRange, command_parcel, event_parcels, message_of
 from shared.parked import EntryState
+from shared.processes import Command, EventRange, command_parcel, event_parcels, message_of
 from shared.registration import DeadLetter, order_home, seats_home
 from shared.registration.seat_flows import MOST_ATTEMPTS
 from shared.workloads import Workloads
@@ -178,7 +178,7 @@ def test_a_poison_message_of_the_queue_orders_is_found_by_the_tick_and_replayed(
 def fail(world, monkeypatch, *kinds):
     """Have the decisions on commands of these kinds fail. Return a list of them, which the test may empty."""
     failing = list(kinds)
-    writer = world.verbs._seats._receiver._writer
+    writer = world.verbs.seats._receiver._writer
     decide = writer._decide
 
     def broken(state, command):
@@ -196,7 +196,7 @@ def test_a_failing_seat_command_is_tried_later_each_time_and_then_parked(world, 
     failing = fail(world, monkeypatch, "reserve_seats")
     # The bus goes by its own clock: what is sent for later by a clock of yesterday is there at once.
     world.clock.moment -= timedelta(days=1)
-    sender, sent = world.verbs._seats._sender, []
+    sender, sent = world.verbs.seats._sender, []
     send = sender.send
 
     def note(queue, messages, **when):
@@ -231,7 +231,7 @@ def test_the_commands_beside_a_failing_one_are_obeyed(world, monkeypatch):
     )
     world.clock.moment -= timedelta(days=1)
     bundle = message_of([command_parcel(LANE_OF, bad), command_parcel(LANE_OF, good)])
-    world.verbs.sell([b"".join(bundle.body)])
+    world.verbs.seats.sell([b"".join(bundle.body)])
     assert world.seats("c1").reservations.get("o-9").generation == 1
     world.pump()
     assert [entry.stage for entry in entries(world).values()] == ["registration"]
@@ -242,7 +242,7 @@ def test_a_copy_that_cannot_be_sent_brings_the_message_back(world, monkeypatch):
     open_conference(world)
     fail(world, monkeypatch, "reserve_seats")
     place(world, "order-1")
-    monkeypatch.setattr(world.verbs._seats._sender, "send", lambda *_, **__: (_ for _ in ()).throw(OSError("down")))
+    monkeypatch.setattr(world.verbs.seats._sender, "send", lambda *_, **__: (_ for _ in ()).throw(OSError("down")))
     with pytest.raises(Exception, match="its message comes again"):
         world.pump()
     assert entries(world) == {}
@@ -262,7 +262,7 @@ def test_a_parked_event_and_a_dead_start_are_done_when_nothing_of_them_is_left_t
     assert world.replay("dead_lettered") == (["done before"], 0)
     ahead = replace(answer, generation=7, version=answer.version + 9)
     parcels = list(event_parcels(TOPIC, "c1", EventRange("seats-c1", ahead.version, ahead.version, (ahead,))))
-    world.verbs._seats._sender.send(TOPIC, [message_of(parcels)])
+    world.verbs.seats._sender.send(TOPIC, [message_of(parcels)])
     world.pump()
     # The bus drops a second message of one id, and must not drop this one.
     assert world.replay("unexpected_reply")[0] == ["same again"]

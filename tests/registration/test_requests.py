@@ -8,21 +8,20 @@ import json
 from datetime import timedelta
 
 from shared.azure import BUS, tally_requests
-from shared.messaging import SHARDS
-from shared.processes import SHARDS as AGENDA_SHARDS
+from shared.processes import EVENT_SHARDS, SHARDS
 from shared.registration import PlaceOrder, http
 
 
 def place(world, order, **fields):
     """Place an order for one seat."""
-    return world.verbs.place(PlaceOrder(order=order, conference="c1", seats={"a": 1}, **fields))
+    return world.verbs.orders.place(PlaceOrder(order=order, conference="c1", seats={"a": 1}, **fields))
 
 
 def warm_up(world):
     """Make a conference, and sell a seat by each shard of the agenda: the hot stream has its note, each shard its hint."""
     world.take("conference", id="k1", conference="c1", seats={"a": {"price": "500.00", "quota": 100}})
     world.pump()
-    for shard in range(AGENDA_SHARDS):
+    for shard in range(SHARDS):
         place(world, f"order-first-{shard}")
     world.pump()
 
@@ -58,7 +57,7 @@ def test_orders_in_a_rush_share_what_they_can(world):
     storage, sent = count(tally)
     assert storage / len(orders) < 4.5
     # The start and the reservation of all, and for each shard the events of both.
-    assert sent <= 2 * SHARDS + 10
+    assert sent <= 2 * EVENT_SHARDS + 10
 
 
 def test_the_first_look_of_a_customer_reads_the_view_alone(world):
@@ -108,7 +107,7 @@ def test_an_order_that_was_stored_here_just_now_is_shown_without_its_home(world)
     answer, is_read = look()
     assert (is_read, json.loads(answer.body)["requested"]) == (True, {"a": 2})
     world.part.desk._orders.remember(
-        world.verbs.place(PlaceOrder(order="order-2", conference="c1", seats={"a": 1})).made
+        world.verbs.orders.place(PlaceOrder(order="order-2", conference="c1", seats={"a": 1})).made
     )
     world.pump()
     assert world.part.desk._orders.find("order-2").order.phase == "reserved"

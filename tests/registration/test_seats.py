@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from shared.errors import RefusedError, SeatsBalanceError
-from shared.eventsourcing import Event
+from shared.processes import Event
 from shared.registration import (
     AddSeats,
     RemoveSeats,
@@ -22,9 +22,8 @@ from shared.registration import (
     send_to,
     skip_reason,
 )
-from shared.registration.known_reservations import KEPT_FOR, KnownReservation, KnownReservations, ReservationEnding
-from shared.registration.seat_commands import Cancel, Confirm, Reserve, SeatType
-from shared.registration.seats import contradict
+from shared.registration.order_messages import Cancel, Confirm, Reserve, SeatType
+from shared.registration.seats import KEPT_FOR, KnownReservation, KnownReservations, ReservationEnding, contradict
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 END = NOON + timedelta(minutes=15)

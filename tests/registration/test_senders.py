@@ -105,7 +105,7 @@ def test_a_change_by_message_needs_the_code_of_its_order(sale):
     version = sale.order("order-1").version
     change = {"version": version, "seats": {"a": 2}}
     before, wrong = heads(sale), []
-    sale.verbs._orders._note_wrong = lambda: wrong.append(1)
+    sale.verbs.orders._note_wrong = lambda: wrong.append(1)
     sale.take("update_order", id="u1", order="order-1", **change)
     assert (sale.parked(), wrong) == (["missing_field"], [])
     sale.take("update_order", id="u2", order="order-1", access_code="not-the-code", **change)
@@ -152,7 +152,7 @@ def test_what_a_version_before_parked_of_the_queue_orders_stays_listed(sale):
     fields = WISHES["payment"]
     body = json.dumps({"sluice": {"v": 1, "kind": "payment", **fields}}).encode()
     letter = Delivery(queue=ORDERS, message_id="m", body=body, count=1)
-    sale.verbs._parked._parking.park(ORDERS_STAGE, letter, LookupError("no such order then"))
+    sale.verbs.parked._parking.park(ORDERS_STAGE, letter, LookupError("no such order then"))
     (entry,) = entries(sale).values()
     assert sale.replay(entry.reason)[0] == ["other cause"]
     (entry,) = entries(sale).values()
@@ -171,7 +171,7 @@ def test_a_dead_letter_of_a_bank_is_put_back_once(sale, stage):
         sale.verbs.park([DeadLetter("payments", "m1", body, "MaxDeliveryCountExceeded")])
     else:
         letter = Delivery(queue=str(PAYMENTS_QUEUE), message_id="m1", body=body, count=1)
-        sale.verbs._parked._parking.park(BUS_STAGE, letter, LookupError("gave up"))
+        sale.verbs.parked._parking.park(BUS_STAGE, letter, LookupError("gave up"))
     (entry,) = entries(sale).values()
     assert (entry.stage, entry.queue) == (stage, str(PAYMENTS_QUEUE))
     assert sale.replay(entry.reason)[0] == ["done"]

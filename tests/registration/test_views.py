@@ -10,15 +10,13 @@ import msgspec
 import pytest
 
 from shared.azure.meter import tally_requests
-from shared.eventsourcing import Commit
-from shared.messaging import EventRange, decode_events
+from shared.processes import Commit, EventRange, decode_events
 from shared.readmodels import KeptAnswers, Slot
-from shared.registration import CONFERENCE_MODEL, ORDER_MODEL, ConferenceViews, OrderPhase, OrderViews, bodies
-from shared.registration.conference_views import SeatTypeView
-from shared.registration.order import calculate, fold_order, order_home
-from shared.registration.order_views import fold_home
-from shared.registration.seat_commands import seats_home
-from shared.registration.stored_events import event_of
+from shared.registration import CONFERENCE_MODEL, ORDER_MODEL, ConferenceViews, OrderPhase, OrderViews
+from shared.registration import order as bodies
+from shared.registration.conference_views import SeatTypeView, fold_home
+from shared.registration.order import calculate, event_of, fold_order, order_home
+from shared.registration.order_messages import seats_home
 from shared.registration.views import state_of
 from tests.readmodels.conftest import House
 from tests.readmodels.test_projector import operations

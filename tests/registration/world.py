@@ -10,7 +10,6 @@ from shared.app import RegistrationPart
 from shared.app.orders import RegistrationStores
 from shared.app.stores import Stores
 from shared.azure import Connections, Destination
-from shared.eventsourcing import Mementos
 from shared.gate import Batches, Opening, Outflow, open_gate
 from shared.messages import Delivery
 from shared.operating import ReplayPace, Selection
@@ -25,10 +24,12 @@ from shared.parts import (
     STARTS,
     seat_lane_names,
 )
+from shared.processes import Mementos
 from shared.registration import CONFERENCES_QUEUE, PAYMENTS_QUEUE, Seats, seats_home
 from shared.signals import Hint
 from tests.gate.conftest import NoJobs
 from tests.parked.replaying import fates_of, replay_all
+from tests.waiting import take
 
 #: The queue of each kind of message, as docs/formats.md has them.
 QUEUE_OF = {
@@ -113,7 +114,7 @@ class World(ExitStack):
 
     def _take_letters(self, queue):
         with self._client.get_queue_receiver(queue.name) as receiver:
-            letters = receiver.receive_messages(50, max_wait_time=0.1)
+            letters = take(receiver)
             for letter in letters:
                 self._take(str(queue), b"".join(letter.body))
                 receiver.complete_message(letter)
@@ -151,13 +152,13 @@ class World(ExitStack):
     def lose(self, verb):
         """Have the bus lose what it holds for a verb. Return how many messages these were."""
         ((receiver, _),) = [each for each in self._receivers if each[1] == verb]
-        lost = receiver.receive_messages(50, max_wait_time=1.0)
+        lost = take(receiver)
         for message in lost:
             receiver.complete_message(message)
         return len(lost)
 
     def _receive(self, receiver, verb, mark):
-        messages = receiver.receive_messages(50, max_wait_time=0.1)
+        messages = take(receiver)
         try:
             if messages:
                 getattr(self.part, verb)([b"".join(message.body) for message in messages])

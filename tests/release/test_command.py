@@ -13,6 +13,7 @@ import pytest
 from local.paths import ROOT
 from shared import __version__
 from tests.release import manifest, surface
+from tests.waiting import LIMIT
 
 NEXT = "99.0.0"
 
@@ -60,7 +61,7 @@ def scratch(tmp_path):
 def release(folder):
     """Run the command there."""
     return subprocess.run(
-        [sys.executable, "-m", "tests.release"], cwd=folder, capture_output=True, text=True, check=False, timeout=150
+        [sys.executable, "-m", "tests.release"], cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from local.paths import ROOT, venv_python
+from tests.waiting import LIMIT
 
 #: What a build reads.
 SOURCES = (
@@ -83,7 +84,7 @@ class Bare:
             capture_output=True,
             text=True,
             check=False,
-            timeout=150,
+            timeout=LIMIT,
         )
 
     def check(self, *command, folder, **settings):

@@ -40,7 +40,6 @@ RUN_BY = {
     "docs/first-sale.md": "tests/e2e/test_first_sale.py",
     "docs/formats.md": "tests/publish/test_examples_here.py",
     "docs/local-stack.md": "tests/e2e/test_up.py",
-    "docs/migrations.md": "tests/cli/test_migrate.py",
     "docs/processes.md": "tests/e2e/test_documents.py",
     "docs/proof.md": "tests/cli/test_deep.py",
     "docs/registration.md": "tests/registration/test_operator.py",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from local.paths import ROOT
+from tests.waiting import LIMIT
 
 _RACE = """
 import sys, threading, msgspec
@@ -27,7 +28,7 @@ for round in range(200):
 
 def test_threads_that_use_a_new_type_at_once_end_no_process():
     """With `from msgspec import convert` instead, version 0.22 dies here of a segmentation fault, most times."""
-    done = subprocess.run([sys.executable, "-c", _RACE], cwd=ROOT, capture_output=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, "-c", _RACE], cwd=ROOT, capture_output=True, timeout=LIMIT, check=False)
     assert (done.returncode, done.stderr.decode()[-2000:]) == (0, "")
 
 

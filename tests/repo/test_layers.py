@@ -62,19 +62,11 @@ STANDARD_LIBRARY_ONLY = (
     "up_options",
     "verify_clone",
 )
-MOST_LINES = 250
-#: Lists: one entry after the other, however many there are.
-CATALOGUES = {"shared/errors.py", "shared/telemetry/events.py"}
 
 
 def modules(package):
     """Return every module of a package."""
     return sorted(one for one in (ROOT / package).rglob("*.py") if "tests" not in one.relative_to(ROOT).parts)
-
-
-def every_module():
-    """Return every module of the source."""
-    return [module for package in SOURCES for module in modules(package)]
 
 
 def imports(module):
@@ -175,16 +167,6 @@ def test_every_trigger_file_registers_the_function_it_is_named_after():
     for name in registered:
         assert f"def {name}(" in (ROOT / "functions" / f"{name}.py").read_text()
         assert f"{name}.blueprint(" in (ROOT / "function_app.py").read_text()
-
-
-def test_modules_stay_small_enough_to_read():
-    """A module over 250 lines holds more than one idea."""
-    long = {
-        str(module.relative_to(ROOT)): lines
-        for module in every_module()
-        if (lines := len(module.read_text().splitlines())) > MOST_LINES
-    }
-    assert set(long) <= CATALOGUES, long
 
 
 def test_loading_the_app_loads_no_page():

@@ -9,36 +9,33 @@ import pytest
 from console.pages.rules import MOST_MESSAGES
 from local.paths import ROOT
 from shared import memory
-from shared.app.tick import GATES_TAKE
+from shared.app.app import GATES_TAKE
 from shared.azure import connections, pushback
-from shared.concurrency import decide, rules
+from shared.concurrency import fleet, rules
 from shared.concurrency.fleet import LOOK_EVERY
-from shared.dequeue import drain, pace, permits, turns
-from shared.eventsourcing import MOST_EVENTS, memento_store, table_homes
+from shared.dequeue import drain, permits, turns
 from shared.gate.held_work import TAKES_FOR
 from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
-from shared.ids.book import LARGEST_SKEW, WRITES
+from shared.ids.book import _GROWTH, LARGEST_SKEW, WRITES, Sizing
 from shared.ids.range_generator import RangeGenerator
-from shared.ids.reservations import _GROWTH, Sizing
-from shared.ledger import turn
+from shared.ledger import settlement
 from shared.ledger.ledger import MOST_ROWS
-from shared.operating.grouping import WAVES
-from shared.payload.limits import KIB, MIB, Limits
-from shared.payload.strict_json import MOST_DIGITS
-from shared.pipeline import fronts, orphans, result_reading
+from shared.operating.replay import WAVES
+from shared.payload.payload_store import KIB, MIB, Limits
+from shared.payload.transactions import MOST_DIGITS
+from shared.pipeline import cleanup, results, sweep
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS
-from shared.processes import STUCK_AFTER
-from shared.registration.known_reservations import KEPT_FOR
-from shared.registration.order_turn import MOST_SKIPPED
+from shared.processes import MOST_EVENTS, STUCK_AFTER, table_homes
+from shared.registration.order_process import MOST_SKIPPED
 from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
+from shared.registration.seats import KEPT_FOR
 from shared.settings import SETTINGS
-from shared.usage.prices import load
+from shared.usage.bill import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
-from shared.workloads.registry import MOST_SUMS
-from shared.workloads.run import CONCURRENCY, LONGEST_LINE
+from shared.workloads.registry import CONCURRENCY, LONGEST_LINE, MOST_SUMS
 from tests.ledger.test_segments import ONE_SEGMENT, TWO_SEGMENTS
 
 HOST = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
@@ -74,6 +71,29 @@ def default(function, name):
     return inspect.signature(function).parameters[name].default
 
 
+def cells(page, row):
+    """Return the cells of the first row of a page's appendix that begins so."""
+    text = (ROOT / "docs" / "appendix" / page).read_text()
+    found = next(line for line in text.splitlines() if line.startswith(f"| {row}"))
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def measured(page, row, column):
+    """Return the number in a cell of a page's appendix: its unit and its spread are left out."""
+    return float(re.match(r"[\d.,]+", cells(page, row)[column])[0].replace(",", ""))
+
+
+def seconds_of(load, instances):
+    """Return the time that the model of capacity says for a load."""
+    return cells("capacity.md", f"{load} | {instances} |")[2]
+
+
+def requests_of(load):
+    """Return the storage requests that it says: the row of costs alone has no number of instances."""
+    text = (ROOT / "docs" / "appendix" / "capacity.md").read_text().partition("capacity-costs")[2]
+    return re.search(rf"^\| {load} \| ([\d,]+) \|", text, re.MULTILINE)[1]
+
+
 #: A page, and what stands there with the values of the code.
 STATED = [
     ("formats.md", f"up to a {word(SPARED)}th fewer"),
@@ -81,9 +101,9 @@ STATED = [
     ("formats.md", f"lines, {LIMITS.frame_items:,} by default"),
     ("formats.md", f"with {LIMITS.frame_items_least} lines at least"),
     ("formats.md", f"about {LIMITS.chunks_most:,} chunks at most"),
-    ("concurrency.md", f"{word(seconds(decide.QUIET))} seconds and {word(decide.LATENCIES)} times"),
-    ("concurrency.md", f"{word(seconds(decide.LONGEST_QUIET))} at most"),
-    ("concurrency.md", f"by less than {decide.SMALLEST_CHANGE:.0%}"),
+    ("concurrency.md", f"{word(seconds(fleet.QUIET))} seconds and {word(fleet.LATENCIES)} times"),
+    ("concurrency.md", f"{word(seconds(fleet.LONGEST_QUIET))} at most"),
+    ("concurrency.md", f"by less than {fleet.SMALLEST_CHANGE:.0%}"),
     ("concurrency.md", f"for refusals within {word(seconds(pushback.TOGETHER))} seconds"),
     ("concurrency.md", f"nothing grows for {word(seconds(pushback.QUIET))} seconds"),
     ("concurrency.md", f"up to {word(seconds(pushback.LONGEST_QUIET) // 60)} minutes"),
@@ -92,8 +112,8 @@ STATED = [
     ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
     ("concurrency.md", f"those of the slots that it has leased | {LOOK_EVERY:.0f} s |"),
     ("console.md", f"A page replays a day of {MOST_MESSAGES:,} messages at most"),
-    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {pace.MOST_MESSAGES})"),
-    ("dequeue.md", f"than the task can run in {word(int(pace.AHEAD))} second"),
+    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {turns.MOST_MESSAGES})"),
+    ("dequeue.md", f"than the task can run in {word(int(turns.AHEAD))} second"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
     ("dequeue.md", f"stops by its own clock {word(permits.MARGIN)} seconds"),
@@ -121,6 +141,29 @@ STATED = [
     ("concurrency.md", f"| {rules.MUCH} and more | {rules.BUILT_IN.rules[2].target.tasks} |"),
     ("formats.md", f"up to {LIMITS.part_items:,} lines and {LIMITS.part_bytes // MIB} MiB"),
     ("formats.md", f"({DEFAULTS['SLUICE_MERGED_MIB']} unless it is set"),
+    ("capacity.md", f"takes {seconds_of('one job of 10,000,000', 1)} on one instance"),
+    ("capacity.md", f"and {seconds_of('one job of 10,000,000', 10)} on ten."),
+    ("capacity.md", f"take {seconds_of('100,000,000 in 10 jobs', 10)} on ten instances"),
+    ("capacity.md", f"take {requests_of('100,000,000 in 100,000 jobs')} requests instead of"),
+    ("capacity.md", f"instead of {requests_of('100,000,000 in 10 jobs')} in 10 jobs"),
+    ("capacity.md", f"held {cells('capacity.md', 'most memory of any process')[1]} at most"),
+    ("concurrency.md", f"came back after {measured('concurrency.md', 'every process and the decision', 1):.0f} s"),
+    ("performance.md", f"{measured('performance.md', '98 |', 4)} times less CPU for 98 rows"),
+    ("performance.md", f"answers {measured('performance.md', 'Sluice, placed at once', 2):.0f} orders/s"),
+    ("performance.md", f"and the port {measured('performance.md', 'port of the source', 2):.0f}. Sluice serves"),
+    (
+        "performance.md",
+        f"a steady {measured('performance.md', 'orders/s that are all served in 5 s', 2):.0f} orders/s within",
+    ),
+    ("dequeue.md", f"{measured('dequeue.md', 'push, under the local host', 2):.2f} s after its put by push"),
+    ("ids.md", f"{measured('ids.md', '`next_id()` against the bare locked counter', 1)} times as fast"),
+    ("ids.md", f"{measured('ids.md', 'blob requests against Twist', 1):.0f} times fewer requests"),
+    (
+        "ids.md",
+        f"under {measured('ids.md', 'kills', 1):.0f} kills and {measured('ids.md', 'lost replies', 1):,.0f} lost",
+    ),
+    ("registration.md", f"{cells('registration.md', 'seats that went')[1].partition(', ')[0]} seats sold once each"),
+    ("registration.md", f"over {cells('registration.md', 'processes that work')[1].partition(', ')[2]} kills"),
     ("registration.md", f"They are forgotten {KEPT_FOR.seconds // 60} minutes after the end of the window"),
     ("registration.md", f"has not ended {KEPT_FOR.seconds // 60} minutes after its window is *overdue*"),
     ("registration.md", f"The first {MOST_SKIPPED} skipped answers"),
@@ -133,23 +176,23 @@ STATED = [
     ("ids.md", f"(`wait`, {seconds(default(RangeGenerator, 'wait'))} s)"),
     ("ids.md", f"`max_attempts` ({WRITES.attempts})"),
     ("ids.md", f"more than {seconds(LARGEST_SKEW) // 60} minutes"),
-    ("homes.md", f"one transaction of up to {MOST_EVENTS} events"),
-    ("homes.md", f"larger than {memento_store._MOST_IN_A_ROW // KIB} KiB"),
-    ("homes.md", f"up to {word(table_homes._WRITES)} times in all"),
-    ("homes.md", f"for each {table_homes._PAGE:,} rows"),
+    ("processes.md", f"one transaction of up to {MOST_EVENTS} events"),
+    ("processes.md", f"larger than {table_homes._MOST_IN_A_ROW // KIB} KiB"),
+    ("processes.md", f"up to {word(table_homes._WRITES)} times in all"),
+    ("processes.md", f"for each {table_homes._PAGE:,} rows"),
     ("ledger.md", f"up to {MOST_ROWS} chunk rows"),
-    ("ledger.md", f"first {turn.FRONT} messages of each work queue"),
-    ("ledger.md", f"`put_until` is {seconds(turn.MARGIN)} s below"),
-    ("ledger.md", f"{fronts.FRUITLESS} rows of jobs"),
+    ("ledger.md", f"first {settlement.FRONT} messages of each work queue"),
+    ("ledger.md", f"`put_until` is {seconds(settlement.MARGIN)} s below"),
+    ("ledger.md", f"{sweep.FRUITLESS} rows of jobs"),
     ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
     ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
     ("ledger.md", f"at most {SEGMENT_CHUNKS}, whose results have at most {SEGMENT_BYTES // MIB} MiB"),
     ("ledger.md", f"| one segment | {ONE_SEGMENT} | | two segments | {TWO_SEGMENTS} |"),
-    ("ledger.md", f"at {orphans.SWEEP_HOUR:02}:00 UTC"),
-    ("ledger.md", f"{orphans.PAGE:,} blobs of a container"),
-    ("ledger.md", f"{orphans.PAGE * orphans.PAGES_A_TICK:,} blobs at most"),
-    ("ledger.md", f"up to {result_reading.WINDOW} results, of together {result_reading.WINDOW_BYTES // MIB} MiB"),
+    ("ledger.md", f"at {cleanup.SWEEP_HOUR:02}:00 UTC"),
+    ("ledger.md", f"{cleanup.PAGE:,} blobs of a container"),
+    ("ledger.md", f"{cleanup.PAGE * cleanup.PAGES_A_TICK:,} blobs at most"),
+    ("ledger.md", f"up to {results.WINDOW} results, of together {results.WINDOW_BYTES // MIB} MiB"),
     ("parked.md", f"waves of {', '.join(map(str, WAVES))}, {WAVES[-1]} ..."),
     ("workloads.md", f"`concurrency`, {CONCURRENCY} where"),
     ("workloads.md", f"at most {word(MOST_SUMS)}"),
@@ -162,6 +205,18 @@ STATED = [
 def test_a_figure_of_a_page_is_the_value_of_the_code(page, said):
     """A limit that is changed in the code turns the sentence that states it red."""
     assert said in " ".join((ROOT / "docs" / page).read_text().split())
+
+
+def test_the_figures_of_a_row_stand_in_the_appendix():
+    """The page on performance shows some columns of a measured row; another measurement turns it red."""
+    text = (ROOT / "docs" / "performance.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in re.findall(r"^\|.* [\d.,]+ \|$", text, re.MULTILINE)
+    ]
+    assert len(rows) > 5
+    for name, *figures in rows:
+        assert {*figures} <= {cell.partition(" [")[0] for cell in cells("performance.md", name)}, name
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/cost.md", "docs/deploy.md", "docs/concurrency.md"])

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shared.app import Stores
-from shared.app.tick import Tick
+from shared.app.app import Tick
 from shared.azure.connections import Connections
 from shared.gate import HeldEntry
 from shared.ledger import change

@@ -12,7 +12,7 @@ from shared.errors import ScalingRefusedError
 from shared.scaling.instances import HeldVolume, InstanceRequest, plan
 from shared.scaling.resource_manager import API_VERSION, ResourceManager, prepare, send
 from shared.scaling.site import Site
-from shared.usage.prices import load
+from shared.usage.bill import load
 from tests.scaling.resource_manager_server import CONFIGURATION, SITE, running
 
 APP = Site("s-1", "rg", "sluice-app")

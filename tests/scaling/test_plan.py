@@ -20,7 +20,7 @@ from shared.scaling.instances import (
     plan,
 )
 from shared.scaling.site import Site, az_commands, bicep_parameters
-from shared.usage.prices import load
+from shared.usage.bill import load
 
 PRICES = load().functions
 TEN_MINUTES = timedelta(minutes=10)

@@ -9,15 +9,13 @@ from shared.azure.connections import Connections
 from shared.azure.meter import usage_of
 from shared.clock import SystemClock
 from shared.concurrency.rules import BUILT_IN, Rule, Rules, RuleStep
-from shared.concurrency.trace import Stretch, Trace, TraceHeader
+from shared.concurrency.tuning import Stretch, Trace, TraceHeader
 from shared.dequeue.drain import Drain, Drained
 from shared.dequeue.permits import CONTAINER, BlobSlots
 from shared.dequeue.permits import SlotPlan as Permits
 from shared.dequeue.work_queue import WorkQueue
-from shared.permit import Permit, encode_permit
-from shared.simulation.simulated_push import Push
-from shared.simulation.simulator import Simulation
-from shared.simulation.synthetic import DAY
+from shared.messages import Permit, encode_permit
+from shared.simulation.simulator import DAY, Push, Simulation
 
 
 @pytest.mark.parametrize("messages", [1, 3])

@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.concurrency.rules import BUILT_IN, Ratio, Rule, Rules, RuleStep
-from shared.concurrency.trace import Stretch, Trace, TraceHeader, read, write
+from shared.concurrency.tuning import Stretch, Trace, TraceHeader, read, write
 from shared.errors import TraceRefusedError
-from shared.simulation.simulated_push import Push
-from shared.simulation.simulator import Simulation
-from shared.simulation.synthetic import DAY, bursty_day
-from shared.usage.prices import load
+from shared.simulation.simulator import DAY, Push, Simulation, bursty_day
+from shared.usage.bill import load
 from tests.benchmarks import concurrency as benchmark
 from tests.benchmarks.rivals import Fixed, Host, Keda, Seed
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from local.paths import ROOT
+from tests.waiting import LIMIT
 
 #: Sets the root logger up as the worker does, loads the app, makes a request, and prints what would be passed on.
 #: A workload's module is loaded after the levels are set, and what it sets stays.
@@ -34,7 +35,7 @@ def passed_on(settings, after=""):
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.azure.meter import Cause, RequestTally, usage_of
-from shared.azure.requests import Charge, RequestKind, meter_of
+from shared.azure.meter import Cause, Charge, RequestKind, RequestTally, meter_of, usage_of
 from shared.errors import PricesError
-from shared.usage.bill import price, useful
-from shared.usage.prices import BUILT_IN, load
+from shared.usage.bill import BUILT_IN, load, price, useful
 
 PRICES = load()
 OPERATIONS = st.integers(0, 3_000_000_000)

@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.usage.budget import LEAST_TASKS, STRETCH, budget_term
+from shared.usage.diary import LEAST_TASKS, STRETCH, budget_term
 
 MONEY = st.decimals(0, 1000, places=4)
 RATE = st.decimals("0.0000001", 1, places=7)

@@ -10,23 +10,25 @@ from azure.core.exceptions import ServiceResponseError
 from local.stack import sample_values
 from shared.app import Stores
 from shared.azure.connections import Connections
-from shared.azure.meter import Cause, CountedRequest, RequestTally
-from shared.azure.requests import RequestKind
+from shared.azure.meter import Cause, CountedRequest, RequestKind, RequestTally
 from shared.errors import StorageUnavailableError
 from shared.settings import Settings
-from shared.usage.budget import LEAST_TASKS, STRETCH, DayBudget
+from shared.usage.bill import load
 from shared.usage.diary import (
     AFTER_FAILURE,
     AT_LEAST_EVERY,
+    LEAST_TASKS,
     LOOK_EVERY,
     MOST_UNNOTED,
     NOT_SOONER_THAN,
+    STRETCH,
+    DayBudget,
     Diary,
     keep,
     read_day,
 )
-from shared.usage.prices import load
 from tests.faults.world import ManualClock
+from tests.waiting import LIMIT
 
 PUT = RequestKind("account", "queue", "work-00", "PutMessage")
 WRITE = RequestKind("account", "blob", "results", "PutBlob")
@@ -162,7 +164,7 @@ class Refusing:
 def test_a_diary_is_kept_in_the_background_whatever_goes_wrong():
     """A note that is refused is tried again after a long pause, since each attempt is a request; then all is as before."""
     diary, stop = Refusing(), Stopping(after=4)
-    keep(diary, stop).join(10)
+    keep(diary, stop).join(LIMIT)
     assert diary.looked == 4
     assert stop.pauses == [LOOK_EVERY, LOOK_EVERY, AFTER_FAILURE, LOOK_EVERY, LOOK_EVERY]
 

@@ -6,11 +6,8 @@ from decimal import Decimal
 import pytest
 
 from shared.ledger.records import Job
-from shared.usage.bill import price
-from shared.usage.idle import Installation, Who
-from shared.usage.job_bill import bill_of
-from shared.usage.month import demand_of_arrivals, demand_of_jobs, forecast_month
-from shared.usage.prices import load
+from shared.usage.bill import bill_of, load, price
+from shared.usage.month import Installation, Who, demand_of_arrivals, demand_of_jobs, forecast_month
 
 PRICES = load()
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

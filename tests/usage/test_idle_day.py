@@ -16,10 +16,9 @@ from shared.azure.connections import Connections
 from shared.parts import registration
 from shared.settings import Settings
 from shared.topology import rooms, topology
+from shared.usage.bill import load
 from shared.usage.diary import Diary
-from shared.usage.idle import DAY, Installation, Who, idle_day, polling_seconds
-from shared.usage.month import price_idle_month
-from shared.usage.prices import load
+from shared.usage.month import DAY, Installation, Who, idle_day, polling_seconds, price_idle_month
 from shared.workloads.registry import Workloads
 from tests.faults.world import ManualClock
 

@@ -11,8 +11,7 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import LinearRetry, QueueServiceClient
 
 from shared.azure.connections import Connections
-from shared.azure.meter import BusOperation, Cause, CountedRequest, Meter, because, looking, tally_requests
-from shared.azure.requests import RequestKind
+from shared.azure.meter import BusOperation, Cause, CountedRequest, Meter, RequestKind, because, looking, tally_requests
 
 
 def by_cause(tally):

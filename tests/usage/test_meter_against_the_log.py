@@ -6,7 +6,7 @@ import pytest
 
 from local.azurite.launcher import Azurite
 from local.provision import provision
-from shared.azure.requests import BUS, TABLE
+from shared.azure.meter import BUS, TABLE
 from shared.ledger.records import JobState
 from shared.topology import topology
 from tests.benchmarks.request_log import between_marks, kinds, mark

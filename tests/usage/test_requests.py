@@ -4,8 +4,7 @@ import pytest
 from azure.core.pipeline.transport import RequestsTransport
 
 from shared.azure.connections import Connections
-from shared.azure.meter import tally_requests
-from shared.azure.requests import RequestKind, identify
+from shared.azure.meter import RequestKind, identify, tally_requests
 
 EMULATED = "http://127.0.0.1:10000/account"
 

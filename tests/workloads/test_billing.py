@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shared.workloads import Line, Total, shard_of
 from shared.workloads.billing import PLANS, UNITS, Billing, Invoices, Tariff
-from shared.workloads.run import run_lines
+from shared.workloads.registry import run_lines
 from tests.workloads import oracle
 
 BILLING = Billing()

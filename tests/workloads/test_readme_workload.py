@@ -6,8 +6,7 @@ from functools import reduce
 
 from local.paths import ROOT
 from shared.workloads import Line
-from shared.workloads.registry import Workloads
-from shared.workloads.run import run_lines
+from shared.workloads.registry import Workloads, run_lines
 
 README = (ROOT / "README.md").read_text()
 CODE = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]

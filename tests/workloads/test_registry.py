@@ -11,9 +11,9 @@ from docs.examples.enrichment import Enrichment
 from shared.errors import FinishRefusedError, SettingsError, UnknownWorkloadError, WorkloadsRefusedError
 from shared.grammar import DIGITS_OF_SUM, PLACES
 from shared.messages import PortionMessage, Result, encode
-from shared.pipeline.bus_results import MOST_BYTES, trim_result
-from shared.pipeline.merge import Merger
 from shared.pipeline.outputs import Outputs
+from shared.pipeline.results import MOST_BYTES, trim_result
+from shared.pipeline.segments import Merger
 from shared.settings import SETTINGS
 from shared.workloads import Line
 from shared.workloads.billing import Billing

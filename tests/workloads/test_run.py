@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.parked.cause import cause_of, reason_of
+from shared.parked.poison_policy import cause_of, reason_of
 from shared.telemetry import describe_error
 from shared.workloads import Rejected
-from shared.workloads.run import run_lines, sums_of, with_amounts
+from shared.workloads.registry import run_lines, sums_of, with_amounts
 
 
 class Amount(msgspec.Struct):

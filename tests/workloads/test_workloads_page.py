@@ -10,8 +10,7 @@ import msgspec
 from local import docs, readme
 from local.paths import ROOT
 from shared.workloads import Line, Total, shard_of, split
-from shared.workloads.registry import Workloads
-from shared.workloads.run import run_lines
+from shared.workloads.registry import Workloads, run_lines
 
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
 SALES, CODE, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -8,7 +8,7 @@ from azure.functions.meta import Datum, get_binding_registry
 
 from functions_local_host.contract import Binding, IndexedFunction, Listener, Outcome
 
-DEADLINE = 20.0
+DEADLINE = 600.0
 
 Behave = Callable[[Datum, Mapping[str, Datum]], Awaitable[bool]]
 

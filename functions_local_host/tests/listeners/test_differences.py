@@ -50,7 +50,7 @@ async def test_a_lost_message_is_not_renewed_again(queue, storage, meter, caplog
     held = Held()
     recorder = Recorder(held)
     await queue.send_message("lost")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(600):
         running = queue_listener(queue, storage, recorder, lease=timedelta(seconds=2))
         polling = asyncio.create_task(running.run())
         await until(lambda: recorder.running == 1)

@@ -5,7 +5,7 @@ from typing import Final
 
 from local.infra.bicep import BicepError
 from local.infra.checks import (
-    alarms,
+    alerts,
     app_settings,
     automation,
     azd,
@@ -36,7 +36,7 @@ CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
     "console": console.check,
     "parameters": parameters.check,
     "scaling": scaling.check,
-    "alerts": alarms.check,
+    "alerts": alerts.check,
     "azd": azd.check,
     "package": upload.check,
     "automation": automation.check,

@@ -4,8 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from shared.eventsourcing import Mementos
-from shared.processes import restore_process
+from shared.processes import Mementos, restore_process
 from shared.readmodels.projection import fold_all
 from shared.readmodels.slot_table import ViewPlace
 from shared.registration import (

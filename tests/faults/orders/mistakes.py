@@ -3,10 +3,10 @@
 from copy import copy
 from dataclasses import replace
 
-from shared.eventsourcing.mementos import Mementos
-from shared.eventsourcing.table_homes import TableHomes
 from shared.gate.held_work import HeldWork
+from shared.processes.mementos import Mementos
 from shared.processes.runtime import Runtime, _rows
+from shared.processes.table_homes import TableHomes
 from shared.readmodels.projection import Folded
 
 _commit, _read, _keep = TableHomes.commit, Mementos.read, Mementos.keep

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from shared.eventsourcing.mementos import Mementos
-from shared.eventsourcing.table_homes import TableHomes
-from shared.eventsourcing.writer import Writer
 from shared.gate.held_work import HeldWork
+from shared.processes.mementos import Mementos
 from shared.processes.runtime import Runtime
+from shared.processes.table_homes import TableHomes
+from shared.processes.writer import Writer
 from tests.faults.mutant import Mutant
 from tests.faults.orders import mistakes
 

@@ -13,7 +13,6 @@ from tests.faults.orders.world import OrderWorld
 from tests.faults.test_crash_points import spread, tallied
 
 #: Hundreds of runs: within a minute alone, within several beside three other workers on a slow machine.
-pytestmark = pytest.mark.timeout(900)
 NAMES = [scenario.name for scenario in ORDER_SCENARIOS]
 #: Runs on Azurite, single faults in memory, and histories with two faults in memory.
 ON_AZURITE, IN_MEMORY, WITH_TWO = 8, 32, 12

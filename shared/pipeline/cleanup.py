@@ -1,0 +1,410 @@
+"""Buries finished jobs after their retention: removes their bytes and chunk rows, and leaves a tombstone.
+
+Kept without limit: the tombstone (so that the same submission is still recognised), outputs and totals. The order makes
+it safe: first the job becomes a tombstone that refers to no bytes, then the bytes go, then the pointer that led here.
+A settler that had read the job before may still write a blob of results, which no row names. So a second check, a day later,
+removes what is there by then.
+
+A job of 10,000,000 has 1,250 rows and results, one of an earlier setting 100,000. So they go in groups, and a tick that has
+no time left stops between two groups. The pointer stays due, and the next tick goes on.
+
+Removes payloads whose submission never came, once a day. It keeps every blob that anything may still refer to.
+
+A blob is removed when it is older than any message may wait and no parked message names it. A blob `<job>/<sha256>`
+belongs to that job and stays while the job has a row: retention removes it. A blob of any other name belongs to no job,
+even in a folder named after one: its bytes were framed again into a blob of the app. A publisher who drops the payload
+again touches the blob first. That changes its ETag, and storage refuses the removal.
+
+Repairs the rooms: makes containers that publishers deleted again, and reports queues that no function reads.
+
+A publisher's role lets it delete the container of its room. A reader that finds it gone leaves a pointer. Publishers
+that only write leave none, so all containers are also checked once a day. A room taken off the list leaves its queue, and
+so does a smaller `SLUICE_WORK_QUEUES`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from azure.core import MatchConditions
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
+from azure.storage.blob import BlobProperties, BlobServiceClient, ContainerClient
+from azure.storage.queue import QueueClient, QueueServiceClient
+
+from shared.azure import expecting_an_answer
+from shared.clock import Clock
+from shared.errors import ParkedTamperedError, PlanLostError
+from shared.grammar import BLOB, owner_of, room_job, room_of
+from shared.ledger import FINISHED, Job, JobState, Ledger, bury, commit, counting
+from shared.messages import unwrap
+from shared.parked import ACCEPT, Entry, ParkedTable
+from shared.pending import AT_ONCE, ORPHANS_POINTER, RETENTION_POINTER, ROOM_POINTER, PendingTable, Pointer
+from shared.pipeline.plan import PlanStore
+from shared.telemetry import events, tell
+from shared.topology import (
+    MOST_WORK_QUEUES,
+    PLANS,
+    POISON_SUFFIX,
+    payload_container,
+    rooms,
+    submission_queue,
+    topology,
+    work_queue_names,
+)
+
+#: A job that cannot be buried yet is checked again after this time.
+LATER: Final = timedelta(days=1)
+#: The note of the pointer to a buried job whose bytes were removed before.
+SECOND_CHECK: Final = "second check"
+#: Azure takes no more blobs in one request.
+MOST_OF_A_BATCH: Final = 256
+#: Removed now or before, or written again since, or leased: as `_remove` says of one blob.
+_REMOVED: Final = frozenset({202, 404, 409, 412})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Buries the jobs whose retention has ended. One per process."""
+
+    ledger: Ledger
+    parked: ParkedTable
+    pending: PendingTable
+    plans: PlanStore
+    #: Returns the client of a container.
+    container: Callable[[str], ContainerClient]
+    clock: Clock
+    period: timedelta
+
+    def begin(self, job: Job) -> None:
+        """Leave the pointer that is due when a finished job's retention ends."""
+        self.pending.add(Pointer(RETENTION_POINTER, (job.finished_at or self.clock.now()) + self.period, job.job))
+
+    def follow(self, pointer: Pointer, until: float) -> bool:
+        """Bury the job of a due pointer. False: it is still needed, or the time was over."""
+        with counting():
+            job = self.ledger.read(pointer.id)
+            is_needed = job is not None and not self._bury_job(job)
+        if is_needed:
+            # The new pointer before the old one goes: a job without a pointer would keep its bytes without limit.
+            self.pending.add(replace(pointer, due=self.clock.now() + LATER))
+            self.pending.remove(pointer)
+            return False
+        if job is not None:
+            is_second = pointer.note == SECOND_CHECK
+            for _ in self._remove_results(job) if is_second else self._remove_all(job):
+                # After a group, not before it: each call removes something, however late it is.
+                if self.clock.monotonic() >= until:
+                    return False
+            if not is_second:
+                self.pending.add(replace(pointer, due=self.clock.now() + LATER, note=SECOND_CHECK))
+        self.pending.remove(pointer)
+        return True
+
+    def _remove_all(self, job: Job) -> Iterator[None]:
+        """Remove the job's rows and bytes, and yield after each group.
+
+        Publishers share a container, so their blobs are removed by name, not by folder.
+        """
+        yield from self.ledger.remove_rows(job.job)
+        yield from self._remove_results(job)
+        if job.plan is not None:
+            published = self.container(payload_container(room_of(job.job)))
+            with suppress(PlanLostError):
+                for name in self.plans.read(job.job, job.plan).blobs:
+                    _remove_blob(published, name)
+            # The plan goes after the blobs that it names: after a crash in between it is read again.
+            _remove_blob(self.container(job.plan.container), job.plan.name)
+        yield from _remove_folder(self.container(PLANS), f"{job.job}/")
+
+    def _remove_results(self, job: Job) -> Iterator[None]:
+        yield from _remove_folder(self.container("results"), f"{job.job}/")
+
+    def _bury_job(self, job: Job) -> bool:
+        if job.state is JobState.BURIED:
+            return True
+        # A replay may have begun another revision, and parked chunks are replayed from these very bytes. A parked
+        # submission only claims to be of this job, so it is no reason to keep it; earlier versions stored it here too.
+        is_needed = any(entry.stage != ACCEPT for entry in self.parked.entries(job.job))
+        if job.state not in FINISHED or is_needed:
+            return False
+        return commit(self.ledger, bury(job)) is not None
+
+
+def _remove_folder(container: ContainerClient, folder: str) -> Iterator[None]:
+    with expecting_an_answer(f"remove the blobs in {container.container_name}/{folder}"):
+        unchanged = MatchConditions.IfNotModified
+        for page in container.list_blobs(name_starts_with=folder, results_per_page=MOST_OF_A_BATCH).by_page():
+            if blobs := [{"name": blob.name, "etag": blob.etag, "match_condition": unchanged} for blob in page]:
+                for reply in container.delete_blobs(*blobs, raise_on_any_failure=False):
+                    if reply.status_code not in _REMOVED:
+                        raise HttpResponseError(f"a blob of {folder} was not removed", response=reply)
+                yield
+
+
+def _remove_blob(container: ContainerClient, name: str) -> None:
+    with expecting_an_answer(f"remove {container.container_name}/{name}"):
+        try:
+            etag = str(container.get_blob_client(name).get_blob_properties().etag)
+        except ResourceNotFoundError:
+            # Or its whole container is gone, which its publishers may delete.
+            return
+        _remove(container, name, etag)
+
+
+def _remove(container: ContainerClient, name: str, etag: str) -> None:
+    try:
+        container.delete_blob(name, etag=etag, match_condition=MatchConditions.IfNotModified)
+    except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
+        # Touched since: a publisher is dropping it again, and the tombstone answers that. Or it is leased or has
+        # snapshots: the sweep of orphans tries again.
+        return
+
+
+#: Hour of the day, in UTC, at which a sweep begins.
+SWEEP_HOUR: Final = 3
+#: Blobs per page of the listing, the most that storage returns at once, and pages per tick.
+PAGE: Final = 5000
+PAGES_A_TICK: Final = 20
+#: Added to the retention, so that jobs which are being buried are not looked up.
+MARGIN: Final = timedelta(days=1)
+#: A submission that waits for longer means that the app was stopped: it may name a payload of any age.
+LONGEST_WAIT: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """The daily sweep of the payloads."""
+
+    ledger: Ledger
+    parked: ParkedTable
+    pending: PendingTable
+    #: Each returns the client of a name.
+    container: Callable[[str], ContainerClient]
+    queue: Callable[[str], QueueClient]
+    #: Without the common one.
+    rooms: Sequence[str]
+    clock: Clock
+    #: How long a finished job keeps its bytes; longer than any message can wait before it is parked.
+    retention: timedelta
+    page: int = PAGE
+    pages_a_tick: int = PAGES_A_TICK
+
+    def run(self, begun: Sequence[Pointer]) -> None:
+        """Begin a sweep when it is time, or continue the one that left a pointer."""
+        now = self.clock.now()
+        # By the clock, like the drain of poison queues: any instance can begin, and there is no row that could be lost.
+        if not begun and (now.hour, now.minute) == (SWEEP_HOUR, 0):
+            begun = [self.pending.add(Pointer(ORPHANS_POINTER, now.replace(second=0, microsecond=0), "payloads"))]
+        for pointer in begun:
+            self._sweep(pointer, now)
+
+    def _sweep(self, pointer: Pointer, now: datetime) -> None:
+        if self._is_behind(now):
+            # The next day's sweep is early enough.
+            tell(events.ORPHANS_POSTPONED)
+            self.pending.remove(pointer)
+            return
+        rooms = {payload_container(room): room for room in ("", *self.rooms)}
+        names = [*rooms, PLANS]
+        name, _, token = pointer.note.partition("|")
+        pages_left = self.pages_a_tick
+        for container in names[names.index(name) if name in names else 0 :]:
+            if not pages_left:
+                self.pending.add(replace(pointer, note=f"{container}|"))
+                return
+            swept, following = self._sweep_container(container, rooms.get(container, ""), token, pages_left, now)
+            if following:
+                self.pending.add(replace(pointer, note=f"{container}|{following}"))
+                return
+            pages_left, token = pages_left - swept, ""
+        self.pending.remove(pointer)
+
+    def _sweep_container(self, name: str, room: str, token: str, most: int, now: datetime) -> tuple[int, str]:
+        """Sweep at most `most` pages. Return their number and the token of the next page, empty at the end."""
+        container, swept = self.container(name), 0
+        with expecting_an_answer(f"list {name}"):
+            pages: Any = container.list_blobs(results_per_page=self.page).by_page(token or None)
+            try:
+                for page in islice(pages, most):
+                    swept += 1
+                    self._remove_orphans(container, room, [blob for blob in page if self._is_old(blob, now)])
+            except ResourceNotFoundError:
+                # The publishers of a room may delete its container; it harms only them.
+                return swept, ""
+        return swept, pages.continuation_token or ""
+
+    def _is_behind(self, now: datetime) -> bool:
+        with expecting_an_answer("read the oldest submissions"):
+            return any(
+                (one.inserted_on or now) < now - LONGEST_WAIT
+                for room in ("", *self.rooms)
+                for one in self.queue(submission_queue(room)).peek_messages()
+            )
+
+    def _is_old(self, blob: BlobProperties, now: datetime) -> bool:
+        # A name outside both grammars was written neither for a submission nor by the app: it is not ours to remove.
+        is_known = BLOB.fullmatch(blob.name) is not None or owner_of(blob.name) is not None
+        return is_known and blob.last_modified < now - self.retention - MARGIN
+
+    def _remove_orphans(self, container: ContainerClient, room: str, old: Sequence[BlobProperties]) -> None:
+        owners = {blob.name: _owner(room, blob.name) for blob in old}
+        gone = self._without_job({owner for owner in owners.values() if owner})
+        if not any(owner is None or owner in gone for owner in owners.values()):
+            return
+        parked = _References(self.parked)
+        # Read again after the parked entries: a replay closes its entry only when the job has its row.
+        unwanted = self._without_job(gone - parked.jobs)
+        for blob in old:
+            owner = owners[blob.name]
+            if (owner is None or owner in unwanted) and blob.name not in parked.names:
+                _remove_orphan(container, blob)
+
+    def _without_job(self, names: Iterable[str]) -> set[str]:
+        """Return the names without a job that could still need its payload."""
+        found = {name: self.ledger.read(name) for name in sorted(names)}
+        return {name for name, job in found.items() if job is None or job.state is JobState.BURIED}
+
+
+def _remove_orphan(container: ContainerClient, blob: BlobProperties) -> None:
+    try:
+        container.delete_blob(blob.name, etag=blob.etag, match_condition=MatchConditions.IfNotModified)
+    except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
+        # A publisher drops it again right now, leased it or made a snapshot of it; or another tick removed it.
+        return
+    tell(events.PAYLOAD_REMOVED, blob=blob.name, size=blob.size, written_at=blob.last_modified)
+
+
+def _owner(room: str, name: str) -> str | None:
+    """Return the internal id of the only job that may own a blob. In the app's container the name has it whole."""
+    owner = owner_of(name)
+    return None if owner is None else room_job(room, owner)
+
+
+class _References:
+    """Jobs and blobs that parked submissions name: jobs by their claim, blobs by any text in the message."""
+
+    def __init__(self, parked: ParkedTable) -> None:
+        self._parked = parked
+        self._submissions = [entry for entry in parked.entries() if entry.stage == ACCEPT]
+
+    @property
+    def jobs(self) -> set[str]:
+        return {entry.about for entry in self._submissions}
+
+    @cached_property
+    def names(self) -> set[str]:
+        return {text for entry in self._submissions for text in self._texts(entry)}
+
+    def _texts(self, entry: Entry) -> Iterator[str]:
+        try:
+            left = [msgspec.json.decode(unwrap(self._parked.body(entry)))]
+        except (ValueError, RecursionError, ParkedTamperedError):
+            # It is unreadable for the app too, so no replay of it can read a blob.
+            return
+        while left:
+            match left.pop():
+                case str(text):
+                    yield text
+                case list(inner):
+                    left += inner
+                case dict(inner):
+                    left += inner.values()
+
+
+#: Hour of the day, in UTC, at which all rooms are checked.
+LOOK_HOUR: Final = 2
+#: The work queues that an installation may have had.
+_WORK_QUEUES: Final = frozenset(work_queue_names(MOST_WORK_QUEUES))
+#: Storage's codes for a container that it does not make.
+_THERE, _GOING = "ContainerAlreadyExists", "ContainerBeingDeleted"
+
+
+def point_at(pending: PendingTable) -> Callable[[str], object]:
+    """Return a function that leaves a pointer to a missing container. Repeated calls leave one row."""
+    return lambda container: pending.add(Pointer(ROOM_POINTER, AT_ONCE, container))
+
+
+class Unread(NamedTuple):
+    """A queue that no function reads, and how many messages it has."""
+
+    queue: str
+    messages: int
+
+
+def list_unread(queues: QueueServiceClient, work_queues: int, names: Sequence[str]) -> list[Unread]:
+    """Return the queues of rooms that are on the list no more, and the work queues above this number that have messages.
+
+    It takes one request, and one for each such queue.
+    """
+    known = set(topology(work_queues, [rooms(names)]).queues)
+    found = []
+    for name in (one.name for one in queues.list_queues()):
+        is_of_work = name.removesuffix(POISON_SUFFIX) in _WORK_QUEUES
+        if name not in known and (is_of_work or name.startswith(f"{submission_queue()}-")):
+            messages = queues.get_queue_client(name).get_queue_properties().approximate_message_count or 0
+            if messages or not is_of_work:
+                found.append(Unread(name, messages))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooms:
+    """Repairs the rooms of an installation. One per process."""
+
+    rooms: tuple[str, ...]
+    work_queues: int
+    blobs: BlobServiceClient
+    queues: QueueServiceClient
+    pending: PendingTable
+    clock: Clock
+
+    def follow(self, pointer: Pointer) -> None:
+        """Make the container of a pointer, unless its room was taken off the list."""
+        if pointer.id not in self._containers or self._is_made(pointer.id):
+            self.pending.remove(pointer)
+
+    def _is_time(self) -> bool:
+        now = self.clock.now()
+        # By the clock, like the sweep of payloads: two requests per day, however many rooms there are.
+        return (now.hour, now.minute) == (LOOK_HOUR, 0)
+
+    @property
+    def _containers(self) -> list[str]:
+        return [payload_container(room) for room in ("", *self.rooms)]
+
+    def look_for_containers(self) -> None:
+        """Make the missing containers, at the hour of the check."""
+        if not self._is_time():
+            return
+        with expecting_an_answer("list the containers of payloads"):
+            there = {one.name for one in self.blobs.list_containers(name_starts_with=payload_container())}
+        for name in self._containers:
+            if name not in there and not self._is_made(name):
+                self.pending.add(Pointer(ROOM_POINTER, AT_ONCE, name))
+
+    def _is_made(self, container: str) -> bool:
+        """Make the container. False: storage is still deleting the old one, which takes at least half a minute."""
+        with expecting_an_answer(f"make container {container!r}"):
+            try:
+                self.blobs.create_container(container)
+            except HttpResponseError as refusal:
+                code = str(getattr(refusal, "error_code", ""))
+                if code not in {_THERE, _GOING}:
+                    raise
+                return code == _THERE
+        tell(events.ROOM_REMADE, container=container)
+        return True
+
+    def look_for_queues(self) -> None:
+        """Log the queues that an earlier setting left behind, at the hour of the check."""
+        if not self._is_time():
+            return
+        with expecting_an_answer("find the queues that no function reads"):
+            unread = list_unread(self.queues, self.work_queues, self.rooms)
+        for one in unread:
+            tell(events.QUEUE_UNREAD, queue=one.queue, messages=one.messages)
