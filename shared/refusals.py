@@ -1,6 +1,6 @@
 """The catalogue of the reasons for refusing or parking a message, each with a remedy.
 
-`docs/formats.md` and `docs/parked.md` have the same tables, and a test compares them.
+`docs/appendix/reasons.md` and `docs/parked.md` have the same tables, and a test compares them.
 """
 
 from enum import StrEnum

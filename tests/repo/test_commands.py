@@ -31,7 +31,6 @@ RUN_BY = {
     "README.md": "tests/e2e/test_up.py",
     # CI runs these targets themselves.
     "docs/contributing.md": "tests/repo/test_documents.py",
-    "docs/conformance.md": "tests/cli/test_deep.py",
     "docs/console.md": "tests/console/test_server.py",
     "docs/cost.md": "tests/e2e/test_documents.py",
     "docs/operating.md": "tests/e2e/test_documents.py",
@@ -42,6 +41,7 @@ RUN_BY = {
     "docs/formats.md": "tests/publish/test_examples_here.py",
     "docs/local-stack.md": "tests/e2e/test_up.py",
     "docs/processes.md": "tests/e2e/test_documents.py",
+    "docs/proof.md": "tests/cli/test_deep.py",
     "docs/registration.md": "tests/registration/test_operator.py",
     "docs/workloads.md": "tests/e2e/test_up.py",
 }
