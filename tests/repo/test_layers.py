@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ MOST_LINES = 250
 CATALOGUES = {"shared/errors.py", "shared/telemetry/events.py"}
 
 
+@cache
 def modules(package):
     """Return every module of a package."""
     return sorted(one for one in (ROOT / package).rglob("*.py") if "tests" not in one.relative_to(ROOT).parts)
@@ -77,6 +79,7 @@ def every_module():
     return [module for package in SOURCES for module in modules(package)]
 
 
+@cache
 def imports(module):
     """Return the top-level names that a module imports, wherever in it."""
     found = set()
