@@ -90,6 +90,7 @@ def test_a_release_and_today_work_on_one_storage(release, seed):
     assert judged({"release": release, "today": TODAY}, seed) == []
 
 
+@pytest.mark.ci("a campaign over two versions")
 @pytest.mark.parametrize("seed", range(100, 150))
 def test_they_do_so_while_processes_are_killed(release, seed):
     """At any request of either."""
