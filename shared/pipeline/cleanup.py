@@ -1,4 +1,4 @@
-"""What the tick removes and repairs: finished jobs, payloads that nobody refers to, and the containers of rooms.
+"""Removal and repair by the tick: finished jobs, payloads without a job, and the containers of rooms.
 
 `Retention` buries finished jobs after their time: removes their bytes and chunk rows, and leaves a tombstone.
 

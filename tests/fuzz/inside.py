@@ -10,7 +10,7 @@ from shared.azure import check_limits
 from shared.concurrency import rules
 from shared.concurrency.rules import MOST_TASKS
 from shared.dequeue.permits import SlotPlan
-from shared.errors import GateCorruptError, LedgerCorruptError, ResultRefusedError, RulesRefusedError
+from shared.errors import GateCorruptError, LedgerCorruptError, NewerVersionError, ResultRefusedError, RulesRefusedError
 from shared.gate import state
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
@@ -49,6 +49,9 @@ def _settle_result(body):
     for bad in sorted_.unreadable:
         _check_claim(results_stage.claim_of(bad))
         return str(bad.reason)
+    for one in sorted_.newer:
+        _check_claim(results_stage.claim_of(results_stage.Unsettled(one.message, ResultReason.NEWER, one.found)))
+        return str(ResultReason.NEWER)
     [[arrived]] = sorted_.groups
     job = builders.job(chunks=4)
     if arrived.result.job != job.job:
@@ -301,10 +304,10 @@ def _read_stored(content):
 
 INSIDE = (
     Target("results", _result_case, _settle_result, 100_000),
-    Target("work messages", _work_case, _do_work, 60_000),
+    Target("work messages", _work_case, _do_work, 60_000, (NewerVersionError,)),
     Target("permits", _permit_case, _read_permit, 50_000),
-    Target("gate blobs", _gate_case, _read_gate, 50_000, (GateCorruptError,)),
+    Target("gate blobs", _gate_case, _read_gate, 50_000, (GateCorruptError, NewerVersionError)),
     Target("rules", _rules_case, _read_rules, 10_000, (RulesRefusedError,)),
-    Target("ledger rows", _row_case, _read_row, 30_000, (LedgerCorruptError,)),
-    Target("stored results", _stored_result_case, _read_stored, 20_000, (ResultRefusedError,)),
+    Target("ledger rows", _row_case, _read_row, 30_000, (LedgerCorruptError, NewerVersionError)),
+    Target("stored results", _stored_result_case, _read_stored, 20_000, (ResultRefusedError, NewerVersionError)),
 )

@@ -32,6 +32,7 @@ def find_today(module):
 
 
 def _load(files, root, name, target, edits):
+    assert {file for file, _, _ in edits} <= set(files), "a planted change is in a file that is not there"
     pattern = re.compile(_IMPORT.format(root=re.escape(root)), re.MULTILINE)
     for path, content in files.items():
         if "__pycache__" in path:

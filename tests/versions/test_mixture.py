@@ -18,17 +18,17 @@ RELEASES = sorted(HERE.glob("*.whl"))
 
 #: A version to come, whose finish plans say half of the slices. First as it must be done: under a higher version.
 _HALVED = (
-    ("pipeline/finish_plan.py", "slices=slices, v=1 if slices == 1 else 2)", "slices=slices // 2, v={v})"),
-    ("pipeline/finish_plan.py", "return max(self.slices, self.shards)", "return max(self.slices * (2 if self.v == {v} else 1), self.shards)"),
-    ("pipeline/finish_plan.py", "choose_shards(size, self.slices, shard_bytes)", "choose_shards(size, self.pieces, shard_bytes)"),
+    ("pipeline/segments.py", "slices=slices, v=1 if slices == 1 else 2)", "slices=slices // 2, v={v})"),
+    ("pipeline/segments.py", "return max(self.slices, self.shards)", "return max(self.slices * (2 if self.v == {v} else 1), self.shards)"),
+    ("pipeline/segments.py", "choose_shards(size, self.slices, shard_bytes)", "choose_shards(size, self.pieces, shard_bytes)"),
     ("versions.py", '"finish plan": 2', '"finish plan": {v}'),
 )  # fmt: skip
 #: A version to come whose results have a field that must be read.
 _LATER_RESULTS = (
     ("messages.py", "    #: The trace context of the chunk's work; left out when tracing is off, or", "    must: str = 'be read'\n    #: Or"),
     ("messages.py", "    trace: str | None = None\n    v: int = VERSION\n\n\nclass Results", "    trace: str | None = None\n    v: int = 2\n\n\nclass Results"),
-    ("pipeline/received.py", "if any(result.v != VERSION for result in found.results):", "if False:"),
-    ("pipeline/received.py", "if result.v != VERSION:", "if result.v not in {1, 2}:"),
+    ("pipeline/settle.py", "if any(result.v != VERSION for result in found.results):", "if False:"),
+    ("pipeline/settle.py", "if result.v != VERSION:", "if result.v not in {1, 2}:"),
     ("versions.py", '"result": 1', '"result": 2'),
 )  # fmt: skip
 #: One whose work messages have a kind more: it finishes jobs by it.
