@@ -35,6 +35,7 @@ def without_garbage_collection():
     gc.enable()
 
 
+@pytest.mark.ci("a model above 25,000 states")
 def test_no_interleaving_starts_work_early_or_leaves_it_behind():
     """Two openers, three keepers, two releasers that begin and end at any time: every state is searched."""
     found = search(WHOLE)

@@ -20,7 +20,15 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize(("scope", "least"), [(KILLED, 10_000), (WHOLE, 1_000)], ids=["with kills", "without"])
+@pytest.mark.parametrize(
+    ("scope", "least"),
+    [
+        pytest.param(KILLED, 10_000, marks=pytest.mark.ci("a model above 25,000 states")),
+        (SMALL, 20_000),
+        (WHOLE, 1_000),
+    ],
+    ids=["with kills", "two with kills", "without"],
+)
 def test_no_interleaving_leaves_an_entry_behind_or_puts_one_twice_without_a_kill(scope, least):
     """Two slices and three workers that begin, announce and end at any time: every state is searched."""
     found = search(scope)

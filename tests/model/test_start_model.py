@@ -26,6 +26,7 @@ BUGS = {
 }
 
 
+@pytest.mark.ci("a model above 25,000 states")
 def test_no_interleaving_starts_a_job_early_or_leaves_it_behind():
     """Two openers and two workers that begin, ask and end at any time: every state is searched."""
     found = search(WHOLE)
@@ -34,6 +35,7 @@ def test_no_interleaving_starts_a_job_early_or_leaves_it_behind():
     assert found.states > 80_000
 
 
+@pytest.mark.ci("a model above 25,000 states")
 def test_neither_do_three_workers_at_one_opening():
     """An accept, a release and a tick at the same time, each with its view of the pointer."""
     found = search(Scope(scripts=(("open",),), workers=3))
