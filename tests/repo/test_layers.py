@@ -102,7 +102,10 @@ def test_the_facade_only_passes_on():
         wrong = [
             ast.unparse(node)
             for node in tree.body[1:]
-            if not (isinstance(node, ast.ImportFrom) and [one.asname for one in node.names] == [one.name for one in node.names])
+            if not (
+                isinstance(node, ast.ImportFrom)
+                and [one.asname for one in node.names] == [one.name for one in node.names]
+            )
         ]
         assert wrong == [], module.name
 
