@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Final
 
 from rich.table import Table
 
@@ -12,9 +13,12 @@ from cli.parked_view import entry_document
 from cli.screen import clean
 from shared.azure import Charge
 from shared.grammar import texts
-from shared.ledger import CLOSED, LISTED_EVERY, Job, JobState, Listed, Portion, read_progress
+from shared.ledger import CLOSED, JOB_COLUMNS, LISTED_EVERY, Job, JobState, Listed, Portion, read_progress
 from shared.operating import NOT_RECORDED, JobLook, describe_refused, explain_pace
 from shared.parked import Entry
+
+#: Columns of a job that its JSON has as parts of others, or not at all.
+_ELSEWHERE: Final = frozenset({"done", "parked_chunks", "started_at"})
 
 
 def job_document(job: Job, now: datetime) -> dict[str, object]:
@@ -149,18 +153,24 @@ def list_table(
     jobs: Sequence[Listed], refused: Mapping[str, Sequence[Entry]], failing: Collection[str], now: datetime
 ) -> Table:
     """Return the list of jobs for a person. A state that may be another by now has its age."""
-    heads = ("job", "state", "workload", "gate", "transactions", "chunks", "accepted at (UTC)", "deadline (UTC)")
-    table = Table(*heads, "as of (UTC)", title="Jobs")
+    columns = [column for column in JOB_COLUMNS if column.head]
+    table = Table(*(f"{one.head} (UTC)" if one.is_time else one.head for one in columns), title="Jobs")
     for one in jobs:
-        state, items, chunks = NOT_RECORDED, "", ""
+        marks = [_age(one, now), "failing" if one.job in failing else ""]
+        marks.append("another refused" if one.job in refused else "")
+        cells = {column.name: _cell(getattr(one, column.name)) for column in columns}
+        cells |= {"state": NOT_RECORDED, "items": "", "chunks": "", "deadline": _deadline(one, now)}
         if one.state is not None:
-            items, chunks = f"{one.items:,}", f"{one.ended_chunks}/{one.chunks}"
-            marks = [_age(one, now), "failing" if one.job in failing else ""]
-            marks.append("another refused" if one.job in refused else "")
-            state = ", ".join([one.state.value, *filter(None, marks)])
-        times = _moment(one.accepted_at), _deadline(one, now), _moment(one.as_of)
-        table.add_row(one.job, state, one.workload, one.gate or "", items, chunks, *times)
+            cells["state"] = ", ".join([one.state.value, *filter(None, marks)])
+            cells |= {"items": f"{one.items:,}", "chunks": f"{one.ended_chunks}/{one.chunks}"}
+        table.add_row(*cells.values())
     return table
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return _moment(value)
+    return f"{value:,}" if isinstance(value, int) else str(value or "")
 
 
 def _age(job: Listed, now: datetime) -> str:
@@ -174,23 +184,17 @@ def listed_document(job: Listed, refused: Sequence[Entry], now: datetime, *, is_
     """Return a line of the list of jobs as JSON has it."""
     how_far = read_progress(job, now)
     return {
-        "job": job.job,
-        "state": job.state and job.state.value,
-        "as_of": _iso(job.as_of),
-        "workload": job.workload,
-        "gate": job.gate,
-        "revision": job.revision,
-        "items": job.items,
+        **{column.name: _plain(getattr(job, column.name)) for column in JOB_COLUMNS if column.name not in _ELSEWHERE},
         "chunks": {"all": job.chunks, "done": job.done, "parked": job.parked_chunks},
-        "accepted_at": _iso(job.accepted_at),
-        "finished_at": _iso(job.finished_at),
-        "deadline": _iso(job.deadline),
         "late": how_far.is_late,
         "risk": how_far.risk,
-        "problem": job.problem,
         "failing": is_failing,
         "refused": [{"key": one.key, "reason": one.reason, "at": _iso(one.last_at)} for one in refused],
     }
+
+
+def _plain(value: object) -> object:
+    return _iso(value) if isinstance(value, datetime) else value
 
 
 def _tally(tally: Portion) -> dict[str, object]:

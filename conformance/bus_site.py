@@ -106,7 +106,7 @@ class BusSite:
         except AzureError as error:
             if not is_missing(error):
                 raise
-            raise UncheckableError(f"{self.obstacle}, and none is prepared: docs/conformance.md") from error
+            raise UncheckableError(f"{self.obstacle}, and none is prepared: docs/proof.md") from error
 
 
 _DELETES: Final = ServiceBusReceiveMode.RECEIVE_AND_DELETE

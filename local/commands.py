@@ -193,12 +193,12 @@ COMMANDS = (
     (
         "faults",
         _in_venv("-m", "tests.faults"),
-        "break every storage request in every way, check what is left, and write docs/faults.md (about an hour)",
+        "break every storage request in every way, check what is left, and write docs/appendix/faults.md (about an hour)",
     ),
     (
         "fuzz",
         _in_venv("-m", "tests.fuzz"),
-        "try a million hostile inputs at every door, and write what came of them into docs/security.md",
+        "try a million hostile inputs at every door, and write what came of them into docs/appendix/security.md",
     ),
     (
         "others",

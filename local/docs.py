@@ -24,7 +24,7 @@ from local.readme import code, idle_month, why
 from planning.idle_modes import IdleModes
 from shared.parked import DEFAULT_POLICY
 from shared.payload import MIB, OPTIONS, Limits, reading
-from shared.refusals import Reason
+from shared.refusals import DeliveryReason, Reason, ReasonCode, ResultReason
 from shared.registration import BODIES, PUBLIC
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, DeliveryRules, Subscription, topology
@@ -131,8 +131,8 @@ def _delivery(delivery: DeliveryRules) -> tuple[str, str, str, str]:
     return lock, str(delivery.max_delivery_count), lasting, "yes" if delivery.sessions else "no"
 
 
-def _reasons() -> str:
-    rows = [(f"`{reason}`", reason.means, reason.instead) for reason in Reason]
+def _reasons(*kinds: type[ReasonCode]) -> str:
+    rows = dict.fromkeys((f"`{one}`", one.means, one.instead) for kind in kinds for one in kind)
     return markdown(("reason", "what it means", "what to do instead"), rows)
 
 
@@ -222,7 +222,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "picture": picture,
     "storage": _storage,
     "bus": _bus,
-    "reasons": _reasons,
+    "reasons": partial(_reasons, Reason),
+    "parked-reasons": partial(_reasons, DeliveryReason, ResultReason),
     "limits": _limits,
     "options": lambda: markdown(("option", "meaning"), [(f"`{one.name}`", one.help) for one in OPTIONS]),
     "memory": _memory,

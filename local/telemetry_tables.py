@@ -1,4 +1,4 @@
-"""The tables of docs/operating.md: what the app tells about itself, from its catalogues."""
+"""The tables of docs/appendix/telemetry.md: what the app tells about itself, from its catalogues."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ def _queries() -> Table:
     for file in sorted((ROOT / "infra" / "queries").glob("*.kql")):
         asks, *rest = (line.removeprefix("// ") for line in file.read_text().splitlines() if line.startswith("//"))
         without = next((line.partition(": ")[2] for line in rest if line.startswith("Without")), "")
-        rows.append((f"[{file.stem}](../infra/queries/{file.name})", asks, f"`{without}`" if without else ""))
+        rows.append((f"[{file.stem}](../../infra/queries/{file.name})", asks, f"`{without}`" if without else ""))
     return ("query", "what it answers", "the same from the ledger"), rows
 
 

@@ -1,6 +1,6 @@
-"""The catalogue of the reasons for refusing a publisher's message, each with a remedy.
+"""The catalogue of the reasons for refusing or parking a message, each with a remedy.
 
-`docs/formats.md` has the same table, and a test compares the two.
+`docs/appendix/reasons.md` and `docs/parked.md` have the same tables, and a test compares them.
 """
 
 from enum import StrEnum
@@ -9,7 +9,7 @@ from typing import Final, Self
 from shared.errors import RefusedError
 
 
-class Reason(StrEnum):
+class ReasonCode(StrEnum):
     """A named reason. Its code is permanent, because parked entries keep it."""
 
     means: str
@@ -21,6 +21,10 @@ class Reason(StrEnum):
         reason._value_ = code
         reason.means, reason.instead = means, instead
         return reason
+
+
+class Reason(ReasonCode):
+    """Why a publisher's message, a payload or a transaction is refused."""
 
     # The message.
     NOT_JSON = "not_json", "it is not a JSON document", "send UTF-8 JSON, plain or as Base64"
@@ -240,9 +244,88 @@ class Reason(StrEnum):
     ORDER_EXPIRED = ("order_expired", "the window of the order is over", "place another order")
 
 
+_NEWER: Final = (
+    "newer_version",
+    "a newer version of Sluice wrote it",
+    "deploy the version of Sluice that wrote it, then replay",
+)
+
+
+class DeliveryReason(ReasonCode):
+    """Why a delivery is parked that no publisher can correct."""
+
+    UNREADABLE = (
+        "unreadable",
+        "this version does not know the work message",
+        "send the message as docs/formats.md describes it, or discard it",
+    )
+    NEWER_VERSION = _NEWER
+    UNKNOWN_WORKLOAD = (
+        "unknown_workload",
+        "the job's workload is not there any more",
+        "deploy the workload and name it in SLUICE_WORKLOADS, then replay",
+    )
+    UNNAMED = (
+        "unnamed",
+        "a submission without a job id was given up, and its message has an id that is not known",
+        "check whether its job exists: if so discard it, else replay it with `--as JOB`",
+    )
+    KILLED_ITS_WORKER = (
+        "killed_its_worker",
+        "the processes that worked on it ended before it did",
+        "check the workload for memory use and exits on its transactions, then replay",
+    )
+    DELIVERED_TOO_OFTEN = (
+        "delivered_too_often",
+        "the host gave it up after its last delivery",
+        "find in the log why its deliveries failed, then replay",
+    )
+    DEAD_LETTERED = (
+        "dead_lettered",
+        "the bus gave it up after its last delivery",
+        "find in the log why the bus gave it up, then replay",
+    )
+    UNEXPECTED_REPLY = (
+        "unexpected_reply",
+        "an order's seats answered a command that the order never sent",
+        "find out who sent it: the process keeps its state",
+    )
+
+
+class ResultReason(ReasonCode):
+    """Why a result message is parked instead of credited."""
+
+    UNREADABLE = (
+        "result_unreadable",
+        "no result can be read from the message",
+        "find out who else sends to the queue of results; the tick dispatches the chunk again",
+    )
+    UNKNOWN_JOB = (
+        "result_of_unknown_job",
+        "it is a result of a job that is not there",
+        "find out who else sends to the queue of results; replay it when the job was restored",
+    )
+    REFUSED = (
+        "result_refused",
+        "the result contradicts its job",
+        "find out who else sends to the queue of results; the tick dispatches the chunk again",
+    )
+    LEDGER_UNREADABLE = (
+        "ledger_unreadable",
+        "the rows of its job cannot be read",
+        "restore the job's rows, then replay",
+    )
+    FAILED = (
+        "result_failed",
+        "crediting it failed",
+        "find the failure in the log; the tick dispatches the chunk again",
+    )
+    NEWER = _NEWER
+
+
 BY_CODE: Final = {reason.value: reason for reason in Reason}
 
 
-def refuse(reason: Reason, found: str) -> RefusedError:
+def refuse(reason: ReasonCode, found: str) -> RefusedError:
     """Return the error of a reason, with the fault that was found and the remedy."""
     return RefusedError(reason, found, reason.instead)

@@ -14,6 +14,7 @@ from servicebus_local.launcher import Broker
 from shared.topology import topology
 from tests.left_out import (  # noqa: F401 - pytest looks for its hooks here
     add_option,
+    is_whole,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_configure_node,
@@ -46,6 +47,12 @@ def told(caplog):
         return [json.loads(fields) for name, _, fields in found if name == event.name]
 
     return lines
+
+
+@pytest.fixture
+def stride(pytestconfig):
+    """How far the points of a fault are apart: every tenth is tried, and each one in CI."""
+    return 1 if is_whole(pytestconfig) else 10
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,20 @@ import pytest
 from local.paths import ROOT
 
 _CAMPAIGN = "a campaign against a whole stack"
-#: Folders and files that are not even read, each with its reason. Single tests say theirs: `@pytest.mark.ci("...")`.
-LEFT_OUT = {
+#: Tests that stand beside what they test. No run finds them that does not name them.
+PACKAGES = {
     "functions_local_host/tests": "the host is a package of its own",
     "servicebus_local/tests": "the broker is a package of its own",
+}
+#: Folders and files that are not even read, each with its reason. Single tests say theirs: `@pytest.mark.ci("...")`.
+LEFT_OUT = {
     "tests/others": "software of others must be installed: `make others`",
     "tests/browser": "a browser must be installed: `make browser`",
     "tests/chaos": _CAMPAIGN,
+    "tests/publish/test_published_by_others.py": "starts a stack of its own",
+    "tests/publish/test_examples_here.py": "starts a stack of its own",
+    "tests/release/test_wheel.py": "builds, installs or resolves packages",
+    "tests/infra/test_package.py": "builds, installs or resolves packages",
     "tests/fuzz": _CAMPAIGN,
     **dict.fromkeys(
         (
@@ -51,9 +58,22 @@ def add_option(parser):
     parser.addoption("--all", action="store_true", help="run what is left out otherwise, as CI does")
 
 
+def is_whole(config):
+    """Return whether this run leaves nothing out."""
+    return config.stash[_IS_WHOLE]
+
+
+def every_tenth(table):
+    """Return the rows of a table of faults as parameters: every tenth runs always, and all of them in CI."""
+    rest = pytest.mark.ci("every tenth row of a table of faults runs, and these are the others")
+    return [pytest.param(*row, marks=() if number % 10 == 0 else rest) for number, row in enumerate(table)]
+
+
 def pytest_configure(config):
     """Decide once what runs; a worker of pytest-xdist is told, because it is always handed paths."""
     is_named = config.args_source is pytest.Config.ArgsSource.ARGS
+    if config.getoption("--all") and not is_named:
+        config.args += PACKAGES
     decided = getattr(config, "workerinput", {}).get("is_whole", is_named or config.getoption("--all"))
     config.stash[_IS_WHOLE] = decided
     config.stash[_COUNTS] = Counter()
@@ -102,8 +122,9 @@ def pytest_terminal_summary(terminalreporter, config):
     if config.stash[_IS_WHOLE]:
         return
     terminalreporter.section("left out; CI runs it, and `make test ARGS=--all`, and who names a path")
-    for why in dict.fromkeys(LEFT_OUT.values()):
-        paths = [path for path, reason in LEFT_OUT.items() if reason == why]
+    left_out = PACKAGES | LEFT_OUT
+    for why in dict.fromkeys(left_out.values()):
+        paths = [path for path, reason in left_out.items() if reason == why]
         folders = ", ".join(dict.fromkeys(path.rpartition("/test_")[0] or path for path in paths))
         terminalreporter.line(f"{sum(map(_files, paths))} files of {folders}: {why}")
     for why, count in sorted(config.stash[_COUNTS].items()):

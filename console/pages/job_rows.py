@@ -5,27 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from shared.ledger import CLOSED, FINISHED, LISTED_EVERY, Job, JobState, Listed, Risk, read_progress
+from shared.ledger import CLOSED, FINISHED, JOB_COLUMNS, LISTED_EVERY, Job, JobState, Listed, Risk, read_progress
 from shared.operating import NOT_RECORDED
 
 #: In these states the rate so far predicts nothing.
 _STANDING: Final = FINISHED | {JobState.PAUSED, JobState.HELD, JobState.PLANNING, JobState.BURIED}
 
 
+#: The columns of tables. `as_of` stands in the cell of the state, where it may be another by now.
+COLUMNS: Final = tuple(column for column in JOB_COLUMNS if column.head and column.name != "as_of")
+
+
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One line of a list of jobs."""
+    """One line of a list of jobs: the job, and what follows from it."""
 
-    job: str
-    state: str
-    workload: str
-    gate: str | None
-    items: int
-    chunks: int
-    ended: int
-    parked: int
-    accepted_at: datetime
-    deadline: datetime | None
+    job: Job | Listed
     predicted: datetime | None
     risk: Risk | None
     #: Transactions per second since it started.
@@ -35,6 +30,11 @@ class JobRow:
     #: Another submission of its id was refused later, and is parked.
     has_refused: bool
 
+    @property
+    def state(self) -> str:
+        """Return the state in words."""
+        return self.job.state or NOT_RECORDED
+
 
 def row_of_job(job: Job | Listed, now: datetime, refused: Collection[str] = ()) -> JobRow:
     """Return the line of a job. `refused`: the jobs of whose ids another submission was refused later."""
@@ -42,16 +42,7 @@ def row_of_job(job: Job | Listed, now: datetime, refused: Collection[str] = ()) 
     is_on_its_way = job.state is not None and job.state not in _STANDING and job.started_at is not None
     seconds = (now - job.started_at).total_seconds() if is_on_its_way and job.started_at else 0.0
     return JobRow(
-        job=job.job,
-        state=job.state or NOT_RECORDED,
-        workload=job.workload,
-        gate=job.gate,
-        items=job.items,
-        chunks=job.chunks,
-        ended=job.ended_chunks,
-        parked=job.parked_chunks,
-        accepted_at=job.accepted_at,
-        deadline=job.deadline,
+        job=job,
         predicted=how_far.predicted if is_on_its_way else None,
         risk=how_far.risk,
         rate=job.items * job.ended_chunks / job.chunks / seconds if seconds >= 1 and job.ended_chunks else None,

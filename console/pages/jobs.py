@@ -9,7 +9,7 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from console.acts import read_form
 from console.pages.chunk_grid import draw_grid
-from console.pages.job_rows import JobRow, row_of_job
+from console.pages.job_rows import COLUMNS, JobRow, row_of_job
 from console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError
@@ -44,7 +44,7 @@ def show_jobs(visit: Visit) -> Page:
     """
     jobs, typed = visit.view.stores.job_list, visit.query.get("id", "").strip()
     asked = {name: visit.query.get(name, "").strip() for name in _FILTERS}
-    values: dict[str, Any] = {"asked": asked, "states": list(JobState), "said": "", "next": ""}
+    values: dict[str, Any] = {"asked": asked, "states": list(JobState), "columns": COLUMNS, "said": "", "next": ""}
     if typed:
         named = jobs.find(typed, PAGE)
         said = f"the first {PAGE} jobs" if len(named) == PAGE else f"{len(named) or 'no'} jobs"

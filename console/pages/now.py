@@ -3,7 +3,7 @@
 from typing import Final
 
 from console.alerts import find_alerts
-from console.pages.job_rows import row_of_job
+from console.pages.job_rows import COLUMNS, row_of_job
 from console.visit import Page, Visit
 from shared.operating import summarize_causes
 
@@ -34,6 +34,7 @@ def show_now(visit: Visit) -> Page:
         "processes": sorted(fleet.fresh(visit.now), key=lambda one: one.name),
         "queues": queues,
         "points": snapshot.points()[-_MOST_POINTS:],
+        "columns": COLUMNS,
         "jobs": [row_of_job(job, visit.now) for job in work.jobs],
         "open_number": work.number,
         "holding": [row for row in gates if row.held.count],

@@ -1,4 +1,4 @@
-"""Where this host differs from Azure's, as docs/local-stack.md lists it, and no other test holds it."""
+"""Where this host differs from Azure's, as docs/appendix/stand-ins.md lists it, and no other test holds it."""
 
 import json
 from datetime import datetime

@@ -103,7 +103,7 @@ def test_a_message_set_as_text_is_seen_with_all_its_fields(host, queues):
 
 
 def test_a_message_object_that_is_returned(host, queues):
-    """The response was left unset. Microsoft's test expects the body alone: docs/local-stack.md tells why it differs."""
+    """The response was left unset. Microsoft's test expects the body alone: docs/appendix/stand-ins.md has why it differs."""
     assert get(host, "/api/put-object", method="POST", body=b"object")[0] == 200
     assert json.loads(_left(queues, host, "seen-object")) == {"id": None, "body": "object"}
 

@@ -1,4 +1,4 @@
-"""The tables of docs/deploy.md, each as its header and rows."""
+"""The tables of docs/deploy.md and docs/appendix/azure.md, each as its header and rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias

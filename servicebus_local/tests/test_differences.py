@@ -1,4 +1,4 @@
-"""Where the broker differs from Azure, as docs/local-stack.md lists it, and no other test holds it."""
+"""Where the broker differs from Azure, as docs/appendix/stand-ins.md lists it, and no other test holds it."""
 
 import asyncio
 import datetime as dt

@@ -76,6 +76,7 @@ from shared.ledger.settlement import (
     turn_of as turn_of,
 )
 from shared.ledger.table_ledger import (
+    JOB_COLUMNS as JOB_COLUMNS,
     LISTED_EVERY as LISTED_EVERY,
     JobList as JobList,
     TableLedger as TableLedger,

@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 from azure.core import MatchConditions
@@ -118,6 +119,65 @@ _LAST_MONTH: Final = 999_999
 _LAST_MILLISECOND: Final = 10**15 - 1
 #: Of a place in the list: the partition, and the beginning of the row's key.
 _PLACE: Final = re.compile(r"[^~]{1,100}~.{1,500}")
+
+
+#: The state of a newer version is shown as not recorded.
+_STATES: Final[Mapping[Any, JobState]] = {state.value: state for state in JobState}
+
+
+@dataclass(frozen=True, slots=True)
+class JobColumn:
+    """A column of the list of jobs. The stored row, the command's table and JSON, and the console's table have these."""
+
+    #: The field of `Listed`, and the key of JSON.
+    name: str
+    #: At the top of tables. Empty: they do not have it.
+    head: str
+    #: The stored column. `{news}` is `open` or `end`: each is written with the news of that kind alone.
+    stored: str
+    #: Returns the stored value of a job, and reads it again.
+    pack: Callable[[Job], Any]
+    unpack: Callable[[Any], Any] = lambda value: value
+
+    @property
+    def is_time(self) -> bool:
+        """Return whether its values are moments."""
+        return self.unpack == datetime.fromisoformat
+
+
+def _plain(name: str, head: str = "", stored: str = "") -> JobColumn:
+    return JobColumn(name, head, stored or name, attrgetter(name))
+
+
+def _time(name: str, head: str = "", stored: str = "", source: str = "") -> JobColumn:
+    return JobColumn(name, head, stored or name, lambda job: _iso(getattr(job, source or name)), datetime.fromisoformat)
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+#: In the order of tables.
+JOB_COLUMNS: Final = (
+    _plain("job", "job"),
+    JobColumn("state", "state", "{news}", lambda job: job.state.value, _STATES.get),
+    _plain("workload", "workload"),
+    _plain("gate", "gate"),
+    _plain("items", "transactions"),
+    _plain("chunks", "chunks"),
+    _time("accepted_at", "accepted at"),
+    _time("deadline", "deadline"),
+    _time("as_of", "as of", "{news}_as_of", "listed_at"),
+    _plain("revision", stored="{news}_revision"),
+    _plain("done", stored="{news}_done"),
+    _plain("parked_chunks", stored="{news}_parked"),
+    _time("started_at"),
+    _time("finished_at"),
+    # An empty one is stored too, over the problem of before.
+    JobColumn(
+        "problem", "", "{news}_problem", lambda job: (job.problem or "")[:_LONGEST_PROBLEM], lambda text: text or None
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,60 +283,32 @@ class JobList:
 
 
 _BAD_REQUEST: Final = 400
-#: The state of a newer version is shown as not recorded.
-_STATES: Final[Mapping[Any, JobState]] = {state.value: state for state in JobState}
 
 
 def _entity(job: Job) -> Entity:
-    keys = {"PartitionKey": _month(job.accepted_at), "RowKey": f"{_moment(job.accepted_at)}|{job.job}"}
-    about: dict[str, Any] = {"job": job.job, "workload": job.workload, "gate": job.gate}
-    about |= {"items": job.items, "chunks": job.chunks}
-    times = {name: getattr(job, name) for name in ("accepted_at", "deadline", "started_at", "finished_at")}
-    about |= {name: moment and moment.isoformat() for name, moment in times.items()}
-    kind = "end" if job.state in CLOSED else "open"
+    news = "end" if job.state in CLOSED else "open"
+    row: Entity = {"PartitionKey": _month(job.accepted_at), "RowKey": f"{_moment(job.accepted_at)}|{job.job}"}
+    row |= {column.stored.format(news=news): column.pack(job) for column in JOB_COLUMNS}
     if job.id_base is not None:
         numbers = {"first_id": job.id_base, "last_id": job.id_base + job.items - 1}
-        about |= {name: EntityProperty(number, EdmType.INT64) for name, number in numbers.items()}
-    news = {
-        kind: job.state.value,
-        f"{kind}_revision": job.revision,
-        f"{kind}_as_of": job.listed_at and job.listed_at.isoformat(),
-        f"{kind}_done": job.done,
-        f"{kind}_parked": job.parked_chunks,
-        f"{kind}_problem": (job.problem or "")[:_LONGEST_PROBLEM],
-    }
+        row |= {name: EntityProperty(number, EdmType.INT64) for name, number in numbers.items()}
     # What filters go by. After a slow writer it is behind until the next news, and a page leaves such a job out.
-    news["state"] = job.state.value
-    return keys | {name: value for name, value in {**about, **news}.items() if value is not None}
+    row["state"] = job.state.value
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _read_line(entity: Mapping[str, Any]) -> Listed:
     is_over = "end" in entity and entity["end_revision"] >= entity.get("open_revision", 0)
-    kind = "end" if is_over else "open"
-    state = entity.get(kind)
-    return Listed(
-        job=entity["job"],
-        accepted_at=datetime.fromisoformat(entity["accepted_at"]),
-        workload=entity["workload"],
-        gate=entity.get("gate"),
-        state=_STATES.get(state),
-        as_of=_read_moment(entity, f"{kind}_as_of"),
-        revision=entity.get(f"{kind}_revision", 1),
-        items=entity.get("items", 0),
-        chunks=entity.get("chunks", 0),
-        done=entity.get(f"{kind}_done", 0),
-        parked_chunks=entity.get(f"{kind}_parked", 0),
-        deadline=_read_moment(entity, "deadline"),
-        started_at=_read_moment(entity, "started_at"),
-        finished_at=_read_moment(entity, "finished_at") if kind == "end" else None,
-        problem=entity.get(f"{kind}_problem") or None,
-        first_id=entity["first_id"].value if "first_id" in entity else None,
-    )
-
-
-def _read_moment(entity: Mapping[str, Any], name: str) -> datetime | None:
-    text = entity.get(name)
-    return datetime.fromisoformat(text) if text else None
+    news = "end" if is_over else "open"
+    values: dict[str, Any] = {"gate": None}
+    for column in JOB_COLUMNS:
+        if (stored := entity.get(column.stored.format(news=news))) is not None:
+            values[column.name] = column.unpack(stored)
+    if not is_over:
+        # Of a revision before this one.
+        values.pop("finished_at", None)
+    first_id = entity["first_id"].value if "first_id" in entity else None
+    return Listed(**values, first_id=first_id)
 
 
 def _query(wanted: Wanted) -> tuple[str, dict[str, str]]:

@@ -11,7 +11,6 @@ Reading order:
 from shared.parked.entry import (
     ACCEPT as ACCEPT,
     DOOR as DOOR,
-    INSTEAD as INSTEAD,
     NO_JOB as NO_JOB,
     SETTLED as SETTLED,
     Entry as Entry,

@@ -4,7 +4,6 @@ import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 #: The job of an entry whose message names no job. No job can have this name.
@@ -178,16 +177,5 @@ def content_prefix(queue: str, body: bytes) -> str:
     return f"{queue}|{hashlib.sha256(body).hexdigest()}|"
 
 
-#: The remedy by reason, for errors that bring none.
-INSTEAD: Final = MappingProxyType(
-    {
-        "unreadable": "send the message as docs/formats.md describes it, or discard it",
-        "newer_version": "deploy the version of Sluice that wrote it, then replay",
-        "unknown_workload": "deploy the workload and name it in SLUICE_WORKLOADS, then replay",
-        "unnamed": "check whether its job exists: if so discard it, else replay it with `--as JOB`",
-        "killed_its_worker": "check the workload for memory use and exits on its transactions, then replay",
-        "delivered_too_often": "find in the log why its deliveries failed, then replay",
-        "dead_lettered": "find in the log why the bus gave it up, then replay",
-    }
-)
+#: The remedy for errors that bring none.
 OTHERWISE: Final = "correct the workload or what it depends on, deploy, then replay"

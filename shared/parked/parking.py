@@ -50,7 +50,6 @@ from shared.messages import (
 from shared.parked.entry import (
     ACCEPT,
     DOOR,
-    INSTEAD,
     NO_JOB,
     OTHERWISE,
     Entry,
@@ -66,6 +65,7 @@ from shared.parked.entry import (
 from shared.parked.parked_table import ParkedTable
 from shared.parked.poison_policy import FINGERPRINT_SCHEME, Attempts, FailureCause, cause_of, fingerprint_of
 from shared.payload import SUBMISSION, WRAPPER, Limits, read_json
+from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, room_of_queue
 
@@ -389,7 +389,7 @@ class _Drain:
         why = f"the host moved it from {source} to {self.queue.queue_name}"
         delivery = Delivery(queue=source, message_id=message.id, body=body, count=1)
         stage, claim = self.parking.stages.identify(delivery)
-        error, known_ids = RefusedError("delivered_too_often", why, INSTEAD["delivered_too_often"]), []
+        error, known_ids = refuse(DeliveryReason.DELIVERED_TOO_OFTEN, why), []
         if stage.name == ACCEPT:
             known_ids = self.attempts.list_drops(source, body) if is_nameless(body) else []
             claim, error = _explain_failure(delivery, known_ids, why)
@@ -406,13 +406,13 @@ def _explain_failure(delivery: Delivery, known_ids: list[str], why: str) -> tupl
 
     The poison copy has another id than the publisher's message, so the id comes from the notes of late deliveries.
     """
-    body, reason = delivery.body, "delivered_too_often"
+    body, reason = delivery.body, DeliveryReason.DELIVERED_TOO_OFTEN
     claimed = read_claimed_job(delivery.queue, body, known_ids[0] if len(known_ids) == 1 else "")
     if claimed == NO_JOB and is_nameless(body):
-        reason = "unnamed"
+        reason = DeliveryReason.UNNAMED
         why = f"{why}; it has no job id, and {len(known_ids)} messages with its bytes were noted: one is needed for its id"
     claim = at_the_door(delivery.queue, body, delivery.message_id, claimed)
-    return claim, RefusedError(reason, why, INSTEAD[reason])
+    return claim, refuse(reason, why)
 
 
 def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -> None:
@@ -421,4 +421,4 @@ def park_dead_result(parking: Parking, body: bytes, message_id: str, why: str) -
     for alone in split_bundle(body):
         delivery = Delivery(queue=RESULTS, message_id=message_id, body=alone, count=1)
         stage, claim = parking.stages.identify(delivery)
-        parking.park(stage.name, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]), claim)
+        parking.park(stage.name, delivery, refuse(DeliveryReason.DEAD_LETTERED, found), claim)

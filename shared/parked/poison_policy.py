@@ -48,7 +48,8 @@ from shared.errors import (
     StorageUnavailableError,
     UnknownWorkloadError,
 )
-from shared.parked.entry import INSTEAD, NOT_ENTRIES, content_prefix, job_note
+from shared.parked.entry import NOT_ENTRIES, content_prefix, job_note
+from shared.refusals import DeliveryReason
 from shared.telemetry import origin_of, place
 
 #: Sorts after every message id.
@@ -329,12 +330,12 @@ _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 #: The attribute of an error with the number of its transaction.
 _ITEM: Final = "_sluice_item"
-_REASONS: Final[Mapping[type[BaseException], str]] = MappingProxyType(
+_REASONS: Final[Mapping[type[BaseException], DeliveryReason]] = MappingProxyType(
     {
-        UnknownWorkloadError: "unknown_workload",
-        KillerError: "killed_its_worker",
-        NewerVersionError: "newer_version",
-        LaterFormatError: "newer_version",
+        UnknownWorkloadError: DeliveryReason.UNKNOWN_WORKLOAD,
+        KillerError: DeliveryReason.KILLED_ITS_WORKER,
+        NewerVersionError: DeliveryReason.NEWER_VERSION,
+        LaterFormatError: DeliveryReason.NEWER_VERSION,
     }
 )
 
@@ -363,23 +364,23 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
     `remedy` is its stage's: it is used when neither the error nor its reason has one.
     """
     reason, fingerprint, raised = reason_of(error), fingerprint_of(error, stage), origin_of(error)
-    known = FailureCause(
+    cause = FailureCause(
         reason,
         f"{type(raised).__name__}: {raised}",
-        INSTEAD.get(reason, remedy),
+        known.instead if (known := _REASONS.get(type(error))) else remedy,
         fingerprint,
         place(error),
         error.__dict__.get(_ITEM),
     )
-    return known._replace(found=error.found, instead=error.instead) if isinstance(error, RefusedError) else known
+    return cause._replace(found=error.found, instead=error.instead) if isinstance(error, RefusedError) else cause
 
 
 def reason_of(error: BaseException) -> str:
     """Return the reason code of a failure: short, permanent, and the same for the same cause."""
     if isinstance(error, RefusedError):
-        # Some catalogues of reasons are string enums, others are plain text.
         return str(error.reason)
-    return _REASONS.get(type(error), f"failed:{type(origin_of(error)).__name__}")[:200]
+    known = _REASONS.get(type(error))
+    return known.value if known else f"failed:{type(origin_of(error)).__name__}"[:200]
 
 
 def fingerprint_of(error: BaseException, stage: str) -> str:

@@ -37,7 +37,6 @@ from shared.messages import (
 )
 from shared.parked import (
     ACCEPT,
-    INSTEAD,
     NO_JOB,
     SETTLED,
     Claim,
@@ -59,6 +58,7 @@ from shared.payload import Limits, ReadChunk
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.results import QUEUE, PackedResult, ResultStore, SendResult, StoredResult, pack_result
 from shared.pipeline.settle import is_chunk_done
+from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.topology import is_work_queue
 from shared.versions import LOOKS, check_message
@@ -252,7 +252,7 @@ class Processor:
 
     def _park_newer(self, delivery: Delivery, error: NewerVersionError) -> None:
         """Park a message that no instance could take for ten minutes. The job of a finish pauses."""
-        refused = RefusedError("newer_version", str(error), INSTEAD["newer_version"])
+        refused = refuse(DeliveryReason.NEWER_VERSION, str(error))
         work = None
         # Neither a newer message nor a newer row keeps the bytes from being parked.
         with suppress(NewerVersionError):
@@ -330,7 +330,7 @@ def _read(delivery: Delivery) -> Work:
 
 
 def _refuse_unreadable(found: str) -> RefusedError:
-    return RefusedError("unreadable", found, INSTEAD["unreadable"])
+    return refuse(DeliveryReason.UNREADABLE, found)
 
 
 def _key(work: Work) -> str:

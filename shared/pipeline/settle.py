@@ -19,7 +19,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from time import sleep
 from typing import Final
@@ -42,7 +41,6 @@ from shared.ledger import MOST_ROWS, ChunkRow, ChunkState, Job, JobState, Ledger
 from shared.messages import VERSION, Delivery, Internal, Result, Results, decode, encode, unwrap
 from shared.parked import (
     DEFAULT_POLICY,
-    INSTEAD,
     Claim,
     Entry,
     FailureCause,
@@ -58,6 +56,7 @@ from shared.parked import (
 from shared.pending import Pointer
 from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.results import QUEUE, GroupBlob, GroupBlobs, Received, SendResult, assemble, open_content
+from shared.refusals import ResultReason
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
 from shared.versions import LOOKS, check_message
 
@@ -66,27 +65,6 @@ SETTLE: Final = "settle"
 #: Upper bound of a received message, in bytes. The app sends at most three quarters of that.
 LONGEST_BODY: Final = 256 * 1024
 _FOUND_LENGTH: Final = 1000
-
-
-class ResultFault(StrEnum):
-    """The reason why a result message is parked instead of credited."""
-
-    UNREADABLE = "result_unreadable"
-    UNKNOWN_JOB = "result_of_unknown_job"
-    REFUSED = "result_refused"
-    LEDGER_UNREADABLE = "ledger_unreadable"
-    FAILED = "result_failed"
-    NEWER = "newer_version"
-
-
-_INSTEAD: Final = {
-    ResultFault.UNREADABLE: "find out who else sends to the queue of results; the tick dispatches the chunk again",
-    ResultFault.UNKNOWN_JOB: "find out who else sends to the queue of results; replay it when the job was restored",
-    ResultFault.REFUSED: "find out who else sends to the queue of results; the tick dispatches the chunk again",
-    ResultFault.LEDGER_UNREADABLE: "restore the job's rows, then replay",
-    ResultFault.FAILED: "find the failure in the log; the tick dispatches the chunk again",
-    ResultFault.NEWER: INSTEAD["newer_version"],
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +87,7 @@ class Unsettled:
     """A message that cannot be credited, with the reason."""
 
     message: Received
-    reason: ResultFault
+    reason: ResultReason
     found: str
     result: Result | None = None
 
@@ -152,7 +130,7 @@ def sort(messages: Iterable[Received]) -> Sorted:
 def _read(message: Received) -> list[Arrived | Unsettled | Newer]:
     if len(message.body) > LONGEST_BODY:
         found_size = f"it is {len(message.body)} bytes, the limit is {LONGEST_BODY}"
-        return [Unsettled(message, ResultFault.UNREADABLE, found_size)]
+        return [Unsettled(message, ResultReason.UNREADABLE, found_size)]
     body = unwrap(message.body)
     try:
         found = decode(body)
@@ -205,7 +183,7 @@ def _refuse(message: Received, body: bytes, found: str) -> Unsettled | Newer:
         check_message(body, "a result message")
     except NewerVersionError as error:
         return Newer(message, str(error))
-    return Unsettled(message, ResultFault.UNREADABLE, found)
+    return Unsettled(message, ResultReason.UNREADABLE, found)
 
 
 def _open(arrived: Arrived) -> Arrived | Unsettled | Newer:
@@ -218,14 +196,14 @@ def _open(arrived: Arrived) -> Arrived | Unsettled | Newer:
     if not is_job(result.job):
         # No table takes every name as a key, so reading the job would fail at every delivery, like an outage.
         found = f"no job can be called {result.job[:100]!r}"
-        return Unsettled(arrived.alone(), ResultFault.UNREADABLE, found)
+        return Unsettled(arrived.alone(), ResultReason.UNREADABLE, found)
     if result.content is None:
         return arrived
     try:
         name = f"{result.job}/{result.revision}/{result.chunk}"
         return replace(arrived, packed=open_content(name, result.content, result.hash))
     except ResultRefusedError as error:
-        return Unsettled(arrived.alone(), ResultFault.REFUSED, str(error), result)
+        return Unsettled(arrived.alone(), ResultReason.REFUSED, str(error), result)
 
 
 def claim_of(unsettled: Unsettled) -> Claim:
@@ -240,7 +218,7 @@ def cause_of(unsettled: Unsettled) -> FailureCause:
     """Return the cause. All messages that cannot be credited for the same reason share it."""
     reason = unsettled.reason.value
     fingerprint = hashlib.sha256(reason.encode()).hexdigest()[:12]
-    return FailureCause(reason, unsettled.found[:_FOUND_LENGTH], _INSTEAD[unsettled.reason], fingerprint)
+    return FailureCause(reason, unsettled.found[:_FOUND_LENGTH], unsettled.reason.instead, fingerprint)
 
 
 def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
@@ -375,7 +353,7 @@ class Settler:
             tell(events.NEWER_VERSION, found=one.found)
         if waiting:
             self._send_later(waiting)
-        late = [Unsettled(one.message, ResultFault.NEWER, one.found) for one in newer if one.message.looks >= LOOKS]
+        late = [Unsettled(one.message, ResultReason.NEWER, one.found) for one in newer if one.message.looks >= LOOKS]
         return self._park(late, retry)
 
     def _settle_group(self, arrived: Sequence[Arrived], retry: Retry) -> Settled:
@@ -399,7 +377,7 @@ class Settler:
         tell(events.RESULTS_UNCREDITED, job=one.result.job, results=1, error=describe_error(error), at=place(error))
         if not self._policy.parks(nature_of(error), one.message.deliveries):
             raise error
-        return self._park([_to_unsettled(one, ResultFault.FAILED, type(error).__name__)], retry)
+        return self._park([_to_unsettled(one, ResultReason.FAILED, type(error).__name__)], retry)
 
     def _credit(self, group: _Group, retry: Retry) -> Settled:
         arrived = group.arrived
@@ -415,7 +393,9 @@ class Settler:
                 error=describe_error(error),
                 at=place(error),
             )
-            return self._park([_to_unsettled(one, ResultFault.LEDGER_UNREADABLE, str(error)) for one in arrived], retry)
+            return self._park(
+                [_to_unsettled(one, ResultReason.LEDGER_UNREADABLE, str(error)) for one in arrived], retry
+            )
         return group.outcome or Settled()
 
     def _attempt(self, group: _Group, number: int) -> bool:
@@ -486,7 +466,7 @@ class Settler:
             tell(events.RESULT_DIFFERS, job=job.job, chunk=result.chunk, revision=result.revision)
             self._telemetry.add(metrics.DIFFERING)
         for refused in settlement.refused:
-            self._park_one(_to_unsettled(messages[id(refused.result)], ResultFault.REFUSED, refused.reason))
+            self._park_one(_to_unsettled(messages[id(refused.result)], ResultReason.REFUSED, refused.reason))
         group.outcome = Settled(len(settlement.rows), len(settlement.duplicates), len(settlement.refused), group.races)
 
     def _drop_or_park(self, group: _Group, job: Job | None) -> Settled:
@@ -495,7 +475,7 @@ class Settler:
             tell(events.RESULTS_DROPPED, job=group.job, results=len(group.arrived))
             return Settled(duplicates=len(group.arrived))
         for one in group.arrived:
-            self._park_one(_to_unsettled(one, ResultFault.UNKNOWN_JOB, f"there is no job {group.job!r}"))
+            self._park_one(_to_unsettled(one, ResultReason.UNKNOWN_JOB, f"there is no job {group.job!r}"))
         return Settled(parked=len(group.arrived))
 
     def _park(self, unsettled: Sequence[Unsettled], retry: Retry) -> Settled:
@@ -512,5 +492,5 @@ class Settler:
         return True
 
 
-def _to_unsettled(arrived: Arrived, reason: ResultFault, found: str) -> Unsettled:
+def _to_unsettled(arrived: Arrived, reason: ResultReason, found: str) -> Unsettled:
     return Unsettled(arrived.alone(), reason, found, arrived.result)

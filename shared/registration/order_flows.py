@@ -44,7 +44,7 @@ from shared.processes import (
     notes_of,
     restore_process,
 )
-from shared.refusals import Reason, refuse
+from shared.refusals import DeliveryReason, Reason, refuse
 from shared.registration.access_codes import AccessCodes
 from shared.registration.conference_views import PriceList
 from shared.registration.order import (
@@ -264,7 +264,7 @@ def _why_parked(outcome: CaseOutcome[OrderProcessState]) -> Exception | None:
     if outcome.reply is ReplyClass.UNEXPECTED:
         generation = outcome.case.message.generation
         found = f"home {outcome.case.home!r} never sent a command of generation {generation}"
-        return RefusedError("unexpected_reply", found, "find out who sent it: the process keeps its state")
+        return refuse(DeliveryReason.UNEXPECTED_REPLY, found)
     return outcome.error if isinstance(outcome.error, DecisionFailedError | RefusedError) else None
 
 

@@ -26,7 +26,7 @@ from shared.azure import Destination
 from shared.clock import Clock
 from shared.errors import NotParkedError, RefusedError
 from shared.messages import Delivery, unwrap
-from shared.parked import INSTEAD, Claim, Entry, Parking, PutOnQueue, Stage, content_key
+from shared.parked import Claim, Entry, Parking, PutOnQueue, Stage, content_key
 from shared.parts import ORDER_EVENTS, ORDERS, SEATS_EVENTS
 from shared.payload import WRAPPER, Limits
 from shared.processes import (
@@ -47,6 +47,7 @@ from shared.processes import (
     plain_parcel,
     restore_process,
 )
+from shared.refusals import DeliveryReason, refuse
 from shared.registration.access_codes import AccessCodes, hash_own
 from shared.registration.order import AGGREGATE, CONTENT, OrderPhase, order_home
 from shared.registration.order_messages import (
@@ -316,7 +317,7 @@ class ParkedOrders:
         delivery = Delivery(queue=str(queue), message_id=letter.message_id, body=letter.body, count=1)
         found = f"the bus moved it from {letter.entity!r} to its dead letters: {letter.reason[:500]}"
         stage = SALES_STAGE if delivery.queue in _SALES else BUS_STAGE
-        self._parking.park(stage, delivery, RefusedError("dead_lettered", found, INSTEAD["dead_lettered"]))
+        self._parking.park(stage, delivery, refuse(DeliveryReason.DEAD_LETTERED, found))
 
     def _park(self, queue: Destination, id_: str, parcel: Parcel, count: int, error: Exception) -> None:
         body = b"".join(message_of([parcel]).body)

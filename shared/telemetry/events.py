@@ -1,6 +1,6 @@
 """The catalogue of events: every name in a log, an alert or a saved query.
 
-An event without a remedy needs no action. `docs/operating.md` shows this list as a table, and the alerts in
+An event without a remedy needs no action. `docs/appendix/telemetry.md` shows this list as a table, and the alerts in
 `infra/` are made from it.
 """
 

@@ -1,4 +1,4 @@
-"""The catalogue of metrics, which `docs/operating.md` shows as a table.
+"""The catalogue of metrics, which `docs/appendix/telemetry.md` shows as a table.
 
 Metrics count work, which may be done twice. The exact outcome of a job is in the ledger.
 """

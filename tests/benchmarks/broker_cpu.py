@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from servicebus_local.launcher import Broker  # noqa: E402 - the path to it is set just above
 from tests.benchmarks import document  # noqa: E402 - the same
 
-DOCUMENT = ROOT / "docs" / "local-stack.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "stand-ins.md"
 
 MESSAGES = 20_000
 CLIENTS = 4

@@ -1,6 +1,6 @@
 """The codec beside the standard library's: encode, compress, and both back, for one frame of transactions.
 
-    python -m tests.benchmarks.codec          (part of `make bench`; writes its tables into docs/formats.md)
+    python -m tests.benchmarks.codec          (part of `make bench`; writes its tables into docs/appendix/codec.md)
 
 Everything is measured in this process's own CPU time, in turns, so that a busy machine disturbs all of them alike.
 """
@@ -29,7 +29,7 @@ ITEMS, TURNS, REPEATS = 1_000, 7, 20
 LIMITS = Limits()
 #: What a message of the library has around an inline payload of one frame.
 AROUND = 365
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "appendix" / "codec.md"
 
 STRUCTS = list(usages(ITEMS))
 DICTS = [msgspec.to_builtins(one) for one in STRUCTS]

@@ -1,6 +1,6 @@
 """What pages of the console take with 10,000 jobs, 2,000 parked entries and 50 gates: time, bytes, storage requests.
 
-    python -m tests.benchmarks.console          (part of `make bench`; writes its table into docs/console.md)
+    python -m tests.benchmarks.console          (part of `make bench`; writes its table into docs/appendix/console.md)
 
 Azurite holds everything; Werkzeug's client visits the pages as a browser would. Each page is opened first by a process
 that has read nothing, then again and again, each time so late that everything it shows is too old.
@@ -32,7 +32,7 @@ from tests.console.conftest import Installation
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job
 from tests.console.test_rules import find_address, send_rules
 
-DOCUMENT = ROOT / "docs" / "console.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "console.md"
 JOBS, OPEN, PARKED, CAUSES, GATES, HELD, ACTS = 10_000, 50, 2_000, 3, 50, 1_000, 300
 #: The goals of a warm page, of the first Parked page, and of a list.
 MOST_MS, MOST_FIRST_MS, MOST_BYTES, OF_A_LIST = 100, 500, 60_000, 1

@@ -1,6 +1,6 @@
 """How late waiters are for a gate: 200 of them in 8 processes against the local stack, with lost pushes and no bus.
 
-`make bench ARGS="--only gate"` prints the table, puts it into docs/gate.md, and fails when a promise is broken.
+`make bench ARGS="--only gate"` prints the table, puts it into docs/appendix/gate.md, and fails when a promise is broken.
 """
 
 import json
@@ -24,7 +24,7 @@ from shared.waiting.release import POLL_SECONDS
 from tests.benchmarks.document import write
 from tests.benchmarks.gate_worker import Shift
 
-DOCUMENT = ROOT / "docs" / "gate.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "gate.md"
 #: Seconds until every process has started and its listener is attached.
 WARM_UP = 12.0
 

@@ -1,6 +1,6 @@
 """Many jobs held behind one gate for half an hour, then released by several processes that are killed in between.
 
-`make bench ARGS="--only held -- --entries 40000"` prints the table, puts it into docs/gate.md, and fails when a promise
+`make bench ARGS="--only held -- --entries 40000"` prints the table, puts it into docs/appendix/gate.md, and fails when a promise
 is broken. The half hour is that of a clock that is moved on a minute for each tick; the release runs in real time.
 """
 
@@ -37,7 +37,7 @@ from tests.benchmarks.fleet import Record, fleet
 from tests.benchmarks.held_seed import GATE, shares
 from tests.benchmarks.held_worker import RecordingStores, Shifted, build_app
 
-DOCUMENT = ROOT / "docs" / "gate.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "gate.md"
 ENTRIES, INSTANCES, SEEDERS, QUEUES = 40_000, 3, 3, 4
 #: Minutes behind the gate.
 WAITED = 30

@@ -25,7 +25,7 @@ from shared.usage import polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.request_log import kinds, read_from
 
-DOCUMENT = ROOT / "docs" / "cost.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "idle.md"
 DAY = 86_400
 #: The host's back-off has reached its longest interval by then.
 WARM_UP = 200.0
@@ -166,7 +166,7 @@ def measure(mode: Mode, minutes: float) -> Idle:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Measure every mode, put the table into docs/cost.md, and say which promise is broken."""
+    """Measure every mode, put the table into docs/appendix/idle.md, and say which promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--minutes", type=float, default=60.0, help="how long each mode is watched; whole quarters of an hour"

@@ -1,6 +1,6 @@
 """What it costs to read each line strictly, beside decoding it and beside reading it exactly.
 
-    python -m tests.benchmarks.lines                (part of `make bench`; writes its table into docs/formats.md)
+    python -m tests.benchmarks.lines                (part of `make bench`; writes its table into docs/appendix/codec.md)
     python -m tests.benchmarks.lines --base FOLDER  (also: `run` here and in another checkout, in turns)
 
 Everything is measured in CPU time, in turns, so that a busy machine disturbs all of them alike.
@@ -26,7 +26,7 @@ from tests.benchmarks.codec import measure, table
 from tests.benchmarks.pipeline_measure import transactions
 
 ITEMS, PAIRS = 4_000, 11
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "appendix" / "codec.md"
 LINES = list(transactions(ITEMS))
 #: As programs write them that leave out what is empty.
 TURNS = [line if n % 2 else line.replace(b'"unit":"each",', b"") for n, line in enumerate(LINES)]
@@ -99,7 +99,7 @@ def _times() -> list[tuple[str, str]]:
 
 def _compared(base: Path) -> str:
     """Return what `run` takes in both checkouts, measured in turns."""
-    pairs = [(_run_in(base), _run_in(DOCUMENT.parents[1])) for _ in range(PAIRS)]
+    pairs = [(_run_in(base), _run_in(DOCUMENT.parents[2])) for _ in range(PAIRS)]
     rows = []
     for size in pairs[0][0]:
         before, after = ([pair[side][size] for pair in pairs] for side in (0, 1))

@@ -33,5 +33,5 @@ def main(arguments: Sequence[str]) -> int:
         rows.append((what, str(len(sent)), f"{stored / MIB:.1f}", str(peak)))
         print(" | ".join(rows[-1]), flush=True)  # noqa: T201 - commands print
     table = markdown(("what is sent", "submissions", "MiB of blobs", "MiB of memory at most"), rows)
-    write(ROOT / "docs" / "security.md", "memory", table)
+    write(ROOT / "docs" / "appendix" / "security.md", "memory", table)
     return int(most > GOAL)

@@ -13,7 +13,7 @@ from tests.chaos import scenes
 from tests.chaos.corpus import sendable
 from tests.chaos.stack import running
 
-DOCUMENT = ROOT / "docs" / "chaos.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "chaos.md"
 
 
 def main(arguments=None):
@@ -66,7 +66,7 @@ def _parser():
     parser.add_argument("--items", type=int, default=10_000, help="transactions of a job")
     parser.add_argument("--bus-seconds", type=int, default=600, help="how long `results` is away")
     parser.add_argument("--storage-seconds", type=int, default=60, help="how long storage answers 503")
-    parser.add_argument("--dry", action="store_true", help="leave docs/chaos.md as it is")
+    parser.add_argument("--dry", action="store_true", help="leave docs/appendix/chaos.md as it is")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The JSON of the commands is the one that docs/json.md names: a program may rely on each key."""
+"""The JSON of the commands is the one that docs/appendix/json.md names: a program may rely on each key."""
 
 import json
 import re
@@ -118,7 +118,7 @@ def by_login():
 
 def documented():
     """Return each command of the page with its keys, in the order of the page."""
-    page, found = (ROOT / "docs" / "json.md").read_text(), {}
+    page, found = (ROOT / "docs" / "appendix" / "json.md").read_text(), {}
     for command, keys in ROW.findall(page):
         found.setdefault(command, []).extend(re.findall(r"`([^`]+)`", keys))
     return list(found.items())

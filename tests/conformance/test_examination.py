@@ -63,7 +63,7 @@ def test_a_bus_without_administration_and_prepared_entities_is_unchecked(azurite
     (finding,) = report.findings
     assert (finding.state, report.left) == (State.UNCHECKED, [])
     assert "administration of the bus does not answer" in finding.why
-    assert "docs/conformance.md" in finding.why
+    assert "docs/proof.md" in finding.why
 
 
 def refusing_to_make(one, forward):

@@ -7,6 +7,7 @@ from tests.benchmarks.dequeue_entries import PUSH, TRIGGER, TWO, WORKER, burst, 
 MESSAGES = 300
 
 
+@pytest.mark.ci("processes that die, or a stack of its own")
 @pytest.mark.parametrize("way", [TRIGGER, PUSH, WORKER])
 def test_a_burst_keeps_to_a_rule_of_two_tasks_from_its_first_message(way):
     """Two instances, or two worker processes, that knew of nothing: all is done, two at a time, and no slot stays held."""

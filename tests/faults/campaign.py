@@ -74,7 +74,6 @@ class Tally:
     runs: int = 0
     #: Runs in which every fault happened.
     whole: int = 0
-    modes: Counter = field(default_factory=Counter)
     #: Runs whose fault did not happen, or met another request than the recorded one, each with what it met.
     missed: list[str] = field(default_factory=list)
     breaches: list = field(default_factory=list)
@@ -190,7 +189,6 @@ def _count(tally, task, outcome, requests):
         tally.whole += len(outcome.fired) == len(task[1])
         tally.reached.add(first.at)
         tally.sites.add(outcome.fired[0][:2])
-        tally.modes[first.mode] += 1
         tally.seen.update(outcome.seen)
     if outcome.breaches:
         tally.breaches.append(f"{again(task)} says: {'; '.join(outcome.breaches)}")

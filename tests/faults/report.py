@@ -1,4 +1,4 @@
-"""What the campaigns found, as tables for docs/faults.md."""
+"""What the campaigns found, as tables for docs/appendix/faults.md."""
 
 import platform
 from collections import Counter
@@ -6,15 +6,14 @@ from collections import Counter
 from local.docs import markdown
 from local.paths import ROOT
 from tests.benchmarks import document
-from tests.faults.plan import MODES
 from tests.faults.sightings import STATES
 
-DOCUMENT = ROOT / "docs" / "faults.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "faults.md"
 
 
 def single_faults(tallies, took, reached=STATES):
     """Return the tables of single faults: one row a scenario, and the states that were reached."""
-    header = ("scenario", "requests", "reached", "sites", *(f"`{mode}`" for mode in MODES), "runs", "breaches")
+    header = ("scenario", "requests", "reached", "sites", "runs", "breaches")
     rows = [_row(name, tally) for name, tally in tallies.items()]
     whole = _added(rows, len(header))
     met, known = (_united(tally.sites for tally in tallies.values()), _united(t.recorded for t in tallies.values()))
@@ -24,8 +23,8 @@ def single_faults(tallies, took, reached=STATES):
 
 
 def _row(name, tally):
-    counts = [tally.requests, len(tally.reached), len(tally.sites), *(tally.modes[mode] for mode in MODES)]
-    return (name, *(f"{count:,}" for count in [*counts, tally.runs, len(tally.breaches)]))
+    counts = (tally.requests, len(tally.reached), len(tally.sites), tally.runs, len(tally.breaches))
+    return (name, *(f"{count:,}" for count in counts))
 
 
 def two_faults(tallies, took):
@@ -72,6 +71,6 @@ def mutants(found):
 
 
 def write(tables):
-    """Put the tables into their places in docs/faults.md."""
+    """Put the tables into their places in docs/appendix/faults.md."""
     for name, table in tables.items():
         document.write(DOCUMENT, name, table, maker="make faults")

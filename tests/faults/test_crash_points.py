@@ -2,6 +2,8 @@
 
 from itertools import cycle, islice
 
+import pytest
+
 from tests.faults import campaign, pairs
 from tests.faults.plan import MODES, Fault
 
@@ -27,6 +29,7 @@ def tallied(tasks, sites, where=None):
     return tallies
 
 
+@pytest.mark.ci("a campaign of faults")
 def test_real_processes_killed_and_cut_off_on_azurite_leave_what_completes(crowd):
     """Forked processes end for good, or meet a fault, at requests of real clients to a real storage."""
     sites = campaign.recorded(CHOSEN, crowd)
@@ -43,6 +46,7 @@ def test_single_faults_in_memory_leave_what_completes(in_memory):
     assert len(missed) <= IN_MEMORY / 10, missed
 
 
+@pytest.mark.ci("a campaign of faults")
 def test_two_faults_in_memory_leave_what_completes(in_memory):
     """The second fault comes shortly after the first, often in the middle of the recovery from it."""
     tallies = tallied(pairs.histories(in_memory, WITH_TWO), in_memory)

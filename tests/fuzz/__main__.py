@@ -10,7 +10,7 @@ from local.paths import ROOT
 from tests.benchmarks import document
 from tests.fuzz import campaign, corpus
 
-DOCUMENT = ROOT / "docs" / "security.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "security.md"
 #: Seconds between two lines of progress.
 TOLD_EVERY = 10
 #: Of what is refused, the reasons that the table names; the others are counted.
@@ -41,7 +41,7 @@ def _parser():
     parser.add_argument("--cases", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, help="of chance; the same one makes the same cases")
     parser.add_argument("--seconds", type=float, default=3600, help="at most; what is not tried by then is left out")
-    parser.add_argument("--dry", action="store_true", help="leave docs/security.md and the corpus as they are")
+    parser.add_argument("--dry", action="store_true", help="leave docs/appendix/security.md and the corpus as they are")
     parser.add_argument("--replay", nargs=2, metavar=("TARGET", "NUMBER"), help="one case of --seed, told in full")
     return parser
 

@@ -9,7 +9,6 @@ from datetime import datetime
 import shared.azure.connections
 import shared.parked.parking
 from shared.errors import SluiceError
-from shared.parked.entry import INSTEAD
 from shared.payload.frames import Codec
 from shared.pipeline.settle import Received
 from shared.signals import Hint
@@ -104,7 +103,7 @@ class Installation:
         for (job, key), row in self.rows("parked").items():
             if job == "~attempts":
                 continue
-            assert row["reason"] in CODES | set(INSTEAD), f"parked as {row['reason']}: {row.get('found')}"
+            assert row["reason"] in CODES, f"parked as {row['reason']}: {row.get('found')}"
             assert not is_door or job not in JOBS, f"parked under a job that is another's: {job} {key}"
             reasons.append(row["reason"])
         if is_gated:

@@ -21,6 +21,7 @@ from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline import settle as results_stage
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.results import read_partial, read_result, result_of
+from shared.refusals import ResultReason
 from shared.workloads.billing import Billing
 from shared.workloads.registry import run_lines
 from tests.fuzz.at_the_door import lines_of, rows_of, stored_frame
@@ -52,19 +53,17 @@ def _settle_result(body):
     job = builders.job(chunks=4)
     if arrived.result.job != job.job:
         _check_claim(
-            results_stage.claim_of(
-                results_stage.Unsettled(message, results_stage.ResultFault.UNKNOWN_JOB, "", arrived.result)
-            )
+            results_stage.claim_of(results_stage.Unsettled(message, ResultReason.UNKNOWN_JOB, "", arrived.result))
         )
-        return str(results_stage.ResultFault.UNKNOWN_JOB)
+        return str(ResultReason.UNKNOWN_JOB)
     made = settle(job, {}, [arrived.result], NOW)
     for refused in made.refused:
         _check_claim(
             results_stage.claim_of(
-                results_stage.Unsettled(message, results_stage.ResultFault.REFUSED, refused.reason, refused.result)
+                results_stage.Unsettled(message, ResultReason.REFUSED, refused.reason, refused.result)
             )
         )
-        return str(results_stage.ResultFault.REFUSED)
+        return str(ResultReason.REFUSED)
     assert made.job.done + made.job.parked_chunks == 1
     job_of(_stored(check_limits(job_entity(made.job))), "")
     for row in made.rows:

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.errors import RefusedError, SluiceError
-from shared.pipeline.settle import ResultFault as ResultReason
-from shared.refusals import Reason
+from shared.refusals import DeliveryReason, Reason, ResultReason
 
 ACCEPTED = "accepted"
 #: What the pages say of a refusal beside the catalogue: `docs/parked.md` lists the first, a workload's own come last.
-CODES = {reason.value for reason in Reason} | {reason.value for reason in ResultReason} | {"unreadable"}
+CODES = {reason.value for kind in (Reason, DeliveryReason, ResultReason) for reason in kind}
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,9 @@ from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, P
 from shared.pipeline.process import FINISH, PROCESS
 from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
 from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
-from shared.pipeline.settle import SETTLE, ResultFault as ResultReason
+from shared.pipeline.settle import SETTLE
 from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
-from shared.refusals import Reason
+from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day
 from shared.workloads import Total, shard_of

@@ -1,4 +1,4 @@
-"""Where Azurite differs from Azure, as docs/local-stack.md lists it: a difference that goes away is noticed here."""
+"""Where Azurite differs from Azure, as docs/appendix/stand-ins.md lists it: a difference that goes away is noticed here."""
 
 import re
 from http.client import HTTPException
@@ -72,7 +72,7 @@ def test_an_unknown_api_version_is_taken(whole):
 
 def test_each_difference_of_the_page_has_a_test():
     """A row more needs a test more."""
-    page = (ROOT / "docs" / "local-stack.md").read_text()
+    page = (ROOT / "docs" / "appendix" / "stand-ins.md").read_text()
     rows = re.search(r"\| matter \| Azure Storage \| Azurite \|\n.*?\n\n", page, re.DOTALL)[0].count("\n| ") - 1
     tests = [name for name in globals() if name.startswith("test_")]
     assert rows == len(tests) - 1

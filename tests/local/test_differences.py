@@ -1,4 +1,4 @@
-"""Rows of docs/local-stack.md that say where broker and host differ from Azure, each with the test that would turn red if
+"""Rows of docs/appendix/stand-ins.md that say where broker and host differ from Azure, each with the test that would turn red if
 the difference went away. `UNHELD` has those that no test can hold, with the reason.
 """
 
@@ -192,7 +192,7 @@ TABLES = (
 
 
 def _page():
-    return (ROOT / "docs" / "local-stack.md").read_text()
+    return (ROOT / "docs" / "appendix" / "stand-ins.md").read_text()
 
 
 def _rows(header):

@@ -14,6 +14,7 @@ from pathlib import Path
 from tests import left_out
 from tests.left_out import *
 left_out.ROOT, left_out.LEFT_OUT = Path(__file__).parents[1], {"tests/far": "it is far"}
+left_out.PACKAGES = {"beside/tests": "it is a package"}
 pytest_addoption = add_option
 """
 SETTINGS = '[tool.pytest.ini_options]\ntestpaths = ["tests"]\nmarkers = ["ci(reason): left out"]\n'
@@ -31,11 +32,13 @@ def test_sizes(size): ...
 def run(tmp_path):
     """Run pytest in a folder of its own, and return what it printed."""
     (tmp_path / "tests" / "far").mkdir(parents=True)
+    (tmp_path / "beside" / "tests").mkdir(parents=True)
     for name, text in {
         "pyproject.toml": SETTINGS,
         "tests/conftest.py": CONFTEST,
         "tests/test_near.py": NEAR,
         "tests/far/test_far.py": "def test_far(): ...",
+        "beside/tests/test_beside.py": "def test_beside(): ...",
     }.items():
         (tmp_path / name).write_text(text)
 
@@ -54,13 +57,19 @@ def test_a_run_says_what_it_left_out_and_why(run, workers):
     """With workers too, which read the tests where nothing is printed."""
     said = run(workers)
     assert " 2 passed" in said
-    for line in ("1 files of tests/far: it is far", "1 tests: it is slow", "1 tests: it is large", "ARGS=--all"):
+    for line in (
+        "1 files of tests/far: it is far",
+        "1 files of beside/tests: it is a package",
+        "1 tests: it is slow",
+        "1 tests: it is large",
+        "ARGS=--all",
+    ):
         assert line in said
 
 
 @pytest.mark.parametrize(
     ("words", "passed"),
-    [(["--all"], 5), (["tests/test_near.py", "-n2"], 4), (["tests/far"], 1)],
+    [(["--all"], 6), (["--all", "-n2"], 6), (["tests/test_near.py", "-n2"], 4), (["tests/far"], 1)],
 )
 def test_all_and_whoever_names_a_path_leave_nothing_out(run, words, passed):
     """A path means all that is below it."""
@@ -71,4 +80,4 @@ def test_all_and_whoever_names_a_path_leave_nothing_out(run, words, passed):
 
 def test_what_is_left_out_is_there():
     """A folder that was renamed would be run again, and the reason would stand for nothing."""
-    assert [path for path in left_out.LEFT_OUT if not (ROOT / path).exists()] == []
+    assert [path for path in left_out.PACKAGES | left_out.LEFT_OUT if not (ROOT / path).exists()] == []

@@ -27,13 +27,16 @@ BUGS = {
 }  # fmt: skip
 
 
+LARGE = pytest.mark.ci("a model above 25,000 states")
+
+
 @pytest.mark.parametrize(
     ("scope", "least"),
     [
-        (Scope(shards=1), 80_000),
+        pytest.param(Scope(shards=1), 80_000, marks=LARGE),
         (REPLAYED, 20_000),
         (Scope(has_replay=False), 4_000),
-        (Scope(is_balanced=False), 25_000),
+        pytest.param(Scope(is_balanced=False), 25_000, marks=LARGE),
     ],
     ids=str,
 )

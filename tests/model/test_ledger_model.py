@@ -19,6 +19,7 @@ MUST_HAPPEN = {
 }
 
 
+@pytest.mark.ci("a model above 25,000 states")
 def test_no_order_of_requests_loses_or_doubles_anything():
     """Three workers on a job of two chunks, two crashes or lost replies, and messages that come twice: all states."""
     found = Search((PLAIN,), workers=3, faults=2, duplicates=1).run()
@@ -32,12 +33,14 @@ def test_a_replay_is_counted_and_published_once():
     assert (found.problem, found.is_complete) == ("", True)
 
 
+@pytest.mark.ci("a model above 25,000 states")
 def test_two_jobs_do_not_disturb_each_other():
     """Three workers on two jobs: a slice of what the whole search visits."""
     found = Search((SHORT, SHORT), workers=3, faults=2, duplicates=1, most_states=200_000).run()
     assert found.problem == ""
 
 
+@pytest.mark.ci("a model above 25,000 states")
 def test_everything_that_could_happen_did():
     """Races, fences, lost replies, ticks and replays are all among the states."""
     found = Search((REPLAYED,), workers=2, faults=1, duplicates=1, most_states=400_000).run()

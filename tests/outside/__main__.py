@@ -16,7 +16,7 @@ from tests.benchmarks import document
 from tests.outside import campaign, order_campaign, order_checker, rights
 from tests.outside.people import running
 
-DOCUMENT = ROOT / "docs" / "security.md"
+DOCUMENT = ROOT / "docs" / "appendix" / "security.md"
 MAKER = "python -m tests.outside"
 #: What the delivery that decides a case may take.
 MOST_MS = 2_000

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from azure.data.tables import UpdateMode
@@ -9,6 +10,7 @@ from azure.data.tables import UpdateMode
 from shared.operating.replay import ReplayFate, ReplayPace, Selection, summarize_causes
 from shared.parked.entry import EntryState
 from tests.faults.plan import MODES, KilledError, Plan
+from tests.left_out import every_tenth
 from tests.parked.replaying import fates_of, replay_all
 from tests.process.world import NOON
 
@@ -271,8 +273,7 @@ def test_the_recorded_requests_are_the_requests(make_ward):
     assert [site.partition("-")[0] for site in plan.kinds] == RECORDED
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("at", range(1, len(RECORDED) + 1))
+@pytest.mark.parametrize(("at", "mode"), every_tenth(product(range(1, len(RECORDED) + 1), MODES)))
 def test_one_fault_anywhere_in_a_replay_forgets_nothing(make_ward, at, mode):
     """Another process goes on with the row, and the chunk is done once. Without a row, the operator asks again."""
     ward, plan = make_ward(1), Plan.of(at, mode)

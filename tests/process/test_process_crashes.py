@@ -11,6 +11,7 @@ import pytest
 from shared.parked.entry import EntryState
 from shared.parked.poison_policy import DEFAULT_POLICY
 from tests.faults.plan import MODES, KilledError, Plan
+from tests.left_out import every_tenth
 from tests.process.world import World
 
 #: More deliveries than any scenario needs after its one fault.
@@ -78,7 +79,7 @@ def test_the_recorded_requests_are_the_requests(provisioned, name, monkeypatch):
     assert plan.kinds == RECORDED[name]
 
 
-@pytest.mark.parametrize(("name", "at", "mode"), RUNS)
+@pytest.mark.parametrize(("name", "at", "mode"), every_tenth(RUNS))
 def test_one_fault_anywhere_loses_nothing_and_parks_nothing_healthy(provisioned, name, at, mode, monkeypatch):
     """Afterwards the chunk is done or parked, never both, its bytes are kept, and the ledger was told the truth."""
     count, fault = scenario(name, monkeypatch)

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from local.paths import ROOT
 from tests.waiting import LIMIT
 
@@ -24,6 +26,7 @@ def measured(azurite, items):
     return json.loads(done.stdout)
 
 
+@pytest.mark.ci("half a minute of CPU")
 def test_memory_does_not_grow_with_the_payload(azurite):
     """Ten times the transactions take a few MiB more at most, and every amount is there to the cent."""
     few, many = measured(azurite, 20_000), measured(azurite, 200_000)

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from shared.grammar import room_job
 from shared.ledger.records import Job, JobState
 from shared.payload import Intake, Limits, PayloadStores, fingerprint, open_envelope, read_submission
 from shared.topology import rooms, topology
+from tests import command
 from tests.publish.test_hints import hints_on
 from tests.waiting import LIMIT, until
 
@@ -78,15 +80,8 @@ def accept(storage, queue, room="", **fields):
 
 def sluice(storage, *arguments, cwd, **settings):
     """Run the command against the account."""
-    return subprocess.run(
-        [SLUICE, "submit", *map(str, arguments)],
-        env=environment(storage, **settings),
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
+    with tempfile.TemporaryDirectory() as scratch:
+        return command.run(["submit", *arguments], environment(storage, **settings), cwd, Path(scratch))
 
 
 def test_a_file_becomes_a_job(storage, queue, usage, tmp_path):

@@ -27,6 +27,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.ci("a campaign of faults")
 @pytest.mark.parametrize(("mode", "first", "step"), FAULTS)
 def test_a_crash_at_any_request_of_any_phase_is_gone_on_from(stack_settings, mode, first, step):
     """The command is typed again, and the rows at the end are those of the log."""

@@ -1,8 +1,11 @@
 """A small slice of the on-sale benchmark: processes die in the midst of their work, and every order is answered once."""
 
+import pytest
+
 from tests.benchmarks.onsale import Report, Sale, run
 
 
+@pytest.mark.ci("processes that die, or a stack of its own")
 def test_a_rush_for_few_seats_oversells_nothing_although_processes_die():
     """Two processes of three die after they obeyed commands or heard answers, and before their messages are completed."""
     report = run(Sale(orders=60, seats=20, kill_after=None, deadly=("sell", "hear"), lock_seconds=5))

@@ -26,7 +26,7 @@ from tests.repo.layers import UNITS, unit_of
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Lists: one entry after the other, however many there are.
-CATALOGUES = {"shared.errors", "shared.telemetry.events"}
+CATALOGUES = {"shared.errors", "shared.refusals", "shared.telemetry.events"}
 _REGULAR = re.compile(r"\w+ed")
 _IRREGULAR = frozenset(
     [

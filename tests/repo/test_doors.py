@@ -1,6 +1,7 @@
 """Packages of `shared` have doors: outside a package one imports the package, inside it the modules."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,22 @@ BESIDE_THE_DOOR = {
 }
 
 
+@cache
 def imports(path):
-    """Yield each import of a module or of names from it: (line, module, names)."""
+    """Return each import of a module or of names from it: (line, module, names)."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.lineno, node.module or "", [one.name for one in node.names]
+            found.append((node.lineno, node.module or "", [one.name for one in node.names]))
         elif isinstance(node, ast.Import):
-            yield from ((node.lineno, one.name, []) for one in node.names)
+            found += [(node.lineno, one.name, []) for one in node.names]
+    return found
+
+
+@cache
+def whole_tree():
+    """Return every module of the repository. Installed ones are no part of it."""
+    return [path for path in sorted(ROOT.rglob("*.py")) if not {".venv", ".stack"} & {*path.parts}]
 
 
 def package_of(module):
@@ -52,8 +62,8 @@ def test_a_door_lists_what_is_used_outside(package):
     door = ROOT / "shared" / package / "__init__.py"
     listed = {name for _, module, names in imports(door) if module.startswith(f"shared.{package}.") for name in names}
     used = set()
-    for path in sorted(ROOT.rglob("*.py")):
-        if ".venv" in path.parts or ".stack" in path.parts or path.is_relative_to(door.parent):
+    for path in whole_tree():
+        if path.is_relative_to(door.parent):
             continue
         used |= {name for _, module, names in imports(path) if module == f"shared.{package}" for name in names}
     pages = "\n".join(page.read_text(encoding="utf-8") for page in [*ROOT.glob("docs/*.md"), ROOT / "README.md"])

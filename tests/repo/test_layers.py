@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,13 @@ STANDARD_LIBRARY_ONLY = (
 )
 
 
+@cache
 def modules(package):
     """Return every module of a package."""
     return sorted(one for one in (ROOT / package).rglob("*.py") if "tests" not in one.relative_to(ROOT).parts)
 
 
+@cache
 def imports(module):
     """Return the top-level names that a module imports, wherever in it."""
     found = set()

@@ -25,6 +25,7 @@ def resolve(file, python, output):
     return output.read_text()
 
 
+@pytest.mark.ci("builds, installs or resolves packages")
 def test_the_locks_are_what_their_sources_make(tmp_path):
     """A dependency that was changed in one place only is found."""
     names = (*lock.LOCKS, *lock.TOOLS)
@@ -35,6 +36,7 @@ def test_the_locks_are_what_their_sources_make(tmp_path):
     assert [name for name in names if (tmp_path / name).read_text() != (ROOT / name).read_text()] == [], "`make lock`"
 
 
+@pytest.mark.ci("builds, installs or resolves packages")
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("name", lock.LOCKS)
 def test_the_lock_resolves_for_every_python(name, python, tmp_path):

@@ -1,6 +1,7 @@
 """The shape of `shared`: no mistake of the layout, and no longer walk for a person who follows the work."""
 
 import re
+from functools import cache
 
 import pytest
 
@@ -13,10 +14,16 @@ from tests.repo.measures import FIGURES, HAPPY_PATH, SEAT_ORDER, House, is_parti
 WALKS = {HAPPY_PATH: 50, SEAT_ORDER: 48}
 
 
+@cache
+def house():
+    """Return the house as it stands, read once."""
+    return House()
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_mistake_of_the_layout_is_made(name):
     """The failure lists the places; `python -m tests.repo.measures -v` lists all."""
-    number, places = FIGURES[name](House())
+    number, places = FIGURES[name](house())
     assert number == 0, places
 
 
@@ -83,7 +90,7 @@ def test_imports_for_annotations_make_no_circle(tmp_path):
 
 def test_every_module_has_a_layer():
     """One that has none would be held by nothing."""
-    assert {unit_of(name) for name in House().modules} <= {None, *UNITS}
+    assert {unit_of(name) for name in house().modules} <= {None, *UNITS}
     with pytest.raises(KeyError, match=r"shared\.attic\.box is in no layer"):
         unit_of("shared.attic.box")
 

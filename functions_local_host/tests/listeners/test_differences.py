@@ -1,4 +1,4 @@
-"""Where the listeners differ from the real host's, as docs/local-stack.md lists it, and no other test holds it."""
+"""Where the listeners differ from the real host's, as docs/appendix/stand-ins.md lists it, and no other test holds it."""
 
 import asyncio
 from datetime import timedelta

@@ -33,6 +33,7 @@ def test_single_faults_leave_every_order_answered(of_orders):
     assert len(missed) <= IN_MEMORY / 10, missed
 
 
+@pytest.mark.ci("a campaign of faults")
 def test_two_faults_leave_every_order_answered(of_orders):
     """The second fault comes shortly after the first."""
     tallies = tallied(pairs.histories(of_orders, WITH_TWO), of_orders)
@@ -40,6 +41,7 @@ def test_two_faults_leave_every_order_answered(of_orders):
     assert sum(tally.whole for tally in tallies) >= WITH_TWO / 4
 
 
+@pytest.mark.ci("a campaign of faults")
 def test_real_processes_on_azurite_leave_every_order_answered(crowd):
     """Forked processes end for good, or meet a fault, at requests of real clients to a real storage."""
     sites = campaign.recorded(CHOSEN, crowd)
