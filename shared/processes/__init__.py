@@ -23,7 +23,6 @@ from shared.processes.bodies import (
     MOST_COMMANDS as MOST_COMMANDS,
     Command as Command,
     EventRange as EventRange,
-    command_id as command_id,
     decode_commands as decode_commands,
     decode_events as decode_events,
     shard_of as shard_of,
@@ -46,7 +45,6 @@ from shared.processes.follower import (
 )
 from shared.processes.homes import (
     MOST_EVENTS as MOST_EVENTS,
-    Aggregate as Aggregate,
     Commit as Commit,
     Decide as Decide,
     Event as Event,
@@ -56,7 +54,6 @@ from shared.processes.homes import (
     Home as Home,
     Homes as Homes,
     Memento as Memento,
-    OutsideIds as OutsideIds,
     Proof as Proof,
     Sending as Sending,
     Verdict as Verdict,
