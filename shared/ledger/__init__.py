@@ -5,7 +5,7 @@ Reading order:
 - `records` defines the data and its columns, `entities` how it is stored.
 - `job_decisions` and `settlement` decide. They make no request.
 - `ledger` is the contract, with `change`: the one loop that changes a job.
-- `table_ledger` is the store, with what each write adds to a job, and what pages and lists read of it.
+- `table_ledger` is the store, with the stamp of each write, and the reads of pages and lists.
 """
 
 from shared.ledger.entities import read_totals as read_totals, write_totals as write_totals

@@ -1,4 +1,4 @@
-"""What the tick removes and repairs: finished jobs, payloads that nobody refers to, and the containers of rooms.
+"""Removal of finished jobs and orphaned payloads, and repair of the containers of rooms.
 
 `Retention` buries finished jobs after their time: removes their bytes and chunk rows, and leaves a tombstone.
 
