@@ -320,7 +320,7 @@ class Deliveries:
 #: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.
 FINGERPRINT_SCHEME: Final = 2
 #: The package of this code: `shared`, or the wheel's name of it. And the one workload in it: billing, the example.
-_OURS: Final = __name__.removesuffix(".parked.cause")
+_OURS: Final = __name__.partition(".parked.")[0]
 _EXAMPLE: Final = f"{_OURS}.workloads.billing"
 #: Its name in fingerprints: the app and the wheel give the same cause the same one.
 _EXAMPLE_NAME: Final = "shared.workloads.billing"

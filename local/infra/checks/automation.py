@@ -14,7 +14,7 @@ from local.infra.project import Project
 CLOUD: Final = ("az bicep build", "az bicep lint", "azd auth login", "azd provision --preview", "azd up")
 PREVIEW: Final = "azd provision --preview"
 _PINNED: Final = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}")
-_TARGET: Final = re.compile(r"make ([a-z-]+)")
+_TARGET: Final = re.compile(r"make ([a-z-]+)(?: ARGS=--[a-z]+)?")
 
 
 def check(project: Project) -> Iterator[Finding]:
