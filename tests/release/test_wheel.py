@@ -119,7 +119,7 @@ def test_the_wheel_has_one_package_and_its_data(wheel):
 
 def test_every_module_of_it_can_be_imported_beside_strangers(operator, tmp_path):
     """No import of it and no name in a text leads to another's package."""
-    assert int(operator.check(operator.python, "-c", IMPORT_EVERYTHING, folder=tmp_path)) > 350
+    assert int(operator.check(operator.python, "-c", IMPORT_EVERYTHING, folder=tmp_path)) > 240
 
 
 def test_a_publisher_needs_none_of_the_apps_packages(publisher, tmp_path):
@@ -193,7 +193,7 @@ def test_billing_is_found_by_both_of_its_names(publisher, tmp_path):
 FINGERPRINTS = """
 import importlib, sys
 root = sys.argv[1]
-cause, billing = (importlib.import_module(f"{root}.{name}") for name in ("parked.cause", "workloads.billing"))
+cause, billing = (importlib.import_module(f"{root}.{name}") for name in ("parked.poison_policy", "workloads.billing"))
 def fail(call):
     try:
         call()
