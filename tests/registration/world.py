@@ -103,12 +103,12 @@ class World(ExitStack):
             with self._client.get_queue_sender(to.name) as sender:
                 sender.send_messages(ServiceBusMessage(body))
 
-    def take_dropped(self):
-        """Have the messages taken that are on the queues of customers, shops and banks. Return their number."""
+    def take_dropped(self, count=1):
+        """Have the messages taken that are on the queues of customers, shops and banks, at this delivery. Return their number."""
         queue = self.connections.queues.get_queue_client(ORDERS)
         messages = list(queue.receive_messages())
         for message in messages:
-            self.verbs.take(Delivery(queue=ORDERS, message_id=message.id, body=message.content.encode(), count=1))
+            self.verbs.take(Delivery(queue=ORDERS, message_id=message.id, body=message.content.encode(), count=count))
             queue.delete_message(message)
         return len(messages) + sum(map(self._take_letters, (PAYMENTS_QUEUE, CONFERENCES_QUEUE)))
 

@@ -122,8 +122,8 @@ def check_manifest(folder, version):
         ("CHANGELOG.md", f"## {NEXT}", "## 98.0.0", "CHANGELOG.md begins with '98.0.0': write the section of 99.0.0"),
         (
             "sluice/ids.py",
-            "from shared.ids import resume as resume\n",
-            "from shared.ids import explain_in as explain_in\n",
+            "resume as resume",
+            "explain_in as explain_in",
             "CHANGELOG.md has no entry about sluice.ids.explain_in",
         ),
     ],
