@@ -31,6 +31,6 @@ from shared.dequeue.permits import (
     When as When,
     choose_slots as choose_slots,
 )
-from shared.dequeue.task import Listening as Listening, Telling as Telling, pull as pull
+from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
 from shared.dequeue.turns import AHEAD as AHEAD, Turns as Turns, UrgentLane as UrgentLane, receive_size as receive_size
 from shared.dequeue.work_queue import DepthSample as DepthSample, WorkQueue as WorkQueue

@@ -34,7 +34,7 @@ def test_a_command_of_a_newer_version_is_tried_for_ten_minutes(world):
     # The bus goes by its own clock: what is sent for later by a clock of yesterday is there at once.
     world.clock.moment -= timedelta(days=1)
     command = Command(kind="swap_seats", to=seats_home("c1"), body={"seats": {"a": 1}}, id="swap-1")
-    world.verbs._seats._sender.send(LANE_OF, [message_of([command_parcel(LANE_OF, command)])])
+    world.verbs.seats._sender.send(LANE_OF, [message_of([command_parcel(LANE_OF, command)])])
     world.pump()
     found = entries(world)["newer_version"]
     assert (found.stage, found.attempts) == ("registration", ATTEMPTS_OF_NEWER)
