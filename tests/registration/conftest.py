@@ -26,7 +26,7 @@ def installation():
         )
         parsed = Settings.parse(settings | CHOICE)
         provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
-        with Broker.start(bus_entities(parsed)) as broker:
+        with Broker.start(bus_entities(parsed), lock_seconds=300) as broker:
             settings = settings_for(azurite.connection_string, broker.connection_string) | CHOICE
             with World(Settings.parse(settings), settings) as made:
                 yield made
