@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.settings import NAMES
@@ -18,10 +19,8 @@ OWN_FILE = Path("local.settings.json")
 _APP: Final = "function_app.py"
 #: Folders above a settings file: the app's own file lies beside _APP, and that of a running stack two folders below.
 _ABOVE: Final = 3
-#: Names of the connections of storage begin so, with a key or by login.
-_STORAGE = "SluiceStorage"
 #: Each is one connection, in one name or in several that begin with it and two underscores.
-_CONNECTIONS = (_STORAGE, "SluiceBus", "AzureWebJobsStorage")
+_CONNECTIONS = {STORAGE_CONNECTION, BUS_CONNECTION, "AzureWebJobsStorage"}
 
 
 class NoSettingsError(Exception):
@@ -34,15 +33,15 @@ def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[st
     A connection is overridden as a whole: an account from the environment is not opened with the key of a local stack.
     """
     file = named or _find_file()
-    overridden = {_connection_of(name) for name in environ} - {None}
+    overridden = {_connection_of(name) for name in environ} & _CONNECTIONS
     kept = {n: value for n, value in (_values(file) if file else {}).items() if _connection_of(n) not in overridden}
     settings = {**kept, **environ}
     check_names(settings)
     return settings
 
 
-def _connection_of(name: str) -> str | None:
-    return next((one for one in _CONNECTIONS if name == one or name.startswith(f"{one}__")), None)
+def _connection_of(name: str) -> str:
+    return name.partition("__")[0]
 
 
 def check_names(names: Collection[str]) -> None:
@@ -67,7 +66,7 @@ def _tell_of(name: str) -> None:
 def load_connected(named: Path | None) -> dict[str, str]:
     """Return the settings of a command that needs an installation. Without one, say how to come by it."""
     settings = load(named)
-    if named is None and _find_file() is None and not any(name.startswith(_STORAGE) for name in settings):
+    if named is None and _find_file() is None and not any(name.startswith(STORAGE_CONNECTION) for name in settings):
         raise NoSettingsError(
             "no stack runs in this folder: type `make up` in another terminal; for an installation in Azure, name its "
             "settings by --settings FILE or set SluiceStorage__accountName"

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from local.stack import StackOptions, start_host
+from local.stack import StackOptions, running
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +23,13 @@ def worker(request):
 
 
 @pytest.fixture(scope="session")
-def app_host(host_kind, worker, stack_settings):
-    """The app, running."""
-    host = start_host(StackOptions(host=host_kind, worker=worker, instances=2), stack_settings)
-    yield host
-    host.stop()
+def app_stack(host_kind, worker):
+    """The app, running on a stack of its own: its ticks would decide beside tests of other folders."""
+    with running(StackOptions(host=host_kind, worker=worker, instances=2)) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def app_host(app_stack):
+    """Its host."""
+    return app_stack.host

@@ -110,10 +110,10 @@ def wait_until_none_is_left(connections):
         until(lambda: not receiver.peek_messages())
 
 
-def test_hints_and_the_hosts_trigger_together_do_each_job_once(app_host, stack_settings):
+def test_hints_and_the_hosts_trigger_together_do_each_job_once(app_stack):
     """Both receive from one queue: whoever is first has the message."""
     names = [f"both-{number}" for number in range(60)]
-    with Connections.parse(stack_settings) as connections:
+    with Connections.parse(app_stack.settings) as connections:
         with Publisher.connect(connections) as publisher, BusHints(connections) as hint:
             for name in names:
                 publisher.submit(job=name, workload="billing", transactions=usages(20))

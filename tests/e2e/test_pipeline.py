@@ -15,9 +15,9 @@ from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
-def connections(stack_settings):
+def connections(app_stack):
     """Clients of the stack under test."""
-    with Connections.parse(stack_settings) as made:
+    with Connections.parse(app_stack.settings) as made:
         yield made
 
 
