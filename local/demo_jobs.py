@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
-import zstandard
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -17,6 +16,7 @@ from shared.azure import Connections
 from shared.ledger import FINISHED, Job, JobState, Ledger
 from shared.publish import Publisher
 from shared.usage import REQUESTS_OF_A_MESSAGE, bill_of, load
+from shared.zstd import unpack
 
 GATE = "nightly"
 JOBS = ("demo-north", "demo-south", "demo-west")
@@ -138,7 +138,7 @@ def _print_outputs(connections: Connections, job: Job, console: Console) -> None
     outputs, folder = connections.blobs.get_container_client("outputs"), f"{job.job}/{job.revision}/"
     names = [blob.name for blob in outputs.list_blobs(name_starts_with=folder) if blob.name.endswith(".ndjson.zst")]
     console.print(f"Outputs of {job.job} are in container outputs, {folder}: {len(names)} files. {names[0]} begins:")
-    content = outputs.download_blob(names[0]).readall()
-    text = zstandard.ZstdDecompressor().decompressobj().decompress(content).decode()
+    content = outputs.download_blob(names[0], decompress=False).readall()
+    text = unpack(content).decode()
     for line in text.splitlines()[:FIRST_LINES]:
         console.print(f"    {line}", highlight=False, soft_wrap=True)

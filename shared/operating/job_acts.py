@@ -21,7 +21,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import IO, Any, Final, cast
 
-import zstandard
 from azure.data.tables import EntityProperty
 from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueServiceClient
@@ -38,6 +37,7 @@ from shared.pipeline import FinishCall, Outputs, TotalsTable
 from shared.refusals import Reason
 from shared.signals import Signals
 from shared.topology import work_queues_of
+from shared.zstd import ZstdFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,10 +288,9 @@ class OutputReader:
 
     def _unpack(self, name: str) -> Iterator[bytes]:
         with expecting_an_answer(f"read output {name!r}"):
-            content = self.outputs.download_blob(name)
-            with zstandard.ZstdDecompressor().stream_reader(
-                cast("IO[bytes]", content), read_across_frames=True
-            ) as unpacked:
+            # Not by the transport, which knows zstd only on some versions of Python.
+            content = self.outputs.download_blob(name, decompress=False)
+            with ZstdFile(cast("IO[bytes]", content)) as unpacked:
                 while piece := unpacked.read(_STEP):
                     yield piece
 

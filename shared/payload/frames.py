@@ -20,8 +20,8 @@ from operator import attrgetter
 from typing import IO, Any, Final, Protocol, cast
 
 import msgspec
-import zstandard
 
+from shared import zstd
 from shared.decoding import make_decoder
 from shared.errors import RefusedError
 from shared.grammar import EXACT, SHA256, ZERO
@@ -38,11 +38,11 @@ class Codec(StrEnum):
     PLAIN = "plain"
 
 
-_MAGIC: Final = {Codec.ZSTD: b"\x28\xb5\x2f\xfd", Codec.GZIP: b"\x1f\x8b"}
+_MAGIC: Final = {Codec.ZSTD: zstd.MAGIC, Codec.GZIP: b"\x1f\x8b"}
 _SKIPPED: Final = b"\x2a\x4d\x18"
 #: Compressed bytes per step. The densest zstd block expands 4 bytes to 128 KiB, deflate expands one byte to 1,032.
-#: Either way a step makes at most 8 MiB, so a bomb is refused before it fills the memory.
-_STEP: Final = {Codec.ZSTD: 256, Codec.GZIP: 4096, Codec.PLAIN: 64 * 1024}
+#: So a step makes at most 4 MiB, which the library of zstd holds twice, and a bomb is refused before it fills the memory.
+_STEP: Final = {Codec.ZSTD: 128, Codec.GZIP: 4096, Codec.PLAIN: 64 * 1024}
 #: The window of `zstd -19`. Only --long and --ultra need more.
 _WINDOW: Final = 8 * MIB
 _GZIP: Final = zlib.MAX_WBITS | 16
@@ -59,7 +59,7 @@ class _Expander(Protocol):
 def compress(data: bytes, codec: Codec) -> bytes:
     """Return the data as one frame. The same data and library always make the same bytes."""
     if codec is Codec.ZSTD:
-        return zstandard.ZstdCompressor(level=1).compress(data)
+        return zstd.pack(data, level=1)
     if codec is Codec.GZIP:
         packer = zlib.compressobj(1, wbits=_GZIP)
         return packer.compress(data) + packer.flush()
@@ -87,9 +87,8 @@ def expand_exactly(frame: bytes, codec: Codec, limits: Limits) -> int:
     if codec is Codec.GZIP:
         return min(most, int.from_bytes(frame[-4:], "little"))
     if codec is Codec.ZSTD:
-        with suppress(zstandard.ZstdError):
-            # Without a claimed size, the library returns a number larger than any bound.
-            return min(most, zstandard.get_frame_parameters(frame).content_size)
+        with suppress(zstd.ZstdError):
+            return min(most, zstd.claimed_size(frame))
     return most
 
 
@@ -160,13 +159,11 @@ def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
     if codec is not Codec.ZSTD:
         return None
     try:
-        size = zstandard.get_frame_parameters(frame).content_size
-        most = expand_at_most(len(frame), codec, limits)
-        # The library reads no further in a frame that claims to be empty.
-        if not 0 < size <= most:
+        size = zstd.claimed_size(frame)
+        if size > expand_at_most(len(frame), codec, limits):
             return None
-        return _zstd().decompress(frame, max_output_size=limits.frame_expanded_most, allow_extra_data=False)
-    except zstandard.ZstdError:
+        return zstd.unpack(frame, size)
+    except zstd.ZstdError:
         return None
 
 
@@ -195,18 +192,14 @@ def _refuse_rest(rest: bytes, codec: Codec) -> None:
 def _feed(expander: _Expander, step: bytes, codec: Codec) -> bytes:
     try:
         return expander.decompress(step)
-    except (zlib.error, zstandard.ZstdError) as error:
+    except (zlib.error, zstd.ZstdError) as error:
         reason = Reason.WINDOW_TOO_LARGE if "too much memory" in str(error) else Reason.CORRUPT
         raise refuse(reason, f"the {codec} library refuses it: {error}") from error
 
 
 def _expanders(codec: Codec) -> Callable[[], _Expander]:
-    """Return a factory of expanders, one per member. Used one after the other, they share their memory."""
-    return _zstd().decompressobj if codec is Codec.ZSTD else partial(zlib.decompressobj, _GZIP)
-
-
-def _zstd() -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    """Return a factory of expanders, one per member."""
+    return partial(zstd.make_expander, _WINDOW) if codec is Codec.ZSTD else partial(zlib.decompressobj, _GZIP)
 
 
 class Frame(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -163,7 +163,8 @@ class PayloadStore:
                 Reason.LENGTH_MISMATCH, f"{blob.name!r} has {blob.size} bytes, its index ends at {offset + length}"
             )
         client: Any = self._blob(blob.name)
-        request = partial(client.download_blob, offset, length, **condition)
+        # The bytes as they are stored: the index and the hash are of these.
+        request = partial(client.download_blob, offset, length, decompress=False, **condition)
         content: bytes = self._answer("read", blob.name, lambda: request().readall())
         if len(content) != length:
             raise refuse(

@@ -23,7 +23,6 @@ from io import BytesIO
 from typing import Any, Final
 
 import msgspec
-import zstandard
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
@@ -47,6 +46,7 @@ from shared.messages import VERSION, PortionMessage, Sums
 from shared.payload import Limits
 from shared.telemetry import contain
 from shared.workloads import AnyWorkload, Rejection, Total, run_lines
+from shared.zstd import make_packer
 
 #: The text of a rejection whose own text is not kept.
 NOT_KEPT: Final = "not kept"
@@ -258,7 +258,7 @@ class PartWriter:
         self._begin()
 
     def _begin(self) -> None:
-        self._packer = zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
+        self._packer = make_packer(level=3, has_checksum=True)
         # Its `getvalue` hands the bytes over without a copy.
         self._compressed = BytesIO()
         self._items = self._size = 0

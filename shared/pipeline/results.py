@@ -36,7 +36,6 @@ from io import BytesIO
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 
-import zstandard
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.servicebus import ServiceBusMessage
 from azure.storage.blob import ContainerClient
@@ -54,6 +53,7 @@ from shared.pipeline.outputs import Ran
 from shared.refusals import Reason, refuse
 from shared.telemetry import contain
 from shared.versions import decode_document
+from shared.zstd import MAGIC, ZstdError, claimed_size, pack, unpack
 
 #: The container of results, and the queue of the bus that they travel on.
 CONTAINER: Final = "results"
@@ -111,7 +111,7 @@ def pack_result(chunk: ChunkMessage, ran: Ran, limits: Limits) -> PackedResult:
     """Return the result of a chunk from its run."""
     result = result_of(chunk, ran)
     text = write_result(result, ran.rejections, limits)
-    content = zstandard.ZstdCompressor(level=1).compress(text)
+    content = pack(text, level=1)
     name = result_blob(chunk.job, chunk.revision, chunk.chunk)
     return PackedResult(StoredResult(name, hash_result(text), len(content), result), content, len(text))
 
@@ -141,13 +141,13 @@ def write_result(result: ChunkResult, rejections: bytes, limits: Limits) -> byte
 
 def unpack_result(name: str, stored: bytes, most: int = _MOST) -> bytes:
     """Return the result in the blob of this name. Earlier versions stored it unpacked."""
-    if not stored.startswith(zstandard.FRAME_HEADER):
+    if not stored.startswith(MAGIC):
         return stored
     try:
-        if (size := zstandard.get_frame_parameters(stored).content_size) > most:
+        if (size := claimed_size(stored)) > most:
             raise ResultRefusedError(f"result {name!r} claims {size} bytes, the limit is {most}; {_ELSE}")
-        return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
-    except zstandard.ZstdError as error:
+        return unpack(stored, size)
+    except ZstdError as error:
         raise ResultRefusedError(f"result {name!r} cannot be unpacked: {error}; {_ELSE}") from error
 
 
@@ -157,7 +157,7 @@ def open_content(name: str, content: str, wanted: str | None) -> bytes:
         packed = base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ResultRefusedError(f"the content of result {name!r} is not Base64: {error}; {_ELSE}") from error
-    if len(packed) > CONTENT_MOST or not packed.startswith(zstandard.FRAME_HEADER):
+    if len(packed) > CONTENT_MOST or not packed.startswith(MAGIC):
         raise ResultRefusedError(
             f"the content of result {name!r} has {len(packed)} bytes, expected one zstd frame of at most {CONTENT_MOST}; "
             f"{_ELSE}"

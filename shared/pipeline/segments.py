@@ -35,7 +35,6 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
-import zstandard
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient
 from msgspec import Raw, Struct
@@ -51,6 +50,7 @@ from shared.pipeline.results import read_partial, read_results
 from shared.telemetry import contain
 from shared.versions import decode_document
 from shared.workloads import AnyWorkload, Workloads, calling, has_split, split
+from shared.zstd import ZstdError, pack, unpack
 
 
 class FinishPlan(Struct, frozen=True, kw_only=True):
@@ -177,13 +177,13 @@ class SegmentBlobs:
 
     def put(self, number: int, totals: Totals, slices: Sequence[Any], requests: Mapping[str, int]) -> None:
         """Write a merged segment, unless it is there. `requests` are those that merging it took."""
-        packer, added = zstandard.ZstdCompressor(level=1, write_checksum=True), Raw(write_totals(totals).encode())
+        added = Raw(write_totals(totals).encode())
         if len(slices) == 1:
             partial = Raw(msgspec.json.encode(slices[0]))
             stored = _Stored(totals=added, partial=partial, requests=dict(requests))
-            self._put(_name(number), packer.compress(msgspec.json.encode(stored)))
+            self._put(_name(number), _pack(stored))
             return
-        packed = [packer.compress(msgspec.json.encode(one)) for one in slices]
+        packed = [_pack(one) for one in slices]
         head = _Head(totals=added, requests=dict(requests), slices=[len(one) for one in packed])
         self._put(_name(number), b"".join((msgspec.json.encode(head), b"\n", *packed)))
 
@@ -267,10 +267,14 @@ def _shard_name(number: int) -> str:
     return f"shard-{number:02}"
 
 
+def _pack(content: Any) -> bytes:
+    return pack(msgspec.json.encode(content), level=1, has_checksum=True)
+
+
 def _unpack(packed: bytes, path: str) -> bytes:
     try:
-        return zstandard.ZstdDecompressor().decompress(packed)
-    except zstandard.ZstdError as error:
+        return unpack(packed)
+    except ZstdError as error:
         raise _refuse(path, error) from error
 
 

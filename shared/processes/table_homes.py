@@ -33,7 +33,6 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
-import zstandard
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 from azure.storage.blob import ContainerClient
@@ -75,6 +74,7 @@ from shared.processes.homes import (
     read_anchor,
     write_anchor,
 )
+from shared.zstd import ZstdError, pack, unpack
 
 EVENT: Final = "e|"
 HEAD: Final = "head"
@@ -307,7 +307,7 @@ class MementoStore:
         if memento is None:
             return None
         row = {"PartitionKey": home, "RowKey": MEMENTO, "version": memento.version, "format": memento.format}
-        packed = zstandard.ZstdCompressor(level=1).compress(memento.packed)
+        packed = pack(memento.packed, level=1)
         if len(packed) > self._most_in_a_row:
             name = f"{home}/{memento.version:010}-{nonce}"
             self._container.upload_blob(name, packed, overwrite=True)
@@ -320,8 +320,8 @@ class MementoStore:
         try:
             name = row.get("blob")
             packed = b"".join(join_columns(row, "packed")) if name is None else self._read(name)
-            return Memento(row["version"], row["format"], zstandard.ZstdDecompressor().decompress(packed))
-        except (zstandard.ZstdError, ResourceNotFoundError, KeyError, TypeError):
+            return Memento(row["version"], row["format"], unpack(packed))
+        except (ZstdError, ResourceNotFoundError, KeyError, TypeError):
             return None
 
     def remove_earlier(self, row: Entity | None) -> None:

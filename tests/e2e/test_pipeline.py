@@ -51,7 +51,9 @@ def lines_of(connections, job, revision):
     for blob in outputs.list_blobs(name_starts_with=f"{job}/{revision}/"):
         if blob.name.endswith(".ndjson.zst"):
             content = (
-                zstandard.ZstdDecompressor().decompressobj().decompress(outputs.download_blob(blob.name).readall())
+                zstandard.ZstdDecompressor()
+                .decompressobj()
+                .decompress(outputs.download_blob(blob.name, decompress=False).readall())
             )
             parts[blob.name] = [json.loads(line) for line in content.splitlines()]
     return parts

@@ -103,7 +103,7 @@ def _outputs(connections, job, published):
         json.loads(line)
         for part in manifest["parts"]
         if part["name"].startswith("output")
-        for line in _unpacked(container.download_blob(folder + part["name"]).readall()).splitlines()
+        for line in _unpacked(container.download_blob(folder + part["name"], decompress=False).readall()).splitlines()
     ]
     wanted = {job.id_base + n: sale for n, sale in enumerate(published) if sale["shop"]}
     if len({line["id"] for line in lines}) != len(lines):

@@ -420,7 +420,10 @@ class Outputs(Shelf):
     def read(self, connections):
         container = _container(connections, "outputs")
         parts = p.Outputs(container, "nightly", 2).parts()
-        return {part.name: (container.download_blob(f"nightly/2/{part.name}").readall(), part.items) for part in parts}
+        return {
+            part.name: (container.download_blob(f"nightly/2/{part.name}", decompress=False).readall(), part.items)
+            for part in parts
+        }
 
 
 class Gates(Shelf):

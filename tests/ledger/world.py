@@ -294,7 +294,7 @@ class World:
         for part in self.manifest(revision)["parts"]:
             if part["name"].startswith(name):
                 blob = self.container("outputs", self.direct).get_blob_client(f"nightly/{revision}/{part['name']}")
-                content = blob.download_blob().readall()
+                content = blob.download_blob(decompress=False).readall()
                 assert hashlib.sha256(content).hexdigest() == part["sha256"]
                 lines = zstandard.ZstdDecompressor().decompressobj().decompress(content).splitlines()
                 assert len(lines) == part["items"]

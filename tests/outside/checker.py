@@ -128,7 +128,7 @@ def breaches(job, expected, outputs, totals, first_id=None):
     manifest = json.loads(outputs.download_blob(f"{folder}manifest.json").readall())
     found = {"output": [], "rejected": []}
     for part in manifest["parts"]:
-        stored = outputs.download_blob(folder + part["name"]).readall()
+        stored = outputs.download_blob(folder + part["name"], decompress=False).readall()
         lines = [json.loads(line, parse_float=str) for line in lines_of(stored)]
         said = part["bytes"], part["sha256"], part["items"]
         if said != (len(stored), hashlib.sha256(stored).hexdigest(), len(lines)):

@@ -87,7 +87,7 @@ class Operator:
         found = {}
         with ContainerClient.from_connection_string(self.storage, "outputs") as outputs:
             for name in outputs.list_blob_names(name_starts_with=f"{job}/1/rejected-"):
-                lines = checker.lines_of(outputs.download_blob(name).readall())
+                lines = checker.lines_of(outputs.download_blob(name, decompress=False).readall())
                 found |= {line["number"]: line["reason"] for line in map(json.loads, lines)}
         return found
 

@@ -30,7 +30,7 @@ class Copy:
         """Return the names."""
         return [name for name in self.blobs if name.startswith(name_starts_with)]
 
-    def download_blob(self, name):
+    def download_blob(self, name, **_):
         """Return a blob that can be read."""
         return SimpleNamespace(readall=lambda: self.blobs[name])
 
@@ -62,7 +62,10 @@ def job(outside):
     assert checker.check(outside.operator.storage, JOB, LINES, first_id=found["first_id"]) == []
     with BlobServiceClient.from_connection_string(outside.operator.storage) as blobs:
         outputs = blobs.get_container_client("outputs")
-        stored = {name: outputs.download_blob(name).readall() for name in outputs.list_blob_names(name_starts_with=JOB)}
+        stored = {
+            name: outputs.download_blob(name, decompress=False).readall()
+            for name in outputs.list_blob_names(name_starts_with=JOB)
+        }
     with TableServiceClient.from_connection_string(outside.operator.storage) as tables:
         rows = tables.get_table_client("totals").query_entities(f"PartitionKey eq '{JOB}'")
         totals = [{key: getattr(value, "value", value) for key, value in row.items()} for row in rows]

@@ -12,6 +12,7 @@ ORDER = (
         "decoding",
         "names",
         "versions",
+        "zstd",
     ),
     ("telemetry",),
     ("azure",),

@@ -18,14 +18,15 @@ FOLDERS = {
     ("cli", "planning", "conformance"): ("app", "cli"),
     ("local", "functions_local_host", "servicebus_local"): ("app", "cli", "local", "dev"),
 }
-#: Imported only where the environment has them: an extra, an operator, another environment or a tests' app brings them.
+#: Imported only where the environment has them: an extra, an operator, another environment, a newer Python or
+#: a tests' app brings them.
 BROUGHT = {
-    "shared": {"opentelemetry", "yaml"},
+    "shared": {"compression", "opentelemetry", "yaml"},
     "functions_local_host": {"azure_functions_worker", "triggers"},
 }
 DISTRIBUTIONS = packages_distributions()
-#: What the distribution `azure` of a namespace package is called for a module below it.
-NAMESPACE = re.compile(r"azure\.(storage\.\w+|data\.\w+|\w+)")
+#: The part of a module's name that names its distribution, where several have one namespace.
+NAMESPACE = re.compile(r"azure\.(storage\.\w+|data\.\w+|\w+)|backports\.\w+")
 
 
 def imported(path):
@@ -36,15 +37,15 @@ def imported(path):
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from (
                 [f"{node.module}.{one.name}" for one in node.names]
-                if node.module in {"azure", "azure.storage", "azure.data"}
+                if node.module in {"azure", "azure.storage", "azure.data", "backports"}
                 else [node.module]
             )
 
 
 def distribution_of(module):
     """Return what is declared for a module, in the form of pyproject.toml."""
-    if module.startswith("azure."):
-        return NAMESPACE.match(module)[0].replace(".", "-")
+    if found := NAMESPACE.match(module):
+        return found[0].replace(".", "-")
     top = module.partition(".")[0]
     return DISTRIBUTIONS.get(top, [top])[0].lower().replace("_", "-")
 
@@ -52,7 +53,7 @@ def distribution_of(module):
 def declared(extras):
     """Return the distributions of the base and of these extras."""
     entries = PROJECT["dependencies"] + [one for extra in extras for one in PROJECT["optional-dependencies"][extra]]
-    return {re.match(r"[\w.-]+", entry)[0].lower().replace("_", "-") for entry in entries}
+    return {re.sub("[._]", "-", re.match(r"[\w.-]+", entry)[0].lower()) for entry in entries}
 
 
 @pytest.mark.parametrize("folders", FOLDERS, ids=" ".join)
