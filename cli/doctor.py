@@ -57,7 +57,7 @@ class Finding:
 def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding per entity. Raise SettingsError first if the settings are wrong."""
     parsed = Settings.parse(settings)
-    wanted = topology(parsed.work_queues, parsed.parts)
+    wanted = topology(parsed.work_queues, parsed.entities)
     if parsed.console.refusal:
         problem = f"is left out, and the app runs without it: {parsed.console.refusal}"
         yield Finding("function", "console", problem, State.LEFT_OUT)

@@ -75,7 +75,7 @@ def provision(
 def make_missing(environ: Mapping[str, str], findings: list[Finding]) -> Iterator[Outcome]:
     """Make what the findings name as missing, and yield what came of each."""
     parsed = Settings.parse(environ)
-    wanted = topology(parsed.work_queues, parsed.parts)
+    wanted = topology(parsed.work_queues, parsed.entities)
     with Connections.parse(environ, is_person=True, retries=RETRIES) as connections:
         for one in findings:
             if one.kind in STORAGE:

@@ -92,7 +92,7 @@ def running(options: StackOptions) -> Iterator[Stack]:
         broker = Broker.start(bus_entities(parsed, options.subscriptions))
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
-        provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
+        provision(azurite.connection_string, topology(parsed.work_queues, parsed.entities))
         host = start_host(options, settings)
         parts.callback(host.stop)
         yield Stack(azurite, broker, host, settings)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
 
-from shared.topology import BusEntities, BusQueue, CorrelationFilter, DeliveryRules, Part, Subscription, Topic
+from shared.topology import BusEntities, BusQueue, CorrelationFilter, DeliveryRules, Entities, Subscription, Topic
 
 #: The storage queue that customers' orders, and changes of them, are dropped into.
 ORDERS: Final = "orders"
@@ -60,8 +60,8 @@ class RegistrationChoice:
     snapshot_events: int
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts of the topology that registration brings: one, or none where it is off."""
+    def entities(self) -> tuple[Entities, ...]:
+        """The entities that registration brings to the topology; none where it is off."""
         return (registration(self.seat_lanes),) if self.is_on else ()
 
 
@@ -91,11 +91,11 @@ def seat_lane_names(number: int) -> list[str]:
     return [f"seat-commands-{n:02}" for n in range(number)]
 
 
-def registration(seat_lanes: int = SEAT_LANES) -> Part:
+def registration(seat_lanes: int = SEAT_LANES) -> Entities:
     """Return every entity of registration, with this many lanes of seat commands."""
     if not 1 <= seat_lanes <= MOST_SEAT_LANES:
         raise ValueError(f"seat_lanes is {seat_lanes}, expected 1 to {MOST_SEAT_LANES}")
-    return Part(
+    return Entities(
         "registration",
         queues=(ORDERS,),
         containers=(MEMENTOS,),

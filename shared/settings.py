@@ -19,7 +19,7 @@ from shared.parked import DEFAULT_POLICY, PoisonPolicy
 from shared.parts import MOST_SEAT_LANES, SEAT_LANES, ConsoleChoice, RegistrationChoice, choose_console
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
-from shared.topology import MOST_WORK_QUEUES, Part, rooms
+from shared.topology import MOST_WORK_QUEUES, Entities, rooms
 from shared.values import SettingReader, problems_of
 
 #: The workload that comes with Sluice.
@@ -160,9 +160,9 @@ class Settings:
     unread: Mapping[str, str]
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts that this installation has beside the base of the topology."""
-        return (rooms(self.rooms), *self.registration.parts)
+    def entities(self) -> tuple[Entities, ...]:
+        """The entities that this installation has beside the base of the topology."""
+        return (rooms(self.rooms), *self.registration.entities)
 
     @property
     def instance_request(self) -> InstanceRequest:

@@ -117,7 +117,7 @@ class Topology:
     bus: BusEntities
 
 
-class Part(NamedTuple):
+class Entities(NamedTuple):
     """Entities of one capability. An installation without the capability has none of them."""
 
     name: str
@@ -198,32 +198,34 @@ def payload_container(room: str = "") -> str:
     return f"{_PAYLOADS}-{room}" if room else _PAYLOADS
 
 
-def rooms(names: Sequence[str]) -> Part:
-    """Return the part of the publishers who have a queue and a container of their own."""
-    return Part("rooms", queues=tuple(map(submission_queue, names)), containers=tuple(map(payload_container, names)))
+def rooms(names: Sequence[str]) -> Entities:
+    """Return the entities of the publishers who have a queue and a container of their own."""
+    return Entities(
+        "rooms", queues=tuple(map(submission_queue, names)), containers=tuple(map(payload_container, names))
+    )
 
 
-def topology(work_queues: int = 1, parts: Sequence[Part] = ()) -> Topology:
-    """Return every entity of an installation with this many work queues, and these parts beside the base."""
-    whole = (_base(work_queues), *parts)
+def topology(work_queues: int = 1, entities: Sequence[Entities] = ()) -> Topology:
+    """Return every entity of an installation with this many work queues, and these beside the base."""
+    whole = (_base(work_queues), *entities)
     _check_once(whole)
-    triggered = tuple(chain.from_iterable(part.queues for part in whole))
-    lanes = tuple(chain.from_iterable(part.lanes for part in whole))
+    triggered = tuple(chain.from_iterable(some.queues for some in whole))
+    lanes = tuple(chain.from_iterable(some.lanes for some in whole))
     return Topology(
         queues=(*triggered, *lanes, *(name + POISON_SUFFIX for name in triggered)),
-        containers=tuple(chain.from_iterable(part.containers for part in whole)),
-        tables=tuple(chain.from_iterable(part.tables for part in whole)),
+        containers=tuple(chain.from_iterable(some.containers for some in whole)),
+        tables=tuple(chain.from_iterable(some.tables for some in whole)),
         bus=BusEntities(
-            queues=tuple(chain.from_iterable(part.bus.queues for part in whole)),
-            topics=tuple(chain.from_iterable(part.bus.topics for part in whole)),
+            queues=tuple(chain.from_iterable(some.bus.queues for some in whole)),
+            topics=tuple(chain.from_iterable(some.bus.topics for some in whole)),
         ),
     )
 
 
-def _base(work_queues: int) -> Part:
+def _base(work_queues: int) -> Entities:
     if not 1 <= work_queues <= 100:
         raise ValueError(f"work_queues is {work_queues}, expected 1 to 100")
-    return Part(
+    return Entities(
         "base",
         queues=(submission_queue(), *work_queue_names(work_queues)),
         lanes=(URGENT,),
@@ -241,10 +243,12 @@ def _base(work_queues: int) -> Part:
     )
 
 
-def _check_once(parts: Sequence[Part]) -> None:
-    owners = [(address, part.name) for part in parts for address in part.addresses()]
+def _check_once(entities: Sequence[Entities]) -> None:
+    owners = [(address, some.name) for some in entities for address in some.addresses()]
     counts = Counter(address for address, _ in owners)
     for address in counts:
         if counts[address] > 1:
             names = [name for found, name in owners if found == address]
-            raise ValueError(f"{address} is in the topology {counts[address]} times, by the parts {', '.join(names)}")
+            raise ValueError(
+                f"{address} is in the topology {counts[address]} times, by the entities of {', '.join(names)}"
+            )

@@ -68,7 +68,7 @@ def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTI
 
 def _registration() -> dict[str, Any]:
     """Return the entities behind the base where registration is on. Places count from the base's first."""
-    base, whole = topology(), topology(parts=[registration(MOST_SEAT_LANES)])
+    base, whole = topology(), topology(entities=[registration(MOST_SEAT_LANES)])
     bus, added = _bus(base), _bus(whole)
     lanes = set(seat_lane_names(MOST_SEAT_LANES))
     behind = {kind: added[kind][len(bus[kind]) :] for kind in bus}

@@ -133,7 +133,7 @@ def drain_poison_queues(stages: AppStages) -> int:
     if stages.clock.now().minute % POISON_EVERY:
         return 0
     stores, settings = stages.stores, stages.settings
-    names = topology(settings.work_queues, settings.parts).queues
+    names = topology(settings.work_queues, settings.entities).queues
     clients = [stores.connections.queues.get_queue_client(name) for name in names if name.endswith(POISON_SUFFIX)]
     # A queue that does not answer stops no other drain. Its error is raised at the end, and the tick logs it.
     drains = (partial(drain_poison, client, stores.parking, stores.attempts) for client in clients)

@@ -200,7 +200,7 @@ class AppStages:
         self.clock, self.telemetry = stores.clock, stores.connections.telemetry
         #: Lent to chunks and submissions alike: one bound per process.
         self.memory, self.limits = Memory(WORK), Limits()
-        self.deliveries = Deliveries(stores.attempts, settings.poison)
+        self.deliveries = Deliveries(stores.attempts, stores.parking, settings.poison)
         self.tasks = Tasks(stores, settings)
 
     @cached_property
@@ -223,7 +223,7 @@ class AppStages:
             memory=self.memory,
             telemetry=self.telemetry,
         )
-        return Arrivals(acceptance, stores.parking, self.deliveries)
+        return Arrivals(acceptance, self.deliveries)
 
     @cached_property
     def starter(self) -> Starter:

@@ -4,7 +4,7 @@ Reading order:
 
 - `poison_policy`: notes of deliveries, the cause of a failure, and when a message is poison, with every limit
 - `entry`: one parked message, and its key
-- `parking`: the one way in, with messages that are not believed or that the host and the bus gave up on
+- `parking`: the one way in, the verdict of an attempt, and messages that are not believed or were given up on
 - `parked_table`: the store
 """
 
@@ -27,6 +27,9 @@ from shared.parked.entry import (
 from shared.parked.parked_table import ParkedTable as ParkedTable
 from shared.parked.parking import (
     Claim as Claim,
+    Deliveries as Deliveries,
+    Done as Done,
+    Park as Park,
     Parking as Parking,
     PutOnQueue as PutOnQueue,
     QueuesPut as QueuesPut,
@@ -46,7 +49,6 @@ from shared.parked.parking import (
 from shared.parked.poison_policy import (
     DEFAULT_POLICY as DEFAULT_POLICY,
     Attempts as Attempts,
-    Deliveries as Deliveries,
     FailedAttempt as FailedAttempt,
     FailureCause as FailureCause,
     Nature as Nature,

@@ -13,7 +13,8 @@ that it claims is only a column, by which it is listed.
 
 Parks the messages that the host and the bus gave up on, so that there is one place to look.
 
-The limits of poison are in `poison_policy`.
+`Deliveries` has the verdict of each attempt: done, park, or redeliver. Order: note begun, work, note the failure, park,
+forget the notes. The limits of poison are in `poison_policy`.
 
 Order per message: park it, delete it from the poison queue, forget its note. A crash in between parks the same message
 again, which changes nothing. Parked again, it must find the same id, so the note goes last.
@@ -21,6 +22,7 @@ again, which changes nothing. Parked again, it must find the same id, so the not
 
 import base64
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -32,7 +34,7 @@ from azure.storage.queue import QueueClient, QueueMessage, QueueServiceClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock, all_tried
 from shared.decoding import make_decoder
-from shared.errors import NotParkedError, RefusedError
+from shared.errors import NotParkedError, RefusedError, StorageUnavailableError
 from shared.grammar import NAME, is_job, room_job, room_of
 from shared.messages import (
     ChunkMessage,
@@ -63,7 +65,18 @@ from shared.parked.entry import (
     submission_note,
 )
 from shared.parked.parked_table import ParkedTable
-from shared.parked.poison_policy import FINGERPRINT_SCHEME, Attempts, FailureCause, cause_of, fingerprint_of
+from shared.parked.poison_policy import (
+    DEFAULT_POLICY,
+    FINGERPRINT_SCHEME,
+    Attempts,
+    FailureCause,
+    KillerError,
+    Nature,
+    PoisonPolicy,
+    cause_of,
+    fingerprint_of,
+    nature_of,
+)
 from shared.payload import SUBMISSION, WRAPPER, Limits, read_json
 from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import describe_error, events, place, tell
@@ -199,6 +212,108 @@ class Parking:
             claimed=claim.job if claim.partition else "",
         )
         return self.table.park(entry, delivery.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The work has not failed: the message is acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """The message is parked for this error."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Redeliver:
+    """The message comes again: its error may pass."""
+
+    error: Exception
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """One delivery of a message to a stage, and the verdict on it so far."""
+
+    deliveries: "Deliveries"
+    stage: str
+    delivery: Delivery
+    #: The key of the notes of its deliveries.
+    note: str
+    verdict: Done | Park | Redeliver
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether the work may be done. It may not if it killed its workers before."""
+        return isinstance(self.verdict, Done)
+
+    def fail(self, error: Exception) -> None:
+        """Take the error of the work: the verdict follows from it, and it is noted."""
+        self.verdict = self.deliveries.judge(self, error)
+
+
+class Deliveries:
+    """The attempts at the messages of all stages: begin, work, end."""
+
+    def __init__(self, attempts: Attempts, parking: Parking, policy: PoisonPolicy = DEFAULT_POLICY) -> None:
+        self._attempts, self._parking, self._policy = attempts, parking, policy
+
+    def begin(self, stage: str, delivery: Delivery, note: str) -> Attempt:
+        """Begin an attempt. A message that killed its workers is known here, from the notes of its deliveries."""
+        count = delivery.count
+        attempt = Attempt(deliveries=self, stage=stage, delivery=delivery, note=note, verdict=Done())
+        if count >= self._policy.killed_at and self._policy.is_killer(self._attempts.of(note), count):
+            # Before any work: it would be the next death.
+            deaths = self._policy.deaths
+            found = f"at least {deaths} of the {count - 1} deliveries before this one ended with the process"
+            attempt.verdict = Park(KillerError(found))
+        elif count >= self._policy.noted_from:
+            self._attempts.note_begun(note, count)
+        return attempt
+
+    def judge(self, attempt: Attempt, error: Exception) -> Park | Redeliver:
+        """Return the verdict on an attempt that failed, and note the failure."""
+        count, is_parked = attempt.delivery.count, self._parks(attempt, error)
+        if self._is_worth_a_note(error, count, is_parked=is_parked):
+            # An outage may prevent this note. Such a delivery counts as a death, but one is below the limit.
+            with suppress(StorageUnavailableError):
+                self._attempts.note_failure(attempt.note, count, error)
+        return Park(error) if is_parked else Redeliver(error)
+
+    def end(self, attempt: Attempt) -> None:
+        """Carry out the verdict. Return to acknowledge the message. Raise to have it redelivered."""
+        if isinstance(attempt.verdict, Redeliver):
+            raise attempt.verdict.error
+        if isinstance(attempt.verdict, Park):
+            self._parking.park(attempt.stage, attempt.delivery, attempt.verdict.error)
+        self.forget(attempt.note, attempt.delivery.count)
+
+    def _parks(self, attempt: Attempt, error: Exception) -> bool:
+        nature = nature_of(error)
+        if nature is not Nature.UNKNOWN or self._policy.parks(nature, attempt.delivery.count):
+            return self._policy.parks(nature, attempt.delivery.count)
+        try:
+            # What was replayed for this very failure is parked at once.
+            return self._parking.is_back(attempt.stage, attempt.delivery, error)
+        except StorageUnavailableError:
+            # The next delivery asks again.
+            return False
+
+    def _is_worth_a_note(self, error: Exception, count: int, *, is_parked: bool) -> bool:
+        if count >= self._policy.noted_from:
+            return True
+        # The entry has the whole failure, and storage that is down takes no note either.
+        return not is_parked and not isinstance(error, StorageUnavailableError)
+
+    def forget(self, note: str, count: int) -> None:
+        """Forget the notes of a message, only once its effect or its entry is stored: a crash before still needs them."""
+        # At its first delivery a message has none.
+        if count > 1:
+            # A note that stays is never read again.
+            with suppress(StorageUnavailableError):
+                self._attempts.forget(note)
 
 
 class PutOnQueue(Protocol):

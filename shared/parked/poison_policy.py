@@ -5,8 +5,6 @@ it. Only late deliveries are noted before their work, so that the ordinary messa
 
 Each delivery that fails is noted with its kind, its place and its time, so that a person sees what is tried again.
 
-Order: note begun, work, note the failure, park (the caller), forget the notes.
-
 The limits are in `PoisonPolicy`; the settings `SLUICE_POISON_*` replace them in an installation.
 
 Notes of deliveries: which began, which ended, and how the last one failed.
@@ -20,8 +18,7 @@ import hashlib
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
@@ -256,65 +253,6 @@ class PoisonPolicy:
 
 
 DEFAULT_POLICY: Final = PoisonPolicy()
-
-
-class Deliveries:
-    """Attempts the deliveries of one kind of message."""
-
-    def __init__(self, attempts: Attempts, policy: PoisonPolicy = DEFAULT_POLICY) -> None:
-        self._attempts, self._policy = attempts, policy
-
-    def attempt(
-        self, key: str, count: int, work: Callable[[], object], is_back: Callable[[Exception], bool]
-    ) -> Exception | None:
-        """Do the work. Return the error to park by before `forget`, or None when done. Raise to have it redelivered.
-
-        `is_back`: whether the message was replayed for this very failure. Then it is parked at once.
-        """
-        if count >= self._policy.killed_at and self._policy.is_killer(self._attempts.of(key), count):
-            # Before any work: it would be the next death.
-            return KillerError(
-                f"at least {self._policy.deaths} of the {count - 1} deliveries before this one ended with the process"
-            )
-        if count >= self._policy.noted_from:
-            self._attempts.note_begun(key, count)
-        try:
-            work()
-        except Exception as error:
-            is_parked = self._parks(error, count, is_back)
-            if self._is_worth_a_note(error, count, is_parked=is_parked):
-                # An outage may prevent this note. Such a delivery counts as a death, but one is below the limit.
-                with suppress(StorageUnavailableError):
-                    self._attempts.note_failure(key, count, error)
-            if not is_parked:
-                raise
-            return error
-        self.forget(key, count)
-        return None
-
-    def _parks(self, error: Exception, count: int, is_back: Callable[[Exception], bool]) -> bool:
-        nature = nature_of(error)
-        if nature is not Nature.UNKNOWN or self._policy.parks(nature, count):
-            return self._policy.parks(nature, count)
-        try:
-            return is_back(error)
-        except StorageUnavailableError:
-            # The next delivery asks again.
-            return False
-
-    def _is_worth_a_note(self, error: Exception, count: int, *, is_parked: bool) -> bool:
-        if count >= self._policy.noted_from:
-            return True
-        # The entry has the whole failure, and storage that is down takes no note either.
-        return not is_parked and not isinstance(error, StorageUnavailableError)
-
-    def forget(self, key: str, count: int) -> None:
-        """Forget the notes of a message, only once its effect or its entry is stored: a crash before still needs them."""
-        # At its first delivery a message has none.
-        if count > 1:
-            # A note that stays is never read again.
-            with suppress(StorageUnavailableError):
-                self._attempts.forget(key)
 
 
 #: The version of `fingerprint_of`: fingerprints of two schemes cannot be compared.

@@ -26,7 +26,6 @@ from shared.parked import (
     Claim,
     Deliveries,
     Entry,
-    Parking,
     PutOnQueue,
     Stage,
     add_job_id,
@@ -208,8 +207,8 @@ _REFUSALS: Final = frozenset(map(str, Reason))
 class Arrivals:
     """Handles the deliveries of the queues of submissions. Safe to call from several threads."""
 
-    def __init__(self, acceptance: Acceptance, parking: Parking, deliveries: Deliveries) -> None:
-        self._acceptance, self._parking, self._deliveries = acceptance, parking, deliveries
+    def __init__(self, acceptance: Acceptance, deliveries: Deliveries) -> None:
+        self._acceptance, self._deliveries = acceptance, deliveries
 
     def handle(self, delivery: Delivery, until: float | None = None) -> None:
         """Handle a delivery. Return to acknowledge it. Raise to have it redelivered.
@@ -217,15 +216,13 @@ class Arrivals:
         `until`: the moment, by the monotonic clock, after which the dispatch begins no further step.
         """
         note = submission_note(delivery.queue, delivery.body, delivery.message_id)
-        error = self._deliveries.attempt(
-            note,
-            delivery.count,
-            lambda: self._accept(delivery, until),
-            lambda error: self._parking.is_back(ACCEPT, delivery, error),
-        )
-        if error is not None:
-            self._parking.park(ACCEPT, delivery, error)
-            self._deliveries.forget(note, delivery.count)
+        attempt = self._deliveries.begin(ACCEPT, delivery, note)
+        try:
+            if attempt.goes_on:
+                self._accept(delivery, until)
+        except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
+            attempt.fail(error)
+        self._deliveries.end(attempt)
 
     def _accept(self, delivery: Delivery, until: float | None) -> None:
         try:

@@ -41,7 +41,9 @@ from shared.parked import (
     SETTLED,
     Claim,
     Deliveries,
+    Done,
     Entry,
+    Park,
     Parking,
     PutOnQueue,
     Stage,
@@ -196,17 +198,22 @@ class Processor:
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
-        note = job_note(work.job, _key(work))
-        stage = PROCESS if isinstance(work, ChunkMessage) else FINISH
-        error = self._deliveries.attempt(
-            note,
-            delivery.count,
-            lambda: self._do(work),
-            lambda error: self._tools.parking.is_back(stage, delivery, error),
-        )
-        if error is not None:
-            self._park(work, delivery, error)
-            self._deliveries.forget(note, delivery.count)
+        attempt = self._deliveries.begin(_stage(work), delivery, _note(work))
+        try:
+            if attempt.goes_on:
+                self._do(work)
+        except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
+            attempt.fail(error)
+        if isinstance(attempt.verdict, Park):
+            if isinstance(work, FinishStep):
+                # Otherwise the job would stay in finishing, as if its outputs were about to come.
+                self._tools.finishing.halt(work, attempt.verdict.error)
+            elif self._has_result(work):
+                # An earlier run of this chunk had its result meanwhile. A chunk that is done is not parked.
+                attempt.verdict = Done()
+        self._deliveries.end(attempt)
+        if isinstance(work, ChunkMessage) and isinstance(attempt.verdict, Park):
+            self._count_parked(work)
 
     def _do(self, work: Work) -> None:
         if isinstance(work, FinishStep):
@@ -239,17 +246,6 @@ class Processor:
         add(metrics.TRANSACTIONS, stored.result.accepted.items, workload=workload, outcome="accepted")
         add(metrics.TRANSACTIONS, stored.result.rejected.items, workload=workload, outcome="rejected")
 
-    def _park(self, work: Work, delivery: Delivery, error: Exception) -> None:
-        # An earlier run of this chunk may have had its result meanwhile. A chunk that is done is not parked.
-        if isinstance(work, ChunkMessage) and self._has_result(work):
-            return
-        if isinstance(work, FinishStep):
-            # Otherwise the job would stay in finishing, as if its outputs were about to come.
-            self._tools.finishing.halt(work, error)
-        self._tools.parking.park(PROCESS if isinstance(work, ChunkMessage) else FINISH, delivery, error)
-        if isinstance(work, ChunkMessage):
-            self._count_parked(work)
-
     def _park_newer(self, delivery: Delivery, error: NewerVersionError) -> None:
         """Park a message that no instance could take for ten minutes. The job of a finish pauses."""
         refused = refuse(DeliveryReason.NEWER_VERSION, str(error))
@@ -262,8 +258,8 @@ class Processor:
         if work is None:
             self._tools.parking.park(PROCESS, delivery, refused, Claim(key=content_key(PROCESS, delivery.body)))
             return
-        self._tools.parking.park(FINISH if isinstance(work, FinishStep) else PROCESS, delivery, refused)
-        self._deliveries.forget(job_note(work.job, _key(work)), delivery.count)
+        self._tools.parking.park(_stage(work), delivery, refused)
+        self._deliveries.forget(_note(work), delivery.count)
 
     def _has_result(self, chunk: ChunkMessage) -> bool:
         """Check whether the chunk is credited or its result is stored. A stored one is reported once more."""
@@ -331,6 +327,14 @@ def _read(delivery: Delivery) -> Work:
 
 def _refuse_unreadable(found: str) -> RefusedError:
     return refuse(DeliveryReason.UNREADABLE, found)
+
+
+def _stage(work: Work) -> str:
+    return PROCESS if isinstance(work, ChunkMessage) else FINISH
+
+
+def _note(work: Work) -> str:
+    return job_note(work.job, _key(work))
 
 
 def _key(work: Work) -> str:

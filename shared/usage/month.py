@@ -14,7 +14,7 @@ from shared.azure import BUS, RequestCounts
 from shared.ledger import Job
 from shared.parts import ORDERS, registration
 from shared.processes import SHARDS
-from shared.topology import POISON_SUFFIX, Part, rooms, submission_queue, topology, work_queue_names
+from shared.topology import POISON_SUFFIX, Entities, rooms, submission_queue, topology, work_queue_names
 from shared.usage.bill import Prices, add, count_requests, price, take_counts, useful
 from shared.usage.diary import MOST_UNNOTED
 
@@ -85,23 +85,23 @@ class Installation:
     @property
     def poison_queues(self) -> int:
         """The number of poison queues, which the tick reads in both modes."""
-        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)]), *self._parts])
+        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)]), *self._own])
         return sum(name.endswith(POISON_SUFFIX) for name in whole.queues)
 
     @property
     def bus_listeners(self) -> int:
         """The number of entities of the bus with a trigger. Each of registration has one."""
-        of_part = [part.bus for part in self._parts]
-        queues = sum(len(bus.queues) for bus in of_part)
+        of_own = [some.bus for some in self._own]
+        queues = sum(len(bus.queues) for bus in of_own)
         return (
             BUS_LISTENERS
             + self.is_push
             + queues
-            + sum(len(topic.subscriptions) for bus in of_part for topic in bus.topics)
+            + sum(len(topic.subscriptions) for bus in of_own for topic in bus.topics)
         )
 
     @property
-    def _parts(self) -> tuple[Part, ...]:
+    def _own(self) -> tuple[Entities, ...]:
         return (registration(self.seat_lanes),) if self.seat_lanes else ()
 
 

@@ -118,7 +118,7 @@ def main(arguments=()):
     broker = Broker.start()
     try:
         with Azurite.start() as azurite:
-            provision(azurite.connection_string, topology(parts=[registration()]))
+            provision(azurite.connection_string, topology(entities=[registration()]))
             settings = settings_for(azurite.connection_string, broker.connection_string) | {"SLUICE_REGISTRATION": "on"}
             world, migrator = play(settings, options)
     finally:

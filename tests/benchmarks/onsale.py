@@ -132,7 +132,7 @@ def run(sale: Sale) -> Report:
         tempfile.TemporaryDirectory() as folder,
     ):
         settings = settings_for(azurite.connection_string, broker.connection_string) | SETTINGS
-        provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
+        provision(azurite.connection_string, topology(parsed.work_queues, parsed.entities))
         with (
             Connections.parse(settings) as connections,
             Subscriber(broker.connection_string) as subscriber,

@@ -80,7 +80,7 @@ class Sluice(Contender):
     def prepare(storage: str) -> None:
         """Make the tables, queues and containers of the topology."""
         parsed = _parsed()
-        provision(storage, topology(parsed.work_queues, parsed.parts))
+        provision(storage, topology(parsed.work_queues, parsed.entities))
 
     def open_conference(self) -> None:
         """Take the message of a shop."""

@@ -32,7 +32,7 @@ PRICE = Decimal("500.00")
 @pytest.fixture
 def on(stack_settings, provisioned):
     """The settings of an installation with registration, whose tables exist."""
-    provision(provisioned.connection_string, topology(parts=[registration()]))
+    provision(provisioned.connection_string, topology(entities=[registration()]))
     return stack_settings | {"SLUICE_REGISTRATION": "on"}
 
 

@@ -19,7 +19,7 @@ from shared.parts import registration
 from shared.topology import topology
 from tests.cli.bus_administration import EVERYTHING, Administration
 
-WHOLE = topology(parts=[registration()])
+WHOLE = topology(entities=[registration()])
 
 
 @pytest.fixture(scope="module")

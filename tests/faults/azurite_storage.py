@@ -39,10 +39,10 @@ class AzuriteAccounts:
     def __init__(self, ports, take_number=None):
         self._ports, self._take_number = ports, take_number or itertools.count().__next__
 
-    def fresh(self, parts=()):
-        """Return a storage that nobody has used, with the entities of these parts."""
+    def fresh(self, entities=()):
+        """Return a storage that nobody has used, with these entities beside the base."""
         text = Account(f"faults{self._take_number()}", _KEY).connection_string(self._ports)
-        provision(text, topology(parts=parts))
+        provision(text, topology(entities=entities))
         return AzuriteStorage(text)
 
 

@@ -30,7 +30,7 @@ class Outcome:
 
 def run(scenario, storages, faults=()):
     """Run a scenario with these faults in a namespace of its own."""
-    storage = storages.fresh(scenario.world.settings.parts)
+    storage = storages.fresh(scenario.world.settings.entities)
     path = Path(tempfile.mkstemp(prefix="sluice-faults-")[1]) if storage.is_real else None
     world = scenario.world(storage, FileJournal(path) if path else Journal())
     try:

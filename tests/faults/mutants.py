@@ -6,7 +6,7 @@ from shared.gate.releaser import GateTick
 from shared.ledger import job_decisions, table_ledger
 from shared.ledger.table_ledger import TableLedger
 from shared.outbox import Outbox
-from shared.parked.poison_policy import Deliveries
+from shared.parked.parking import Attempt
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.finish import Finisher
 from shared.pipeline.settle import Settler
@@ -86,7 +86,7 @@ MUTANTS = {
     ),
     "a 409 is read as a failure": Mutant(TableLedger, "insert", mistakes.insert_once, ACCEPT, "reset_after", POST_JOB),
     "an error is swallowed, so that the host deletes": Mutant(
-        Deliveries, "attempt", mistakes.swallow, ACCEPT, "reset_before", POST_JOB
+        Attempt, "fail", mistakes.swallow, ACCEPT, "reset_before", POST_JOB
     ),
     "a held row is deleted before its job is started": Mutant(
         Batches,

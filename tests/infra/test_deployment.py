@@ -139,7 +139,7 @@ def test_publishers_reach_the_queue_that_the_app_takes_submissions_from():
     app = func.FunctionApp()
     app.register_functions(functions)
     listening = {one.get_function_name(): one.get_trigger().queue_name for one in app.get_functions()}
-    inbound, whole = entities.INBOUND, topology(parts=[rooms(settings.rooms)])
+    inbound, whole = entities.INBOUND, topology(entities=[rooms(settings.rooms)])
     assert listening == {
         "accept_submission": inbound["queue"],
         "accept_submission_team_a": f"{inbound['queue']}-team-a",
@@ -159,7 +159,7 @@ def test_the_deployment_takes_as_many_rooms_as_the_app():
 def test_the_longest_room_has_names_that_azure_takes():
     """63 characters a queue or container, 64 a deployment, and what the host takes as a function's name."""
     room = "r" * LONGEST_ROOM
-    whole = topology(parts=[rooms([room])])
+    whole = topology(entities=[rooms([room])])
     assert max(map(len, (*whole.queues, *whole.containers))) <= 63
     assert len(f"roles-of-room-{room}") <= 64
     assert re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_-]{0,127}", f"accept_submission_{room}")

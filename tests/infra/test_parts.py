@@ -18,13 +18,13 @@ def parsed(**values):
 
 def test_an_installation_without_registration_has_what_it_had():
     """No entity of it is made, looked for, or read."""
-    assert topology(2, parsed().parts) == topology(2)
+    assert topology(2, parsed().entities) == topology(2)
     assert parsed().registration.is_on is False
 
 
 def test_an_installation_with_registration_has_its_entities_behind_the_others():
     """Bicep names some entities by their place, so what is there keeps it."""
-    base, whole = topology(), topology(parts=parsed(REGISTRATION="on", SEAT_LANES="2").parts)
+    base, whole = topology(), topology(entities=parsed(REGISTRATION="on", SEAT_LANES="2").entities)
     assert set(whole.queues) - set(base.queues) == {"orders", "orders-poison"}
     assert whole.containers == (*base.containers, "mementos")
     assert whole.tables == (*base.tables, "homes", "agenda", "readmodela", "readmodelb", "models")

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from local.infra import entities
-from shared.topology import BusEntities, BusQueue, DeliveryRules, Part, Subscription, Topic, rooms, topology
+from shared.topology import BusEntities, BusQueue, DeliveryRules, Entities, Subscription, Topic, rooms, topology
 
 #: Of each kind one, as a capability beside the base would bring it.
-ORDERS = Part(
+ORDERS = Entities(
     "orders",
     queues=("orders",),
     containers=("homes",),
@@ -38,12 +38,15 @@ def test_rooms_of_nobody_add_nothing():
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (rooms(["a", "a"]), "queue 'submissions-a' is in the topology 2 times, by the parts rooms, rooms"),
-        (Part("new", containers=("plans",)), "container 'plans' is in the topology 2 times, by the parts base, new"),
-        (Part("new", tables=("jobs",)), "table 'jobs' is in the topology 2 times, by the parts base, new"),
-        (Part("new", bus=BusEntities((BusQueue("signals"),))), "bus entity 'signals' is in the topology 2 times"),
+        (rooms(["a", "a"]), "queue 'submissions-a' is in the topology 2 times, by the entities of rooms, rooms"),
         (
-            Part("new", bus=BusEntities(topics=(Topic("results", ()),))),
+            Entities("new", containers=("plans",)),
+            "container 'plans' is in the topology 2 times, by the entities of base, new",
+        ),
+        (Entities("new", tables=("jobs",)), "table 'jobs' is in the topology 2 times, by the entities of base, new"),
+        (Entities("new", bus=BusEntities((BusQueue("signals"),))), "bus entity 'signals' is in the topology 2 times"),
+        (
+            Entities("new", bus=BusEntities(topics=(Topic("results", ()),))),
             "bus entity 'results' is in the topology 2 times",
         ),
     ],

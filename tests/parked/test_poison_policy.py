@@ -1,6 +1,7 @@
 """When a message is poison: what an exception means for it, and when its deliveries have killed enough."""
 
 import socket
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -15,10 +16,10 @@ from shared.errors import (
     StorageUnavailableError,
     UnknownWorkloadError,
 )
-from shared.messages import PortionMessage, Result, decode, encode
+from shared.messages import Delivery, PortionMessage, Result, decode, encode
+from shared.parked.parking import Deliveries
 from shared.parked.poison_policy import (
     DEFAULT_POLICY as POLICY,
-    Deliveries,
     KillerError,
     Mark,
     Nature,
@@ -207,9 +208,20 @@ def test_unknown_sums_stay_unknown_on_the_wire():
     assert decode(encode(result)) == result
 
 
-def first(_error):
-    """Say that the message was never replayed."""
-    return False
+class Parked:
+    """Remembers the errors that messages were parked for, and what their notes were then."""
+
+    def __init__(self, notes, is_back=lambda _error: False):
+        self.notes, self.ask, self.errors, self.noted = notes, is_back, [], {}
+
+    def is_back(self, _stage, _delivery, error):
+        """Say whether a message was replayed for this error."""
+        return self.ask(error)
+
+    def park(self, _stage, _delivery, error):
+        """Remember it."""
+        self.errors.append(error)
+        self.noted = dict(self.notes.of("m")) if self.notes else {}
 
 
 class Notes:
@@ -235,37 +247,37 @@ class Notes:
         self.rows.pop(key, None)
 
 
-class Work:
-    """Work that counts its calls, and fails as planned."""
-
-    def __init__(self, error=None):
-        self.error, self.calls = error, 0
-
-    def __call__(self):
-        """Do it."""
-        self.calls += 1
-        if self.error:
-            raise self.error
+def attempt(notes, count, error=None, *, policy=POLICY, is_back=lambda _error: False):
+    """Deliver message m to work that fails as planned. Return what was parked, and whether the work was done."""
+    parked, work = Parked(notes, is_back), Mock(side_effect=error)
+    deliveries = Deliveries(notes, parked, policy)
+    delivery = Delivery(queue="work-00", message_id="1", body=b"", count=count)
+    one = deliveries.begin("process", delivery, "m")
+    try:
+        if one.goes_on:
+            work()
+    except Exception as failed:  # noqa: BLE001 - as the stages do
+        one.fail(failed)
+    deliveries.end(one)
+    return parked, work.called
 
 
 def test_the_verdict_on_a_killer_comes_before_any_work():
     """The work would be the next death. The notes stay until the entry is parked: a crash before that must find them."""
-    notes, work = Notes(begun=range(POLICY.noted_from, POLICY.killed_at)), Work()
-    deliveries = Deliveries(notes, POLICY)
-    assert isinstance(deliveries.attempt("m", POLICY.killed_at, work, first), KillerError)
-    assert work.calls == 0
-    assert len(notes.of("m")) == POLICY.killed_at - POLICY.noted_from
-    deliveries.forget("m", POLICY.killed_at)
+    notes = Notes(begun=range(POLICY.noted_from, POLICY.killed_at))
+    parked, worked = attempt(notes, POLICY.killed_at)
+    assert [type(error) for error in parked.errors] == [KillerError]
+    assert not worked
+    assert len(parked.noted) == POLICY.killed_at - POLICY.noted_from
     assert notes.rows == {}
 
 
-def test_an_error_that_parks_is_returned_and_its_notes_stay_until_it_is_parked():
+def test_an_error_that_parks_is_parked_before_its_notes_are_forgotten():
     """A process that dies between the two parks the same message at its next delivery."""
     notes, error = Notes(), ValueError("odd")
-    deliveries = Deliveries(notes, POLICY)
-    assert deliveries.attempt("m", POLICY.deliveries, Work(error), first) is error
-    assert notes.of("m") == {POLICY.deliveries: Mark.ENDED}
-    deliveries.forget("m", POLICY.deliveries)
+    parked, _ = attempt(notes, POLICY.deliveries, error)
+    assert parked.errors == [error]
+    assert parked.noted == {POLICY.deliveries: Mark.ENDED}
     assert notes.rows == {}
 
 
@@ -276,19 +288,17 @@ def test_an_error_that_another_delivery_may_not_have_is_raised(error, count):
     """The host then delivers the message again; its death is not among those that were noted."""
     notes = Notes()
     with pytest.raises(type(error)):
-        Deliveries(notes, POLICY).attempt("m", count, Work(error), first)
+        attempt(notes, count, error)
     assert notes.of("m") == {count: Mark.ENDED}
 
 
 def test_work_that_is_done_leaves_no_notes_and_an_early_delivery_writes_none():
     """The ordinary message costs nothing."""
     notes = Notes()
-    assert Deliveries(notes, POLICY).attempt("m", POLICY.noted_from, Work(), first) is None
+    assert attempt(notes, POLICY.noted_from)[0].errors == []
     assert notes.rows == {}
-    silent = Deliveries(None, POLICY)
-    assert silent.attempt("m", 1, Work(), first) is None
-    assert isinstance(silent.attempt("m", 1, Work(REFUSED), first), RefusedError)
-    silent.forget("m", 1)
+    assert attempt(None, 1)[0].errors == []
+    assert attempt(None, 1, REFUSED)[0].errors == [REFUSED]
 
 
 @pytest.mark.parametrize(
@@ -299,18 +309,18 @@ def test_a_failure_is_noted_from_the_first_delivery_on(error, is_noted):
     """A person sees what is tried again; storage that is down is not asked to keep that it is down."""
     notes = Notes()
     with pytest.raises(type(error)):
-        Deliveries(notes, POLICY).attempt("m", 1, Work(error), first)
+        attempt(notes, 1, error)
     assert notes.of("m") == ({1: Mark.ENDED} if is_noted else {})
-    Deliveries(notes, POLICY).attempt("m", 2, Work(), first)
+    attempt(notes, 2)
     assert notes.rows == {}
 
 
 def test_what_was_replayed_for_this_failure_is_parked_at_once():
     """Another four attempts would tell the person who waits nothing. What passes by itself is never parked."""
     error = ValueError("odd")
-    assert Deliveries(Notes(), POLICY).attempt("m", 1, Work(error), lambda failed: failed is error) is error
+    assert attempt(Notes(), 1, error, is_back=lambda failed: failed is error)[0].errors == [error]
     with pytest.raises(ConnectionError):
-        Deliveries(Notes(), POLICY).attempt("m", 1, Work(ConnectionError()), lambda _: True)
+        attempt(Notes(), 1, ConnectionError(), is_back=lambda _: True)
 
 
 def test_who_cannot_ask_whether_it_was_replayed_goes_on_trying():
@@ -320,16 +330,16 @@ def test_who_cannot_ask_whether_it_was_replayed_goes_on_trying():
         raise StorageUnavailableError("down")
 
     with pytest.raises(ValueError, match="odd"):
-        Deliveries(Notes(), POLICY).attempt("m", 1, Work(ValueError("odd")), ask)
+        attempt(Notes(), 1, ValueError("odd"), is_back=ask)
 
 
 def test_the_limits_are_those_of_the_policy():
     """An operator who sets others gets others."""
     strict = PoisonPolicy(deliveries=2, killed_at=5, deaths=2)
     error = ValueError("odd")
-    assert Deliveries(Notes(), strict).attempt("m", 2, Work(error), first) is error
-    assert isinstance(Deliveries(Notes(begun=[3, 4]), strict).attempt("m", 5, Work(), first), KillerError)
-    assert Deliveries(Notes(begun=[3]), strict).attempt("m", 5, Work(), first) is None
+    assert attempt(Notes(), 2, error, policy=strict)[0].errors == [error]
+    assert isinstance(attempt(Notes(begun=[3, 4]), 5, policy=strict)[0].errors[0], KillerError)
+    assert attempt(Notes(begun=[3]), 5, policy=strict)[0].errors == []
 
 
 @given(st.integers(0, 100), st.integers(1, 100), st.integers(0, 100), st.integers(0, 20))

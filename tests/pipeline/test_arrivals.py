@@ -9,7 +9,7 @@ import pytest
 from shared.errors import NewerVersionError, RefusedError
 from shared.ledger.records import JobState
 from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, Segment, Shard, encode
-from shared.parked.poison_policy import Deliveries
+from shared.parked.parking import Deliveries
 from shared.pipeline.accept import Arrivals
 from shared.versions import LOOKS
 
@@ -51,7 +51,7 @@ def parked():
 @pytest.fixture
 def deliver(world, process, parked):
     """Hand a message to the app as the host does, in its first delivery or a later one."""
-    arrivals = Arrivals(process().acceptance, parked, Deliveries(Notes()))
+    arrivals = Arrivals(process().acceptance, Deliveries(Notes(), parked))
 
     def handle(body, count=1):
         arrivals.handle(Delivery(queue="submissions", message_id="m-1", body=body, count=count))

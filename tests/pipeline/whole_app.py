@@ -24,7 +24,7 @@ from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
 def running_app(*parts, **options):
     """Yield an app on an Azurite of its own: the queues have their real names."""
     with Azurite.start() as own:
-        provision(own.connection_string, topology(parts=list(parts)))
+        provision(own.connection_string, topology(entities=list(parts)))
         made = WholeApp(own.connection_string, **options)
         made.storage = own.connection_string
         with made.metered, made.others:

@@ -17,8 +17,8 @@ from shared.memory import Memory
 from shared.messages import ChunkMessage, Delivery, encode
 from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
-from shared.parked.parking import Parking
-from shared.parked.poison_policy import Attempts, Deliveries
+from shared.parked.parking import Deliveries, Parking
+from shared.parked.poison_policy import Attempts
 from shared.payload.frames import Codec, compress
 from shared.payload.payload_store import PayloadStore, PayloadStores
 from shared.payload.reading import WORK, PayloadReader
@@ -197,6 +197,7 @@ class Process:
         self.results = ResultStore(blobs.get_container_client("results"))
         self.parked = ParkedTable(table, blobs.get_container_client("parked"))
         self.attempts = Attempts(table, world.clock)
+        parking = Parking(self.parked, world.clock, stages(send=self._send))
         self.processor = Processor(
             Tools(
                 weigh=lambda _stored: None,
@@ -205,8 +206,8 @@ class Process:
                 ledger=self.ledger,
                 results=self.results,
                 send=self._send,
-                parking=Parking(self.parked, world.clock, stages(send=self._send)),
-                deliveries=Deliveries(self.attempts),
+                parking=parking,
+                deliveries=Deliveries(self.attempts, parking),
                 finishing=world.finishing,
                 note_first=world.begun.append,
                 clock=world.clock,

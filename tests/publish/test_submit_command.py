@@ -165,7 +165,7 @@ def test_a_wrong_call_is_one_clear_message(storage, queue, tmp_path, call):
 
 def test_a_room_is_another_queue_and_container(storage, queue, usage, tmp_path):
     """What is dropped into a room is nowhere else, and the job is shown by the id that it has inside."""
-    provision(storage, topology(parts=[rooms(["team-a"])]))
+    provision(storage, topology(entities=[rooms(["team-a"])]))
     done = sluice(storage, usage, "--job", "nightly", "--room", "team-a", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["job"] == "team-a~nightly"
     with (
@@ -285,7 +285,7 @@ def test_who_may_not_read_what_the_app_keeps_is_told_what_was_not_checked(storag
 @pytest.mark.parametrize("room", ["", "team-b"])
 def test_other_content_under_the_id_of_a_job_is_not_sent(storage, queue, usage, room):
     """Before anything is stored: what differs, the remedy, status 1. The same content is sent again, and said to be."""
-    provision(storage, topology(parts=[rooms(["team-b"])]))
+    provision(storage, topology(entities=[rooms(["team-b"])]))
     options = ("--job", "corrected", "--sum", "quantity", *(("--room", room) if room else ()))
     name = f"{room}~corrected" if room else "corrected"
     with QueueClient.from_connection_string(storage, f"submissions-{room}" if room else "submissions") as own:

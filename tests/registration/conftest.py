@@ -25,7 +25,7 @@ def installation():
             azurite.connection_string, "Endpoint=sb://nowhere/;SharedAccessKeyName=a;SharedAccessKey=b"
         )
         parsed = Settings.parse(settings | CHOICE)
-        provision(azurite.connection_string, topology(parsed.work_queues, parsed.parts))
+        provision(azurite.connection_string, topology(parsed.work_queues, parsed.entities))
         with Broker.start(bus_entities(parsed), lock_seconds=300) as broker:
             settings = settings_for(azurite.connection_string, broker.connection_string) | CHOICE
             with World(Settings.parse(settings), settings) as made:

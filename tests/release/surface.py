@@ -26,7 +26,7 @@ def surface():
     """Return what the tree promises."""
     return {
         "settings": {one.name: one.default for one in SETTINGS},
-        "entities": _entities(topology(parts=[registration()])),
+        "entities": _entities(topology(entities=[registration()])),
         "public": public(ROOT / "sluice"),
     }
 

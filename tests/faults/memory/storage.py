@@ -35,7 +35,7 @@ class MemoryStorages:
         #: What a run began with, by scenario: preparing it again would lead to the same.
         self.prepared = {}
 
-    def fresh(self, _parts=()):
+    def fresh(self, _entities=()):
         """Return a storage that nobody has used. It always has the entities of every part."""
         return MemoryStorage()
 
@@ -49,7 +49,7 @@ class MemoryStorage:
     def __init__(self):
         self._now, self._lock = datetime(2026, 11, 20, 12, tzinfo=UTC), threading.Lock()
         self._versions = itertools.count(1)
-        whole = topology(parts=[registration()])
+        whole = topology(entities=[registration()])
         self._services = {
             "blob": Blobs(self, whole.containers),
             "queue": Queues(self, whole.queues),
