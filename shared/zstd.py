@@ -36,7 +36,7 @@ def pack(data: bytes, level: int, *, has_checksum: bool = False) -> bytes:
     return packer.compress(data, packer.FLUSH_FRAME)
 
 
-def claimed_size(frame: bytes) -> int:
+def read_size(frame: bytes) -> int:
     """Return the expanded size that a frame claims."""
     # The backport's types do not say that a frame may claim none.
     size = cast("int | None", _zstd.get_frame_info(frame).decompressed_size)

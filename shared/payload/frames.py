@@ -88,7 +88,7 @@ def expand_exactly(frame: bytes, codec: Codec, limits: Limits) -> int:
         return min(most, int.from_bytes(frame[-4:], "little"))
     if codec is Codec.ZSTD:
         with suppress(zstd.ZstdError):
-            return min(most, zstd.claimed_size(frame))
+            return min(most, zstd.read_size(frame))
     return most
 
 
@@ -159,7 +159,7 @@ def _expand_at_once(frame: bytes, codec: Codec, limits: Limits) -> bytes | None:
     if codec is not Codec.ZSTD:
         return None
     try:
-        size = zstd.claimed_size(frame)
+        size = zstd.read_size(frame)
         if size > expand_at_most(len(frame), codec, limits):
             return None
         return zstd.unpack(frame, size)

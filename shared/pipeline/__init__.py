@@ -4,7 +4,7 @@
 - `plan` cuts a payload into chunks, of a size that follows from the job. `start` also puts lost chunks again.
 - `results` carries and reads the results of chunks: inline, in blobs, in groups, on the bus.
 - `segments` gathers what the chunks come to, as the plan of the finish cuts it. `finish` publishes it, in shards if it is large.
-- `outputs` writes the end of a job, totals too; `finish_request` requests it.
+- `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
 - `cleanup` deletes old bytes and repairs containers.
 """
@@ -20,16 +20,17 @@ from shared.pipeline.cleanup import (
     point_at as point_at,
 )
 from shared.pipeline.dispatch import (
+    APART as APART,
     CURSOR_EVERY as CURSOR_EVERY,
     MOST as MOST,
     Dispatcher as Dispatcher,
     Enclosing as Enclosing,
+    FinishCall as FinishCall,
     Overtaking as Overtaking,
     Waking as Waking,
     wake_nobody as wake_nobody,
 )
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
-from shared.pipeline.finish_request import APART as APART, FinishCall as FinishCall
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable
 from shared.pipeline.plan import (
     ChunkSizes as ChunkSizes,

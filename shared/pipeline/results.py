@@ -53,7 +53,7 @@ from shared.pipeline.outputs import Ran
 from shared.refusals import Reason, refuse
 from shared.telemetry import contain
 from shared.versions import decode_document
-from shared.zstd import MAGIC, ZstdError, claimed_size, pack, unpack
+from shared.zstd import MAGIC, ZstdError, pack, read_size, unpack
 
 #: The container of results, and the queue of the bus that they travel on.
 CONTAINER: Final = "results"
@@ -144,7 +144,7 @@ def unpack_result(name: str, stored: bytes, most: int = _MOST) -> bytes:
     if not stored.startswith(MAGIC):
         return stored
     try:
-        if (size := claimed_size(stored)) > most:
+        if (size := read_size(stored)) > most:
             raise ResultRefusedError(f"result {name!r} claims {size} bytes, the limit is {most}; {_ELSE}")
         return unpack(stored, size)
     except ZstdError as error:

@@ -44,7 +44,7 @@ from shared.decoding import decode
 from shared.errors import FinishRefusedError, ResultRefusedError
 from shared.ledger import ChunkRow, ChunkState, Job, Ledger, Totals, read_totals, write_totals
 from shared.messages import Finish, FinishStep, Segment, Shard
-from shared.pipeline.finish_request import APART, FinishCall
+from shared.pipeline.dispatch import APART, FinishCall
 from shared.pipeline.outputs import OutputPart, Outputs, PartWriter
 from shared.pipeline.results import read_partial, read_results
 from shared.telemetry import contain

@@ -54,7 +54,7 @@ from shared.parked import (
     split_bundle,
 )
 from shared.pending import Pointer
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.results import QUEUE, GroupBlob, GroupBlobs, Received, SendResult, assemble, open_content
 from shared.refusals import ResultReason
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell

@@ -75,7 +75,7 @@ from shared.pending import (
     point_at_work,
 )
 from shared.pipeline.cleanup import Retention
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.results import QUEUE
 from shared.pipeline.start import Starter, leave_to_gate
 from shared.telemetry import describe_error, events, place, tell

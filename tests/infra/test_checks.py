@@ -791,8 +791,8 @@ SEEDS = {
     },
     "automation": {
         "a workflow that runs something else": (
-            replacing(".github/workflows/check.yml", "run: make test ARGS=--all", "run: pytest"),
-            "no workflow runs `make test ARGS=--all`",
+            replacing(".github/workflows/check.yml", "run: make check", "run: pytest"),
+            "no workflow runs `make check`",
         ),
         "an action by its tag": (
             replacing(

@@ -6,8 +6,8 @@ from shared.errors import SluiceError
 from shared.ledger import JobState
 from shared.ledger.records import FINISHED
 from shared.pending import FINISH_POINTER, OUTBOX_POINTER, PendingTable
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import Ending
-from shared.pipeline.finish_request import FinishCall
 from tests.faults.plan import KilledError, Plan
 from tests.ledger.world import World
 

@@ -6,7 +6,7 @@ from itertools import count
 
 from shared.messages import encode
 from shared.parked.parking import Parking, Stages
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.settle import Received, Settler
 from tests.ledger.builders import NOON
 

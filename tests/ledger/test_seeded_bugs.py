@@ -9,7 +9,7 @@ from shared.ledger.ledger import Written, change
 from shared.ledger.settlement import settle
 from shared.outbox import Outbox
 from shared.pipeline import finish, outputs, segments
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.outputs import TotalsTable
 from shared.pipeline.settle import Settler
 from tests.faults.plan import Plan

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from shared.errors import FinishRefusedError, ResultRefusedError
 from shared.ledger import JobState
 from shared.messages import Finish, Segment
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import Ending
-from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.outputs import Outputs
 from shared.pipeline.segments import SEGMENT_BYTES, FinishPlan, SegmentBlobs, cut
 from shared.telemetry import events

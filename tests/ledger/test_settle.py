@@ -13,7 +13,7 @@ from shared.ledger.job_decisions import bury
 from shared.messages import Finish, decode, encode
 from shared.parked.parking import Parking, Stages
 from shared.pending import FINISH_POINTER, Pointer
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.settle import Settled, Settler
 from tests.ledger.builders import ITEMS, NOON, job, parked, result
 from tests.ledger.memory_ledger import MemoryLedger

@@ -21,8 +21,8 @@ from shared.outbox import Outbox
 from shared.parked.parking import Parking, Stages
 from shared.payload import Limits
 from shared.pending import OUTBOX_POINTER, PendingTable
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
-from shared.pipeline.finish_request import FinishCall
 from shared.pipeline.outputs import FENCE_KEY, TotalsTable
 from shared.pipeline.plan import Speeds
 from shared.pipeline.results import ChunkResult, GroupBlobs, write_result

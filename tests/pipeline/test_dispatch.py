@@ -15,8 +15,7 @@ from shared.ledger.records import Job, JobState
 from shared.messages import FirstChunkMark, decode, encode
 from shared.payload import Limits
 from shared.pipeline import accept, dispatch
-from shared.pipeline.dispatch import LEAST, MOST, STEP, Throttle
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import LEAST, MOST, STEP, FinishCall, Throttle
 from shared.pipeline.plan import PlannedChunk, plan_of
 from shared.telemetry import events
 from shared.topology import work_queue_of

@@ -8,8 +8,7 @@ import pytest
 from shared.errors import StorageUnavailableError
 from shared.ledger.job_decisions import note_lane
 from shared.ledger.records import JobState
-from shared.pipeline.dispatch import Overtaking
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall, Overtaking
 from shared.topology import URGENT, work_queue_of
 from tests.gate.conftest import NOON
 

@@ -7,7 +7,7 @@ import pytest
 from shared.ledger.records import JobState
 from shared.operating.job_acts import Resume
 from shared.pending import DISPATCH_POINTER
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall
 
 
 @pytest.fixture

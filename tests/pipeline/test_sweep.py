@@ -13,7 +13,7 @@ from shared.ledger.settlement import Fronts, Watermark
 from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
 from shared.pipeline import accept, start
 from shared.pipeline.cleanup import Retention
-from shared.pipeline.finish_request import FinishCall
+from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.sweep import FrontReading, Sweep
 from shared.telemetry import events
 from shared.topology import work_queue_names

@@ -76,7 +76,7 @@ def _file(root: Path, module: str) -> str | None:
 
 def _imports(file: Path) -> Iterator[str]:
     tree = ast.parse(file.read_text())
-    optional = {id(inner) for node in ast.walk(tree) if _is_optional(node) for inner in ast.walk(node)}
+    optional = {id(inner) for node in ast.walk(tree) for one in _left_out(node) for inner in ast.walk(one)}
     for node in ast.walk(tree):
         if id(node) in optional:
             continue
@@ -88,9 +88,13 @@ def _imports(file: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _is_optional(node: ast.AST) -> bool:
-    """Return true if the import may be missing, because the code handles that."""
-    return isinstance(node, ast.Try) and any("ImportError" in ast.dump(one) for one in node.handlers)
+def _left_out(node: ast.AST) -> list[ast.AST]:
+    """Return the code whose imports need not be there: an import whose failure the code handles, and what only a later Python has."""
+    if isinstance(node, ast.Try) and any("ImportError" in ast.dump(one) for one in node.handlers):
+        return [node]
+    if isinstance(node, ast.If) and ast.unparse(node.test).startswith("sys.version_info >="):
+        return list(node.body)
+    return []
 
 
 def _requirements(project: Project, foreign: dict[str, str]) -> Iterator[Finding]:
@@ -101,8 +105,8 @@ def _requirements(project: Project, foreign: dict[str, str]) -> Iterator[Finding
 
 
 def _is_brought(module: str, deployed: set[str]) -> bool:
-    if module.split(".", maxsplit=1)[0] == "azure":
-        # A namespace of many packages, each named as the module that it holds.
+    if module.split(".", maxsplit=1)[0] in {"azure", "backports"}:
+        # Namespaces of many packages, each named as the module that it holds.
         name = f"{module.replace('.', '-')}-"
         return any(name.startswith(f"{one}-") or one.startswith(name) for one in deployed)
     return bool({owner.lower() for owner in _owners().get(module.split(".", maxsplit=1)[0], ())} & deployed)
