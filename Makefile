@@ -1,4 +1,4 @@
-# Thin aliases of `python -m local COMMAND`, for those who have make.
+# Thin aliases of `python -m tools.local COMMAND`, for those who have make.
 PYTHON ?= python3
 # Only `make up HOST=func` or WORKER=grpc counts, never what the shell happens to export.
 ifeq ($(origin HOST),command line)
@@ -10,6 +10,6 @@ endif
 
 .PHONY: demo up test check bench faults fuzz others browser docs deploy lock release vendor setup verify-clone clean
 demo up test:
-	@$(PYTHON) -m local $@ $(HOST_OPTION) $(WORKER_OPTION) $(ARGS)
+	@$(PYTHON) -m tools.local $@ $(HOST_OPTION) $(WORKER_OPTION) $(ARGS)
 check bench faults fuzz others browser docs deploy lock release vendor setup verify-clone clean:
-	@$(PYTHON) -m local $@ $(ARGS)
+	@$(PYTHON) -m tools.local $@ $(ARGS)

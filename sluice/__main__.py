@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command, or say how to install what it needs."""
     try:
-        from cli.main import main as run  # noqa: PLC0415 - only here is its absence told in a sentence
+        from tools.cli.main import main as run  # noqa: PLC0415 - only here is its absence told in a sentence
     except ModuleNotFoundError as error:
         if error.name not in {"rich", "typer"}:
             raise

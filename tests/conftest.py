@@ -5,12 +5,9 @@ import logging
 
 import hypothesis
 import pytest
-
 from functions_local_host.plan import WORKERS
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import StackOptions, settings_for, start_host
 from servicebus_local.launcher import Broker
+
 from shared.topology import topology
 from tests.left_out import (  # noqa: F401 - pytest looks for its hooks here
     add_option,
@@ -23,6 +20,9 @@ from tests.left_out import (  # noqa: F401 - pytest looks for its hooks here
     pytest_terminal_summary,
     pytest_testnodedown,
 )
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.local.stack import StackOptions, settings_for, start_host
 
 # How long one example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile("sluice", deadline=None)

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from local.paths import ROOT
+from tools.local.paths import ROOT
 
 _CAMPAIGN = "a campaign against a whole stack"
 #: Tests that stand beside what they test. No run finds them that does not name them.
 PACKAGES = {
-    "functions_local_host/tests": "the host is a package of its own",
-    "servicebus_local/tests": "the broker is a package of its own",
+    "tools/packages/functions-local-host/tests/host_tests": "the host is a package of its own",
+    "tools/packages/servicebus-local/tests/broker_tests": "the broker is a package of its own",
 }
 #: Folders and files that are not even read, each with its reason. Single tests say theirs: `@pytest.mark.ci("...")`.
 LEFT_OUT = {

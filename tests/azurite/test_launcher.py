@@ -9,10 +9,10 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from local.azurite import launcher
-from local.azurite.launcher import SERVICES, Account, Azurite
-from local.errors import StartError
 from tests.waiting import LIMIT
+from tools.local.azurite import launcher
+from tools.local.azurite.launcher import SERVICES, Account, Azurite
+from tools.local.errors import StartError
 
 
 def queues_of(azurite):

@@ -5,7 +5,7 @@ import random
 import pytest
 from azure.data.tables import TableServiceClient
 
-from local.azurite.launcher import Azurite
+from tools.local.azurite.launcher import Azurite
 
 #: Numbers as texts sort otherwise in the index: all before the other texts, and by their value. Some hide in blanks.
 KEYS = ["1", "10", "2", "1e1", "-1", "Infinity", " 5", "\u00a05", "1a", "9a", "A", "a b", "e|0001", "e|0002", "e|0010"]

@@ -4,7 +4,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.queue import QueueClient
 
-from local.azurite.launcher import Azurite
+from tools.local.azurite.launcher import Azurite
 
 #: The ends of each range, and one that a sender wrote as a reference.
 REFUSED = ["\x00", "\x08", "\x0b", "\x0c", "\x0e", "\x1b", "\x1f", "\ufffe", "\uffff"]

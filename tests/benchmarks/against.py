@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
 
-from local.paths import ROOT
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_goals import markdown
 from tests.benchmarks.pipeline_measure import file_of
+from tools.local.paths import ROOT
 
 DOCUMENT: Final = ROOT / "docs" / "appendix" / "performance.md"
 #: The last commit that believed the lines of payloads without reading them strictly.

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import SimpleNamespace
 
-from local.paths import ROOT
 from shared.ledger import Job, JobState, PlanBlob, change, record_plan, settle
 from shared.ledger.job_decisions import Balance, finish
 from shared.messages import PortionMessage, Result, decode
@@ -27,6 +26,7 @@ from shared.topology import work_queue_names
 from tests.benchmarks import document
 from tests.faults.world import NOON, ManualClock
 from tests.ledger.memory_ledger import MemoryLedger
+from tools.local.paths import ROOT
 
 #: Rows of a page, and messages of a receive.
 PAGE, BATCH = 1_000, 16

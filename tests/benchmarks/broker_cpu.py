@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from servicebus_local.launcher import Broker  # noqa: E402 - the path to it is set just above
+
 from tests.benchmarks import document  # noqa: E402 - the same
 
 DOCUMENT = ROOT / "docs" / "appendix" / "stand-ins.md"

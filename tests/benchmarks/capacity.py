@@ -1,6 +1,6 @@
 """The capacity model beside runs at 1, 2 and 4 processes: `make bench ARGS="--only capacity"`.
 
-Measures the constants with one process and writes planning/measured.json. Then it predicts jobs of another size, runs
+Measures the constants with one process and writes tools/planning/measured.json. Then it predicts jobs of another size, runs
 them, and writes both into docs/appendix/capacity.md. `--predict` keeps the constants. `--items N`, `--runs N` and `--quick` make
 it shorter.
 """
@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from local.docs import markdown
-from local.paths import ROOT
-from planning.capacity import Stages, stages
-from planning.capacity_bill import count_requests
-from planning.load import Load, Machines
-from planning.measured import Constants, constants
 from tests.benchmarks.capacity_constants import LEAST, busy_cpu, measure
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
+from tools.planning.capacity import Stages, stages
+from tools.planning.capacity_bill import count_requests
+from tools.planning.load import Load, Machines
+from tools.planning.measured import Constants, constants
 
 DOCUMENT = ROOT / "docs" / "appendix" / "capacity.md"
 INSTANCES = (1, 2, 4)
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     options = _options(arguments)
     found = constants() if options.predict else measure(options.fit, options.runs, options.pieces)
     # The tables of the page follow from the constants.
-    subprocess.run([sys.executable, "-m", "local", "docs"], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "tools.local", "docs"], cwd=ROOT, check=True)
     checked = [
         one for count in options.processes or INSTANCES for one in _check(found, count, options.items, options.runs)
     ]

@@ -10,9 +10,6 @@ from statistics import median
 import msgspec
 import zstandard
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from planning.measured import FILE, Constants, Shares
 from shared.azure.connections import Connections
 from shared.ledger.ledger import MOST_ROWS
 from shared.pipeline.outputs import TotalsTable, TotalsWriter
@@ -24,6 +21,9 @@ from tests.benchmarks.busy import Busy
 from tests.benchmarks.large_job import Case
 from tests.benchmarks.pipeline_measure import ACCOUNTS, transactions
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.planning.measured import FILE, Constants, Shares
 
 SMALL, LARGE = 1_000, 8_000
 #: Transactions of the small job, whose costs are mostly those of any job.

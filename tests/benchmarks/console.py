@@ -16,9 +16,6 @@ from itertools import groupby
 from statistics import median
 from types import SimpleNamespace
 
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
 from shared.app import Stores
 from shared.azure import write_group
 from shared.concurrency.rules import SAMPLE
@@ -31,6 +28,9 @@ from tests.benchmarks import document
 from tests.console.conftest import Installation
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job
 from tests.console.test_rules import find_address, send_rules
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
 
 DOCUMENT = ROOT / "docs" / "appendix" / "console.md"
 JOBS, OPEN, PARKED, CAUSES, GATES, HELD, ACTS = 10_000, 50, 2_000, 3, 50, 1_000, 300

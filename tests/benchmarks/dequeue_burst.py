@@ -13,11 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from azure.servicebus import ServiceBusReceiveMode
-
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from shared.app import Stores
 from shared.app.stages import Tasks
 from shared.azure.connections import Connections
@@ -31,6 +28,9 @@ from shared.messages import Permit, decode_permit
 from shared.settings import Settings
 from shared.topology import topology
 from tests.dequeue.memory_queue import MemoryQueue
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 MESSAGES = 5_000
 #: Seconds that a message takes: it waits, as one does that calls somebody else.

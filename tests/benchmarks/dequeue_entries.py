@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from local.stack import Stack, StackOptions, running
 from shared.app import Stores
 from shared.azure import Connections
 from shared.ledger.records import FINISHED
 from shared.publish import Publisher
+from tools.local.stack import Stack, StackOptions, running
 
 #: The command, as it is installed.
 SLUICE: Final = str(Path(sys.executable).parent / "sluice")

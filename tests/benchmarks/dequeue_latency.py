@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.app.stages import Tasks
 from shared.azure.connections import Connections
@@ -22,6 +19,9 @@ from shared.messages import ChunkMessage, Delivery, encode
 from shared.payload.frames import Codec, compress
 from shared.settings import Settings
 from shared.topology import topology
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.local.stack import StackOptions, running
 
 #: Messages by push and by a worker's polling; queues that the host's triggers poll, each for one message.
 MESSAGES, QUEUES = 100, 32

@@ -19,12 +19,12 @@ from decimal import Decimal
 from itertools import count
 from threading import Barrier, BrokenBarrierError
 
-from local.paths import ROOT
-from planning.idle_modes import BY_TRIGGER
 from shared.gate.receipts import percentile
 from shared.usage import MONTH, Installation, load, polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.events_stack import DeployedStack, Took, deployed
+from tools.local.paths import ROOT
+from tools.planning.idle_modes import BY_TRIGGER
 
 DOCUMENT = ROOT / "docs" / "appendix" / "performance.md"
 HOST_JSON = json.loads((ROOT / "host.json").read_text())

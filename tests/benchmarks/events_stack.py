@@ -10,16 +10,17 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 
 from functions_local_host.launcher import Host
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from shared.app import Stores
 from shared.azure import Connections
 from shared.ledger import FINISHED, JobState
 from shared.publish import Publisher
 from shared.topology import topology
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 #: Not Development, where the host makes two seconds of exactly one minute, and not Production, which takes no keys.
 ENVIRONMENT = {"AZURE_FUNCTIONS_ENVIRONMENT": "Staging"}

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
 from servicebus_local.launcher import Broker
+
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.gate.receipts import percentile
@@ -23,6 +21,9 @@ from shared.topology import topology
 from shared.waiting.release import POLL_SECONDS
 from tests.benchmarks.document import write
 from tests.benchmarks.gate_worker import Shift
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
 
 DOCUMENT = ROOT / "docs" / "appendix" / "gate.md"
 #: Seconds until every process has started and its listener is attached.

@@ -14,10 +14,10 @@ from typing import Any
 
 from azure.data.tables import TableClient
 
-from local.azurite.launcher import Azurite
 from shared.azure import Connections, write_group
 from tests.benchmarks import document
 from tests.benchmarks.codec import table
+from tools.local.azurite.launcher import Azurite
 
 ROWS, TURNS = (1, 4, 16, 98), 30
 #: The library's CPU time is at least so many times ours, for one row and for the most.

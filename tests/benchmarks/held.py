@@ -17,11 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from shared.app import App, Stores
 from shared.azure.connections import Connections
 from shared.azure.meter import tally_requests
@@ -36,6 +33,10 @@ from tests.benchmarks.document import write
 from tests.benchmarks.fleet import Record, fleet
 from tests.benchmarks.held_seed import GATE, shares
 from tests.benchmarks.held_worker import RecordingStores, Shifted, build_app
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 DOCUMENT = ROOT / "docs" / "appendix" / "gate.md"
 ENTRIES, INSTANCES, SEEDERS, QUEUES = 40_000, 3, 3, 4

@@ -17,13 +17,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from functions_local_host.launcher import Host
-from local.paths import ROOT
-from local.stack import Stack, StackOptions, running
-from planning.idle_modes import BY_TRIGGER
+
 from shared.azure.meter import RequestKind
 from shared.usage import polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.request_log import kinds, read_from
+from tools.local.paths import ROOT
+from tools.local.stack import Stack, StackOptions, running
+from tools.planning.idle_modes import BY_TRIGGER
 
 DOCUMENT = ROOT / "docs" / "appendix" / "idle.md"
 DAY = 86_400

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
 from shared.azure import BlobStore, connect
 from shared.ids import RangeGenerator, Sizing, read_sequence
 from tests.benchmarks.document import write
@@ -22,6 +20,8 @@ from tests.benchmarks.ids_paced import Cost, Paced, cost_of
 from tests.ids.losing_transport import LosingTransport, counted
 from tests.ids.memory_store import MemoryStore
 from tests.ids.seed_generator import SeedGenerator, SeedStore
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
 
 OUTPUT = Path(".stack/bench/ids.json")
 DOCUMENT = ROOT / "docs" / "appendix" / "ids.md"

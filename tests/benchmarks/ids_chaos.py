@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
 from tests.benchmarks.document import write
 from tests.ids.chaos import Account, Chaos, run
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
 
 FULL = Chaos(processes=8, ids=125_000, kills=110, loss=0.25, range_size=300)
 OUTPUT = Path(".stack/bench/ids_chaos.json")

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from local.azurite.launcher import Azurite
-from local.docs import markdown
-from local.paths import ROOT
-from local.provision import provision
-from local.stack import settings_for
 from shared.settings import BILLING
 from shared.topology import topology
 from tests.benchmarks.document import write
 from tests.benchmarks.large_job_stage import LAST, STAGES
+from tools.local.azurite.launcher import Azurite
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 DOCUMENT = ROOT / "docs" / "appendix" / "capacity.md"
 SIZES = (100_000, 1_000_000, 10_000_000)

@@ -3,11 +3,11 @@
 import argparse
 from collections.abc import Sequence
 
-from local.docs import markdown
-from local.paths import ROOT
 from tests.benchmarks.document import write
 from tests.process.crowded import apart
 from tests.process.hostile_crowd import crowd
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
 
 MIB = 1024 * 1024
 GOAL = 512

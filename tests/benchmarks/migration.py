@@ -17,12 +17,8 @@ from pathlib import Path
 
 from azure.core.exceptions import AzureError
 from azure.storage.blob import BlobLeaseClient
-
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from shared.parts import registration
 from shared.readmodels import READERS_KEEP, Phase, Slot
 from shared.registration import ORDER_MODEL
@@ -30,6 +26,10 @@ from shared.topology import topology
 from tests.benchmarks.document import write
 from tests.benchmarks.registration_steady import LEAST_RATE
 from tests.readmodels.live_orders import READERS, World
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 DOCUMENT = ROOT / "docs" / "appendix" / "processes.md"
 SLUICE = Path(sys.executable).parent / "sluice"

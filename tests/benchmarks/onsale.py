@@ -23,12 +23,8 @@ from typing import Any, TypeVar
 
 from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessage
-
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
-from local.stack import bus_entities, sample_values, settings_for
 from servicebus_local.launcher import Broker
+
 from shared.app import RegistrationStores, Stores
 from shared.azure import BusSender
 from shared.azure.connections import Connections
@@ -41,6 +37,10 @@ from tests.benchmarks.document import write
 from tests.benchmarks.fleet import Fleet, fleet
 from tests.outside import seat_checker
 from tests.outside.subscriber import OWN, Subscriber
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
+from tools.local.stack import bus_entities, sample_values, settings_for
 
 DOCUMENT = ROOT / "docs" / "appendix" / "registration.md"
 GATE, CONFERENCE = "sale", "pycon"

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from local.paths import ROOT
 from tests.benchmarks import pipeline_bounds, pipeline_celery, pipeline_loops
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_celery import CeleryUnavailableError
@@ -24,6 +23,7 @@ from tests.benchmarks.pipeline_goals import goals, markdown
 from tests.benchmarks.pipeline_measure import FOLDER, Measured, Run, file_of, warm_up
 from tests.benchmarks.pipeline_peers import Ideal, Naive, OneEach, OneEachAio, race
 from tests.benchmarks.pipeline_sluice import SluiceRun, sluice
+from tools.local.paths import ROOT
 
 OUTPUT = FOLDER / "pipeline.json"
 DOCUMENT = ROOT / "docs" / "appendix" / "performance.md"

@@ -13,7 +13,6 @@ from typing import Final
 
 from azure.data.tables import TableClient
 
-from local.azurite.launcher import Azurite
 from shared.azure import Connections
 from shared.grammar import shard_partition
 from shared.pipeline.outputs import TotalsTable, TotalsWriter
@@ -21,6 +20,7 @@ from shared.pipeline.segments import SHARDS
 from shared.workloads import Total, shard_of
 from shared.workloads.billing import UsageRecord
 from tests.benchmarks.busy import Busy
+from tools.local.azurite.launcher import Azurite
 
 #: Shards that are written at a time; Azurite writes one row at a time, however many ask.
 AT_A_TIME: Final = 8

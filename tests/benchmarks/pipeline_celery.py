@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from local.azurite.launcher import Account, Azurite
-from local.paths import ROOT
 from tests.benchmarks.pipeline_measure import FOLDER, RequestLog, Run, cpu_of, file_of, warm_up
 from tests.benchmarks.pipeline_peers import added, lines_of, rate
+from tools.local.azurite.launcher import Account, Azurite
+from tools.local.paths import ROOT
 
 PACKAGES = ("celery==5.7.0", "kombu[azurestoragequeues]==5.7.0")
 PATIENCE = 180.0

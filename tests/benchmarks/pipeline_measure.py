@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from local.azurite.launcher import Azurite
+from tools.local.azurite.launcher import Azurite
 
 #: Accounts of a file, where nothing else is said.
 ACCOUNTS = 500

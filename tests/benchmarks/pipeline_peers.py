@@ -24,11 +24,11 @@ from azure.data.tables import TableServiceClient, UpdateMode
 from azure.storage.queue import QueueClient
 from azure.storage.queue.aio import QueueClient as AioQueueClient
 
-from local.azurite.launcher import Azurite
 from shared.azure import BlobStore, connect
 from shared.ids import RangeGenerator
 from shared.workloads.billing import Billing, UsageCharge, UsageRecord
 from tests.benchmarks.pipeline_measure import RequestLog, Run, cpu_of, file_of, warm_up
+from tools.local.azurite.launcher import Azurite
 
 QUEUE: Final = "peers"
 THREADS: Final = 8

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from functions_local_host.launcher import Host
-from local.paths import ROOT
-from local.stack import Stack, StackOptions, running
+
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, Job
@@ -27,6 +26,8 @@ from tests.benchmarks.pipeline_measure import (
     main_thread_cpu_of,
     peak_of,
 )
+from tools.local.paths import ROOT
+from tools.local.stack import Stack, StackOptions, running
 
 #: Each look asks Azurite, which the job needs too. The end is the job's own, not that of the look that found it.
 LOOK_EVERY = 0.25

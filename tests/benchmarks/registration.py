@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from local.paths import ROOT
 from tests.benchmarks import document, registration_rush, registration_steady
 from tests.benchmarks.registration_goals import Finding, say
+from tools.local.paths import ROOT
 
 DOCUMENT: Final = ROOT / "docs" / "appendix" / "performance.md"
 ORDERS, SECONDS = 2_000, 60

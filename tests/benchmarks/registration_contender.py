@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from azure.servicebus import ServiceBusReceivedMessage
-
 from servicebus_local.entities import Namespace
+
 from shared.azure import Connections
 
 #: The conference that all orders are for, and its one type of seats.

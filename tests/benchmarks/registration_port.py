@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 from azure.core.exceptions import AzureError
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusReceivedMessage
-
 from servicebus_local.entities import DeliveryRules, Namespace, Queue, Subscription, Topic
+
 from shared.azure import LOST_RACE, BusSender, Cause, Destination, because, error_code
 from tests.benchmarks.registration_contender import (
     CONFERENCE,

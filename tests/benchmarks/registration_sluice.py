@@ -8,10 +8,8 @@ from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 from azure.servicebus import ServiceBusReceivedMessage
-
-from local.provision import provision
-from local.stack import bus_entities, sample_values
 from servicebus_local.entities import Namespace
+
 from shared.app import App, RegistrationPart
 from shared.azure import Cause, because
 from shared.messages import Delivery
@@ -44,6 +42,8 @@ from tests.benchmarks.registration_contender import (
     Seen,
     content_of,
 )
+from tools.local.provision import provision
+from tools.local.stack import bus_entities, sample_values
 
 _ANSWERS: Final = frozenset({"order_reserved", "order_partially_reserved", "order_rejected"})
 _OPEN: Final = frozenset({"held", "placed"})

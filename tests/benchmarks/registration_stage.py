@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from local.azurite.launcher import Azurite
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from tests.benchmarks.pipeline_measure import cpu_of
 from tests.benchmarks.registration_contender import Contender
 from tests.benchmarks.registration_goals import say
 from tests.benchmarks.registration_load import Errand, Experience, serve_customers
 from tests.benchmarks.registration_worker import Used, work
+from tools.local.azurite.launcher import Azurite
+from tools.local.stack import settings_for
 
 WORKERS, CUSTOMERS = 2, 2
 #: Orders of the warm-up.

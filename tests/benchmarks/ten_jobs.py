@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from local.docs import markdown
-from local.paths import ROOT
 from tests.benchmarks.document import write
 from tests.benchmarks.pipeline_sluice import Sluice, sluice
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "appendix" / "capacity.md"
 JOBS, ITEMS = 10, 1_000_000

@@ -10,11 +10,11 @@ import pytest
 from werkzeug.serving import make_server
 
 from console import Application, LocalLogin
-from local.azurite.launcher import Azurite
-from local.paths import BROWSER
-from local.provision import provision
 from shared.topology import topology
 from tests.console.conftest import Installation
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import BROWSER
+from tools.local.provision import provision
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: It resolves no name and reaches nothing but this machine.

@@ -12,14 +12,14 @@ from threading import Thread
 from werkzeug.serving import make_server
 
 from console import Application, LocalLogin
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
 from shared.ledger import JobState
 from shared.topology import topology
 from tests.browser.conftest import ALONE, BROWSERS
 from tests.console.conftest import Installation
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
 
 FOLDER = ROOT / "docs" / "pictures"
 PICTURES = {"now": "/", "job": "/job/usage-0412", "parked": "/parked"}

@@ -10,13 +10,13 @@ import pytest
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
-from local.paths import ROOT
 from shared.concurrency.rules import SAMPLE
 from shared.ledger import JobState
 from tests.browser.conftest import AXE, check_page, check_pages
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
 from tests.console.hostile import TEXTS
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 PAGES = (
     "/",

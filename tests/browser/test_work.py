@@ -9,8 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from local.paths import ROOT
-from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.azure import Connections
 from shared.concurrency import parse
@@ -18,6 +16,8 @@ from shared.ledger import JobState
 from shared.publish import Publisher
 from tests.e2e.test_pipeline import usages
 from tests.waiting import LIMIT, until
+from tools.local.paths import ROOT
+from tools.local.stack import StackOptions, running
 
 #: A whole stack starts for them, and each waits for several things.
 SLUICE = Path(sys.executable).parent / "sluice"

@@ -6,12 +6,12 @@ import sys
 import tempfile
 import time
 
-from local.docs import markdown
-from local.paths import ROOT
 from tests.benchmarks import document
 from tests.chaos import scenes
 from tests.chaos.corpus import sendable
 from tests.chaos.stack import running
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "appendix" / "chaos.md"
 

@@ -10,15 +10,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from functions_local_host.launcher import Host
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from shared.azure.connections import Connections
 from shared.topology import topology
 from tests.chaos.proxy import Proxy
 from tests.chaos.unsteady import LATE, NOTES, TWICE
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 #: What a killed process held comes back after this long, instead of the minutes that Azure takes.
 LEASE_SECONDS = 10

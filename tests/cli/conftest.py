@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from local.paths import ROOT
 from tests import command
+from tools.local.paths import ROOT
 
 SLUICE = Path(sys.executable).parent / "sluice"
 

@@ -8,10 +8,6 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
-from cli.cost import median_stored
-from cli.cost_view import money
-from cli.main import app
-from local.paths import ROOT
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.azure.meter import Cause, RequestKind, RequestTally
@@ -21,6 +17,10 @@ from shared.usage.bill import BUILT_IN
 from shared.usage.diary import Diary
 from shared.usage.month import polling_seconds
 from tests.faults.world import ManualClock
+from tools.cli.cost import median_stored
+from tools.cli.cost_view import money
+from tools.cli.main import app
+from tools.local.paths import ROOT
 
 
 @pytest.fixture

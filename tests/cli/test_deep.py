@@ -8,12 +8,12 @@ import subprocess
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from conformance import PREFIX, PROPERTIES
-from local.paths import ROOT
 from tests.cli.conftest import SLUICE
 from tests.conformance.storage_mistakes import STORAGE
 from tests.conformance.storage_proxy import in_front_of
 from tests.waiting import LIMIT, until
+from tools.conformance import PREFIX, PROPERTIES
+from tools.local.paths import ROOT
 
 
 def containers(settings):

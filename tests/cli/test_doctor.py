@@ -8,15 +8,15 @@ import subprocess
 
 import pytest
 from azure.storage.queue import QueueServiceClient
-
-from cli.doctor import how_to_log_in
-from cli.settings_file import load
-from local.stack import bus_entities
 from servicebus_local.entities import DeliveryRules, Namespace, Queue
 from servicebus_local.launcher import Broker
+
 from shared import __version__
 from shared.settings import Settings
 from shared.topology import topology
+from tools.cli.doctor import how_to_log_in
+from tools.cli.settings_file import load
+from tools.local.stack import bus_entities
 
 STORAGE_KINDS, BUS_KINDS = {"queue", "container", "table"}, {"bus queue", "subscription"}
 

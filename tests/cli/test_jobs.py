@@ -11,7 +11,6 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
@@ -23,6 +22,7 @@ from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.pending import PendingTable
 from shared.pipeline.outputs import Outputs, PartWriter, TotalsWriter
 from shared.workloads import Total
+from tools.cli.main import app
 
 _numbers = itertools.count(1)
 

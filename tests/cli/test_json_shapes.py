@@ -9,8 +9,6 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
-from local.paths import ROOT
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.errors import RefusedError
@@ -20,6 +18,8 @@ from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.registration import PlaceOrder
 from tests.registration.conftest import installation
+from tools.cli.main import app
+from tools.local.paths import ROOT
 
 #: Their keys are data: names of fields, of meters, of processes.
 FREE = {

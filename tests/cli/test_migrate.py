@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from local.docs import documents
-from local.paths import ROOT
-from local.provision import provision
 from shared.app import RegistrationStores, Stores
 from shared.azure import Connections
 from shared.parts import registration
@@ -25,6 +22,9 @@ from shared.registration.order import OrderPlaced, event_of
 from shared.topology import topology
 from tests.repo.test_commands import BLOCK
 from tests.waiting import LIMIT
+from tools.local.docs import documents
+from tools.local.paths import ROOT
+from tools.local.provision import provision
 
 PRICE = Decimal("500.00")
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 from typer.testing import CliRunner
 
-import cli.plan
-from cli.main import app
+import tools.cli.plan
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob
 from shared.scaling.resource_manager import ResourceManager
 from tests.scaling.resource_manager_server import CONFIGURATION, running
 from tests.scaling.test_carry_out import Operator
+from tools.cli.main import app
 
 _numbers = itertools.count(1)
 APP = ("--subscription", "s-1", "--resource-group", "rg", "--app", "sluice-app")
@@ -67,7 +67,7 @@ def test_carrying_out_needs_the_app(sluice, gate):
 def run(stack_settings, monkeypatch):
     """Run the command in this process, as an operator who has logged in, against a server."""
     with running() as server:
-        monkeypatch.setattr(cli.plan, "connect_manager", lambda endpoint: ResourceManager(Operator(), endpoint))
+        monkeypatch.setattr(tools.cli.plan, "connect_manager", lambda endpoint: ResourceManager(Operator(), endpoint))
 
         def invoke(*arguments, answer=""):
             words = ("tune", "plan", *arguments, "--endpoint", server.endpoint, *APP)

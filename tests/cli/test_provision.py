@@ -5,19 +5,19 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
-
-from cli.doctor import Finding, State, examine
-from cli.provision import Result, make_on_bus
-from local.azurite.launcher import Azurite
-from local.infra import entities
-from local.stack import settings_for
 from servicebus_local.certificates import AUTHORITY, tls_context
 from servicebus_local.entities import Namespace
 from servicebus_local.launcher import Broker
+
 from shared.azure import Connections
 from shared.parts import registration
 from shared.topology import topology
 from tests.cli.bus_administration import EVERYTHING, Administration
+from tools.cli.doctor import Finding, State, examine
+from tools.cli.provision import Result, make_on_bus
+from tools.local.azurite.launcher import Azurite
+from tools.local.infra import entities
+from tools.local.stack import settings_for
 
 WHOLE = topology(entities=[registration()])
 

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import pytest
 from rich.table import Table
 
-from cli import gate_view, job_view, main, parked_view
-from cli.doctor import Finding
-from cli.screen import Screen
 from shared.gate.held import HeldSummary
 from shared.gate.state import GateState, Opening, open_gate
 from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, JobState
 from shared.operating import Overview
 from shared.parked.entry import Entry
+from tools.cli import gate_view, job_view, main, parked_view
+from tools.cli.doctor import Finding
+from tools.cli.screen import Screen
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 #: A closing tag that fits nothing, a link, a colour, a new title for the window, text that runs backwards.

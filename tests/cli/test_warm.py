@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-import cli.warm
-from cli.main import app
+import tools.cli.warm
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.gate.receipts import FirstChunk, SeenBy, _row_of_first
@@ -17,6 +16,7 @@ from shared.scaling import WARM_RECORD
 from shared.scaling.resource_manager import ResourceManager
 from tests.scaling.resource_manager_server import SITE, running
 from tests.scaling.test_carry_out import Operator
+from tools.cli.main import app
 
 _numbers = itertools.count(1)
 
@@ -58,7 +58,7 @@ def gate(stores):
 def run(stack_settings, monkeypatch):
     """Run a command in this process, as an operator who has logged in, against a server."""
     with running() as server:
-        monkeypatch.setattr(cli.warm, "connect_manager", lambda endpoint: ResourceManager(Operator(), endpoint))
+        monkeypatch.setattr(tools.cli.warm, "connect_manager", lambda endpoint: ResourceManager(Operator(), endpoint))
         warm = {"SLUICE_WARM_SITE": SITE, "SLUICE_WARM_ENDPOINT": server.endpoint, "SLUICE_WARM_MOST": "20"}
 
         def invoke(*words, answer="", **settings):

@@ -6,14 +6,14 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
-from local.paths import ROOT
-from planning.capacity import STEPS
 from shared.app import Stores
 from shared.azure.pushback import Governor
 from shared.concurrency.tuning import Stretch
 from shared.errors import RulesRefusedError, SluiceError, TraceRefusedError
 from tests.concurrency.conftest import NOON
+from tools.cli.main import app
+from tools.local.paths import ROOT
+from tools.planning.capacity import STEPS
 
 SAMPLE = ROOT / "docs" / "rules.sample.yaml"
 

@@ -7,12 +7,12 @@ from urllib.parse import unquote
 
 import pytest
 from azure.core.exceptions import AzureError
-
-from conformance.belongings import Belongings
-from conformance.bus_site import BusSite
-from conformance.bus_wishes import COLOURS, DUPLICATES, SESSIONS
 from servicebus_local.certificates import AUTHORITY, tls_context
+
 from shared.azure import Connections
+from tools.conformance.belongings import Belongings
+from tools.conformance.bus_site import BusSite
+from tools.conformance.bus_wishes import COLOURS, DUPLICATES, SESSIONS
 
 
 class Administration(ThreadingHTTPServer):

@@ -4,13 +4,13 @@ from secrets import token_hex
 
 import pytest
 from azure.storage.blob import ResourceTypes
-
-from conformance import PREFIX, PROPERTIES, REQUESTS, State, examine
-from local.doctors_entities import doctors_entities
 from servicebus_local.launcher import Broker
+
 from shared.azure import Connections, usage_of_counts
 from shared.azure.meter import BUS
 from tests.conformance.storage_proxy import EVERYTHING, Reply, connection_string, in_front_of
+from tools.conformance import PREFIX, PROPERTIES, REQUESTS, State, examine
+from tools.local.doctors_entities import doctors_entities
 
 
 @pytest.fixture(scope="module")

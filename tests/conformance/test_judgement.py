@@ -2,9 +2,9 @@
 
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 
-from conformance import Observation, State, judge
-from conformance.belongings import Belongings
-from conformance.judgement import at_least
+from tools.conformance import Observation, State, judge
+from tools.conformance.belongings import Belongings
+from tools.conformance.judgement import at_least
 
 KEY = "blob.insert"
 

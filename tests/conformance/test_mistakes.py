@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from secrets import token_hex
 
 import pytest
-
-from conformance import PROPERTIES, State, examine
-from local.doctors_entities import doctors_entities
-from local.paths import ROOT
 from servicebus_local.command import connection_string
 from servicebus_local.entities_file import document
+
 from shared.azure import Connections
 from tests.conformance.broken_broker import BUS
 from tests.conformance.storage_mistakes import STORAGE
 from tests.conformance.storage_proxy import in_front_of
+from tools.conformance import PROPERTIES, State, examine
+from tools.local.doctors_entities import doctors_entities
+from tools.local.paths import ROOT
 
 # A mistake may break a connection, and the SDK forgets its socket: wherever that is collected, it is no failure.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")

@@ -7,13 +7,13 @@ import pytest
 from werkzeug.test import Client
 
 from console import Application, LocalLogin, Snapshot, View
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.app import Stores
 from shared.azure import Connections
 from shared.topology import topology
 from shared.usage import load
 from tests.console.fillings import NOON
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
 
 PORT = 8765
 HOST = f"127.0.0.1:{PORT}"

@@ -6,13 +6,13 @@ from html import unescape
 
 import pytest
 
-from local.paths import ROOT
 from shared.app import TRANSACTION_IDS
 from shared.ids import RangeGenerator
 from shared.ledger import JobState
 from shared.parked import DOOR
 from shared.pipeline.outputs import Outputs, PartWriter
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
+from tools.local.paths import ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)

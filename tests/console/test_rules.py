@@ -234,7 +234,7 @@ def test_requests_and_size(house, visitor):
 
 def test_the_sample_of_the_docs_is_the_one_of_the_page():
     """One text."""
-    from local.paths import ROOT  # noqa: PLC0415 - of this test alone
+    from tools.local.paths import ROOT  # noqa: PLC0415 - of this test alone
 
     assert (ROOT / "docs" / "rules.sample.yaml").read_text() == SAMPLE
     assert isinstance(parse(SAMPLE), Rules)

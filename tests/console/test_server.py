@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import web_server
-from local.paths import ROOT
 from tests.waiting import LIMIT, until
+from tools.cli import web_server
+from tools.local.paths import ROOT
 
 SLUICE = Path(sys.executable).parent / "sluice"
 (BLOCK,) = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "console.md").read_text(), re.DOTALL | re.MULTILINE)

@@ -9,7 +9,6 @@ from threading import Event, Thread
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app as command
 from console import Application, LocalLogin, Snapshot, View
 from shared.ledger import JobState
 from shared.messages import Delivery
@@ -21,6 +20,7 @@ from tests.console.test_acts import ORIGIN
 from tests.faults.sales import Sales
 from tests.faults.world import NOON, SMALL, sales
 from tests.pipeline.whole_app import WholeApp
+from tools.cli.main import app as command
 
 STEPS = 5
 

@@ -3,16 +3,16 @@
 import itertools
 
 import pytest
-
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.dequeue.work_queue import WorkQueue
 from shared.topology import topology
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 _numbers = itertools.count(1)
 #: Hidden for so many seconds; storage takes whole seconds.

@@ -4,12 +4,8 @@ import re
 import threading
 
 import pytest
-
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
-from local.stack import settings_for
 from servicebus_local.launcher import Broker
+
 from shared.app import App
 from shared.azure.connections import Connections
 from shared.messages import Delivery, Permit, decode_permit
@@ -20,6 +16,10 @@ from shared.topology import topology
 from shared.workloads.registry import Workloads
 from tests.e2e.test_pipeline import usages
 from tests.waiting import LIMIT, until
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
+from tools.local.stack import settings_for
 
 PAGE = (ROOT / "docs" / "dequeue.md").read_text()
 CHUNKS = 8

@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 from azure.servicebus.exceptions import ServiceBusError
 
-from local.paths import ROOT
 from shared.app.stores import VISIBILITY
 from shared.azure.connections import Connections
 from shared.dequeue import listener
@@ -20,6 +19,7 @@ from shared.telemetry import events
 from tests.dequeue import hint_process
 from tests.dequeue.memory_queue import MemoryQueue
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 
 class Intake:

@@ -7,8 +7,8 @@ import time
 
 from azure.servicebus import ServiceBusReceiveMode
 from azure.storage.blob import BlobLeaseClient
-
 from servicebus_local.launcher import Broker
+
 from shared.azure.connections import Connections
 from shared.dequeue.drain import Drained
 from shared.dequeue.permits import TopUp

@@ -3,7 +3,6 @@
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from local.stack import StackOptions, running
 from shared.app import App, Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
@@ -13,6 +12,7 @@ from shared.settings import Settings
 from shared.signals import BusPermits
 from shared.workloads.registry import Workloads
 from tests.e2e.test_pipeline import usages, wait_for
+from tools.local.stack import StackOptions, running
 
 SETTINGS = {
     "SLUICE_DEQUEUE": "push",

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
@@ -13,6 +12,7 @@ from shared.settings import BILLING
 from shared.topology import URGENT
 from tests.e2e.test_pipeline import wait_for
 from tests.waiting import until
+from tools.local.stack import StackOptions, running
 
 CHUNKS, TASKS = 300, 4
 SETTINGS = {

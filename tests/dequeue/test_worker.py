@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.storage.blob import BlobLeaseClient
-
 from servicebus_local.launcher import Broker
+
 from shared.azure.connections import Connections
 from shared.dequeue.drain import PermitWorker
 from shared.messages import Permit

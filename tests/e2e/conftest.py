@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from local.stack import StackOptions, running
+from tools.local.stack import StackOptions, running
 
 
 @pytest.fixture(scope="session")

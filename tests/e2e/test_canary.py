@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from local.paths import ROOT
-from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED
 from shared.publish import Publisher
 from tests.waiting import until
+from tools.local.paths import ROOT
+from tools.local.stack import StackOptions, running
 
 #: In every transaction, good or bad; no other word of the run has it.
 PAYLOAD = "canary-payload-5c0ffee"

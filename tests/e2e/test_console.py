@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from local.stack import StackOptions, running, start_host
 from shared.app import Stores
 from shared.azure import Connections
 from shared.ledger import JobState
@@ -17,6 +16,7 @@ from shared.publish import Publisher
 from tests.console.principals import describe
 from tests.e2e.test_pipeline import usages
 from tests.waiting import LIMIT, until
+from tools.local.stack import StackOptions, running, start_host
 
 ON = {"SLUICE_CONSOLE": "on", "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5"}
 

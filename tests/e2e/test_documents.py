@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from local.paths import ACTIVATE, ROOT
-from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.parked.entry import ACCEPT
 from tests.waiting import LIMIT, until
+from tools.local.paths import ACTIVATE, ROOT
+from tools.local.stack import StackOptions, running
 
 VENV = Path(sys.executable).parent.parent
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from local.stack import StackOptions, running
 from tests.e2e.test_documents import blocks
 from tests.outside.customer import Customer
 from tests.waiting import LIMIT
+from tools.local.stack import StackOptions, running
 
 SLUICE = Path(sys.executable).parent
 #: What `make up` listens on, and the only thing of the page that is another one here.

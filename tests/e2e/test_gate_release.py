@@ -3,18 +3,18 @@
 import urllib.request
 
 import pytest
-
 from functions_local_host.keys import HEADER
 from functions_local_host.run_folder import read
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import StackOptions, settings_for, start_host
 from servicebus_local.launcher import Broker
+
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.gate.receipts import SeenBy
 from shared.topology import topology
 from tests.waiting import LIMIT, until
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.local.stack import StackOptions, settings_for, start_host
 
 #: Never within a test: the timer is fired by hand, as an administrator can.
 NEVER = "0 0 0 1 1 *"

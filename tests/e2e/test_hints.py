@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
@@ -16,6 +15,7 @@ from shared.signals import BusHints
 from tests.benchmarks.request_log import kinds, read_from
 from tests.e2e.test_pipeline import usages, wait_for
 from tests.waiting import until
+from tools.local.stack import StackOptions, running
 
 #: Without the host's trigger on the intake nothing but a hint can start anything.
 ONLY_BY_HINTS = {

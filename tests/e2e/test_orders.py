@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from local.stack import StackOptions, running
 from shared.azure.connections import Connections
 from tests.outside.customer import Customer
 from tests.waiting import until
+from tools.local.stack import StackOptions, running
 
 #: No other word of the run has these.
 CODE, PLACED_CODE, PARKED_CODE = "canary-code-5c0ffee", "canary-code-by-message-5c0ffee", "canary-parked-5c0ffee"

@@ -5,13 +5,13 @@ import json
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from local.stack import StackOptions, running
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from tests.e2e.test_pipeline import wait_for
 from tests.outside.people import Publisher
 from tests.waiting import until
+from tools.local.stack import StackOptions, running
 
 LINES = "".join(json.dumps({"account": f"a-{n}", "plan": "basic", "quantity": "1"}) + "\n" for n in range(30)).encode()
 DENIED = {401, 403}

@@ -9,11 +9,11 @@ import urllib.request
 
 import pytest
 
-from local.paths import ROOT
-from local.stack import StackOptions, start_host
 from shared import __version__
 from shared.telemetry import events
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
+from tools.local.stack import StackOptions, start_host
 
 MISSPELT = {"SLUICE_WORKQUEUES": "3"}
 #: What Azure's platform sets for each app.

@@ -13,16 +13,16 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-
-from cli.settings_file import is_running
-from local import readme
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.stack import settings_for
-from local.up import SETTINGS_FILE
 from servicebus_local.launcher import Broker
+
 from tests.e2e.debugger import Editor
 from tests.waiting import LIMIT, until
+from tools.cli.settings_file import is_running
+from tools.local import readme
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.stack import settings_for
+from tools.local.up import SETTINGS_FILE
 
 #: Blocks of docs/workloads.md: one that runs the stack, and one that is typed beside it.
 START, TYPED = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "workloads.md").read_text(), re.DOTALL | re.MULTILINE)[
@@ -70,7 +70,7 @@ def up(worker):
     started = []
 
     def start(*arguments, **settings):
-        command = [sys.executable, "-m", "local", "up", "--port", "0", "--worker", worker, *arguments]
+        command = [sys.executable, "-m", "tools.local", "up", "--port", "0", "--worker", worker, *arguments]
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | settings
         )
@@ -236,7 +236,7 @@ def test_external_ends_with_what_is_missing_and_the_command_that_makes_it(worker
     if worker != "local":
         pytest.skip("what the app finds does not depend on whose worker runs it")
     own = tmp_path / "local.settings.json"
-    script = f"import sys, local.up as up; from pathlib import Path; up.OWN_FILE = Path({str(own)!r}); sys.exit(up.main(sys.argv[1:]))"
+    script = f"import sys, tools.local.up as up; from pathlib import Path; up.OWN_FILE = Path({str(own)!r}); sys.exit(up.main(sys.argv[1:]))"
     with Azurite.start() as storage, Broker.start() as bus:
         own.write_text(json.dumps({"Values": settings_for(storage.connection_string, bus.connection_string)}))
         words = [sys.executable, "-c", script, "--external", "--instances", "1", "--port", "0"]
@@ -271,7 +271,7 @@ def test_external_ends_with_what_is_missing_and_the_command_that_makes_it(worker
 def test_the_demonstration_succeeds():
     """`make demo` ends well and says what it showed."""
     done = subprocess.run(
-        [sys.executable, "-m", "local.demo"],
+        [sys.executable, "-m", "tools.local.demo"],
         cwd=ROOT,
         capture_output=True,
         text=True,

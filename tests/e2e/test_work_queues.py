@@ -1,10 +1,10 @@
 """Several work queues: the setting alone spreads a job over all of them."""
 
-from local.stack import StackOptions, running
 from shared.azure.connections import Connections
 from shared.ledger.records import FINISHED, JobState
 from shared.publish import Publisher
 from tests.e2e.test_pipeline import usages, wait_for
+from tools.local.stack import StackOptions, running
 
 QUEUES = 4
 

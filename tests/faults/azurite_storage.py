@@ -4,11 +4,11 @@ import base64
 import itertools
 import time
 
-from local.azurite.launcher import Account, Azurite
-from local.provision import provision
 from shared.azure.connections import Connections
 from shared.topology import topology
 from tests.faults.transport import FaultyTransport
+from tools.local.azurite.launcher import Account, Azurite
+from tools.local.provision import provision
 
 #: What fits one variable of the environment, from which Azurite takes its accounts.
 ACCOUNTS = 1000

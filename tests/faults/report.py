@@ -3,10 +3,10 @@
 import platform
 from collections import Counter
 
-from local.docs import markdown
-from local.paths import ROOT
 from tests.benchmarks import document
 from tests.faults.sightings import STATES
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "appendix" / "faults.md"
 

@@ -5,10 +5,10 @@ import platform
 import random
 import sys
 
-from local.docs import markdown
-from local.paths import ROOT
 from tests.benchmarks import document
 from tests.fuzz import campaign, corpus
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "appendix" / "security.md"
 #: Seconds between two lines of progress.

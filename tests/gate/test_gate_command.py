@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
 from shared.azure.connections import Connections
 from shared.gate.held import HeldEntry
 from shared.gate.receipts import Receipt, SeenBy
 from shared.messages import FirstChunkMark
 from tests.gate.conftest import House, bodies
 from tests.waiting import LIMIT
+from tools.cli.main import app
 
 SLUICE = Path(sys.executable).parent / "sluice"
 GATE_FIELDS = {"gate", "state", "epoch", "opened_by", "why", "at", "once", "scheduled", "held"}

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from local.paths import ROOT
 from shared.app import Stores
 from shared.azure import Connections
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "gate.md").read_text()
 WAITING, LISTENING, FLAGS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

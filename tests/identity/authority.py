@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from local.azurite.launcher import Tls
+from tools.local.azurite.launcher import Tls
 
 PEM = serialization.Encoding.PEM
 

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.topology import topology
 from tests.identity.authority import certify
 from tests.identity.managed import ManagedIdentity
 from tests.identity.tls_proxy import TlsProxy
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
 
 AMQPS = 5671
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from local.azurite.launcher import Azurite
 from shared.azure import BlobStore, OptimisticStore, connect
 from shared.ids.book import WRITES
 from tests.ids.memory_store import MemoryStore
+from tools.local.azurite.launcher import Azurite
 
 
 class ManualClock:

@@ -7,17 +7,17 @@ import shutil
 
 import pytest
 
-from local import commands
-from local.infra import checkov, checks, entities
-from local.infra.__main__ import main as infra
-from local.infra.checks import compiled, policies
-from local.infra.project import Project
-from local.paths import ROOT
 from shared.azure.connection_settings import Setting
 from shared.settings import SETTINGS
 from shared.telemetry.events import EVENTS
 from shared.telemetry.log import Alert, LogEvent, Severity
 from shared.topology import BusQueue, topology
+from tools.local import commands
+from tools.local.infra import checkov, checks, entities
+from tools.local.infra.__main__ import main as infra
+from tools.local.infra.checks import compiled, policies
+from tools.local.infra.project import Project
+from tools.local.paths import ROOT
 
 #: What the checks read.
 READ = (
@@ -874,9 +874,9 @@ def test_make_check_runs_the_checks_and_fails_with_them(monkeypatch):
     """One of the commands of `make check` is this; the worst status of them is its own."""
     ran = []
     monkeypatch.setattr(commands.installation, "ensure", lambda: None)
-    monkeypatch.setattr(commands, "_python", lambda *words: ran.append(words) or (words == ("-m", "local.infra")))
+    monkeypatch.setattr(commands, "_python", lambda *words: ran.append(words) or (words == ("-m", "tools.local.infra")))
     assert commands._check(None, []) == 1
-    assert ("-m", "local.infra") in ran
+    assert ("-m", "tools.local.infra") in ran
 
 
 def test_a_finding_fails_the_command_and_is_one_line(project, capsys, monkeypatch):

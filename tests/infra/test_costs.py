@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import msgspec
 
-from local.infra import costs
-from local.infra.project import Project
 from shared.usage.bill import load
+from tools.local.infra import costs
+from tools.local.infra.project import Project
 
 PRICES = load()
 

@@ -7,11 +7,11 @@ import subprocess
 import pytest
 import typer
 
-from cli.main import app
-from local.infra.bicep import read
-from local.infra.checks.parameters import default_of, environment_of
-from local.infra.project import Project
-from local.paths import ROOT
+from tools.cli.main import app
+from tools.local.infra.bicep import read
+from tools.local.infra.checks.parameters import default_of, environment_of
+from tools.local.infra.project import Project
+from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
 UNPROVEN = (ROOT / "docs" / "appendix" / "unproven.md").read_text()

@@ -7,15 +7,15 @@ import azure.functions as func
 import pytest
 
 from functions import accept_submission
-from local.infra import entities
-from local.infra.bicep import BicepError, read
-from local.infra.deployment import deployed
-from local.infra.expressions import Unknown
-from local.infra.project import Project
-from local.stack import sample_values
 from shared.grammar import LONGEST_ROOM, MOST_ROOMS
 from shared.settings import Settings
 from shared.topology import rooms, topology
+from tools.local.infra import entities
+from tools.local.infra.bicep import BicepError, read
+from tools.local.infra.deployment import deployed
+from tools.local.infra.expressions import Unknown
+from tools.local.infra.project import Project
+from tools.local.stack import sample_values
 
 ACCOUNT = "resource account 'A.B/accounts@1' = {\n  name: 'one'\n}\n"
 

@@ -11,11 +11,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from local import demo_jobs
-from local.infra import package
-from local.paths import ROOT, venv_python
-from local.stack import StackOptions, running, sample_values
 from tests.waiting import LIMIT
+from tools.local import demo_jobs
+from tools.local.infra import package
+from tools.local.paths import ROOT, venv_python
+from tools.local.stack import StackOptions, running, sample_values
 
 #: Where the remote build puts what requirements.txt names, and where the worker looks for it.
 SITE = ".python_packages/lib/site-packages"

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from local.stack import sample_values
 from shared.errors import SettingsError
 from shared.parts import DEAD, MOST_SEAT_LANES, registration
 from shared.settings import Settings
 from shared.topology import topology
+from tools.local.stack import sample_values
 
 
 def parsed(**values):

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from local.infra import entities
 from shared.topology import BusEntities, BusQueue, DeliveryRules, Entities, Subscription, Topic, rooms, topology
+from tools.local.infra import entities
 
 #: Of each kind one, as a capability beside the base would bring it.
 ORDERS = Entities(

@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 
-from planning.capacity_bill import OF_A_SHARD
 from shared.errors import LedgerError, ResultRefusedError
 from shared.grammar import is_job, shard_partition
 from shared.ledger import JobState
@@ -18,6 +17,7 @@ from shared.workloads import shard_of
 from tests.faults.plan import Plan
 from tests.ledger.test_segments import TWO_SEGMENTS
 from tests.ledger.world import PER_CHUNK, Splitting, Summing
+from tools.planning.capacity_bill import OF_A_SHARD
 
 #: Requests after the last result of a job of four chunks in two segments and two shards, messages apart.
 TWO_SHARDS = 62

@@ -7,9 +7,9 @@ from secrets import token_hex
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from local.paths import ROOT
 from shared.azure import Connections
 from tests.conformance.storage_proxy import connection_string
+from tools.local.paths import ROOT
 
 
 @pytest.fixture

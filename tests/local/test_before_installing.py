@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from local import commands, up
-from local.stack import _account
+from tools.local import commands, up
+from tools.local.stack import _account
 
 
 @pytest.fixture

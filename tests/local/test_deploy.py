@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from local import deploy, readme
-from local.paths import ROOT
+from tools.local import deploy, readme
+from tools.local.paths import ROOT
 
 SALES = "shared.workloads.billing:Billing,sales:Sales"
 #: What azd knows before and after the first deployment.

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from local.paths import ROOT
+from tools.local.paths import ROOT
 
-BUS, HOST = "servicebus_local/tests", "functions_local_host/tests"
+BUS, HOST = "tools/packages/servicebus-local/tests/broker_tests", "tools/packages/functions-local-host/tests/host_tests"
 LISTENERS = f"{HOST}/listeners"
 #: The first cell of the row: the file, the test.
 HELD = {

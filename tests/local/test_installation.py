@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from local import debian, installation
-from local.__main__ import version_problem
-from local.errors import SetupError
-from local.paths import ROOT
+from tools.local import debian, installation
+from tools.local.__main__ import version_problem
+from tools.local.errors import SetupError
+from tools.local.paths import ROOT
 
 
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 13, 0), (3, 14, 2)])
@@ -29,7 +29,7 @@ def test_any_other_python_is_refused_in_one_line(version):
 
 def test_an_old_python_can_read_the_entry_that_refuses_it():
     """It has nothing that Python 2.7 does not know, or its owner would see a SyntaxError in the place of the line."""
-    tree = list(ast.walk(ast.parse((ROOT / "local" / "__main__.py").read_text())))
+    tree = list(ast.walk(ast.parse((ROOT / "tools" / "local" / "__main__.py").read_text())))
     assert [node.lineno for node in tree if isinstance(node, ast.JoinedStr | ast.AnnAssign | ast.NamedExpr)] == []
     functions = [node for node in tree if isinstance(node, ast.FunctionDef)]
     assert functions
@@ -123,7 +123,11 @@ def test_a_new_package_is_installed_again_and_a_rule_of_ruff_is_not(tmp_path):
     project = tmp_path / "pyproject.toml"
     text = installation.PROJECT.read_text()
     stamps = []
-    for changed in (text, text.replace("line-length = 120", "line-length = 100"), text.replace('"cli*"', '"other*"')):
+    for changed in (
+        text,
+        text.replace("line-length = 120", "line-length = 100"),
+        text.replace('"tools.cli*"', '"other*"'),
+    ):
         project.write_text(changed)
         stamps.append(installation._command_stamp(project))
     assert stamps[0] == stamps[1] != stamps[2]

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from local.paths import ROOT
 from tests import left_out
+from tools.local.paths import ROOT
 
 CONFTEST = """
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Spans as `make up ARGS=--spans` shows them."""
 
-from local.span_lines import SpanLines
+from tools.local.span_lines import SpanLines
 
 LINE = (
     '2026-11-21T05:00:00.000Z http-0/1 INFO [process_chunk 1] sluice.span.ended {"span":"sluice.process",'

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.exceptions import ServiceBusError
-
-from local.paths import C_LIBRARY, STAMP
 from servicebus_local.certificates import AUTHORITY
 from servicebus_local.entities import DeliveryRules, Namespace, Queue, Subscription, Topic
 from servicebus_local.launcher import Broker
+
+from tools.local.paths import C_LIBRARY, STAMP
 
 KEY = "only-here"
 SOON = 10

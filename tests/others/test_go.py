@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from local.azurite.launcher import Account, Azurite
-from local.paths import GO, STAMP
-from local.stack import StackOptions, start_host
 from shared.app import Stores
 from shared.azure import STORAGE_CONNECTION
 from shared.azure.connections import Connections
 from shared.ledger.records import JobState
 from tests.waiting import LIMIT, until
+from tools.local.azurite.launcher import Account, Azurite
+from tools.local.paths import GO, STAMP
+from tools.local.stack import StackOptions, start_host
 
 HERE = Path(__file__).parent / "go"
 CHECKS = 20

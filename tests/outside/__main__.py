@@ -10,11 +10,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from local.docs import markdown
-from local.paths import ROOT
 from tests.benchmarks import document
 from tests.outside import campaign, order_campaign, order_checker, rights
 from tests.outside.people import running
+from tools.local.docs import markdown
+from tools.local.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "appendix" / "security.md"
 MAKER = "python -m tests.outside"

@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
-from local.stack import StackOptions, running
 from tests.outside import order_cases, order_messages, order_strangers
 from tests.outside.customer import Customer
 from tests.outside.order_cases import CONFERENCE, OWN, SEATS, VICTIMS
 from tests.outside.people import Operator, Publisher
 from tests.outside.subscriber import OWN as SUBSCRIPTIONS, Subscriber
 from tests.waiting import until
+from tools.local.stack import StackOptions, running
 
 #: Keys and codes of honest people: nothing else of the run has these words.
 KEY, CODE, OWN_CODE = "{}-Kx7Qm2Vb9Wz4Rt6Ypz", "canary-{}-5c0ffee", "the-code-of-m-own"

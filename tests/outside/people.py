@@ -13,10 +13,10 @@ from azure.storage.blob import ContainerClient, generate_container_sas
 from azure.storage.queue import QueueClient, generate_queue_sas
 from typer.testing import CliRunner
 
-from cli.main import app
-from local import stack
 from tests.outside import checker
 from tests.waiting import LIMIT
+from tools.cli.main import app
+from tools.local import stack
 
 #: The role Storage Queue Data Message Sender, and Storage Blob Data Contributor, on one queue and one container.
 MAY_SEND, MAY_WRITE = "a", "racwdl"

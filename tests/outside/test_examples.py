@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 
-from local.paths import ROOT
 from tests.outside.examples import EXAMPLES, NOTHING_FOUND, USAGE, World
 from tests.outside.people import running
 from tests.waiting import until
+from tools.local.paths import ROOT
 
 #: Those of docs/formats.md that tests/publish runs to a complete job: two shells, Node, Python, the least message twice,
 #: and Python that hears of the end.

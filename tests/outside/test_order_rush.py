@@ -15,12 +15,12 @@ from itertools import count
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
-from local.stack import StackOptions, running
 from tests.outside import order_checker, seat_checker
 from tests.outside.customer import Customer
 from tests.outside.people import Operator
 from tests.outside.subscriber import OWN, Subscriber
 from tests.waiting import until
+from tools.local.stack import StackOptions, running
 
 CUSTOMERS, QUOTA, AT_ONCE = 200, 120, 16
 #: A process is killed whenever so many customers more have an answer, have it again, and have their seats.

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
-from local.stack import StackOptions, running
 from tests.outside import seat_checker
 from tests.outside.customer import Customer
 from tests.outside.people import Publisher
 from tests.outside.subscriber import OWN, Subscriber
 from tests.waiting import until
+from tools.local.stack import StackOptions, running
 
 SETTINGS = {
     "SLUICE_REGISTRATION": "on",

@@ -7,7 +7,6 @@ import pytest
 from azure.storage.queue import QueueClient
 from typer.testing import CliRunner
 
-from cli.main import app
 from shared.errors import SluiceError
 from shared.messages import Delivery, decode
 from shared.parked.parking import QueuesPut, Stages
@@ -16,6 +15,7 @@ from tests.faults.plan import Plan
 from tests.parked.replaying import build_operator
 from tests.parked.stages import stages
 from tests.process.world import World
+from tools.cli.main import app
 
 _numbers = itertools.count(1)
 

@@ -6,11 +6,11 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app as command
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import JobState
 from tests.waiting import until
+from tools.cli.main import app as command
 
 #: More than fits into a message, so that the payload is a blob.
 ITEMS = 12_000

@@ -8,9 +8,9 @@ import sys
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from local.paths import ROOT
 from shared.refusals import Reason
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 MIB = 1024 * 1024
 #: Of address space, which is more than memory: threads' stacks and libraries count before they are touched.

@@ -15,11 +15,11 @@ from azure.storage.blob import BlobServiceClient, ContainerClient, LinearRetry
 from hypothesis import given, settings, strategies as st
 from urllib3.util import parse_url
 
-from local.paths import ROOT
 from shared.errors import PayloadTamperedError, RefusedError, StorageUnavailableError
 from shared.grammar import BLOB
 from shared.payload import Limits, PayloadStore
 from shared.refusals import Reason
+from tools.local.paths import ROOT
 
 #: Blocks so small that three of them are a payload.
 BLOCKS = Limits(block_bytes=1000)

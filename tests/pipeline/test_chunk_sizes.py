@@ -6,8 +6,6 @@ from decimal import Decimal
 
 import pytest
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.ledger.records import JobState
 from shared.publish import Publisher, encode_all
 from shared.topology import topology
@@ -15,6 +13,8 @@ from tests.e2e.test_pipeline import lines_of
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import WholeApp
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
 
 TRANSACTIONS = 5_000
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from local.paths import ROOT
 from shared.app import Stores
 from shared.grammar import LONGEST_ROOM
 from shared.ledger.records import JobState
@@ -22,6 +21,7 @@ from shared.topology import PLANS, payload_container, rooms, submission_queue
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import running_app
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 SLUICE = Path(sys.executable).parent / "sluice"
 LONGEST_JOB = "j" * 100

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from local.paths import ROOT
 from shared.azure.connections import Connections
 from shared.grammar import room_job
 from shared.messages import Result, encode, unwrap
@@ -16,6 +15,7 @@ from shared.pipeline.settle import Received, sort
 from tests.parked.stages import stages
 from tests.pipeline.test_orphans import Night
 from tests.process.world import World as ChunkWorld
+from tools.local.paths import ROOT
 
 FORMS = {
     "plain": bytes,

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 import pytest
-
 from servicebus_local.launcher import Broker
+
 from shared.azure.connections import Connections
 from shared.azure.meter import BUS
 from shared.clock import SystemClock

@@ -2,8 +2,6 @@
 
 from contextlib import contextmanager
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.app import App, Stores
 from shared.azure.meter import BUS
 from shared.grammar import room_job
@@ -18,6 +16,8 @@ from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
 
 
 @contextmanager

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
-from planning.azure_limits import LIMITS
-from planning.capacity import STEPS, ceilings, finish_seconds, publish_seconds, stages
-from planning.capacity_bill import bury, count_requests, memory, price_load
-from planning.load import Load, Machines
-from planning.measured import MEANINGS, Constants, Shares, constants
 from shared.ledger import MOST_ROWS
 from shared.usage import load as load_prices
+from tools.planning.azure_limits import LIMITS
+from tools.planning.capacity import STEPS, ceilings, finish_seconds, publish_seconds, stages
+from tools.planning.capacity_bill import bury, count_requests, memory, price_load
+from tools.planning.load import Load, Machines
+from tools.planning.measured import MEANINGS, Constants, Shares, constants
 
 #: Round figures: the model's own are measured anew from time to time.
 FOUND = Constants(

@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import pytest
 
-from planning.capacity_bill import count_requests
-from planning.load import Load
-from planning.measured import constants
 from shared.usage import take_counts
 from shared.usage.month import CHUNKS_OF_A_GROUP
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import running_app
+from tools.planning.capacity_bill import count_requests
+from tools.planning.load import Load
+from tools.planning.measured import constants
 
 #: The test's publisher and host are other clients: these are not the app's.
 OF_A_PUBLISHER = 2

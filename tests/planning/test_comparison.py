@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, strategies as st
 
-from planning.comparison import INLINE_BYTES, InlineOrBlob, PushOrPoll, Work, wakes
 from shared.usage.bill import load
+from tools.planning.comparison import INLINE_BYTES, InlineOrBlob, PushOrPoll, Work, wakes
 
 PRICES = load()
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from planning.example import PRINTED, IdlePolling
+from tools.planning.example import PRINTED, IdlePolling
 
 
 def test_the_example_to_the_cent():

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from planning.wake_prices import CHUNKS_OF_A_PUT, Dispatch, wakings
 from shared.dequeue.permits import Notify, SlotPlan
 from shared.usage.bill import load
+from tools.planning.wake_prices import CHUNKS_OF_A_PUT, Dispatch, wakings
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

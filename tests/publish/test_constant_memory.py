@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from local.paths import ROOT
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 MIB = 1024 * 1024
 

@@ -12,14 +12,14 @@ from ssl import create_default_context
 
 import pytest
 
-from local.door import Door
-from local.paths import ROOT
-from local.stack import StackOptions, running
-from local.up import published
 from tests.outside import checker
 from tests.publish.conftest import NODE
 from tests.publish.test_published_by_others import BAD, GOOD, LINE, LINES, PAGE, needs_shell
 from tests.waiting import LIMIT, until
+from tools.local.door import Door
+from tools.local.paths import ROOT
+from tools.local.stack import StackOptions, running
+from tools.local.up import published
 
 BIN = Path(sys.executable).parent
 EXAMPLES = [

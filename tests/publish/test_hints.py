@@ -10,9 +10,8 @@ import time
 
 import pytest
 from azure.servicebus import ServiceBusClient
-
-from local.paths import ROOT
 from servicebus_local.launcher import Broker
+
 from shared.azure.connections import Connections
 from shared.azure.pushback import BriefSender
 from shared.publish import Publisher
@@ -22,6 +21,7 @@ from tests.azure.relay import Relay
 from tests.dequeue.conftest import Shifted
 from tests.publish.test_published_by_others import examples
 from tests.waiting import take, until
+from tools.local.paths import ROOT
 
 # The SDK forgets the socket of a connection that broke without closing it.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")

@@ -11,7 +11,6 @@ import pytest
 from azure.storage.queue import QueueClient
 from msgspec import structs
 
-from local.paths import ROOT
 from shared.azure.connections import Connections
 from shared.messages import Completed, PortionMessage, encode
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
@@ -19,6 +18,7 @@ from tests.outside import checker
 from tests.publish.conftest import NODE
 from tests.publish.without_keys import running
 from tests.waiting import until
+from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()
 #: One in a hundred is on a plan that nobody sells.

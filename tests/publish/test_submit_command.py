@@ -13,11 +13,8 @@ from pathlib import Path
 import pytest
 from azure.storage.blob import ContainerClient
 from azure.storage.queue import AccountSasPermissions, QueueClient, ResourceTypes, generate_account_sas
-
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.provision import provision
 from servicebus_local.launcher import Broker
+
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.grammar import room_job
@@ -27,6 +24,9 @@ from shared.topology import rooms, topology
 from tests import command
 from tests.publish.test_hints import hints_on
 from tests.waiting import LIMIT, until
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.provision import provision
 
 SLUICE = Path(sys.executable).parent / "sluice"
 BILLING = "shared.workloads.billing:Billing"

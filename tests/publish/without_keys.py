@@ -7,14 +7,15 @@ import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import StackOptions, settings_for, start_host
 from servicebus_local.launcher import Broker
+
 from shared.topology import topology
 from tests.identity.authority import certify
 from tests.identity.managed import ManagedIdentity
 from tests.waiting import LIMIT
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.local.stack import StackOptions, settings_for, start_host
 
 SLUICE = Path(sys.executable).parent / "sluice"
 #: What `az` does for a shell that publishes, and nothing else: it asks the endpoint of the test for a token.

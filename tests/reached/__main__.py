@@ -38,7 +38,7 @@ branch = false
 parallel = true
 sigterm = true
 concurrency = thread, multiprocessing
-source = {root}/shared,{root}/planning,{root}/conformance
+source = {root}/shared,{root}/tools/planning,{root}/tools/conformance
 data_file = {data}
 """
 #: The local host ends its instances at once, which no exit handler sees: they note their lines before it.

@@ -11,11 +11,11 @@ from itertools import chain
 from pathlib import Path
 
 #: What somebody starts: the app, the command and the local stack; all that is in them counts.
-ROOTS = ("function_app.py", "functions", "cli", "console", "local")
+ROOTS = ("function_app.py", "functions", "console", "tools/cli", "tools/local")
 #: The public names: whoever installed the wheel uses them.
 PUBLIC = "sluice"
 #: Packages of which every definition has a caller.
-WATCHED = ("shared", "planning", "conformance")
+WATCHED = ("shared", "tools/planning", "tools/conformance")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _QUOTED = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 #: A file that a page sends its reader to: all of it is there to be read and used.
@@ -211,7 +211,7 @@ class Program:
 
 
 def _is_watched(module):
-    return module.name.split(".")[0] in WATCHED
+    return module.name.replace(".", "/").startswith(tuple(f"{top}/" for top in WATCHED))
 
 
 def _definition(module, node, nodes, owner=""):

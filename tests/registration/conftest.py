@@ -4,14 +4,14 @@ import itertools
 from contextlib import contextmanager
 
 import pytest
-
-from local.azurite.launcher import Azurite
-from local.provision import provision
-from local.stack import bus_entities, settings_for
 from servicebus_local.launcher import Broker
+
 from shared.settings import Settings
 from shared.topology import topology
 from tests.registration.world import World
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
+from tools.local.stack import bus_entities, settings_for
 
 _numbers = itertools.count(1)
 CHOICE = {"SLUICE_REGISTRATION": "on", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}

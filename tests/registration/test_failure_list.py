@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from local.paths import ROOT
 from shared.parts import ORDER_EVENTS
 from shared.processes import BusPublisher, TableHomes
 from shared.registration import check_balance, order_home
 from tests.registration.test_flows import open_conference, place
 from tests.registration.world import LANE
+from tools.local.paths import ROOT
 
 
 class Ended(BaseException):

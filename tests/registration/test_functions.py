@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from local.infra.listened import of_registration
-from local.paths import ROOT
-from local.picture import triggers
+from tools.local.infra.listened import of_registration
+from tools.local.paths import ROOT
+from tools.local.picture import triggers
 
 #: What an app without registration has had before there was any.
 OTHERS = {

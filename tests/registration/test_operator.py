@@ -10,9 +10,6 @@ import pytest
 from azure.data.tables import UpdateMode
 from typer.testing import CliRunner
 
-from cli.main import app
-from cli.options import PROBLEM_FOUND
-from local.paths import ROOT
 from shared.app.app import SEATS_CHECKED_AT
 from shared.clock import SystemClock
 from shared.processes import Commit, EventRange, Mementos, event_parcels, message_of
@@ -28,6 +25,9 @@ from shared.telemetry import events
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_seats import END, NOON, cancel, conference, follow, offer, reserve
+from tools.cli.main import app
+from tools.cli.options import PROBLEM_FOUND
+from tools.local.paths import ROOT
 
 
 class Counted(Counter):

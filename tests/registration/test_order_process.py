@@ -6,24 +6,6 @@ from decimal import Decimal
 
 import pytest
 
-from local import registration_table
-from local.registration_table import (
-    DUE,
-    NOON,
-    PROCESS,
-    SEATS,
-    TOTAL,
-    expire,
-    follow,
-    messages,
-    pay,
-    place,
-    refuse,
-    reserve,
-    start,
-    states,
-    update,
-)
 from shared.errors import LaterFormatError, RefusedError
 from shared.processes import Event, Head, Home, Incoming, ReplyClass, Timeout, restore_process, store_process
 from shared.refusals import Reason
@@ -41,6 +23,24 @@ from shared.registration import (
     read_reply,
 )
 from shared.registration.order_process import MOST_SKIPPED
+from tools.local import registration_table
+from tools.local.registration_table import (
+    DUE,
+    NOON,
+    PROCESS,
+    SEATS,
+    TOTAL,
+    expire,
+    follow,
+    messages,
+    pay,
+    place,
+    refuse,
+    reserve,
+    start,
+    states,
+    update,
+)
 
 #: The table of the design, in the words of the table of the page; by message, then by the states in their order.
 TABLE = {

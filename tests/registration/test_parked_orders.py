@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
 from shared.app import App, Stores
 from shared.app.app import POISON_EVERY
 from shared.azure import Destination
@@ -20,6 +19,7 @@ from shared.workloads import Workloads
 from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_without_codes import CODE, HOSTILE
 from tests.registration.world import LANE
+from tools.cli.main import app
 
 LANE_OF = Destination("bus", LANE)
 

@@ -6,8 +6,6 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
-from cli.watching import NOT_ENDED
 from shared.messages import Delivery
 from shared.parked import EntryState
 from shared.parts import ORDERS
@@ -24,6 +22,8 @@ from shared.registration.public_messages import _READERS
 from tests.registration.test_flows import open_conference, place
 from tests.registration.test_parked_orders import CODE, entries, leaks
 from tests.registration.world import QUEUE_OF
+from tools.cli.main import app
+from tools.cli.watching import NOT_ENDED
 
 OFFER = {"a": {"price": "1.00", "quota": 2}}
 #: What a sender of another queue would like to do: the order is placed, reserved and not paid.

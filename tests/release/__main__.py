@@ -10,11 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from local.paths import ROOT
 from shared import __version__
 from tests.golden import __main__ as golden
 from tests.release import manifest, surface
 from tests.release.wheel import build
+from tools.local.paths import ROOT
 
 WHEELS = ROOT / "tests" / "versions"
 CHANGELOG = ROOT / "CHANGELOG.md"

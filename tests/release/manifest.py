@@ -9,10 +9,14 @@ import json
 import subprocess
 import zipfile
 
-from local.paths import ROOT
+from tools.local.paths import ROOT
 
 FILE = ".sluice.json"
-_TESTS = ("tests/", "functions_local_host/tests/", "servicebus_local/tests/")
+_TESTS = (
+    "tests/",
+    "tools/packages/functions-local-host/tests/host_tests/",
+    "tools/packages/servicebus-local/tests/broker_tests/",
+)
 
 
 def belongs(name):

@@ -7,12 +7,12 @@ import ast
 import json
 import re
 
-from local.infra.entities import delivery_properties, queue_properties, rules, topic_properties
-from local.paths import ROOT
 from shared.parts import registration
 from shared.settings import SETTINGS
 from shared.topology import topology
 from tests.golden import __main__ as golden
+from tools.local.infra.entities import delivery_properties, queue_properties, rules, topic_properties
+from tools.local.paths import ROOT
 
 RELEASES = golden.HERE / "releases"
 #: The file of a release that is no golden document.

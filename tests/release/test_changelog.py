@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from local.paths import ROOT
 from shared import __version__
 from tests.release import surface
+from tools.local.paths import ROOT
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 

@@ -10,10 +10,10 @@ import zipfile
 
 import pytest
 
-from local.paths import ROOT
 from shared import __version__
 from tests.release import manifest, surface
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 NEXT = "99.0.0"
 

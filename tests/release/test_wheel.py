@@ -9,10 +9,10 @@ import zipfile
 
 import pytest
 
-from local.paths import ROOT
-from local.wheel import INSIDE, NotMovableError, rewrite
 from tests.outside import checker
 from tests.release.wheel import Bare, build, copy_sources
+from tools.local.paths import ROOT
+from tools.local.wheel import INSIDE, NotMovableError, rewrite
 
 #: Loaded only where SLUICE_TELEMETRY asks for them, by an operator who has added their library.
 OPTIONAL = {"sluice._shared.telemetry.otel", "sluice._shared.telemetry.printing"}
@@ -109,10 +109,12 @@ def test_the_wheel_has_one_package_and_its_data(wheel):
         (info,) = {name.split("/")[0] for name in names} - {"sluice"}
         assert content.read(f"{info}/top_level.txt") == b"sluice\n"
         inside = {name for name in names if name.endswith(".py")}
-    files = {"py.typed", "host.json", "_shared/usage/prices.json", "_planning/measured.json"}
+    files = {"py.typed", "host.json", "_shared/usage/prices.json", "_tools/planning/measured.json"}
     files |= {f"_console/{path.relative_to(ROOT / 'console')}" for path in ROOT.glob("console/[st]*/*.*")}
     assert {f"sluice/{name}" for name in files} <= names
-    own = {path.relative_to(ROOT).as_posix() for name in INSIDE for path in (ROOT / name).rglob("*.py")}
+    apart = ("tools/local", "tools/packages")
+    whole = {path.relative_to(ROOT).as_posix() for name in INSIDE for path in (ROOT / name).rglob("*.py")}
+    own = {name for name in whole if not name.startswith(apart)}
     public = {path.relative_to(ROOT).as_posix() for path in (ROOT / "sluice").glob("*.py")}
     assert inside == public | {f"sluice/_{name}" for name in own}
 
@@ -217,7 +219,7 @@ def test_a_cause_has_the_same_fingerprint_in_the_app_and_in_the_wheel(publisher,
     [
         ("from shared.ids import a\n", "from sluice._shared.ids import a\n"),
         ("from shared import __version__ as b\n", "from sluice._shared import __version__ as b\n"),
-        ("import json, shared.ids as c, cli.main as d\n", "import json, sluice._shared.ids as c, sluice._cli.main as d\n"),
+        ("import json, shared.ids as c, tools.cli.main as d\n", "import json, sluice._shared.ids as c, sluice._tools.cli.main as d\n"),
         ("x = 'ü'; from shared.ids import a\n", "x = 'ü'; from sluice._shared.ids import a\n"),
         ("def f():\n    from console.app import (\n        a,\n    )\n", "def f():\n    from sluice._console.app import (\n        a,\n    )\n"),
         ("from sharedness import a\nfrom .shared import b\nfrom sluice.errors import c\n", None),
@@ -239,7 +241,7 @@ def test_an_import_is_rewritten_by_its_place(before, after):
         ("\nimport json, shared\n", "a.py:2: `import shared` binds a name"),
         ("from \\\n shared.ids import a\n", "a.py:1: the module of an import is on another line"),
         ("x = f('shared.ids.explain')\n", "a.py:1: the text 'shared.ids.explain' looks like a module"),
-        ("x = 'cli.main:main'\n", "a.py:1: the text 'cli.main:main' looks like a module"),
+        ("x = 'tools.cli.main:main'\n", "a.py:1: the text 'tools.cli.main:main' looks like a module"),
     ],
 )
 def test_what_cannot_be_followed_fails_the_build(source, said):

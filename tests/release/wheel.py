@@ -10,18 +10,19 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from local.paths import ROOT, venv_python
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT, venv_python
 
 #: What a build reads.
 SOURCES = (
     "sluice",
     "shared",
-    "planning",
-    "conformance",
-    "cli",
     "console",
-    "local/wheel.py",
+    "tools/__init__.py",
+    "tools/planning",
+    "tools/conformance",
+    "tools/cli",
+    "tools/local/wheel.py",
     "host.json",
     "pyproject.toml",
     "README.md",

@@ -5,11 +5,11 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.topology import topology
 from tests.pipeline.whole_app import WholeApp
 from tests.registration.conftest import installation
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
 
 ROOT = Path(__file__).resolve().parents[2]
 

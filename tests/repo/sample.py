@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from local.paths import ROOT
 from tests.repo.words import markdown, python
+from tools.local.paths import ROOT
 
 SEED, NUMBER = 20261122, 40
 #: Everything a stranger reads, tests and made tables apart.
@@ -20,11 +20,11 @@ READ = (
     "functions",
     "sluice",
     "shared",
-    "cli",
     "console",
-    "planning",
-    "conformance",
-    "local",
+    "tools/cli",
+    "tools/planning",
+    "tools/conformance",
+    "tools/local",
 )
 #: A shorter text is a name or a heading.
 LEAST_WORDS = 5

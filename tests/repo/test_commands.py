@@ -9,9 +9,9 @@ import subprocess
 import pytest
 import typer
 
-from cli.main import app
-from local import docs
-from local.paths import ACTIVATE, ROOT
+from tools.cli.main import app
+from tools.local import docs
+from tools.local.paths import ACTIVATE, ROOT
 
 DOCUMENTS = {str(document.relative_to(ROOT)): document.read_text() for document in docs.documents()}
 BLOCK = re.compile(r"^( *)```([a-z]+)([^\n]*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)

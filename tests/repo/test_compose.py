@@ -1,18 +1,18 @@
-"""compose.yaml and the emulator's Config.json: valid, and in agreement with the topology."""
+"""The file of compose and the emulator's Config.json: valid, and in agreement with the topology."""
 
 import json
 import re
 
 import pytest
 import yaml
-
-from local.paths import ROOT
 from servicebus_local import emulator
 from servicebus_local.entities import read
-from shared.azure.connection_settings import LOCAL_BUS, LOCAL_STORAGE
 
-COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-CONFIG = json.loads((ROOT / "servicebus_local" / "Config.json").read_text())
+from shared.azure.connection_settings import LOCAL_BUS, LOCAL_STORAGE
+from tools.local.paths import ROOT
+
+COMPOSE = yaml.safe_load((ROOT / "tools" / "compose.yaml").read_text())
+CONFIG = json.loads((ROOT / "tools/packages/servicebus-local/src/servicebus_local/Config.json").read_text())
 
 
 def test_the_emulators_configuration_is_made_from_the_topology():
@@ -42,7 +42,7 @@ def test_every_service_is_one_image_on_the_loopback_interface():
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
-            assert source in COMPOSE["volumes"] if "/" not in source else (ROOT / source).exists()
+            assert source in COMPOSE["volumes"] if "/" not in source else (ROOT / "tools" / source).exists()
 
 
 def test_the_sample_settings_reach_what_compose_starts():
@@ -56,7 +56,7 @@ def test_the_sample_settings_reach_what_compose_starts():
 def test_azurite_is_the_same_version_everywhere():
     """The container and the npm package are one version."""
     image = COMPOSE["services"]["azurite"]["image"]
-    wanted = json.loads((ROOT / "local" / "azurite" / "package.json").read_text())["dependencies"]["azurite"]
+    wanted = json.loads((ROOT / "tools" / "local" / "azurite" / "package.json").read_text())["dependencies"]["azurite"]
     assert image.endswith(f":{wanted}")
     assert re.fullmatch(r"\d+\.\d+\.\d+", wanted)
 
@@ -64,4 +64,4 @@ def test_azurite_is_the_same_version_everywhere():
 @pytest.mark.parametrize("name", ["ACCEPT_EULA", "MSSQL_SA_PASSWORD"])
 def test_licences_are_the_users_to_accept(name):
     """The example environment leaves licence and password empty."""
-    assert re.search(rf"^{name}=$", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    assert re.search(rf"^{name}=$", (ROOT / "tools" / ".env.example").read_text(), re.MULTILINE)

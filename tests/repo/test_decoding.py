@@ -5,8 +5,8 @@ import re
 import subprocess
 import sys
 
-from local.paths import ROOT
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 _RACE = """
 import sys, threading, msgspec

@@ -8,21 +8,22 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from local.paths import ROOT
+from tools.local.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PACKAGES = ("tools/packages/functions-local-host/src", "tools/packages/servicebus-local/src")
 #: Folders, and the extras that they may import from, besides the base.
 FOLDERS = {
     ("shared", "sluice"): (),
     ("functions", "console", "function_app.py"): ("app",),
-    ("cli", "planning", "conformance"): ("app", "cli"),
-    ("local", "functions_local_host", "servicebus_local"): ("app", "cli", "local", "dev"),
+    ("tools/cli", "tools/planning", "tools/conformance"): ("app", "cli"),
+    ("tools/local", *PACKAGES): ("app", "cli", "local", "dev"),
 }
 #: Imported only where the environment has them: an extra, an operator, another environment, a newer Python or
 #: a tests' app brings them.
 BROUGHT = {
     "shared": {"compression", "opentelemetry", "yaml"},
-    "functions_local_host": {"azure_functions_worker", "triggers"},
+    PACKAGES[0]: {"azure_functions_worker", "triggers"},
 }
 DISTRIBUTIONS = packages_distributions()
 #: The part of a module's name that names its distribution, where several have one namespace.
@@ -59,7 +60,11 @@ def declared(extras):
 @pytest.mark.parametrize("folders", FOLDERS, ids=" ".join)
 def test_what_is_imported_is_declared(folders):
     """The file that imports it is named beside the missing entry."""
-    ours = {path.name.removesuffix(".py") for path in ROOT.iterdir()}
+    ours = {
+        path.name.removesuffix(".py")
+        for folder in (ROOT, *(ROOT / one for one in PACKAGES))
+        for path in folder.iterdir()
+    }
     known, missing = declared(FOLDERS[folders]), set()
     for folder in folders:
         path = ROOT / folder

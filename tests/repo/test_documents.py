@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from local import docs
-from local.paths import ROOT
+from tools.local import docs
+from tools.local.paths import ROOT
 
 DOCUMENTS = docs.documents()
 README = (ROOT / "README.md").read_text()

@@ -18,31 +18,36 @@ SOURCES = (
     "sluice",
     "shared",
     "functions",
-    "planning",
-    "conformance",
-    "cli",
     "console",
-    "local",
+    "tools.planning",
+    "tools.conformance",
+    "tools.cli",
+    "tools.local",
     "functions_local_host",
     "servicebus_local",
 )
+#: Where the two packages of the local stack lie; any other unit has its name.
+STANDING_ALONE = {
+    "functions_local_host": "tools/packages/functions-local-host/src/functions_local_host",
+    "servicebus_local": "tools/packages/servicebus-local/src/servicebus_local",
+}
 #: Which of the project's own packages each one may import.
 ALLOWED = {
     # The command is its script's alone.
-    "sluice": {"sluice", "shared", "cli"},
+    "sluice": {"sluice", "shared", "tools.cli"},
     "shared": {"shared"},
     "functions": {"functions", "shared", "console"},
-    "planning": {"planning", "shared"},
-    # Not `cli`: the console is deployed, the command never.
+    "tools.planning": {"tools.planning", "shared"},
+    # Not `tools.cli`: the console is deployed, the command never.
     "console": {"console", "shared"},
-    "conformance": {"conformance", "shared"},
-    "cli": {"cli", "shared", "planning", "conformance", "console"},
-    "local": {
-        "local",
+    "tools.conformance": {"tools.conformance", "shared"},
+    "tools.cli": {"tools.cli", "shared", "tools.planning", "tools.conformance", "console"},
+    "tools.local": {
+        "tools.local",
         "shared",
-        "planning",
-        "conformance",
-        "cli",
+        "tools.planning",
+        "tools.conformance",
+        "tools.cli",
         "console",
         "functions_local_host",
         "servicebus_local",
@@ -68,7 +73,13 @@ STANDARD_LIBRARY_ONLY = (
 @cache
 def modules(package):
     """Return every module of a package."""
-    return sorted(one for one in (ROOT / package).rglob("*.py") if "tests" not in one.relative_to(ROOT).parts)
+    folder = ROOT / STANDING_ALONE.get(package, package.replace(".", "/"))
+    return sorted(one for one in folder.rglob("*.py") if "tests" not in one.relative_to(ROOT).parts)
+
+
+def unit_of_import(name):
+    """Return what of the project a name belongs to: its first part, or its first two below `tools`."""
+    return ".".join(name.split(".")[: 2 if name.startswith("tools.") else 1])
 
 
 @cache
@@ -77,15 +88,16 @@ def imports(module):
     found = set()
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            found |= {unit_of_import(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            found.add((node.module or "").split(".")[0])
+            names = [f"tools.{alias.name}" for alias in node.names] if node.module == "tools" else [node.module or ""]
+            found |= {unit_of_import(name) for name in names}
     return found
 
 
 @pytest.mark.parametrize("package", SOURCES)
 def test_a_package_imports_only_the_layers_below_it(package):
-    """`shared` knows nobody, the triggers and the command know `shared`, nothing deployed knows `local`."""
+    """`shared` knows nobody, the triggers and the command know `shared`, nothing deployed knows `tools`."""
     wrong = {
         str(module.relative_to(ROOT)): sorted(above)
         for module in modules(package)
@@ -149,22 +161,23 @@ def test_only_function_app_reads_the_environment_of_the_deployed_code():
 @pytest.mark.parametrize("name", STANDARD_LIBRARY_ONLY)
 def test_the_entry_needs_nothing_installed(name):
     """What runs before the installation imports the standard library and its own kind only."""
-    module = ROOT / "local" / f"{name}.py"
+    module = ROOT / "tools" / "local" / f"{name}.py"
     # The choices of an option of `make up` are the host's, in a module that needs nothing either.
-    own_kind = {"local", "functions_local_host"} if name == "up_options" else {"local"}
+    own_kind = {"tools.local", "functions_local_host"} if name == "up_options" else {"tools.local"}
     assert imports(module) - set(sys.stdlib_module_names) - own_kind == set()
     # Without the packages of this environment; `__main__` runs what it imports.
-    bare = [sys.executable, "-S", "-c", f"import local.{name}"]
-    assert subprocess.run(bare, cwd=ROOT, env={}, check=False).returncode == 0
+    bare = [sys.executable, "-S", "-c", f"import tools.local.{name}"]
+    found = {"PYTHONPATH": str((ROOT / STANDING_ALONE["functions_local_host"]).parent)}
+    assert subprocess.run(bare, cwd=ROOT, env=found, check=False).returncode == 0
     text = module.read_text()
-    own = {line.split()[1] for line in text.splitlines() if line.startswith("from local.")}
+    own = {line.split()[1] for line in text.splitlines() if line.startswith("from tools.local.")}
     own |= {
-        f"local.{part.strip()}"
+        f"tools.local.{part.strip()}"
         for line in text.splitlines()
-        if line.startswith("from local import ")
-        for part in line.removeprefix("from local import ").split(",")
+        if line.startswith("from tools.local import ")
+        for part in line.removeprefix("from tools.local import ").split(",")
     }
-    assert own <= {f"local.{allowed}" for allowed in STANDARD_LIBRARY_ONLY}
+    assert own <= {f"tools.local.{allowed}" for allowed in STANDARD_LIBRARY_ONLY}
 
 
 def test_every_trigger_file_registers_the_function_it_is_named_after():
@@ -182,7 +195,7 @@ def test_loading_the_app_loads_no_page():
         "assert 'console' in {one.get_function_name() for one in function_app.app.get_functions()}\n"
         "assert not {'console', 'jinja2'} & set(sys.modules), 'loaded before the first visit'\n"
         "import console.function\n"
-        "assert not {'cli', 'typer', 'rich'} & set(sys.modules), 'not deployed'\n"
+        "assert not {'tools', 'typer', 'rich'} & set(sys.modules), 'not deployed'\n"
     )
     values = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]
     on = {"SLUICE_CONSOLE": "on", "WEBSITE_AUTH_ENABLED": "true", "PYTHONPATH": str(ROOT)}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from local import lock
-from local.__main__ import NEWEST, OLDEST
-from local.paths import ROOT, venv_python
+from tools.local import lock
+from tools.local.__main__ import NEWEST, OLDEST
+from tools.local.paths import ROOT, venv_python
 
 PYTHONS = [f"3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1)]
 
@@ -48,7 +48,7 @@ def test_the_lock_resolves_for_every_python(name, python, tmp_path):
 
 def test_the_lock_names_no_registry():
     """Whose registry a machine uses is not the project's business."""
-    for file in [*lock.LOCKS, *lock.TOOLS, "local/azurite/package-lock.json"]:
+    for file in [*lock.LOCKS, *lock.TOOLS, "tools/local/azurite/package-lock.json"]:
         text = (ROOT / file).read_text()
         assert "--index-url" not in text
         assert '"resolved"' not in text

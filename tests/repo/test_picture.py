@@ -2,9 +2,9 @@
 
 import re
 
-from local.paths import ROOT
-from local.picture import TAKES, WRITES, picture, triggers
 from shared.topology import topology
+from tools.local.paths import ROOT
+from tools.local.picture import TAKES, WRITES, picture, triggers
 
 
 def names():

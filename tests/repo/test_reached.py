@@ -21,8 +21,8 @@ def test_what_only_a_test_calls_is_found(tmp_path):
     files = {
         "function_app.py": "from shared.work import start\nstart()\n",
         "functions/tick.py": "",
-        "cli/main.py": "LOAD = 'shared.work:Loaded'\n",
-        "local/up.py": "",
+        "tools/cli/main.py": "LOAD = 'shared.work:Loaded'\n",
+        "tools/local/up.py": "",
         "docs/page.md": "Call `shown` yourself.",
         "README.md": "",
         "shared/__init__.py": "from shared.work import idle\n",

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from console.pages.rules import MOST_MESSAGES
-from local.paths import ROOT
 from shared import memory
 from shared.app.app import GATES_TAKE
 from shared.azure import connections, pushback
@@ -37,6 +36,7 @@ from shared.usage.bill import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
 from shared.workloads.registry import CONCURRENCY, LONGEST_LINE, MOST_SUMS
 from tests.ledger.test_segments import ONE_SEGMENT, TWO_SEGMENTS
+from tools.local.paths import ROOT
 
 HOST = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
 #: The messages of one queue that the host of an instance runs at a time.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from local.paths import ROOT
 from tests.repo.words import MOST_WORDS, REFUSED, Prose, faults, findings, markdown, python
+from tools.local.paths import ROOT
 
 # Files and folders whose prose was read, one per line. The list only grows; `git mv` takes its line along.
 CLEAN = (ROOT / "tests" / "repo" / "clean.txt").read_text().split()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from local.paths import ROOT
+from tools.local.paths import ROOT
 
 MOST_WORDS = 30
 # A string constant of fewer words is a name, a key or a format.

@@ -7,13 +7,13 @@ import jsonschema
 import pytest
 from azure.core.credentials import AccessToken
 
-from local.paths import ROOT
 from shared.errors import ScalingRefusedError
 from shared.scaling.instances import HeldVolume, InstanceRequest, plan
 from shared.scaling.resource_manager import API_VERSION, ResourceManager, prepare, send
 from shared.scaling.site import Site
 from shared.usage.bill import load
 from tests.scaling.resource_manager_server import CONFIGURATION, SITE, running
+from tools.local.paths import ROOT
 
 APP = Site("s-1", "rg", "sluice-app")
 PLAN = plan(

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from hypothesis import given, strategies as st
 
-from local.paths import ROOT
 from shared.ledger.records import Job, JobState
 from shared.scaling.instances import (
     CHUNK_SECONDS,
@@ -20,6 +19,7 @@ from shared.scaling.instances import (
 )
 from shared.scaling.site import Site, az_commands, bicep_parameters
 from shared.usage.bill import load
+from tools.local.paths import ROOT
 
 PRICES = load().functions
 TEN_MINUTES = timedelta(minutes=10)

@@ -8,11 +8,11 @@ import traceback
 
 import pytest
 
-from local.paths import ROOT
 from shared.errors import AttemptFailedError, RefusedError, StorageUnavailableError
 from shared.telemetry import events
 from shared.telemetry.events import EVENTS
 from shared.telemetry.log import describe_error, discreet, place, tell
+from tools.local.paths import ROOT
 
 SOURCES = [
     ROOT / "function_app.py",
@@ -54,7 +54,7 @@ def test_nothing_is_logged_beside_the_catalogue():
     """A line that no entry describes would be one that no operator knows."""
     loggers = {str(module.relative_to(ROOT)) for module in SOURCES if "getLogger" in module.read_text()}
     # All but the first only set levels of what libraries log, or choose where lines are shown.
-    known = {"shared/telemetry/log.py", "shared/telemetry/choice.py", "cli/main.py", "cli/web_server.py"}
+    known = {"shared/telemetry/log.py", "shared/telemetry/choice.py", "tools/cli/main.py", "tools/cli/web_server.py"}
     assert loggers == known
 
 

@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 
-from local.paths import ROOT
 from tests.waiting import LIMIT
+from tools.local.paths import ROOT
 
 #: Sets the root logger up as the worker does, loads the app, makes a request, and prints what would be passed on.
 #: A workload's module is loaded after the levels are set, and what it sets stays.

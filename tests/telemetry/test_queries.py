@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from local.paths import ROOT
 from shared.telemetry.events import EVENTS
+from tools.local.paths import ROOT
 
 QUERIES = sorted((ROOT / "infra" / "queries").glob("*.kql"))
 BY_NAME = {event.name: event for event in EVENTS}

@@ -13,8 +13,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.telemetry import metrics
 from shared.telemetry.choice import TelemetryChoice, telemetry
 from shared.telemetry.log import PIECES, SILENT, Piece, context_of
@@ -22,6 +20,8 @@ from shared.telemetry.metrics import METRICS, Instrument
 from shared.telemetry.otel import OtelTelemetry
 from shared.topology import topology
 from tests.pipeline.whole_app import WholeApp
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
 
 CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 import pytest
 from azure.core.exceptions import ServiceResponseError
 
-from local.stack import sample_values
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.azure.meter import Cause, CountedRequest, RequestKind, RequestTally
@@ -29,6 +28,7 @@ from shared.usage.diary import (
 )
 from tests.faults.world import ManualClock
 from tests.waiting import LIMIT
+from tools.local.stack import sample_values
 
 PUT = RequestKind("account", "queue", "work-00", "PutMessage")
 WRITE = RequestKind("account", "blob", "results", "PutBlob")

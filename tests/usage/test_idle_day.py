@@ -6,10 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from local.azurite.launcher import Azurite
-from local.paths import ROOT
-from local.picture import triggers
-from local.provision import provision
 from shared.app import App, Stores
 from shared.azure.connections import Connections
 from shared.parts import registration
@@ -20,6 +16,10 @@ from shared.usage.diary import Diary
 from shared.usage.month import DAY, Installation, Who, idle_day, polling_seconds, price_idle_month
 from shared.workloads.registry import Workloads
 from tests.faults.world import ManualClock
+from tools.local.azurite.launcher import Azurite
+from tools.local.paths import ROOT
+from tools.local.picture import triggers
+from tools.local.provision import provision
 
 PRICES = load()
 #: Long past: no job of another test was due then.

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from local.azurite.launcher import Azurite
-from local.provision import provision
 from shared.azure.meter import BUS, TABLE
 from shared.ledger.records import JobState
 from shared.topology import topology
 from tests.benchmarks.request_log import between_marks, kinds, mark
 from tests.pipeline.whole_app import WholeApp
+from tools.local.azurite.launcher import Azurite
+from tools.local.provision import provision
 
 
 @pytest.fixture

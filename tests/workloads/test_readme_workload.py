@@ -4,9 +4,9 @@ import re
 import sys
 from functools import reduce
 
-from local.paths import ROOT
 from shared.workloads import Line
 from shared.workloads.registry import Workloads, run_lines
+from tools.local.paths import ROOT
 
 README = (ROOT / "README.md").read_text()
 CODE = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]

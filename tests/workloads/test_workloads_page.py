@@ -7,10 +7,10 @@ from functools import reduce
 
 import msgspec
 
-from local import docs, readme
-from local.paths import ROOT
 from shared.workloads import Line, Total, shard_of, split
 from shared.workloads.registry import Workloads, run_lines
+from tools.local import docs, readme
+from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
 SALES, CODE, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

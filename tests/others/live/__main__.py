@@ -11,7 +11,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from local.paths import ROOT
+from tools.local.paths import ROOT
 
 PACKAGE = "azure-servicebus"
 #: Tests that do not pass, by the reason. They are left out.

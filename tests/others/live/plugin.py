@@ -10,9 +10,9 @@ import certifi
 import pytest
 from azure.servicebus._pyamqp import _connection
 from azure.servicebus._pyamqp.aio import _connection_async
-
 from servicebus_local.certificates import AUTHORITY
 from servicebus_local.launcher import Broker
+
 from tests.others.live import preparers
 
 sys.modules.update(preparers.modules())

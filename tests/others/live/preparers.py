@@ -16,7 +16,6 @@ from typing import Any
 
 from azure.servicebus import _base_handler
 from azure.servicebus.aio import _base_handler_async
-
 from servicebus_local.entities import DeliveryRules, Namespace, Queue, Subscription, Topic
 
 #: The one policy of the broker, and a key for this run.

@@ -1,0 +1,1 @@
+"""The workshop: the command, its plans, the local stack, and what proves a namespace and an account."""

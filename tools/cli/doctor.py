@@ -1,0 +1,178 @@
+"""Checks that every entity of the topology exists and responds, with one finding per entity."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
+from azure.data.tables import TableServiceClient
+from azure.servicebus import ServiceBusClient, ServiceBusReceiver
+from azure.servicebus.exceptions import (
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+    ServiceBusConnectionError,
+)
+
+from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, Connections, find_connection, is_missing, is_refused
+from shared.pipeline import Unread, list_unread
+from shared.settings import Settings
+from shared.topology import BusEntities, DeliveryRules, Topology, is_work_queue, topology
+from tools.conformance import first_line
+
+#: A person waits for the answer: one quick retry, no more.
+RETRIES = 1
+#: The client takes half a second to open a receiver and as long to close it.
+BUS_LOOKS_AT_ONCE = 8
+OWN_SESSION = "sluice-doctor"
+
+
+class State(StrEnum):
+    """The result of the check of one entity."""
+
+    OK = "ok"
+    MISSING = "missing"
+    #: It answers, but not this login or this key.
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    #: It answers with another error, and the error is its own.
+    FAULTY = "faulty"
+    #: It has messages, and the app does not read it.
+    UNREAD = "unread"
+    #: The app leaves it out.
+    LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One checked entity, with an empty `problem` if it is right."""
+
+    kind: str
+    name: str
+    problem: str = ""
+    state: State = State.OK
+
+
+def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding per entity. Raise SettingsError first if the settings are wrong."""
+    parsed = Settings.parse(settings)
+    wanted = topology(parsed.work_queues, parsed.entities)
+    if parsed.console.refusal:
+        problem = f"is left out, and the app runs without it: {parsed.console.refusal}"
+        yield Finding("function", "console", problem, State.LEFT_OUT)
+    with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
+        yield from _storage(connections, wanted, parsed, how_to_log_in(STORAGE_CONNECTION, settings))
+        yield from _bus(connections, wanted, how_to_log_in(BUS_CONNECTION, settings))
+
+
+def how_to_log_in(name: str, settings: Mapping[str, str]) -> str:
+    """Return the remedy for a refusal, by how this connection logs in."""
+    by = find_connection(name, settings, is_person=True).connection
+    if isinstance(by, str):
+        what = "signature" if "SharedAccessSignature=" in by else "key"
+        return (
+            f"refuses the {what} in {name}: copy the whole connection string again (`make up` prints that of its stack)"
+        )
+    if by is not None and by.login.client_secret:
+        return (
+            f"refuses the application of {name}: check {name}__tenantId, {name}__clientId and {name}__clientSecret, and "
+            "have an owner give it the role (docs/security.md)"
+        )
+    return "refuses your login: run `az login`, and have an owner give you the role (docs/security.md)"
+
+
+def _storage(connections: Connections, wanted: Topology, settings: Settings, log_in: str) -> Iterator[Finding]:
+    for name in wanted.queues:
+        yield _look("queue", name, connections.queues.get_queue_client(name).get_queue_properties, log_in)
+    yield from _unread(connections, settings, log_in)
+    for name in wanted.containers:
+        yield _look("container", name, connections.blobs.get_container_client(name).get_container_properties, log_in)
+    for name in wanted.tables:
+        yield _look("table", name, partial(_read_table, connections.tables, name), log_in)
+
+
+def _unread(connections: Connections, settings: Settings, log_in: str) -> Iterator[Finding]:
+    found: list[Unread] = []
+    looked = _look(
+        "queue",
+        "others",
+        lambda: found.extend(list_unread(connections.queues, settings.work_queues, settings.rooms)),
+        log_in,
+    )
+    if looked.problem:
+        yield looked
+    for one in found:
+        if is_work_queue(one.queue):
+            yield Finding(
+                "queue",
+                one.queue,
+                f"has {one.messages} messages that the app does not read, for SLUICE_WORK_QUEUES is {settings.work_queues}: "
+                "raise it until the queue is empty, or delete the queue once its jobs have ended",
+                State.UNREAD,
+            )
+
+
+def _bus(connections: Connections, wanted: Topology, log_in: str) -> Iterator[Finding]:
+    with connections.bus_client() as bus:
+        first, *rest = _peeks(bus, wanted.bus)
+        found = _look(*first, log_in)
+        yield found
+        if found.state is State.UNREACHABLE:
+            # The namespace is out of reach, so each further attempt would wait as long again.
+            yield from (Finding(kind, name, found.problem, found.state) for kind, name, _ in rest)
+            return
+        with ThreadPoolExecutor(BUS_LOOKS_AT_ONCE) as pool:
+            yield from pool.map(lambda one: _look(one[0], one[1], one[2], log_in), rest)
+
+
+def _peeks(bus: ServiceBusClient, wanted: BusEntities) -> Iterator[tuple[str, str, Callable[[], object]]]:
+    for queue in wanted.queues:
+        receiver = partial(bus.get_queue_receiver, queue.name, session_id=_session(queue.delivery))
+        yield "bus queue", queue.name, partial(_peek, receiver)
+    for topic in wanted.topics:
+        for one in topic.subscriptions:
+            receiver = partial(bus.get_subscription_receiver, topic.name, one.name, session_id=_session(one.delivery))
+            yield "subscription", f"{topic.name}/{one.name}", partial(_peek, receiver)
+
+
+def _session(delivery: DeliveryRules) -> str | None:
+    # Only a receiver of one session may look into an entity with sessions. Nothing is sent to this one.
+    return OWN_SESSION if delivery.sessions else None
+
+
+def _peek(receiver: Callable[[], ServiceBusReceiver]) -> None:
+    with receiver() as opened:
+        opened.peek_messages(1)
+
+
+def _read_table(tables: TableServiceClient, name: str) -> None:
+    next(tables.get_table_client(name).query_entities("PartitionKey eq ''", results_per_page=1).by_page())
+
+
+def _look(kind: str, name: str, ask: Callable[[], object], log_in: str) -> Finding:
+    try:
+        ask()
+    except AzureError as error:
+        state = _state_of(error)
+        return Finding(kind, name, _in_words(state, first_line(error), log_in), state)
+    return Finding(kind, name)
+
+
+def _state_of(error: AzureError) -> State:
+    if is_missing(error):
+        return State.MISSING
+    if is_refused(error) or isinstance(error, (ServiceBusAuthenticationError, ServiceBusAuthorizationError)):
+        return State.REFUSED
+    # Of storage, what has no status has no answer. The bus has one error for a connection that never came about.
+    is_silent = isinstance(error, (ServiceRequestError, ServiceResponseError, ServiceBusConnectionError))
+    return State.UNREACHABLE if is_silent else State.FAULTY
+
+
+def _in_words(state: State, said: str, log_in: str) -> str:
+    if state is State.MISSING:
+        return "does not exist: `sluice provision` makes it; in Azure, `azd provision` does"
+    return f"{log_in if state is State.REFUSED else _SAID[state]}: {said}"
+
+
+_SAID = {State.UNREACHABLE: "does not answer", State.FAULTY: "answers with an error"}

@@ -1,0 +1,190 @@
+"""`sluice gate`: opens, closes and shows gates, and waits for them. Needs storage only, not the app."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from shared.app import Stores
+from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
+from shared.gate import GateState, HeldSummary, check_name
+from shared.operating import GateActResult, Overview
+from shared.waiting import Release
+from tools.cli import gate_view as view
+from tools.cli.options import (
+    PROBLEM_FOUND,
+    WRONG_CALL,
+    ByOption,
+    JsonOption,
+    SettingsOption,
+    WhyOption,
+    YesOption,
+    connected,
+    moment,
+)
+from tools.cli.screen import Screen
+from tools.cli.warm import WarmForecast, forecast, forecast_document, forecast_lines
+
+#: What `wait` ends with when the gate was not opened in time; 0, 1 and 2 are what they are for every command.
+NOT_OPENED = 3
+
+app = typer.Typer(
+    help="Gates: work behind a closed gate waits, and starts at once when it is opened.\n\nStatus: 0 done, 1 failed or "
+    "`status` of a gate that was never used, 2 the call makes no sense, 3 `wait` ended before the gate was opened.",
+    no_args_is_help=True,
+)
+
+
+def _checked(name: str) -> str:
+    try:
+        return check_name(name)
+    except NameRefusedError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+GateArgument = Annotated[str, typer.Argument(help="The gate, for instance nightly.", metavar="NAME", callback=_checked)]
+
+
+@app.command("open")
+def open_gate(  # noqa: PLR0913 - each option of the command is an argument
+    name: GateArgument,
+    by: ByOption,
+    *,
+    at: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="Open it then, for instance 2026-11-21T09:00Z."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Close it again after the work that is held now.")] = False,
+    minutes: Annotated[
+        float,
+        typer.Option(min=1, help="With --at: from the opening to the last chunk, which instances are warmed for."),
+    ] = 10,
+    cold: Annotated[bool, typer.Option("--cold", help="With --at: warm no instances.")] = False,
+    why: WhyOption = "",
+    yes: YesOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a gate, now or at a time: everything held behind it starts, which cannot be undone."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        warm = forecast(stores, settings, name, at, minutes) if at and not cold else None
+        if at and not as_json:
+            typer.echo("\n".join(forecast_lines(warm)))
+        # What it holds before it opens: the work is released at once, and then it is too late to count.
+        held = stores.held.summary(name)
+        if not yes:
+            typer.confirm(_question(stores, name, held, at), abort=True, err=True)
+        try:
+            if at is None:
+                outcome = stores.gate_operator.open(name, by=by, why=why, once=once)
+            else:
+                if cold:
+                    stores.warm_records.drop(name)
+                wanted = warm.request if warm else None
+                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, warm=wanted)
+        except ScheduleRefusedError as error:
+            typer.echo(f"sluice: {error}", err=True)
+            raise typer.Exit(WRONG_CALL) from error
+        _report(name, outcome, held, as_json=as_json, warm=warm)
+
+
+def _question(stores: Stores, name: str, held: HeldSummary, at: datetime | None) -> str:
+    state = stores.gates.read(name)
+    when = f"At {view.moment(at)} UTC this starts" if at else "This starts"
+    doubt = "" if held.count or state.changes else f" (gate {name} was never used: is it spelt like this?)"
+    return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
+
+
+@app.command("close")
+def close_gate(
+    name: GateArgument,
+    by: ByOption,
+    *,
+    why: WhyOption = "",
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Close a gate: work from now on waits, and a planned opening is cancelled."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        outcome = stores.gate_operator.close(name, by=by, why=why)
+        _report(name, outcome, stores.held.summary(name), as_json=as_json)
+
+
+def _report(
+    name: str, outcome: GateActResult, held: HeldSummary, *, as_json: bool, warm: WarmForecast | None = None
+) -> None:
+    if as_json:
+        document = view.outcome_document(name, outcome, held)
+        typer.echo(json.dumps({**document, "warm": forecast_document(warm)} if outcome.after.scheduled else document))
+        return
+    state = outcome.after
+    done = "is now" if outcome.is_changed else "was already"
+    if state.scheduled is None:
+        starts = held.count and state.epoch > outcome.before.epoch
+        what = (
+            f"{held.count} held {'entry starts' if held.count == 1 else 'entries start'}"
+            if starts
+            else f"held: {held.count}"
+        )
+        typer.echo(f"{name} {done} {view.state_words(state)} at epoch {state.epoch}; {what}")
+    else:
+        typer.echo(f"{name} opens at {view.plan_words(state)} UTC; held: {held.count}")
+    if outcome.before.scheduled and state.scheduled is None:
+        typer.echo(f"taken back: the opening planned for {view.plan_words(outcome.before)} UTC")
+    if outcome.unsignalled:
+        typer.echo(f"sluice: {outcome.unsignalled}", err=True)
+
+
+@app.command()
+def status(name: GateArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show a gate: state, history, held work, and who saw the last opening how late."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        state = stores.gates.read(name)
+        receipts = stores.receipts.of_epochs(name, max(0, state.epoch - 1))
+        first_chunks = stores.first_chunks.history(name)
+        shown = view.Status(Overview(name, state, stores.held.summary(name)), receipts, first_chunks)
+    if as_json:
+        typer.echo(json.dumps(view.status_document(shown)))
+    else:
+        view.show_status(Screen(), shown, datetime.now(UTC))
+    if state == GateState() and not shown.row.held.count:
+        typer.echo(f"sluice: gate {name!r} was never used: check its spelling (`sluice gate list`)", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command("list")
+def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show every gate, also those never opened, with the held work and its age."""
+    with connected(settings) as connections:
+        rows = Stores(connections).gate_reader().read()
+    if as_json:
+        typer.echo(json.dumps(view.overview_document(rows)))
+    else:
+        view.show_overview(Screen(), rows, datetime.now(UTC))
+
+
+@app.command()
+def wait(
+    name: GateArgument,
+    *,
+    timeout: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Give up after that long.")] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Wait until a gate is open, then end with status 0, so that a script can begin with it."""
+    with connected(settings) as connections, Release(connections, name) as release:
+        try:
+            receipt = release.wait(timeout)
+        except ReleaseExpiredError as error:
+            typer.echo(json.dumps({"gate": name, "epoch": None}) if as_json else f"sluice: {error}", err=not as_json)
+            raise typer.Exit(NOT_OPENED) from error
+    lag = receipt.lag.total_seconds()
+    if as_json:
+        document = {"gate": name, "epoch": receipt.epoch, "how": receipt.how.value, "lag_seconds": round(lag, 3)}
+        typer.echo(json.dumps(document))
+    else:
+        typer.echo(f"{name} is open at epoch {receipt.epoch}, seen by {receipt.how.value} after {lag:.3f} s")

@@ -1,0 +1,216 @@
+"""How `sluice gate` shows gates: tables for people, one documented JSON shape for programs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from rich.table import Table
+
+from shared.gate import (
+    FirstChunk,
+    GateState,
+    HeldSummary,
+    Receipt,
+    SeenBy,
+    Spread,
+    change_fields,
+    spread,
+    stragglers,
+    timestamp,
+)
+from shared.operating import GateActResult, Overview
+from tools.cli.screen import Screen, clean
+
+#: A person sees the last changes on one screen; --json has all that the blob keeps.
+LAST_SHOWN = 10
+
+
+def gate_document(gate: str, state: GateState, held: HeldSummary) -> dict[str, object]:
+    """Return the gate as JSON has it, the same in every command."""
+    plan = state.scheduled
+    return {
+        "gate": gate,
+        "state": "open" if state.is_open else "closed",
+        "epoch": state.epoch,
+        "opened_by": state.opened_by,
+        "why": state.why,
+        "at": timestamp(state.at),
+        "once": state.once,
+        "scheduled": plan and {"at": timestamp(plan.at), "once": plan.once, "by": plan.by, "why": plan.why},
+        "held": {"count": held.count, "oldest": timestamp(held.oldest)},
+    }
+
+
+def outcome_document(gate: str, outcome: GateActResult, held: HeldSummary) -> dict[str, object]:
+    """Return the effect of a command as JSON."""
+    document = gate_document(gate, outcome.after, held)
+    return {**document, "changed": outcome.is_changed, "unsignalled": outcome.unsignalled}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything about one gate."""
+
+    row: Overview
+    #: Those of its last epoch and of the one before.
+    receipts: list[Receipt]
+    #: Those of all its epochs.
+    first_chunks: list[FirstChunk]
+
+    @property
+    def spreads(self) -> dict[SeenBy, Spread]:
+        """The lags of the nodes for the last epoch, by the way they saw it."""
+        return _by_way((receipt.how, receipt.lag) for receipt in self.receipts if receipt.epoch == self.row.state.epoch)
+
+    @property
+    def delays(self) -> dict[SeenBy, Spread]:
+        """The delays of the first chunks of all epochs, by the way the releaser saw the opening."""
+        return _by_way((found.how, found.delay) for found in self.first_chunks)
+
+    @property
+    def first_chunk(self) -> FirstChunk | None:
+        """That of the last epoch, or None if no chunk that it released has begun."""
+        return next((found for found in self.first_chunks if found.epoch == self.row.state.epoch), None)
+
+    @property
+    def stragglers(self) -> dict[str, str]:
+        """Nodes that are late or missing for the last epoch, with the reason."""
+        return stragglers(self.receipts, self.row.state.epoch)
+
+
+def _by_way(delays: Iterable[tuple[SeenBy, timedelta]]) -> dict[SeenBy, Spread]:
+    every = list(delays)
+    found = {how: spread(delay for seen_by, delay in every if seen_by is how) for how in SeenBy}
+    return {how: one for how, one in found.items() if one}
+
+
+def status_document(status: Status) -> dict[str, object]:
+    """Return everything about a gate as JSON has it."""
+    return {
+        **gate_document(status.row.gate, status.row.state, status.row.held),
+        "receipts": {how.value: _spread_fields(found) for how, found in status.spreads.items()},
+        "first_chunk": status.first_chunk and _first_chunk_fields(status.first_chunk),
+        "first_chunks": {
+            how.value: {"openings": found.number, **_percentiles(found)} for how, found in status.delays.items()
+        },
+        "stragglers": status.stragglers,
+        "changes": [change_fields(change) for change in status.row.state.changes],
+    }
+
+
+def overview_document(rows: Iterable[Overview]) -> dict[str, object]:
+    """Return all gates as JSON has them."""
+    return {"gates": [_overview_fields(row) for row in rows]}
+
+
+def _overview_fields(row: Overview) -> dict[str, object]:
+    fields = {**gate_document(row.gate, row.state, row.held), "never_opened": row.state.epoch == 0}
+    return {**fields, "state": "unreadable", "problem": row.problem} if row.problem else fields
+
+
+def _spread_fields(found: Spread) -> dict[str, object]:
+    return {"nodes": found.number, **_percentiles(found)}
+
+
+def _percentiles(found: Spread) -> dict[str, object]:
+    return {"p50": round(found.p50, 3), "p99": round(found.p99, 3)}
+
+
+def _first_chunk_fields(found: FirstChunk) -> dict[str, object]:
+    seconds = round(found.delay.total_seconds(), 3)
+    return {"seconds": seconds, "how": found.how.value, "node": found.node, "at": timestamp(found.began_at)}
+
+
+def _first_chunk_words(found: FirstChunk) -> str:
+    return f"began {found.delay.total_seconds():.3f} s after the opening, which was seen by {found.how.value}"
+
+
+def show_overview(screen: Screen, rows: list[Overview], now: datetime) -> None:
+    """Print all gates, and name those that hold work but were never opened."""
+    table = Table("gate", "state", "epoch", "opens at (UTC)", "held", "the oldest waits", title="Gates")
+    for row in rows:
+        waits = age(row.held.oldest, now)
+        state = "unreadable" if row.problem else state_words(row.state)
+        table.add_row(row.gate, state, str(row.state.epoch), plan_words(row.state), *held(row), waits)
+    screen.show(table)
+    for row in rows:
+        if row.problem:
+            screen.print(clean(row.problem))
+        if row.holds_in_silence:
+            screen.print(
+                f"{row.held.count} held behind {row.gate} for {age(row.held.oldest, now)}, and it was never opened: "
+                f"check its spelling, or type: sluice gate open {row.gate}",
+                markup=False,
+            )
+
+
+def held(row: Overview) -> tuple[str]:
+    """Return the number of held entries, or a dash."""
+    return (str(row.held.count) if row.held.count else "-",)
+
+
+def show_status(screen: Screen, status: Status, now: datetime) -> None:
+    """Print everything about one gate."""
+    gate, state = status.row.gate, status.row.state
+    screen.print(f"{gate} is {state_words(state)} at epoch {state.epoch}", markup=False)
+    if state.at:
+        screen.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}"))
+    if state.scheduled:
+        screen.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
+    screen.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
+    for how, found in status.spreads.items():
+        screen.print(f"seen by {how.value}: {found.number} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
+    if status.first_chunk:
+        screen.print(f"first chunk: {_first_chunk_words(status.first_chunk)}")
+    for how, found in status.delays.items():
+        screen.print(
+            f"first chunks by {how.value}: {found.number} openings, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s"
+        )
+    for node, why in status.stragglers.items():
+        screen.print(clean(f"straggler {node}: {why}"))
+    if state.changes:
+        screen.show(_history(state))
+
+
+def _history(state: GateState) -> Table:
+    table = Table("when (UTC)", "what", "epoch", "by", "why", title="Last changes")
+    for change in state.changes[:LAST_SHOWN]:
+        table.add_row(moment(change.at), change.what.value, str(change.epoch), clean(change.by), clean(change.why))
+    return table
+
+
+def state_words(state: GateState) -> str:
+    """Return the state in words."""
+    if not state.is_open:
+        return "closed" if state.epoch else "closed, never opened"
+    return "open, once" if state.once else "open"
+
+
+def plan_words(state: GateState) -> str:
+    """Return the planned opening, or a dash."""
+    if state.scheduled is None:
+        return "-"
+    return moment(state.scheduled.at) + (" once" if state.scheduled.once else "")
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def _oldest(waiting: HeldSummary, now: datetime) -> str:
+    return f", the oldest waits {age(waiting.oldest, now)}" if waiting.count else ""
+
+
+def moment(at: datetime) -> str:
+    """Return a time as people read it."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """Return for how long, in the two largest units."""
+    if since is None:
+        return "-"
+    seconds = max(0, int((now - since).total_seconds()))
+    parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
+    first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

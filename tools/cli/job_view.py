@@ -1,0 +1,240 @@
+"""How `sluice jobs` shows jobs: tables for people, one documented JSON shape for programs."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.table import Table
+
+from shared.azure import Charge
+from shared.grammar import texts
+from shared.ledger import CLOSED, JOB_COLUMNS, LISTED_EVERY, Job, JobState, Listed, Portion, read_progress
+from shared.operating import NOT_RECORDED, JobLook, describe_refused, explain_pace
+from shared.parked import Entry
+from tools.cli.gate_view import age
+from tools.cli.parked_view import entry_document
+from tools.cli.screen import clean
+
+#: Columns of a job that its JSON has as parts of others, or not at all.
+_ELSEWHERE: Final = frozenset({"done", "parked_chunks", "started_at"})
+
+
+def job_document(job: Job, now: datetime) -> dict[str, object]:
+    """Return the job as JSON has it, the same in every command."""
+    how_far = read_progress(job, now)
+    return {
+        "job": job.job,
+        "state": job.state.value,
+        "workload": job.workload,
+        "gate": job.gate,
+        "revision": job.revision,
+        "items": job.items,
+        "chunks": {"all": job.chunks, "done": job.done, "parked": job.parked_chunks},
+        "accepted": _tally(job.totals.accepted),
+        "rejected": _tally(job.totals.rejected),
+        "parked": _tally(job.totals.parked),
+        "declared": texts(job.declared),
+        "first_id": job.id_base,
+        "accepted_at": _iso(job.accepted_at),
+        "finished_at": _iso(job.finished_at),
+        "predicted": _iso(how_far.predicted),
+        "deadline": _iso(job.deadline),
+        "late": how_far.is_late,
+        "risk": how_far.risk,
+        "problem": job.problem,
+        "requests": dict(job.requests),
+        "outputs": f"outputs/{job.job}/{job.revision}/",
+        "story": [{**one._asdict(), "at": _iso(one.at)} for one in job.story],
+    }
+
+
+def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
+    """Return everything about one job for a person."""
+    table = Table(title=f"Job {job.job}", show_header=False)
+    totals = job.totals
+    lines: Mapping[str, object] = {
+        "state": f"{job.state.value}{f': {job.problem}' if job.problem else ''}",
+        "workload": job.workload,
+        "gate": job.gate or "none",
+        "transactions": f"{job.items:,}",
+        "chunks": f"{job.done} of {job.chunks} done, {job.parked_chunks} parked",
+        "accepted": _words(totals.accepted),
+        "rejected": _words(totals.rejected),
+        "parked": _words(totals.parked),
+        "ids": "none" if job.id_base is None else f"{job.id_base} to {job.id_base + job.items - 1}",
+        "accepted at": _moment(job.accepted_at),
+        "finished at": _moment(job.finished_at),
+        "deadline": _deadline(job, now) or "none",
+        **_prediction(job, now, is_predictable=is_predictable),
+        "storage requests": _requests(job),
+        "outputs": f"container outputs, {job.job}/{job.revision}/",
+    }
+    for name, value in lines.items():
+        table.add_row(name, clean(str(value)))
+    return table
+
+
+def _prediction(job: Job, now: datetime, *, is_predictable: bool) -> dict[str, str]:
+    if job.finished_at:
+        return {}
+    return {"predicted end": _moment(read_progress(job, now).predicted) if is_predictable else "unknown: see below"}
+
+
+def look_document(look: JobLook, now: datetime) -> dict[str, object]:
+    """Return the job as JSON has it, with everything around it."""
+    if look.job is None:
+        raise ValueError("there is no job to show")
+    return {
+        **job_document(look.job, now),
+        # A forecast by the rate so far is wrong while a message fails again and again.
+        **({"predicted": None} if look.retried else {}),
+        "why": explain_pace(look, now),
+        "retried": [{**asdict(one), "at": _iso(one.at)} for one in look.retried],
+        "queues": [{**asdict(one), "oldest_at": _iso(one.oldest_at)} for one in look.queues],
+        "refused": [entry_document(one) for one in look.refused],
+    }
+
+
+def look_table(look: JobLook, now: datetime) -> Table:
+    """Return everything about one job and what is around it, for a person."""
+    if look.job is None:
+        raise ValueError("there is no job to show")
+    table = job_table(look.job, now, is_predictable=not look.retried)
+    for name, words in _around(look, look.job, now):
+        table.add_row(name, clean(words))
+    return table
+
+
+def _around(look: JobLook, job: Job, now: datetime) -> Iterator[tuple[str, str]]:
+    for entry in look.refused:
+        yield "refused", refused_line(entry, job)
+    for told in job.story:
+        revision = f", revision {told.revision}" if told.revision > 1 else ""
+        yield "story", f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}"
+    if not job.story:
+        yield "story", NOT_RECORDED
+    for words in explain_pace(look, now):
+        yield "why not further", words
+    for one in look.retried:
+        yield "tried again", f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.kind} at {one.place}"
+    for queue in look.queues:
+        oldest = f", the oldest that waits since {_moment(queue.oldest_at)}" if queue.oldest_at else ""
+        yield "queue", f"{queue.queue}: {queue.messages} messages{oldest}"
+    if job.parked_chunks:
+        yield "next", f"sluice parked list --job {job.job}"
+
+
+def refused_words(job: str, refused: Sequence[Entry]) -> str:
+    """Return why there is no such job: its submission was parked."""
+    lines = [f"sluice: job {job} was not accepted: its submission is parked"]
+    for one in refused:
+        lines.append(clean(f"{one.reason}: {one.found}; {one.instead}").plain)
+        lines.append(f"sluice parked show {job} {one.key}")
+    return "\n".join(lines)
+
+
+def refused_line(entry: Entry, job: Job | Listed) -> str:
+    """Return the fate of another submission under the id of a job, and the next command."""
+    return clean(f"{describe_refused(entry, job)}: sluice parked show {job.job} {entry.key}").plain
+
+
+def no_outputs_words(job: Job) -> str:
+    """Return why there are no outputs."""
+    if job.state is JobState.UNBALANCED:
+        return "what does not balance has no outputs; `sluice jobs show` says what differs"
+    if job.state is JobState.BURIED:
+        return "its retention is over, and its outputs with it"
+    return f"outputs come at its end: sluice jobs watch {job.job}"
+
+
+def list_table(
+    jobs: Sequence[Listed], refused: Mapping[str, Sequence[Entry]], failing: Collection[str], now: datetime
+) -> Table:
+    """Return the list of jobs for a person. A state that may be another by now has its age."""
+    columns = [column for column in JOB_COLUMNS if column.head]
+    table = Table(*(f"{one.head} (UTC)" if one.is_time else one.head for one in columns), title="Jobs")
+    for one in jobs:
+        marks = [_age(one, now), "failing" if one.job in failing else ""]
+        marks.append("another refused" if one.job in refused else "")
+        cells = {column.name: _cell(getattr(one, column.name)) for column in columns}
+        cells |= {"state": NOT_RECORDED, "items": "", "chunks": "", "deadline": _deadline(one, now)}
+        if one.state is not None:
+            cells["state"] = ", ".join([one.state.value, *filter(None, marks)])
+            cells |= {"items": f"{one.items:,}", "chunks": f"{one.ended_chunks}/{one.chunks}"}
+        table.add_row(*cells.values())
+    return table
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return _moment(value)
+    return f"{value:,}" if isinstance(value, int) else str(value or "")
+
+
+def _age(job: Listed, now: datetime) -> str:
+    """Return since when the state may have changed. Empty: it cannot have, or not for long."""
+    if job.state in CLOSED or job.as_of is None or now - job.as_of < LISTED_EVERY:
+        return ""
+    return f"seen {age(job.as_of, now)} ago"
+
+
+def listed_document(job: Listed, refused: Sequence[Entry], now: datetime, *, is_failing: bool) -> dict[str, object]:
+    """Return a line of the list of jobs as JSON has it."""
+    how_far = read_progress(job, now)
+    return {
+        **{column.name: _plain(getattr(job, column.name)) for column in JOB_COLUMNS if column.name not in _ELSEWHERE},
+        "chunks": {"all": job.chunks, "done": job.done, "parked": job.parked_chunks},
+        "late": how_far.is_late,
+        "risk": how_far.risk,
+        "failing": is_failing,
+        "refused": [{"key": one.key, "reason": one.reason, "at": _iso(one.last_at)} for one in refused],
+    }
+
+
+def _plain(value: object) -> object:
+    return _iso(value) if isinstance(value, datetime) else value
+
+
+def _tally(tally: Portion) -> dict[str, object]:
+    return {"items": tally.items, "sums": texts(tally.sums)}
+
+
+def _words(tally: Portion) -> str:
+    sums = ", ".join(f"{name} {amount}" for name, amount in texts(tally.sums).items())
+    unknown = f"; the sums of {tally.unknown} chunks cannot be known" if tally.unknown else ""
+    return f"{tally.items:,}{f' ({sums})' if sums else ''}{unknown}"
+
+
+def on_its_way(job: Job, now: datetime) -> str:
+    """Return the progress of a watched job, its predicted end, and whether that is too late."""
+    predicted = None if job.finished_at else read_progress(job, now).predicted
+    end = f"ends about {predicted.astimezone(UTC):%H:%M:%S} UTC" if predicted else ""
+    return ", ".join(words for words in (f"{job.job} {job.state.value}", end, _risk(job, now)) if words)
+
+
+def _risk(job: Job | Listed, now: datetime) -> str:
+    risk = read_progress(job, now).risk
+    return risk.value.replace("_", " ") if risk else ""
+
+
+def _deadline(job: Job | Listed, now: datetime) -> str:
+    return ": ".join(words for words in (_moment(job.deadline), _risk(job, now)) if words)
+
+
+def _requests(job: Job) -> str:
+    causes: Counter[str] = Counter()
+    for text, count in job.requests.items():
+        causes[Charge.parse(text).cause] += count
+    by_cause = ", ".join(f"{count:,} {cause}" for cause, count in sorted(causes.items()))
+    total = sum(job.requests.values())
+    return f"{total:,} ({by_cause}), {total / job.items:.4f} a transaction" if total and job.items else "none yet"
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,232 @@
+"""`sluice jobs`: accepted jobs, their progress and results. Reads the ledger, so the app may be down."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from shared.app import Stores
+from shared.errors import SettingsError
+from shared.ledger import Job, JobState, Wanted
+from shared.operating import (
+    LEAST,
+    MOST_AT_THE_DOOR,
+    WRITTEN,
+    AuditedAct,
+    OutputKind,
+    complete_prefix,
+    group_later,
+)
+from shared.parked import Entry
+from tools.cli import job_view as view
+from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from tools.cli.parked_view import entry_document
+from tools.cli.screen import Screen, clean
+from tools.cli.settings_file import load
+from tools.cli.watching import STATUS_WORDS, Watch, refused_lines, status_of
+
+#: Jobs whose ids begin as one that was typed: more than an error shows.
+LOOKED_THROUGH = 20
+#: Jobs after which `reindex` says how far it is.
+SAY_EVERY = 500
+
+app = typer.Typer(
+    help="Jobs: list them, look at one, watch one to its end.\n\nStatus: 0 done, 1 there is no such job or it cannot be "
+    "done, 2 the call makes no sense. `watch` has more.",
+    no_args_is_help=True,
+)
+
+JobArgument = Annotated[str, typer.Argument(help="The job's id; its beginning is enough.", metavar="JOB")]
+
+
+@app.command("list")
+def list_jobs(  # noqa: PLR0913 - the filters of the list
+    most: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
+    *,
+    state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
+    workload: Annotated[str | None, typer.Option(help="Only jobs of this workload.")] = None,
+    gate: Annotated[str | None, typer.Option(help="Only jobs of this gate.")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only jobs accepted since this time, in UTC.")] = None,
+    before: Annotated[datetime | None, typer.Option(help="Only jobs accepted before this time, in UTC.")] = None,
+    after: Annotated[str, typer.Option(help="Go on where an earlier page ended, as it says.")] = "",
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the jobs that were accepted last, by three requests. Counts are as of the last news of each job.
+
+    A state that may be another by now says when it was seen. A job whose messages fail again and again is marked "failing".
+    """
+    wanted = Wanted(state, workload, gate, *(moment and moment.replace(tzinfo=UTC) for moment in (since, before)))
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        reader, page = stores.job_reader(count_work_queues(settings)), stores.job_list.page(wanted, most, after)
+        door = reader.list_door()
+        failing, refused = reader.list_failing(page.jobs), group_later(page.jobs, door)
+    now = datetime.now(UTC)
+    if as_json:
+        listed = [
+            view.listed_document(one, refused.get(one.job, ()), now, is_failing=one.job in failing) for one in page.jobs
+        ]
+        typer.echo(json.dumps({"jobs": listed, "after": page.after}))
+        return
+    Screen().show(view.list_table(page.jobs, refused, failing, now))
+    for one in page.jobs:
+        for entry in refused.get(one.job, ()):
+            typer.echo(f"{one.job}: {view.refused_line(entry, one)}", err=True)
+    if len(door) == MOST_AT_THE_DOOR:
+        typer.echo(
+            f"more than {len(door)} submissions are parked, not all were looked at: sluice parked list", err=True
+        )
+    if page.after:
+        typer.echo(f"there may be more: the same with --after '{page.after}'", err=True)
+
+
+@app.command()
+def reindex(settings: SettingsOption = None) -> None:
+    """Fill in the states of jobs that an earlier version listed. Two requests per job. It may be stopped and repeated."""
+    told = gone = 0
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        for listed in stores.job_list.untold():
+            job = stores.ledger.read(listed.job)
+            if job is None:
+                gone += 1
+                continue
+            stores.job_list.tell(job)
+            told += 1
+            if told % SAY_EVERY == 0:
+                typer.echo(f"{told:,} jobs filled in", err=True)
+    typer.echo(f"{told:,} jobs filled in" + (f", {gone:,} have no row any more" if gone else ""))
+
+
+@app.command()
+def show(job: JobArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show everything about one job."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        reader = stores.job_reader(count_work_queues(settings))
+        look = reader.look(job)
+        if look.job is None and not look.refused:
+            look = reader.look(find_job(stores, job).job)
+    now = datetime.now(UTC)
+    if look.job is None:
+        _end_refused(job, look.refused, as_json=as_json)
+    elif as_json:
+        typer.echo(json.dumps(view.look_document(look, now)))
+    else:
+        Screen().show(view.look_table(look, now))
+
+
+@app.command()
+def output(
+    job: JobArgument,
+    *,
+    rejected: Annotated[bool, typer.Option("--rejected", help="The rejected lines, with their reasons.")] = False,
+    totals: Annotated[bool, typer.Option("--totals", help="The totals by account.")] = False,
+    settings: SettingsOption = None,
+) -> None:
+    """Write the outputs of a finished job to standard output, as newline-delimited JSON."""
+    if rejected and totals:
+        raise typer.BadParameter("say --rejected or --totals, not both")
+    kind = OutputKind.REJECTED if rejected else OutputKind.TOTALS if totals else OutputKind.OUTPUT
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        found = find_job(stores, job)
+        if found.state not in WRITTEN:
+            typer.echo(f"sluice: job {found.job} is {found.state.value}: {view.no_outputs_words(found)}", err=True)
+            raise typer.Exit(PROBLEM_FOUND)
+        _write_lines(stores.output_reader.read(found, kind))
+
+
+def _write_lines(pieces: Iterator[bytes]) -> None:
+    for piece in pieces:
+        if sys.stdout.isatty():
+            # JSON hides most control characters, but not text that runs backwards.
+            typer.echo("\n".join(clean(line).plain for line in piece.decode(errors="replace").split("\n")), nl=False)
+        else:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
+
+
+def _end_refused(job: str, refused: Sequence[Entry], *, as_json: bool) -> NoReturn:
+    """Tell that the submission was parked at acceptance, and end."""
+    if as_json:
+        typer.echo(json.dumps({"job": job, "state": None, "refused": [entry_document(one) for one in refused]}))
+    else:
+        typer.echo(view.refused_words(job, refused), err=True)
+    raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command(help=f"Watch one job until it ends, also one that was not accepted yet.\n\nStatus: {STATUS_WORDS}.")
+def watch(
+    job: Annotated[str, typer.Argument(help="The job's whole id.", metavar="JOB")],
+    timeout: Annotated[float | None, typer.Option(min=0, help="Seconds to wait at most; else until it ends.")] = None,
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch one job until it ends."""
+    with connected(settings) as connections:
+        reader = Stores(connections).job_reader(count_work_queues(settings))
+        watched = Watch(reader, job, timeout, is_shown=not as_json).run()
+    found, now = watched.job, datetime.now(UTC)
+    if found is None and watched.refused:
+        _end_refused(job, watched.refused, as_json=as_json)
+    if found is None:
+        typer.echo(f"sluice: no job {job!r} was accepted within {timeout:g} s: check the id", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+    if as_json:
+        refused = [entry_document(one) for one in watched.refused]
+        typer.echo(json.dumps({**view.job_document(found, now), "refused": refused}))
+    else:
+        Screen().show(view.job_table(found, now))
+        for line in refused_lines(watched):
+            typer.echo(f"sluice: {line}", err=True)
+    if status := status_of(watched):
+        raise typer.Exit(status)
+
+
+@app.command("resume")
+def resume_job(
+    job: JobArgument,
+    by: ByOption,
+    why: WhyOption = "",
+    settings: SettingsOption = None,
+    *,
+    yes: YesOption = False,
+) -> None:
+    """Let a paused job go on: chunks parked so far do not pause it again."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        found = find_job(stores, job)
+        if not yes:
+            problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
+            typer.confirm(f"job {found.job} is {found.state.value} ({problem}): let it go on?", abort=True)
+        with stores.audit.record(AuditedAct(by, "job resume", found.job, why)) as command:
+            resumed = stores.job_operator.resume(found.job)
+            command.result = resumed.state.value
+    typer.echo(f"job {found.job} is {resumed.state.value}: `sluice jobs watch {found.job}`")
+
+
+def count_work_queues(settings: Path | None) -> int:
+    """Return the number of work queues of the installation, by its settings."""
+    try:
+        return int(load(settings).get("SLUICE_WORK_QUEUES") or 1)
+    except ValueError as error:
+        raise SettingsError("SLUICE_WORK_QUEUES is not a number, expected 1 to 100") from error
+
+
+def find_job(stores: Stores, job: str) -> Job:
+    """Return the job, or the only one whose id begins so, or end with a remedy."""
+    found, jobs = stores.ledger.read(job), stores.job_list
+    if found is None:
+        named = {one.job: one for one in jobs.find(job, LOOKED_THROUGH)} if len(job) >= LEAST else {}
+        found = named.get(complete_prefix(job, named, "jobs"))
+    if found is None:
+        typer.echo(f"sluice: there is no job {job!r}: `sluice jobs list` shows the last ones", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+    return found

@@ -1,0 +1,228 @@
+"""`sluice parked`: shows, replays and discards messages that failed for good. Only a replay needs the app."""
+
+import json
+import sys
+import time
+from typing import Annotated, NoReturn
+
+import typer
+
+from shared.app import Stores, build_entry_reader
+from shared.operating import (
+    ParkedOperator,
+    ReplayPace,
+    Selection,
+    choose,
+    summarize_causes,
+    waves,
+)
+from shared.parked import Entry
+from tools.cli import parked_view as view
+from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from tools.cli.replays import follow, open_operator, replays, step_replay, stop
+from tools.cli.screen import Screen, clean
+
+app = typer.Typer(
+    help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
+    "answer, could not be sent or is not there, 2 the call makes no sense.",
+    no_args_is_help=True,
+)
+
+FingerprintArgument = Annotated[
+    str | None, typer.Argument(help="The cause, as `list` shows it; its beginning is enough.", metavar="FINGERPRINT")
+]
+JobOption = Annotated[
+    str | None, typer.Option(help="Of this job only, and what was refused at the door and claims it.", metavar="JOB")
+]
+ReasonOption = Annotated[str | None, typer.Option(help="Parked for this reason only.", metavar="REASON")]
+KeyOption = Annotated[str | None, typer.Option(help="With this key only.", metavar="KEY")]
+#: Of the dots that a person sees when there are more waves.
+WAVES_SHOWN = 8
+
+
+@app.command("list")
+def list_parked(  # noqa: PLR0913 - each option of the command is an argument
+    fingerprint: FingerprintArgument = None,
+    *,
+    job: JobOption = None,
+    reason: ReasonOption = None,
+    closed: Annotated[bool, typer.Option("--all", help="Also entries that are done or discarded.")] = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List parked entries by cause, the most frequent first. With a cause, list its entries."""
+    selection = Selection(fingerprint=fingerprint, job=job, reason=reason)
+    with open_operator(settings) as operator:
+        entries = operator.select(selection, closed=closed)
+    groups = summarize_causes(entries)
+    if as_json and fingerprint is not None:
+        typer.echo(json.dumps({"entries": [view.entry_document(entry) for entry in entries]}))
+    elif as_json:
+        typer.echo(json.dumps({"groups": [view.group_document(group) for group in groups]}))
+    elif not entries:
+        typer.echo("nothing is parked" if selection == Selection() else f"nothing is parked of {selection}")
+    else:
+        Screen().show(view.groups_table(groups) if fingerprint is None else view.entries_table(entries))
+    if not entries and selection != Selection():
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command()
+def show(
+    job: Annotated[str, typer.Argument(help="The job; ~door or ~none where `list` shows that.")],
+    key: Annotated[str, typer.Argument(help="The entry's key; its beginning is enough.")],
+    *,
+    body: Annotated[bool, typer.Option("--body", help="Write the original bytes, and nothing else.")] = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show everything about one entry."""
+    with open_operator(settings) as operator:
+        entry = operator.show(job, key)
+        if body:
+            sys.stdout.buffer.write(operator.body(entry))
+        elif as_json:
+            typer.echo(json.dumps(view.entry_document(entry)))
+        else:
+            Screen().show(view.entry_table(entry))
+
+
+@app.command()
+def lines(  # noqa: PLR0913 - each option of the command is an argument
+    job: Annotated[str, typer.Argument(help="The job; ~door or ~none where `list` shows that.")],
+    key: Annotated[str, typer.Argument(help="The entry's key; its beginning is enough.")],
+    by: ByOption,
+    why: WhyOption = "",
+    *,
+    most: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many lines.")] = 50,
+    settings: SettingsOption = None,
+) -> None:
+    """Write the transactions of an entry, from the one that failed if that is known. The audit keeps who saw them."""
+    with connected(settings) as connections, Stores(connections) as stores:
+        entry = stores.build_parked_operator(time.sleep).show(job, key)
+        found = build_entry_reader(stores).read_lines(entry, most, by=by, why=why)
+    if found.problem:
+        typer.echo(
+            f"sluice: its transactions cannot be read, these are the lines of its message: {found.problem}", err=True
+        )
+    for line in found.lines:
+        typer.echo(clean(line).plain if sys.stdout.isatty() else line)
+    if found.is_cut:
+        typer.echo("sluice: there are more, or a line is cut: --most", err=True)
+
+
+@app.command()
+def replay(  # noqa: PLR0913 - each option of the command is an argument
+    by: ByOption,
+    fingerprint: FingerprintArgument = None,
+    *,
+    job: JobOption = None,
+    reason: ReasonOption = None,
+    key: KeyOption = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay at most so many, the oldest.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many messages per second.")] = None,
+    patience: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for the effects of a wave.")
+    ] = ReplayPace().patience,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also entries that were replayed without an effect yet.")
+    ] = False,
+    as_job: Annotated[
+        str | None, typer.Option("--as", help="The job that an `unnamed` submission is; one entry only.", metavar="JOB")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the waves and do nothing.")] = False,
+    why: Annotated[str, typer.Option(help="Kept in the audit.", metavar="TEXT")] = "",
+    yes: YesOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put entries back on their queues in growing waves. Stop when one comes back for the same cause."""
+    selection = _selection(fingerprint, job, reason, key)
+    pace = ReplayPace(limit=limit, rate=rate, patience=patience, again=again)
+    with open_operator(settings) as operator:
+        found = operator.select(selection)
+        entries = choose(found, pace)
+        if not entries:
+            _end_without_any(operator, selection, found, as_json=as_json)
+        if dry_run:
+            _show_plan(entries, as_json=as_json)
+            return
+        if not yes:
+            typer.confirm(f"Replay {len(entries)} parked messages of {selection}?", abort=True, err=True)
+        if as_job is not None:
+            selection = _named(operator, entries, as_job, by=by, why=why)
+        step_replay(operator, operator.ask_replay(selection, pace, by=by, why=why), as_json=as_json)
+
+
+@app.command()
+def discard(  # noqa: PLR0913 - each option of the command is an argument
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="Why it is not needed; kept with each entry.", metavar="TEXT")],
+    fingerprint: FingerprintArgument = None,
+    *,
+    job: JobOption = None,
+    reason: ReasonOption = None,
+    key: KeyOption = None,
+    yes: YesOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Close entries for good, with a reason. Their transactions stay uncounted."""
+    if not why.strip():
+        raise typer.BadParameter("say why it is not needed", param_hint="--why")
+    selection = _selection(fingerprint, job, reason, key)
+    with open_operator(settings) as operator:
+        found = operator.select(selection)
+        if not found:
+            _end_without_any(operator, selection, found, as_json=as_json)
+        count = len(found)
+        if not yes:
+            typer.confirm(f"Discard {count} parked messages of {selection} for good?", abort=True, err=True)
+        closed = operator.discard(selection, by=by, why=why)
+    typer.echo(json.dumps({"discarded": len(closed)}) if as_json else f"{len(closed)} of {count} discarded")
+    if len(closed) < count:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def _selection(fingerprint: str | None, job: str | None, reason: str | None, key: str | None) -> Selection:
+    selection = Selection(fingerprint=fingerprint, job=job, reason=reason, key=key)
+    if selection == Selection():
+        raise typer.BadParameter("say which: a fingerprint, --job, --reason or --key")
+    return selection
+
+
+def _end_without_any(operator: ParkedOperator, selection: Selection, found: list[Entry], *, as_json: bool) -> NoReturn:
+    """End a command that has nothing to do. That is well only where all that was meant is closed already."""
+    closed = [] if found else operator.select(selection, closed=True)
+    if found:
+        said = f"{len(found)} of {selection} were replayed before and have no effect yet: --again sends them once more"
+    elif closed:
+        said = f"all {len(closed)} of {selection} are done or discarded already"
+    else:
+        said = f"nothing is parked of {selection}: `sluice parked list` shows what is"
+    typer.echo(json.dumps({"entries": 0, "why": said}) if as_json else said)
+    raise typer.Exit(0 if closed else PROBLEM_FOUND)
+
+
+def _named(operator: ParkedOperator, entries: list[Entry], job: str, *, by: str, why: str) -> Selection:
+    if len(entries) != 1:
+        raise typer.BadParameter(f"{len(entries)} entries are meant: select one by --key", param_hint="--as")
+    try:
+        entry = operator.name(entries[0], job, by=by, why=why)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--as") from error
+    return Selection(job=entry.job, key=entry.key)
+
+
+def _show_plan(entries: list[Entry], *, as_json: bool) -> None:
+    sizes = [len(wave) for wave in waves(entries)]
+    if as_json:
+        typer.echo(json.dumps({"entries": len(entries), "waves": sizes}))
+        return
+    shown = ", ".join(map(str, sizes[:WAVES_SHOWN])) + (" ..." if len(sizes) > WAVES_SHOWN else "")
+    typer.echo(f"{len(entries)} to replay, in waves of {shown}")
+
+
+app.command()(replays)
+app.command()(follow)
+app.command()(stop)

@@ -1,0 +1,187 @@
+"""`sluice submit`: drops a file of transactions as a job, and prints the next commands."""
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from shared.app import Stores
+from shared.grammar import room_job
+from shared.payload import DEFAULT_WORKLOAD, OPTIONS
+from shared.publish import Publisher, Sent, read_file
+from tools.cli import job_view as view
+from tools.cli.jobs import count_work_queues
+from tools.cli.options import JsonOption, SettingsOption, connected, moment, room_name
+from tools.cli.screen import Screen
+from tools.cli.settings_file import load
+from tools.cli.submit_checks import SameJob, check_gate, check_workload, say
+from tools.cli.watching import Watch, Watched, refused_lines, status_of
+
+#: How much of a file's hash is in the job id that is made of it.
+_HASH_SHOWN: Final = 12
+_LONGEST_STEM: Final = 60
+
+
+def _help(name: str) -> str:
+    """Return the text of an option as the docs have it, as a sentence."""
+    text = next(option.help for option in OPTIONS if option.name == name).replace("`", "")
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def submit(  # noqa: PLR0913 - each option of the command is an argument
+    file: Annotated[
+        Path,
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            metavar="FILE",
+            help="Newline-delimited JSON, plain or as .gz or .zst.",
+        ),
+    ],
+    *,
+    job: Annotated[
+        str | None, typer.Option(help="The job's id; by default made from the file's name and content.")
+    ] = None,
+    room: Annotated[
+        str, typer.Option(help="The room to drop it into; without it the common one.", callback=room_name)
+    ] = "",
+    workload: Annotated[str, typer.Option(help=_help("workload"))] = DEFAULT_WORKLOAD,
+    gate: Annotated[str | None, typer.Option(help=_help("gate"))] = None,
+    deadline: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help=_help("deadline")),
+    ] = None,
+    sums: Annotated[
+        list[str] | None,
+        typer.Option("--sum", help="A field to add up exactly and to declare the sum of; may be repeated."),
+    ] = None,
+    hint: Annotated[
+        bool, typer.Option("--hint/--no-hint", help="Tell the app to look at once. Else its next poll finds the job.")
+    ] = True,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the job's end, and end with its status.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="With --wait: seconds to wait at most; else until the job ends.")
+    ] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a file of transactions as one job. The same file again is the same job and counts once."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        if gate:
+            check_gate(stores, gate)
+        check_workload(load(settings), settings, workload, sums or ())
+        same = SameJob(stores, room, is_needed=wait)
+        with (
+            Publisher.connect(connections, room, hints=hint) as publisher,
+            file.open("rb") as opened,
+            _progress(is_shown=not as_json) as progress,
+        ):
+            publisher.before_send = same
+            # Closed by `opened`: the wrapper only counts.
+            counted: IO[bytes] = progress.wrap_file(opened, file.stat().st_size, description=f"sending {file.name}")
+            sent = publisher.submit_lines(
+                job=job or job_id(file),
+                lines=read_file(counted),
+                workload=workload,
+                gate=gate,
+                deadline=deadline,
+                sums=sums or (),
+            )
+        _warn(sent, is_hint_due=hint and connections.has_bus)
+        if not as_json:
+            typer.echo(_in_words(sent, room, same))
+        reader, name = stores.job_reader(count_work_queues(settings)), room_job(room, sent.job)
+        watch = Watch(reader, name, timeout, is_shown=not as_json, hashes=same.hashes)
+        watched = watch.run() if wait else None
+    if as_json:
+        typer.echo(_as_json(sent, room, same, watched))
+    if watched:
+        _end(watched, is_shown=not as_json)
+
+
+def _warn(sent: Sent, *, is_hint_due: bool) -> None:
+    if is_hint_due and not sent.is_hinted:
+        say("the bus took no hint: the app finds the job at its next poll")
+    for field in (field for field, total in sent.sums.items() if not total and sent.items):
+        say(f"the sum of {field} is 0: if no transaction has that field, check its spelling")
+
+
+def _end(watched: Watched, *, is_shown: bool) -> None:
+    """Show how the job ended, or why it is missing, and end with its status."""
+    if is_shown:
+        _show_end(watched)
+    if status := status_of(watched, is_own=True):
+        raise typer.Exit(status)
+
+
+def _show_end(watched: Watched) -> None:
+    if watched.is_others:
+        say("another submission of this id was accepted first, with other content: this one is refused and parked")
+    if watched.job is not None:
+        Screen().show(view.job_table(watched.job, datetime.now(UTC)))
+    elif watched.refused:
+        typer.echo(view.refused_words(watched.refused[0].claimed, watched.refused), err=True)
+    else:
+        say("the job was not accepted in time")
+    for line in refused_lines(watched):
+        say(line)
+
+
+def job_id(file: Path) -> str:
+    """Return an id that the same file always gets, and no other content."""
+    stem = re.sub(r"[^a-z0-9._-]+", "-", file.name.lower().partition(".")[0]).strip("-._")[:_LONGEST_STEM] or "job"
+    with file.open("rb") as opened:
+        return f"{stem}-{hashlib.file_digest(opened, 'sha256').hexdigest()[:_HASH_SHOWN]}"
+
+
+def _progress(*, is_shown: bool) -> Progress:
+    # On stderr, so that the output can be piped; nothing is drawn where there is no terminal.
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not is_shown or not console.is_terminal,
+    )
+
+
+def _in_words(sent: Sent, room: str, same: SameJob) -> str:
+    where, known = f"in blob {sent.blob}" if sent.blob else "in the message", same.known
+    again = f", already submitted: the same content is {known.state.value} and counts once" if known else ""
+    lines = [
+        f"sent {sent.items:,} transactions as job {room_job(room, sent.job)}{again}",
+        f"{sent.stored_bytes:,} bytes in {sent.frames:,} frames, {where}",
+        *(f"declared sum of {field}: {total:f}" for field, total in sent.sums.items()),
+        f"watch it with: sluice jobs watch {room_job(room, sent.job)}",
+    ]
+    return "\n".join(lines)
+
+
+def _as_json(sent: Sent, room: str, same: SameJob, watched: Watched | None) -> str:
+    end = watched.job.state.value if watched and watched.job and not watched.is_others else None
+    return json.dumps(
+        {
+            "job": room_job(room, sent.job),
+            "form": sent.form,
+            "items": sent.items,
+            "sums": {field: f"{total:f}" for field, total in sent.sums.items()},
+            "frames": sent.frames,
+            "stored_bytes": sent.stored_bytes,
+            "message_bytes": sent.message_bytes,
+            "message_id": sent.message_id,
+            "blob": sent.blob,
+            "hinted": sent.is_hinted,
+            "already": same.known and same.known.state.value,
+            "end": end,
+        }
+    )

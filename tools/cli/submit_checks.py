@@ -1,0 +1,125 @@
+"""The checks of `sluice submit` before it sends. One that was not possible is reported, and stops nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from shared.app import Stores
+from shared.errors import StorageUnavailableError, UnknownWorkloadError
+from shared.gate import GateState
+from shared.grammar import room_job, texts
+from shared.ledger import Collision, Job, JobState, judge
+from shared.payload import Limits, Submission, fingerprints_of, open_envelope, read_submission
+from shared.workloads import Workloads
+from tools.cli.options import PROBLEM_FOUND
+from tools.cli.settings_file import add_app_to_path
+
+_WORKLOADS: Final = "SLUICE_WORKLOADS"
+
+
+def say(words: str) -> None:
+    """Tell a person, beside the output."""
+    typer.echo(f"sluice: {words}", err=True)
+
+
+@contextmanager
+def _if_possible(what: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageUnavailableError as error:
+        say(f"not checked: {what}: {error}")
+
+
+def check_gate(stores: Stores, gate: str) -> None:
+    """Say if a gate was never used: perhaps it is misspelt, and the job would wait until it is opened."""
+    with _if_possible(f"whether gate {gate!r} is known"):
+        if stores.gates.read(gate) == GateState():
+            say(
+                f"gate {gate!r} was never opened or closed: the job waits until `sluice gate open {gate}` "
+                "(check the spelling)"
+            )
+
+
+def check_workload(settings: Mapping[str, str], file: Path | None, workload: str, sums: Sequence[str]) -> None:
+    """Say what the app will refuse, by the workloads that its settings name."""
+    what = f"not checked: whether the app has workload {workload!r} and adds up {', '.join(sums) or 'no sum'}"
+    if not settings.get(_WORKLOADS):
+        say(f"{what}: these settings have no {_WORKLOADS}")
+        return
+    add_app_to_path(file)
+    try:
+        known = Workloads.load(settings[_WORKLOADS], settings)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code, which may raise anything
+        say(f"{what}: {type(error).__name__}: {error}")
+        return
+    try:
+        added = known.find(workload).sums
+    except UnknownWorkloadError as error:
+        say(f"the app will park this submission until it has the workload: {error}")
+        return
+    if unknown := sorted(set(sums) - set(added)):
+        say(
+            f"the app will refuse this submission: workload {workload} adds up {', '.join(added) or 'nothing'}, "
+            f"not {', '.join(unknown)}"
+        )
+
+
+class SameJob:
+    """Compares a submission with the job that has its id, as the app will. One request."""
+
+    def __init__(self, stores: Stores, room: str, *, is_needed: bool) -> None:
+        """`is_needed`: the caller waits for this job, so a ledger that cannot be read is an error."""
+        self._stores, self._room, self._is_needed = stores, room, is_needed
+        #: The job that was accepted from the same content before, and the hashes of the content.
+        self.known: Job | None = None
+        self.hashes: tuple[str, ...] = ()
+
+    def __call__(self, body: bytes) -> None:
+        """End the command if the app would refuse the message for its content."""
+        limits = Limits()
+        submission = read_submission(open_envelope(body, limits), "", limits)
+        self.hashes = fingerprints_of(submission) or ()
+        job = room_job(self._room, submission.job)
+        if self._is_needed:
+            self.known = self._stores.ledger.read(job)
+        else:
+            with _if_possible(f"whether job {job!r} has other content"):
+                self.known = self._stores.ledger.read(job)
+        if self.known is not None and self._is_conflict(self.known):
+            say(describe_conflict(self.known, submission))
+            raise typer.Exit(PROBLEM_FOUND)
+
+    def _is_conflict(self, known: Job) -> bool:
+        return bool(self.hashes) and judge(known, *self.hashes).collision is Collision.CONFLICT
+
+
+def describe_conflict(known: Job, submission: Submission) -> str:
+    """Return the differences between a job and another submission of its id, and what to do."""
+    differing = "; ".join(_differences(known, submission)) or "its transactions, or how they are packed"
+    return (
+        f"nothing was sent: job {known.job} exists with other content. It was accepted at "
+        f"{known.accepted_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC and is {known.state.value}. Differing: {differing}. "
+        "Send it under another id (--job), or look at that one: "
+        f"sluice jobs show {known.job}"
+    )
+
+
+def _differences(known: Job, submission: Submission) -> Iterator[str]:
+    items = submission.declared.items
+    if known.workload != submission.workload:
+        yield f"its workload is {known.workload}, this is for {submission.workload}"
+    if known.items and items is not None and known.items != items:
+        yield f"it has {known.items:,} transactions, this has {items:,}"
+    if known.state is JobState.BURIED:
+        # Its row keeps no more.
+        return
+    if known.gate != submission.gate:
+        yield f"its gate is {known.gate or 'none'}, this names {submission.gate or 'none'}"
+    theirs, ours = texts(known.declared), texts(submission.declared.sums)
+    for name in sorted({*theirs, *ours}):
+        if theirs.get(name) != ours.get(name):
+            yield f"its declared sum of {name} is {theirs.get(name, 'none')}, this has {ours.get(name, 'none')}"

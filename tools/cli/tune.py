@@ -1,0 +1,157 @@
+"""`sluice tune`: the allowed tasks with their reasons, other rules on a trace, and the capacity for a volume."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shared.app import Stores
+from shared.concurrency import BUILT_IN, Trace, lint, parse, read, write
+from shared.errors import TraceRefusedError
+from shared.operating import put_rules
+from shared.simulation import SEED, Outcome, Push, Simulation, bursty_day
+from shared.usage import load
+from tools.cli import tune_view as view
+from tools.cli.capacity import show_capacity
+from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, SettingsOption, WhyOption, connected
+from tools.cli.plan import plan_for_gate
+from tools.cli.screen import Screen
+from tools.cli.warm import show_warm
+
+app = typer.Typer(
+    help="Concurrency: how many tasks may run, why, and what other rules would have done.\n\nStatus: 0 done, 1 a version or day "
+    "does not exist or the rules are wrong, 2 the call makes no sense.",
+    no_args_is_help=True,
+)
+rules = typer.Typer(help="The rules of an operator: look at them, check them, put them in force.", no_args_is_help=True)
+app.add_typer(rules, name="rules")
+app.command("plan")(plan_for_gate)
+app.command("warm")(show_warm)
+app.command("capacity")(show_capacity)
+
+FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="RULES", help="A file with rules.")]
+
+
+@app.command()
+def show(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show the present decision with every term, the rules in force, and the working processes."""
+    with connected(settings) as connections:
+        fleet = Stores(connections).fleet.read()
+    now = datetime.now(UTC)
+    if as_json:
+        typer.echo(json.dumps(view.fleet_document(fleet, now)))
+    else:
+        Screen().show(view.fleet_table(fleet, now))
+
+
+@app.command()
+def explain(
+    most: Annotated[int, typer.Option(min=1, max=1000, help="How many decisions, the newest first.")] = 20,
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the last decisions, each with its reason."""
+    with connected(settings) as connections:
+        found = Stores(connections).fleet.history(most)
+    if as_json:
+        typer.echo(json.dumps({"decisions": [view.decision_document(one) for one in found]}))
+    else:
+        Screen().show(view.history_table(found))
+
+
+@app.command("dry-run")
+def dry_run(
+    file: FileArgument,
+    trace: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A recorded trace; else the synthetic day.")
+    ] = None,
+    prices: PricesOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay a trace with these rules and the built-in ones: delay, requests, price."""
+    wanted, replayed = parse(file.read_text(encoding="utf-8")), _read(trace)
+    table = load(prices)
+    outcomes = [
+        _outcome(replayed, Push(wanted, f"version {wanted.version}")),
+        _outcome(replayed, Push(BUILT_IN, "built in")),
+    ]
+    if as_json:
+        documents = [view.outcome_document(one, table) for one in outcomes]
+        typer.echo(json.dumps({"trace": replayed.header.what, "seed": replayed.header.seed, "outcomes": documents}))
+    else:
+        Screen().show(view.outcomes_table(replayed, outcomes, table))
+
+
+@app.command("trace")
+def get_trace(
+    day: Annotated[str | None, typer.Argument(metavar="DAY", help="For instance 2026-11-20; else today, UTC.")] = None,
+    synthetic: Annotated[
+        int | None, typer.Option(metavar="SEED", help=f"Make a day instead, for instance {SEED}.")
+    ] = None,
+    settings: SettingsOption = None,
+) -> None:
+    """Print the recorded trace of a day, for `dry-run --trace`."""
+    if synthetic is not None:
+        typer.echo(write(bursty_day(synthetic)).decode(), nl=False)
+        return
+    try:
+        wanted = datetime.fromisoformat(day) if day else datetime.now(UTC)
+    except ValueError as error:
+        raise typer.BadParameter(f"{day!r} is not a day: use the form 2026-11-20") from error
+    with connected(settings) as connections:
+        found = Stores(connections).traces.read(wanted)
+    if found is None:
+        typer.echo(f"sluice: nothing was recorded on {wanted:%Y-%m-%d}: no job was open", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(found.decode(), nl=False)
+
+
+@rules.command("get")
+def get_rules(
+    version: Annotated[int | None, typer.Option(min=1, help="An older version.")] = None,
+    settings: SettingsOption = None,
+) -> None:
+    """Print the rules in force, or those of a version."""
+    with connected(settings) as connections:
+        text = Stores(connections).rules.text(version)
+    if text is None:
+        typer.echo("sluice: there are no such rules: the built-in ones apply (docs/concurrency.md)", err=True)
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(text, nl=False)
+
+
+@rules.command("check")
+def check_rules(file: FileArgument) -> None:
+    """Check rules and print faults line by line. Needs no installation."""
+    found = lint(file.read_text(encoding="utf-8"))
+    for problem in [*found.problems, *found.notes]:
+        typer.echo(f"{file}: {problem}", err=bool(found.problems))
+    if found.rules is None:
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(f"version {found.rules.version}: {len(found.rules.rules)} rules, nothing is wrong with them")
+
+
+@rules.command("put")
+def put(file: FileArgument, by: ByOption, why: WhyOption = "", settings: SettingsOption = None) -> None:
+    """Put rules in force. The next tick with an open job follows them."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        wanted = put_rules(stores.rules, stores.audit, file.read_text(encoding="utf-8"), by=by, why=why)
+    typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")
+
+
+def _read(trace: Path | None) -> Trace:
+    if trace is None:
+        return bursty_day()
+    found = read(trace.read_bytes().splitlines())
+    if not any(stretch.arrived for stretch in found.stretches):
+        raise TraceRefusedError(f"nothing arrives in the trace {trace.name}: there is nothing to replay")
+    return found
+
+
+def _outcome(trace: Trace, strategy: Push) -> Outcome:
+    return Simulation(trace, strategy).run()

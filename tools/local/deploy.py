@@ -1,0 +1,145 @@
+"""`make deploy`: from changed code to Azure, by azd. A fault that would show in the cloud only is found before it goes."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.local.errors import StackError
+from tools.local.infra import checks, package
+from tools.local.infra.checks.app_settings import given_settings
+from tools.local.infra.checks.parameters import FILE, environment_of
+from tools.local.infra.project import Project
+from tools.local.installation import ensure_app
+from tools.local.paths import ROOT
+
+#: An output of infra/main.bicep, which azd keeps: without it nothing was created yet.
+APP_NAME = "AZURE_FUNCTION_APP_NAME"
+#: One needs a tool of its own. The other knows Sluice's files alone; here the package with one's own is loaded instead.
+LEFT_OUT = {"policies", "package"}
+_SUBSTITUTED = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?:=([^}]*))?\}")
+#: Files of the package that are named beside those of git.
+MOST_NAMED = 10
+
+
+def main(arguments: Sequence[str], root: Path = ROOT) -> int:
+    """Check, then deploy. With `--check` nothing is deployed, and azd need not be there."""
+    try:
+        return _run(root, is_check="--check" in arguments)
+    except StackError as error:
+        if os.environ.get("SLUICE_TRACEBACK"):
+            raise
+        print(f"sluice deploy: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(root: Path, *, is_check: bool) -> int:
+    azd = shutil.which("azd")
+    if azd is None and not is_check:
+        raise StackError(
+            "azd is not on the PATH: install the Azure Developer CLI (1.10 or later), or check alone by "
+            "`make deploy ARGS=--check`"
+        )
+    values = _values(azd, root) if azd else {}
+    _check(Project(root), values)
+    return 0 if is_check or azd is None else _deploy(azd, values, root)
+
+
+def _deploy(azd: str, values: Mapping[str, str], root: Path) -> int:
+    # Code before settings: a setting that names a workload is of no use to an app that does not have its file yet.
+    for word in ("deploy", "provision") if values.get(APP_NAME) else ("up",):
+        print(f"sluice deploy: azd {word}", flush=True)
+        if status := subprocess.run([azd, word], cwd=root, check=False).returncode:
+            raise StackError(f"`azd {word}` ended with exit status {status}: its output is above; run this again")
+    return 0
+
+
+def _values(azd: str, root: Path) -> dict[str, str]:
+    """Return the values of azd's environment."""
+    done = subprocess.run(
+        [azd, "env", "get-values", "--output", "json"], cwd=root, capture_output=True, text=True, check=False
+    )
+    try:
+        values: dict[str, str] = json.loads(done.stdout) if done.returncode == 0 else {}
+    except ValueError:
+        values = {}
+    if not values:
+        raise StackError(
+            "azd has no environment here: `azd env new NAME` makes one, and docs/deploy.md has all steps; azd said: "
+            f"{' '.join((done.stderr or done.stdout).split()) or 'nothing'}"
+        )
+    return values
+
+
+def _check(project: Project, values: Mapping[str, str]) -> None:
+    wrong = [
+        one
+        for one in checks.findings(project, [name for name in checks.CHECKS if name not in LEFT_OUT])
+        if not one.is_skip
+    ]
+    if wrong:
+        raise StackError("; ".join(map(str, wrong)))
+    _refuse_unread(project, values)
+    settings = _settings(project, {**os.environ, **values})
+    python = ensure_app(project.root / "requirements.txt")
+    with tempfile.TemporaryDirectory(prefix="sluice-package-") as folder:
+        found = package.functions(package.build(Path(folder), project.root), python, settings)
+    print(f"sluice deploy: the package loads: {len(found)} functions, workloads {settings['SLUICE_WORKLOADS']}")
+    if others := _not_in_git(project.root):
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        print(
+            f"sluice deploy: these are uploaded, and git does not have them: {', '.join(others[:MOST_NAMED])}{more}; "
+            ".funcignore keeps a file out",
+            flush=True,
+        )
+
+
+def _refuse_unread(project: Project, values: Mapping[str, str]) -> None:
+    """Refuse a setting that azd keeps for nothing."""
+    read = {*environment_of(project).values(), *project.deployed().outputs}
+    if unread := sorted(
+        name for name, text in values.items() if text and name.startswith("SLUICE_") and name not in read
+    ):
+        raise StackError(
+            f"{', '.join(unread)} is set in azd's environment, and no parameter reads it: write it into `settings` of "
+            f"{FILE}, and take it away by `azd env set {unread[0]} ''`"
+        )
+
+
+def _settings(project: Project, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the app's settings as the template makes them of the parameters' file and azd's values."""
+    types = {name: one.type for name, one in project.deployed().templates[project.main.resolve()].parameters.items()}
+    given = {
+        name: _value(one["value"], types[name], environment) for name, one in project.json(FILE)["parameters"].items()
+    }
+    deployment = project.deployed(**{name: value for name, value in given.items() if value != ""})
+    return {name: str(value) for name, value in given_settings(deployment).items()}
+
+
+def _value(written: Any, kind: str, environment: Mapping[str, str]) -> Any:
+    """Return a value of the parameters' file after azd's substitution and the resource manager's conversion."""
+    if not isinstance(written, str):
+        return written
+    text = _SUBSTITUTED.sub(lambda found: environment.get(found[1]) or found[2] or "", written)
+    if kind == "int":
+        return int(text)
+    return text.lower() == "true" if kind == "bool" else text
+
+
+def _not_in_git(root: Path) -> list[str]:
+    git = shutil.which("git")
+    if git is None or not (root / ".git").exists():
+        return []
+    done = subprocess.run([git, "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=False)
+    known = set(done.stdout.split("\0"))
+    return [file.as_posix() for file in package.files(root) if file.as_posix() not in known]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

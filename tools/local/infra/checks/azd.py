@@ -1,0 +1,72 @@
+"""azure.yaml as azd takes it, in agreement with the deployed resources."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+from jsonschema import Draft202012Validator
+
+from tools.local.infra.finding import Finding
+from tools.local.infra.project import Project
+
+#: The part of azd's format that this project uses: any other key was not read in its documentation.
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "infra", "services"],
+    "properties": {
+        "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "minLength": 2},
+        "metadata": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"template": {"type": "string"}},
+        },
+        "requiredVersions": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"azd": {"type": "string", "pattern": r"^>= \d+\.\d+\.\d+$"}},
+        },
+        "infra": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "provider": {"const": "bicep"},
+                "path": {"type": "string"},
+                "module": {"type": "string"},
+            },
+        },
+        "services": {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["project", "language", "host"],
+                "properties": {
+                    "project": {"type": "string"},
+                    "language": {"enum": ["python", "py"]},
+                    "host": {"const": "function"},
+                    "remoteBuild": {"type": "boolean"},
+                },
+            },
+        },
+    },
+}
+
+
+def check(project: Project) -> Iterator[Finding]:
+    """Yield what azd would refuse, or would not find."""
+    document = yaml.safe_load(project.text("azure.yaml"))
+    for error in Draft202012Validator(SCHEMA).iter_errors(document):
+        yield Finding("azure.yaml", f"{'.'.join(map(str, error.path)) or 'the file'}: {error.message}")
+        return
+    module = project.root / document["infra"].get("path", "infra") / f"{document['infra'].get('module', 'main')}.bicep"
+    if module != project.main:
+        yield Finding("azure.yaml", f"infra names {module.relative_to(project.root)}, expected infra/main.bicep")
+    sites = project.deployed().of_type("Microsoft.Web/sites")
+    tags = [one.body.get("tags", {}).get("azd-service-name") for one in sites]
+    if sorted(map(str, tags)) != sorted(document["services"]):
+        yield Finding("azure.yaml", f"services {sorted(document['services'])} are not those that Bicep tags: {tags}")
+    for name, service in document["services"].items():
+        if not (project.root / service["project"] / "host.json").exists():
+            yield Finding("azure.yaml", f"service {name}: there is no host.json in {service['project']}")

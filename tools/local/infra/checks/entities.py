@@ -1,0 +1,73 @@
+"""Every queue, container, table, topic, subscription and rule: what Bicep deploys is what the topology says, no more."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from shared.parts import MOST_SEAT_LANES, registration
+from shared.topology import Topology, rooms
+from tools.local.infra import entities
+from tools.local.infra.deployment import Deployment
+from tools.local.infra.finding import Finding
+from tools.local.infra.project import ROOMS, Project, both_ways, with_rooms
+from tools.local.infra.resource import Resource
+
+#: The names that the parameter workQueues decides over are looked at for one queue and for several.
+WORK_QUEUES: Final = (1, 3)
+#: So are those of the parameter seatLanes.
+SEAT_LANES: Final = (1, MOST_SEAT_LANES)
+_STORAGE, _BUS = "Microsoft.Storage/storageAccounts", "Microsoft.ServiceBus/namespaces"
+_APP_ACCOUNT: Final = "stapp"
+
+
+def check(project: Project) -> Iterator[Finding]:
+    """Yield what the topology and Bicep do not agree about."""
+    most = project.topology(entities.MOST_WORK_QUEUES)
+    if entities.text(most, project.settings) != project.text("infra", "entities.json"):
+        yield Finding("infra/entities.json", "is not what the topology and the settings make: run `make docs`")
+    for count in WORK_QUEUES:
+        yield from _compare(project.topology(count), project.deployed(workQueues=count))
+    yield from _compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
+    for lanes in SEAT_LANES:
+        on = project.deployed(hasRegistration=True, seatLanes=lanes)
+        yield from _compare(project.topology(1, [registration(lanes)]), on)
+
+
+def _compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:
+    for kind, path, names in (
+        ("queue", "queueServices/queues", wanted.queues),
+        ("container", "blobServices/containers", wanted.containers),
+        ("table", "tableServices/tables", wanted.tables),
+    ):
+        there = [one for one in found.of_type(f"{_STORAGE}/{path}") if one.name.startswith(_APP_ACCOUNT)]
+        yield from _names(kind, names, [one.last_name for one in there])
+    yield from _bus(wanted, found)
+
+
+def _bus(wanted: Topology, found: Deployment) -> Iterator[Finding]:
+    subscriptions = {f"{topic.name}/{one.name}": one for topic in wanted.bus.topics for one in topic.subscriptions}
+    queues = {one.name: entities.queue_properties(one) for one in wanted.bus.queues}
+    topics = {one.name: entities.topic_properties(one) for one in wanted.bus.topics}
+    yield from _bodies("bus queue", queues, found.of_type(f"{_BUS}/queues"))
+    yield from _bodies("topic", topics, found.of_type(f"{_BUS}/topics"))
+    deliveries = {name: entities.delivery_properties(one.delivery) for name, one in subscriptions.items()}
+    yield from _bodies("subscription", deliveries, found.of_type(f"{_BUS}/topics/subscriptions"))
+    rules = {
+        f"{name}/{rule}": body for name, one in subscriptions.items() for rule, body in entities.rules(one).items()
+    }
+    yield from _bodies("rule", rules, found.of_type(f"{_BUS}/topics/subscriptions/rules"))
+
+
+def _names(kind: str, wanted: Iterator[str] | tuple[str, ...], found: list[str]) -> Iterator[Finding]:
+    missing, extra = both_ways(wanted, found)
+    for name in missing:
+        yield Finding("infra", f"{kind} {name} of shared/topology.py is not deployed")
+    for name in extra:
+        yield Finding("infra", f"{kind} {name} is deployed, and shared/topology.py does not know it")
+
+
+def _bodies(kind: str, wanted: Mapping[str, dict[str, Any]], found: list[Resource]) -> Iterator[Finding]:
+    there = {one.name.partition("/")[2]: one for one in found}
+    yield from _names(kind, tuple(wanted), list(there))
+    for name in wanted.keys() & there.keys():
+        if there[name].properties != wanted[name]:
+            yield Finding(there[name].where, f"{kind} {name} is {there[name].properties}, expected {wanted[name]}")

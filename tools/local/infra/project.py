@@ -1,0 +1,88 @@
+"""The material of the checks: a folder with the project's files, and the lists of the code that they must agree with."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from shared.azure import Setting
+from shared.settings import SETTINGS
+from shared.telemetry import EVENTS, LogEvent
+from shared.topology import Topology, topology
+from tools.local.infra.deployment import Deployment, deployed
+from tools.local.paths import ROOT
+
+#: What azd fills in, and who is looked for among the role assignments.
+DEPLOYER, PUBLISHER, OPERATOR = "the-deployer", "a-publisher", "an-operator"
+#: The app registration of the console.
+CONSOLE: Final = "a-registration"
+#: Two rooms, so that one's publisher with a role in the other's is seen.
+ROOMS: Final = ("team-a", "b")
+PARAMETERS: Final = {
+    "environmentName": "check",
+    "location": "westeurope",
+    "principalId": DEPLOYER,
+    "publishers": [{"id": PUBLISHER, "type": "ServicePrincipal"}],
+    "operators": [{"id": OPERATOR, "type": "Group"}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder under check. Tests give a changed copy, or changed lists."""
+
+    root: Path = ROOT
+    topology: Callable[..., Topology] = topology
+    settings: tuple[Setting, ...] = SETTINGS
+    events: tuple[LogEvent, ...] = EVENTS
+
+    @property
+    def infra(self) -> Path:
+        """The folder of Bicep and its data."""
+        return self.root / "infra"
+
+    @property
+    def main(self) -> Path:
+        """The file that is deployed."""
+        return self.infra / "main.bicep"
+
+    def bicep_files(self) -> list[Path]:
+        """Return every Bicep file."""
+        return sorted(self.infra.rglob("*.bicep"))
+
+    def deployed(self, **parameters: Any) -> Deployment:
+        """Return the deployment with these parameters."""
+        return deployed(self.main.resolve(), {**PARAMETERS, **parameters})
+
+    def text(self, *names: str) -> str:
+        """Return a file's text. A missing file is empty."""
+        file = self.root.joinpath(*names)
+        return file.read_text() if file.exists() else ""
+
+    def json(self, *names: str) -> Any:
+        """Return the document of a JSON file."""
+        return json.loads(self.root.joinpath(*names).read_text())
+
+
+def publisher_of(room: str) -> str:
+    """Return the publisher that is looked for in a room."""
+    return f"{PUBLISHER}-of-{room}"
+
+
+def with_rooms() -> list[dict[str, Any]]:
+    """Return the value of the parameter `rooms` for checks of rooms."""
+    return [{"name": room, "publishers": [{"id": publisher_of(room), "type": "Group"}]} for room in ROOMS]
+
+
+def both_ways(wanted: Iterable[str], found: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the missing and the superfluous items."""
+    one, other = set(wanted), set(found)
+    return sorted(one - other), sorted(other - one)
+
+
+def at(value: Any, path: str) -> Any:
+    """Return the value of a document at a dotted path, or None."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

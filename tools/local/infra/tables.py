@@ -1,0 +1,95 @@
+"""The tables of docs/deploy.md and docs/appendix/azure.md, each as its header and rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from shared.usage import load
+from tools.local.infra import additions, costs
+from tools.local.infra.bicep import Parameter, Template, read
+from tools.local.infra.checks import roles
+from tools.local.infra.checks.parameters import default_of, environment_of
+from tools.local.infra.project import Project
+
+Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
+
+
+def parts() -> Table:
+    """Return the created resources, by the file that does it."""
+    rows = [(f"`{one.file}`", one.purpose, one.contents, f"{one.amount:.2f}") for one in costs.created(Project())]
+    return ("file", "what it is for", "what it creates", f"a month without work, {load().currency}"), rows
+
+
+def idle() -> Table:
+    """Return the costs of a month without work."""
+    found = costs.idle(Project())
+    total = sum(cost.amount for cost in found)
+    return _costs("a month without work", found, [("**in all**", "", f"**{total:.2f}**")])
+
+
+def rooms() -> Table:
+    """Return the additions of a room."""
+    return ("what one room adds", "how much"), additions.rooms(Project())
+
+
+def registration() -> Table:
+    """Return the additions of registration."""
+    return ("what registration adds where it is on", "how much"), additions.registration(Project())
+
+
+def work() -> Table:
+    """Return the costs of a million transactions in one job."""
+    found = costs.work()
+    total = sum(cost.amount for cost in found)
+    return _costs("a million transactions in one job", found, [("**in all**", "", f"**{total:.4f}**")])
+
+
+def _costs(what: str, found: Sequence[costs.Cost], last: Sequence[Sequence[str]]) -> Table:
+    rows = [(f"{one.what}{' (assumed)' if one.is_assumed else ''}", one.how_much, f"{one.amount:.4f}") for one in found]
+    return (what, "how much", load().currency), [*rows, *last]
+
+
+def parameters() -> Table:
+    """Return the parameters."""
+    project = Project()
+    main, names = read(project.main), environment_of(project)
+    rows = [
+        (f"`{one.name}`", f"`{names[one.name]}`" if one.name in names else "", _default(main, one), _says(one))
+        for one in main.parameters.values()
+    ]
+    return ("parameter", "environment variable", "default", "what it says"), rows
+
+
+def _default(main: Template, one: Parameter) -> str:
+    default = default_of(main, one)
+    return "required" if default is None else f"`{default}`" if default else "empty"
+
+
+def _says(one: Parameter) -> str:
+    bounds = [one.decorators.get(name) for name in ("minValue", "maxValue")]
+    within = f" {bounds[0]} to {bounds[1]}." if one.type == "int" and all(bounds) else ""
+    return f"{one.decorators['description']}{within}"
+
+
+def who_may() -> Table:
+    """Return the roles of each kind of principal, with their scopes."""
+    said = {
+        roles.APP: roles.of_app(Project().root),
+        f"{roles.APP}, with `hasRegistration` also": roles.of_registration_of_app(),
+        f"{roles.WARM}, with `hasWarming`": roles.OF_WARM,
+        "a publisher": roles.of_publishers(),
+        "a publisher of room `r`": roles.of_publishers("r"),
+        **{f"who is in `{name}`": {pair} for name, pair in roles.OF_SENDERS.items()},
+        "an operator": roles.OF_OPERATORS,
+    }
+    return ("who", "role", "on"), [(who, role, scope) for who, pairs in said.items() for role, scope in sorted(pairs)]
+
+
+TABLES: Final[Mapping[str, Callable[[], Table]]] = {
+    "deploy-parts": parts,
+    "deploy-parameters": parameters,
+    "deploy-idle": idle,
+    "deploy-work": work,
+    "rooms": rooms,
+    "registration": registration,
+    "deploy-roles": who_may,
+}

@@ -1,0 +1,124 @@
+"""A load: so many transactions in so many jobs, and the app that is to bear it. Plain data."""
+
+import math
+from dataclasses import dataclass
+
+from shared.concurrency import BUILT_IN, Observation
+from shared.payload import Limits
+from shared.pipeline import APART, SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS, Speed, choose, choose_shards
+from shared.usage import INSTANCE_GB
+from tools.planning.measured import Constants
+
+#: A workload's wall time as the app notes it: milliseconds of so many transactions.
+_NOTED = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Transactions of a day in equal jobs, all dropped at once: the hardest day with that volume."""
+
+    transactions: int
+    jobs: int = 1
+    #: None: `auto`.
+    chunk_items: int | None = None
+    #: Accounts of one job.
+    accounts: int = 500
+    #: Seconds of CPU per transaction in the workload. None: billing, as measured.
+    cpu: float | None = None
+    #: Seconds from the start of a chunk to its result, per transaction. None: its CPU alone.
+    wall: float | None = None
+    #: True: the workload has `split`, as billing has.
+    has_split: bool = True
+    #: Stored bytes of a transaction in its payload.
+    stored: int = 25
+    #: Expanded bytes.
+    expanded: int = 170
+
+    @property
+    def job_items(self) -> int:
+        """Transactions of one job."""
+        return math.ceil(self.transactions / self.jobs)
+
+    @property
+    def chunk(self) -> int:
+        """Transactions of one chunk."""
+        if self.chunk_items is not None:
+            return min(self.chunk_items, self.job_items)
+        speed = (
+            None if self.wall is None else Speed(milliseconds=max(1, round(self.wall * _NOTED * 1000)), items=_NOTED)
+        )
+        return min(choose(self.job_items, speed, is_waiting=False), self.job_items)
+
+    @property
+    def job_chunks(self) -> int:
+        """Chunks of one job."""
+        return math.ceil(self.job_items / self.chunk)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of all jobs."""
+        return self.jobs * self.job_chunks
+
+    @property
+    def frames(self) -> int:
+        """Frames of one job's payload, as the publisher of the library cuts it."""
+        return math.ceil(self.job_items / min(Limits().frame_items, self.chunk))
+
+    def segments(self, found: Constants) -> int:
+        """Return the segments of one job, which several instances merge."""
+        held = min(self.accounts, self.chunk) * found.account_bytes
+        whole = self.job_chunks * max(1 / SEGMENT_CHUNKS, held / SEGMENT_BYTES)
+        return 1 if whole <= 1 else min(self.job_chunks, max(math.ceil(whole), APART))
+
+    def shards(self, found: Constants) -> int:
+        """Return the shards of one job's totals, each in a partition of its own."""
+        segments = self.segments(found)
+        if not self.has_split or segments == 1:
+            return 1
+        # A segment has an account once, in however many of its chunks it is.
+        accounts = min(self.accounts, math.ceil(self.job_items / segments))
+        return choose_shards(segments * accounts * found.account_bytes, SHARDS, SHARD_BYTES)
+
+    def chunk_cpu(self, found: Constants) -> float:
+        """Return the seconds of CPU of the app for one chunk, from its message to the credit of its result."""
+        own = 0.0 if self.cpu is None else self.cpu - found.workload
+        whole = found.app.of(0, 1, self.chunk) - found.finish_chunk + self.chunk * own
+        return max(whole, found.put) + found.host.of(0, 1, self.chunk)
+
+    def chunk_wall(self, found: Constants) -> float:
+        """Return the seconds of one chunk in its thread, on an instance that does nothing else."""
+        return max(self.chunk_cpu(found), 0.0 if self.wall is None else self.wall * self.chunk)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """The instances of the app, and the settings that bound them."""
+
+    #: Processors of an instance. One process of Python uses one at most.
+    cores: float = 1.0
+    #: Tasks that rules of an operator allow over the whole fleet. None: the built-in rules, by the messages that wait.
+    tasks: int | None = None
+    #: Tasks of a slot, and slots that one instance runs at a time: the permits that its host lets in.
+    slot: int = 4
+    slots: int = 4
+    queues: int = 1
+    #: The maximum instance count of the app.
+    most: int = 100
+    gigabytes: int = INSTANCE_GB
+    #: Seconds of a request on its way, there and back. Assumed.
+    round_trip: float = 0.01
+    #: Processors of the one machine that runs all instances, Azurite and the broker: a benchmark's. None: Azure.
+    shared_cores: float | None = None
+
+    @property
+    def threads(self) -> int:
+        """Chunks that one instance works on at a time, at most."""
+        return self.slot * self.slots
+
+    def allowed(self, chunks: int) -> int:
+        """Return the tasks that may run while so many chunks wait."""
+        return self.tasks or BUILT_IN.ask(Observation(depth=chunks)).tasks
+
+    def working(self, chunks: int) -> int:
+        """Return the instances that may work at a time. Each takes a whole slot."""
+        return min(self.most, math.ceil(self.allowed(chunks) / self.slot))
