@@ -13,7 +13,7 @@ from shared.app import build_entry_reader
 from shared.errors import ActStaleError
 from shared.operating import (
     MOST_LINES,
-    Group,
+    Cause,
     ReplayPace,
     Selection,
     choose,
@@ -34,8 +34,8 @@ _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cause:
-    group: Group
+class _Shown:
+    cause: Cause
     newest: Entry
     #: Entries by the hour of their last failure, the last hour at the end.
     trend: Sequence[int]
@@ -51,10 +51,10 @@ def show_causes(visit: Visit) -> Page:
     entries, job = visit.view.snapshot.parked(_AGE), visit.query.get("job")
     if job is not None:
         entries = Selection(job=job).select(entries)
-    groups = summarize_causes(entries)
+    causes = summarize_causes(entries)
     values = {
-        "causes": groups,
-        "shown": [_describe(group, visit.now) for group in groups[:MOST_CAUSES]],
+        "causes": causes,
+        "shown": [_describe(cause, visit.now) for cause in causes[:MOST_CAUSES]],
         "number": len(entries),
         "of_job": job,
     }
@@ -66,13 +66,13 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
     chosen = Selection(fingerprint=fingerprint).select(visit.view.snapshot.parked(0 if visit.fields else _AGE))
     if not chosen:
         raise NotFound(f"nothing is parked of {fingerprint}: all of it is done or discarded, or nothing ever was")
-    (group,) = summarize_causes(chosen)[:1]
+    (cause,) = summarize_causes(chosen)[:1]
     first = _read_number(visit.query.get("first", "0"))
     ordered = sorted(chosen, key=lambda entry: (entry.first_at, entry.job, entry.key))
     rest = visit.link("cause", fingerprint=fingerprint, first=str(first + PAGE)) if len(chosen) > first + PAGE else ""
     values = {
-        "group": group,
-        "newest": _newest(group),
+        "cause": cause,
+        "newest": _newest(cause),
         "entries": ordered[first : first + PAGE],
         "after": rest,
         "seen": digest_entries(chosen),
@@ -120,17 +120,17 @@ def _find_entry(visit: Visit, job: str, key: str) -> Entry:
     return entry
 
 
-def _describe(group: Group, now: datetime) -> _Cause:
+def _describe(cause: Cause, now: datetime) -> _Shown:
     trend = [0] * _HOURS
-    for entry in group.entries:
+    for entry in cause.entries:
         hours = (now - entry.last_at) // _HOUR
         if 0 <= hours < _HOURS:
             trend[_HOURS - 1 - hours] += 1
-    return _Cause(group, _newest(group), trend)
+    return _Shown(cause, _newest(cause), trend)
 
 
-def _newest(group: Group) -> Entry:
-    return max(group.entries, key=lambda entry: entry.last_at)
+def _newest(cause: Cause) -> Entry:
+    return max(cause.entries, key=lambda entry: entry.last_at)
 
 
 def _read_number(text: str) -> int:

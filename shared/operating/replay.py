@@ -5,7 +5,7 @@ crash in between leaves an entry that is replayed again, and a message that is s
 
 Selections of parked entries: a filter, and the digest of the entries that it finds. Pure.
 
-Groups of parked entries by cause, and their waves for a replay. Pure.
+Parked entries by their cause, and their waves for a replay. Pure.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ WAVES: Final = (1, 2, 5, 20, 50)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Cause:
     """Entries that failed for one cause."""
 
     fingerprint: str
@@ -53,16 +53,16 @@ class Group:
         return max(entry.last_at for entry in self.entries)
 
 
-def summarize_causes(entries: Iterable[Entry]) -> list[Group]:
-    """Return the groups, the largest first."""
-    groups = [_group(members) for members in group_by_cause(list(entries))]
-    return sorted(groups, key=lambda group: (-len(group.entries), group.fingerprint))
+def summarize_causes(entries: Iterable[Entry]) -> list[Cause]:
+    """Return the causes, the largest first."""
+    causes = [_make_cause(members) for members in group_by_cause(list(entries))]
+    return sorted(causes, key=lambda cause: (-len(cause.entries), cause.fingerprint))
 
 
 def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Return the entries of each cause together.
 
-    An open entry of an older scheme has the same cause as every entry with its reason, so these form one group.
+    An open entry of an older scheme has the same cause as every entry with its reason, so these form one cause.
     """
     unclear = {entry.reason for entry in entries if entry.scheme is None and entry.is_open}
     members = defaultdict[tuple[bool, str], list[Entry]](list)
@@ -93,9 +93,9 @@ def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Ent
     yield from (entry for entry in entries if entry.state in wanted)
 
 
-def _group(entries: Sequence[Entry]) -> Group:
+def _make_cause(entries: Sequence[Entry]) -> Cause:
     newest = max(entries, key=lambda entry: entry.last_at)
-    return Group(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))
+    return Cause(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))
 
 
 #: Characters of a reason that a wave notes.

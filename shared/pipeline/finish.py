@@ -13,10 +13,10 @@ It gathers the partials, checks that the job balances, then writes outputs and t
 Outputs and segments are written once, each under its own name. Totals are written behind the fence, the end by the
 job's ETag. So any number of finishers may run, stop and follow each other.
 
-`Shards` writes the totals and the output lines: in one piece, or in shards by account, each a work message.
+`Shards` writes the totals and the output lines: in one cut, or in shards by account, each a work message.
 
     finish      finds all segments, compares their totals with those of the job, sends a message for each shard.
-    shard k     reads its slices of each segment, compares the totals too, takes the fence of its own partition of the table,
+    shard k     reads its cuts of each segment, compares the totals too, takes the fence of its own partition of the table,
                 writes rows and lines, then its blob. The step that finds all blobs sends `finish`.
     finish      counts the blobs, then writes the manifest.
 
@@ -117,7 +117,7 @@ class Shards:
                 return False
             if message.shard not in steps.written:
                 merger, totals = make_merger(self.tools, job), Totals()
-                for segment in blobs.read_slices(plan, range(message.shard, plan.pieces, shards)):
+                for segment in blobs.read_cuts(plan, range(message.shard, plan.cuts_of_each, shards)):
                     for partial in segment.partials:
                         merger.add(partial)
                     totals += segment.totals

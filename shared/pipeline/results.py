@@ -433,7 +433,7 @@ SLICES_MOST: Final = 8 * 1024 * 1024
 _RESULT_BYTES, _ITEM_BYTES = 16 * 1024, 192
 
 
-class _Slice(NamedTuple):
+class _Range(NamedTuple):
     """Bytes of one blob that are being read, and where they begin in it."""
 
     offset: int
@@ -470,31 +470,31 @@ def _read_window(
         if row.offset is not None:
             begin, end = spans.get(row.blob or "", (row.offset, 0))
             spans[row.blob or ""] = min(begin, row.offset), max(end, row.offset + (row.length or 0))
-    slices: dict[str, _Slice] = {}
+    ranges: dict[str, _Range] = {}
 
-    def start(row: ChunkRow) -> _Slice:
+    def start(row: ChunkRow) -> _Range:
         name = row.blob or ""
-        if name in slices:
-            return slices[name]
+        if name in ranges:
+            return ranges[name]
         begin, end = spans.get(name, (0, None))
         # In a copy of this context, so that the request is counted for this job.
-        found = _Slice(begin, pool.submit(copy_context().run, _read, container, row, begin, end))
-        return slices.setdefault(name, found) if name in spans else found
+        found = _Range(begin, pool.submit(copy_context().run, _read, container, row, begin, end))
+        return ranges.setdefault(name, found) if name in spans else found
 
-    coming: deque[tuple[int, ChunkRow, _Slice]] = deque()
+    coming: deque[tuple[int, ChunkRow, _Range]] = deque()
     held = 0
     for row in window:
         size = _RESULT_BYTES + row.totals.items * _ITEM_BYTES
         # The others are read while this one is merged.
         while coming and (len(coming) == WINDOW or held + size > WINDOW_BYTES):
-            first, before, slice_ = coming.popleft()
-            yield _open(before, slice_)
+            first, before, range_ = coming.popleft()
+            yield _open(before, range_)
             held -= first
         coming.append((size, row, start(row)))
         held += size
     while coming:
-        _, row, slice_ = coming.popleft()
-        yield _open(row, slice_)
+        _, row, range_ = coming.popleft()
+        yield _open(row, range_)
 
 
 def _read(container: ContainerClient, row: ChunkRow, begin: int, end: int | None) -> bytes:
@@ -512,10 +512,10 @@ def _read(container: ContainerClient, row: ChunkRow, begin: int, end: int | None
     return part
 
 
-def _open(row: ChunkRow, slice_: _Slice) -> tuple[ChunkResult, Iterator[bytes]]:
-    stored, name = slice_.content.result(), row.blob or ""
+def _open(row: ChunkRow, range_: _Range) -> tuple[ChunkResult, Iterator[bytes]]:
+    stored, name = range_.content.result(), row.blob or ""
     if row.offset is not None:
-        begin = row.offset - slice_.offset
+        begin = row.offset - range_.offset
         stored = stored[begin : begin + (row.length or 0)]
     content = unpack_result(name, stored)
     found = hash_result(content)

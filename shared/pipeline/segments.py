@@ -1,7 +1,7 @@
 """Merges the results of a job: in this process if they are one segment, else each segment as a work message.
 
     finish      cuts the rows into segments, writes the plan, sends a message for each segment.
-    segment n   writes rejected parts, then its blob, in as many slices as the plan has shards. The step that finds all blobs sends `finish`.
+    segment n   writes rejected parts, then its blob, in as many cuts as the plan has shards. The step that finds all blobs sends `finish`.
     finish      joins the blobs; or leaves them to shards, if they are large and the workload can split its partial by account.
 
 Only the blobs tell how far it is. So each step may be lost, doubled or killed. The tick sends `finish`, which sends the
@@ -9,8 +9,8 @@ messages of missing segments again. A late step of an older revision writes into
 
 `SegmentBlobs` has the blobs of a finish: its plan, its segments and its shards. All are below `results/<job>/<revision>/finish/`. Each is written once, and last in its step.
 
-The blob of a segment in one piece is a zstd frame of JSON. In slices it is a line of JSON with its totals and the length of
-each slice, and then the slices, each a zstd frame of its own. So the totals are read without the slices.
+The blob of a segment in one cut is a zstd frame of JSON. In cuts it is a line of JSON with its totals and the length of
+each cut, and then the cuts, each a zstd frame of its own. So the totals are read without the cuts.
 
 `Merger` joins the partials of neighbouring chunks in the order of their numbers. Memory does not grow with the number of chunks: it holds one merged partial and a window of results. Rejected transactions may be
 as many as the transactions, so their stored lines are copied without decoding.
@@ -18,11 +18,11 @@ as many as the transactions, so their stored lines are copied without decoding.
 The plan of a finish: how the results of a job are cut, and how many shards publish its totals.
 
 A segment is neighbouring chunks, by their numbers. The plan is made once for a revision of a job and then read: all finishers
-cut alike, also those of another version. It says the number of slices too, so that all cut a partial alike.
+cut alike, also those of another version. It says the number of cuts too, so that all cut a partial alike.
 
-Version 2 has slices. Version 1 has none, or was written before the number of slices got its version: both are read.
+Version 2 has cuts. Version 1 has none, or was written before the number of cuts got its version: both are read.
 
-The bytes of all segments say how many shards there are, each of which takes some slices of every segment. Blobs that are
+The bytes of all segments say how many shards there are, each of which takes some cuts of every segment. Blobs that are
 written once have the same bytes for everybody, so all steps find the same number.
 """
 
@@ -54,44 +54,44 @@ from shared.zstd import ZstdError, pack, unpack
 
 
 class FinishPlan(Struct, frozen=True, kw_only=True):
-    """The segments of a revision, by their first and last chunk, and the slices of each."""
+    """The segments of a revision, by their first and last chunk, and the cuts of each."""
 
     segments: list[tuple[int, int]]
-    #: 1: a segment is one piece.
-    slices: int = 1
-    #: Above 1: a plan of an earlier version, with a shard for each slice.
+    #: 1: a segment is one cut.
+    cuts: int = msgspec.field(default=1, name="slices")
+    #: Above 1: a plan of an earlier version, with a shard for each cut.
     shards: int = 1
     v: int = 1
 
     @classmethod
-    def make(cls, segments: Sequence[tuple[int, int]], slices: int) -> Self:
-        """Return a plan in the version that its slices need."""
-        return cls(segments=list(segments), slices=slices, v=1 if slices == 1 else 2)
+    def make(cls, segments: Sequence[tuple[int, int]], cuts: int) -> Self:
+        """Return a plan in the version that its cuts need."""
+        return cls(segments=list(segments), cuts=cuts, v=1 if cuts == 1 else 2)
 
     @property
-    def pieces(self) -> int:
-        """The slices of each segment, whichever version made the plan."""
-        return max(self.slices, self.shards)
+    def cuts_of_each(self) -> int:
+        """The cuts of each segment, whichever version made the plan."""
+        return max(self.cuts, self.shards)
 
     def choose_shards(self, size: int, shard_bytes: int) -> int:
         """Return the number of shards for merged segments of so many bytes together."""
-        return self.shards if self.shards > 1 else choose_shards(size, self.slices, shard_bytes)
+        return self.shards if self.shards > 1 else choose_shards(size, self.cuts, shard_bytes)
 
 
-def choose_shards(size: int, slices: int, shard_bytes: int) -> int:
-    """Return how many shards the slices of so many bytes are worth: 1, 2, 4 and so on, at most one for each slice.
+def choose_shards(size: int, cuts: int, shard_bytes: int) -> int:
+    """Return how many shards the cuts of so many bytes are worth: 1, 2, 4 and so on, at most one for each cut.
 
-    A power of two divides the slices, so an account's shard is the same by its slice and by its hash.
+    A power of two divides the cuts, so an account's shard is the same by its cut and by its hash.
     """
     count = 1
-    while count < slices and size > count * shard_bytes:
+    while count < cuts and size > count * shard_bytes:
         count *= 2
     return count
 
 
 _WRITTEN_BEFORE: Final = frozenset({409, 412})
 _PLAN: Final = "plan"
-#: Upper bound of the first line of a segment in slices: three sums, some kinds of requests, the lengths.
+#: Upper bound of the first line of a segment in cuts: three sums, some kinds of requests, the lengths.
 _LONGEST_HEAD: Final = 16 * 1024
 #: The version of each blob.
 _VERSION: Final = 1
@@ -109,7 +109,7 @@ class Steps(NamedTuple):
 
 
 class SegmentResult(NamedTuple):
-    """The outcome of the chunks of a segment. Its partials, one for each slice, are decoded by the type of the workload."""
+    """The outcome of the chunks of a segment. Its partials, one for each cut, are decoded by the type of the workload."""
 
     totals: Totals
     partials: Sequence[Raw]
@@ -127,11 +127,11 @@ class _Stored(Struct, frozen=True, kw_only=True):
 
 
 class _Head(Struct, frozen=True, kw_only=True):
-    """The first line of a merged segment in slices: the bytes of each slice follow it, in their order."""
+    """The first line of a merged segment in cuts: the bytes of each cut follow it, in their order."""
 
     totals: Raw
     requests: dict[str, int]
-    slices: list[int]
+    cuts: list[int] = msgspec.field(name="slices")
     v: int = _VERSION
 
 
@@ -172,19 +172,19 @@ class SegmentBlobs:
         return Steps(
             missing=[number for number, size in enumerate(sizes) if size is None],
             size=sum(size or 0 for size in sizes),
-            written=frozenset(number for number in range(plan.pieces) if _shard_name(number) in found),
+            written=frozenset(number for number in range(plan.cuts_of_each) if _shard_name(number) in found),
         )
 
-    def put(self, number: int, totals: Totals, slices: Sequence[Any], requests: Mapping[str, int]) -> None:
+    def put(self, number: int, totals: Totals, cuts: Sequence[Any], requests: Mapping[str, int]) -> None:
         """Write a merged segment, unless it is there. `requests` are those that merging it took."""
         added = Raw(write_totals(totals).encode())
-        if len(slices) == 1:
-            partial = Raw(msgspec.json.encode(slices[0]))
+        if len(cuts) == 1:
+            partial = Raw(msgspec.json.encode(cuts[0]))
             stored = _Stored(totals=added, partial=partial, requests=dict(requests))
             self._put(_name(number), _pack(stored))
             return
-        packed = [_pack(one) for one in slices]
-        head = _Head(totals=added, requests=dict(requests), slices=[len(one) for one in packed])
+        packed = [_pack(one) for one in cuts]
+        head = _Head(totals=added, requests=dict(requests), cuts=[len(one) for one in packed])
         self._put(_name(number), b"".join((msgspec.json.encode(head), b"\n", *packed)))
 
     def put_shard(self, number: int, totals: int, lines: int, requests: Mapping[str, int]) -> None:
@@ -193,23 +193,23 @@ class SegmentBlobs:
         self._put(_shard_name(number), msgspec.json.encode(done))
 
     def read_heads(self, plan: FinishPlan) -> Iterator[SegmentResult]:
-        """Yield the totals and requests of all segments in slices, without their partials."""
+        """Yield the totals and requests of all segments in cuts, without their partials."""
         for number in range(len(plan.segments)):
             yield self._read_head(plan, number, self._need(_name(number), _LONGEST_HEAD))[0]
 
-    def read_slices(self, plan: FinishPlan, slices: Sequence[int]) -> Iterator[SegmentResult]:
-        """Yield some slices of all segments in their order, one segment at a time."""
+    def read_cuts(self, plan: FinishPlan, cuts: Sequence[int]) -> Iterator[SegmentResult]:
+        """Yield some cuts of all segments in their order, one segment at a time."""
         for number in range(len(plan.segments)):
             path = self._folder + _name(number)
-            # One request; the other slices stay packed.
+            # One request; the other cuts stay packed.
             content = self._need(_name(number))
-            if plan.pieces == 1:
+            if plan.cuts_of_each == 1:
                 stored = _decode(_unpack(content, path), _Stored, "segment result", path)
                 totals = read_totals(bytes(stored.totals).decode())
                 yield SegmentResult(totals, [stored.partial], stored.requests)
                 continue
             segment, places = self._read_head(plan, number, content)
-            partials = [Raw(_unpack(content[places[one] : places[one + 1]], path)) for one in slices]
+            partials = [Raw(_unpack(content[places[one] : places[one + 1]], path)) for one in cuts]
             yield segment._replace(partials=partials)
 
     def read_shards(self, count: int) -> list[ShardResult]:
@@ -218,13 +218,13 @@ class SegmentBlobs:
         return [_decode(self._need(name), ShardResult, "shard result", self._folder + name) for name in names]
 
     def _read_head(self, plan: FinishPlan, number: int, content: bytes) -> tuple[SegmentResult, list[int]]:
-        """Return a segment without its partial, and where each of its slices begins and the last one ends."""
+        """Return a segment without its partial, and where each of its cuts begins and the last one ends."""
         path = self._folder + _name(number)
         line, found, _ = content[:_LONGEST_HEAD].partition(b"\n")
         head = _decode(line, _Head, "segment result", path)
-        if not found or len(head.slices) != plan.pieces:
-            raise _refuse(path, ValueError(f"it has {len(head.slices)} slices, and the plan says {plan.pieces}"))
-        places = list(accumulate(head.slices, initial=len(line) + 1))
+        if not found or len(head.cuts) != plan.cuts_of_each:
+            raise _refuse(path, ValueError(f"it has {len(head.cuts)} cuts, and the plan says {plan.cuts_of_each}"))
+        places = list(accumulate(head.cuts, initial=len(line) + 1))
         return SegmentResult(read_totals(bytes(head.totals).decode()), (), head.requests), places
 
     def _need(self, name: str, most: int | None = None) -> bytes:
@@ -444,7 +444,7 @@ class Segments:
 
     def _join(self, job: Job, blobs: SegmentBlobs, plan: FinishPlan) -> Gathered:
         merger, totals, requests = make_merger(self.tools, job), Totals(), Counter[str]()
-        for segment in blobs.read_slices(plan, range(plan.pieces)):
+        for segment in blobs.read_cuts(plan, range(plan.cuts_of_each)):
             for partial in segment.partials:
                 merger.add(partial)
             totals += segment.totals
@@ -462,10 +462,10 @@ class Segments:
                 first, last = plan.segments[message.segment]
                 rows = self.tools.ledger.rows_of(job.job, range(first, last + 1))
                 merged = make_merger(self.tools, job).merge((rows[chunk] for chunk in sorted(rows)), message.segment)
-                slices = [merged.partial]
-                if plan.pieces > 1:
-                    slices = split(self.tools.workloads.find(job.workload), merged.partial, plan.pieces)
-                blobs.put(message.segment, merged.totals, slices, charges(requests))
+                cuts = [merged.partial]
+                if plan.cuts_of_each > 1:
+                    cuts = split(self.tools.workloads.find(job.workload), merged.partial, plan.cuts_of_each)
+                blobs.put(message.segment, merged.totals, cuts, charges(requests))
         if not blobs.list_steps(plan).missing:
             # Two may find the last one. The second message finds the end, or joins the same blobs.
             self.tools.call.send(job)
@@ -481,7 +481,7 @@ class Segments:
 
 
 def make_merger(tools: SegmentTools, job: Job) -> Merger:
-    """Return a merger for one piece of this revision."""
+    """Return a merger for one step of this revision."""
     outputs = Outputs(tools.outputs, job.job, job.revision)
     return Merger(tools.results, outputs, tools.workloads.find(job.workload), merged_most=tools.merged_most)
 

@@ -360,7 +360,7 @@ class Segments(Shelf):
     containers, values = (
         ("results",),
         [
-            p.FinishPlan.make([(0, 1)], slices=1),
+            p.FinishPlan.make([(0, 1)], cuts=1),
             p.SegmentResult(v.FULL.totals, [p.Raw(b'{"north":"6.60"}')], {"blob-read useful": 3}),
         ],
     )
@@ -373,7 +373,7 @@ class Segments(Shelf):
 
     def read(self, connections):
         blobs = self._store(connections)
-        return [blobs.find_plan(), *blobs.read_slices(blobs.find_plan(), [0])]
+        return [blobs.find_plan(), *blobs.read_cuts(blobs.find_plan(), [0])]
 
     def _store(self, connections):
         return p.SegmentBlobs(_container(connections, "results"), "nightly", 2)
@@ -383,7 +383,7 @@ class Slices(Segments):
     """A merged segment in slices, and what a shard came to."""
 
     values = [
-        p.FinishPlan.make([(0, 1)], slices=2),
+        p.FinishPlan.make([(0, 1)], cuts=2),
         p.SegmentResult(v.FULL.totals, [p.Raw(b'{"south":"0.40"}')], {"blob-read useful": 3}),
         p.ShardResult(totals=1, lines=2, requests={"table useful": 2}),
     ]
@@ -393,13 +393,13 @@ class Slices(Segments):
         blobs = self._store(connections)
         blobs.put_plan(plan)
         blobs.put(0, merged.totals, [p.Raw(b'{"north":"6.20"}'), *merged.partials], merged.requests)
-        for number in range(plan.slices):
+        for number in range(plan.cuts):
             blobs.put_shard(number, shard.totals, shard.lines, shard.requests)
 
     def read(self, connections):
         blobs = self._store(connections)
         plan = blobs.find_plan()
-        return [plan, *blobs.read_slices(plan, [1]), blobs.read_shards(plan.slices)[1]]
+        return [plan, *blobs.read_cuts(plan, [1]), blobs.read_shards(plan.cuts)[1]]
 
 
 class Outputs(Shelf):

@@ -237,7 +237,7 @@ def test_a_blob_that_cannot_be_read_pauses_the_job(world, content):
         # Gone between the listing and the read.
         plan = FinishPlan(segments=[(0, 2), (3, 5), (6, 7), (8, 9)])
         with pytest.raises(ResultRefusedError, match="segment-000003' is gone"):
-            list(SegmentBlobs(world.container("results"), "nightly", 1).read_slices(plan, [0]))
+            list(SegmentBlobs(world.container("results"), "nightly", 1).read_cuts(plan, [0]))
         return
     blob.upload_blob(content, overwrite=True)
     with pytest.raises(ResultRefusedError, match="segment-000001' cannot be read"):

@@ -144,11 +144,11 @@ def segments_of(world):
 )
 def test_the_number_of_shards_is_a_power_of_two(size, shards):
     """It divides the slices. A plan of an earlier version has a shard for each slice, however small."""
-    plan = FinishPlan(segments=[(0, 1), (2, 3)], slices=16)
-    assert (plan.pieces, plan.choose_shards(size, 100)) == (16, shards)
+    plan = FinishPlan(segments=[(0, 1), (2, 3)], cuts=16)
+    assert (plan.cuts_of_each, plan.choose_shards(size, 100)) == (16, shards)
     assert FinishPlan(segments=[(0, 1), (2, 3)]).choose_shards(size, 100) == 1
     before = FinishPlan(segments=[(0, 1), (2, 3)], shards=3)
-    assert (before.pieces, before.choose_shards(size, 100)) == (3, 3)
+    assert (before.cuts_of_each, before.choose_shards(size, 100)) == (3, 3)
 
 
 def test_a_revision_that_an_earlier_version_began_goes_on_in_its_shards(make_world):
@@ -257,7 +257,7 @@ def test_a_replay_takes_each_partition_and_older_shards_are_refused(make_world, 
     world = make_world()
     world.settle(*(world.result(n, rejected=1) for n in (1, 2, 3)), world.lost(0))
     stale = merged(world)[late]
-    read, replays = SegmentBlobs.read_slices, [world.result(0, rejected=1)]
+    read, replays = SegmentBlobs.read_cuts, [world.result(0, rejected=1)]
 
     def stands_still(self, plan, slices):
         found = list(read(self, plan, slices))
@@ -266,7 +266,7 @@ def test_a_replay_takes_each_partition_and_older_shards_are_refused(make_world, 
             world.finish_all()
         return found
 
-    monkeypatch.setattr(SegmentBlobs, "read_slices", stands_still)
+    monkeypatch.setattr(SegmentBlobs, "read_cuts", stands_still)
     assert world.finisher().finish(stale) is NOTHING
     found = world.check()
     assert (found.state, found.revision) == (JobState.COMPLETE, 2)

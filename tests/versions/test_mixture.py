@@ -18,7 +18,7 @@ RELEASES = sorted(HERE.glob("*.whl"))
 
 #: A version to come, whose finish plans say half of the slices. First as it must be done: under a higher version.
 _HALVED = (
-    ("pipeline/segments.py", "slices=slices, v=1 if slices == 1 else 2)", "slices=slices // 2, v={v})"),
+    ("pipeline/segments.py", "cuts=cuts, v=1 if cuts == 1 else 2)", "cuts=cuts // 2, v={v})"),
     ("pipeline/segments.py", "return max(self.slices, self.shards)", "return max(self.slices * (2 if self.v == {v} else 1), self.shards)"),
     ("pipeline/segments.py", "choose_shards(size, self.slices, shard_bytes)", "choose_shards(size, self.pieces, shard_bytes)"),
     ("versions.py", '"finish plan": 2', '"finish plan": {v}'),

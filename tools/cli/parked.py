@@ -54,15 +54,15 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     selection = Selection(fingerprint=fingerprint, job=job, reason=reason)
     with open_operator(settings) as operator:
         entries = operator.select(selection, closed=closed)
-    groups = summarize_causes(entries)
+    causes = summarize_causes(entries)
     if as_json and fingerprint is not None:
         typer.echo(json.dumps({"entries": [view.entry_document(entry) for entry in entries]}))
     elif as_json:
-        typer.echo(json.dumps({"groups": [view.group_document(group) for group in groups]}))
+        typer.echo(json.dumps({"groups": [view.cause_document(cause) for cause in causes]}))
     elif not entries:
         typer.echo("nothing is parked" if selection == Selection() else f"nothing is parked of {selection}")
     else:
-        Screen().show(view.groups_table(groups) if fingerprint is None else view.entries_table(entries))
+        Screen().show(view.causes_table(causes) if fingerprint is None else view.entries_table(entries))
     if not entries and selection != Selection():
         raise typer.Exit(PROBLEM_FOUND)
 

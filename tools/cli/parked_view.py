@@ -6,25 +6,25 @@ from typing import Any
 
 from rich.table import Table
 
-from shared.operating import Group, Replay, ReplayFate, Wave, describe_fates
+from shared.operating import Cause, Replay, ReplayFate, Wave, describe_fates
 from shared.parked import Entry
 from tools.cli.screen import clean
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
-def groups_table(groups: list[Group]) -> Table:
+def causes_table(causes: list[Cause]) -> Table:
     """Return the causes."""
     table = Table("fingerprint", "reason", "entries", "jobs", "what to do", "last (UTC)", "stage", title="Parked")
-    for group in groups:
+    for cause in causes:
         table.add_row(
-            group.fingerprint,
-            clean(group.reason),
-            str(len(group.entries)),
-            str(group.jobs),
-            clean(group.instead),
-            group.last_at.strftime(_MOMENT),
-            clean(group.stage),
+            cause.fingerprint,
+            clean(cause.reason),
+            str(len(cause.entries)),
+            str(cause.jobs),
+            clean(cause.instead),
+            cause.last_at.strftime(_MOMENT),
+            clean(cause.stage),
         )
     return table
 
@@ -62,17 +62,17 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     return {**known, **moments, "state": entry.state.value}
 
 
-def group_document(group: Group) -> dict[str, Any]:
+def cause_document(cause: Cause) -> dict[str, Any]:
     """Return a cause for a program."""
     return {
-        "fingerprint": group.fingerprint,
-        "reason": group.reason,
-        "stage": group.stage,
-        "instead": group.instead,
-        "entries": len(group.entries),
-        "jobs": group.jobs,
-        "first_at": group.first_at.isoformat(),
-        "last_at": group.last_at.isoformat(),
+        "fingerprint": cause.fingerprint,
+        "reason": cause.reason,
+        "stage": cause.stage,
+        "instead": cause.instead,
+        "entries": len(cause.entries),
+        "jobs": cause.jobs,
+        "first_at": cause.first_at.isoformat(),
+        "last_at": cause.last_at.isoformat(),
     }
 
 
