@@ -62,17 +62,18 @@ def build(folder, into, *, at=None):
 
 
 class Bare:
-    """An environment with a wheel, the packages that it asks for, and nothing else."""
+    """An environment with a wheel, the packages that it asks for and those named `beside` it, and nothing else."""
 
-    def __init__(self, folder, wheel, *extras):
+    def __init__(self, folder, wheel, *extras, beside=()):
         venv.EnvBuilder(symlinks=True).create(folder)
         self.python = venv_python(folder)
         self.sluice = self.python.with_name("sluice")
         install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps"]
         subprocess.run([*install, "--python", str(self.python), str(wheel)], check=True)
         (self.site,) = folder.glob("lib/python*/site-packages")
-        (found,) = metadata.distributions(name="sluice", path=[str(self.site)])
-        for name in wanted(found, extras):
+        (found,) = metadata.distributions(name=wheel.name.partition("-")[0], path=[str(self.site)])
+        needed = wanted(found, extras)
+        for name in needed.union(beside, *(wanted(metadata.distribution(name), ()) for name in beside)):
             _link(metadata.distribution(name), self.site)
 
     def run(self, *command, folder, **settings):
