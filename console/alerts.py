@@ -11,7 +11,7 @@ from typing import Final
 from console.snapshot import OpenWork
 from shared.concurrency import Fleet
 from shared.ledger import Job, JobState, Listed, read_progress
-from shared.operating import Cause, Overview, QueueLook
+from shared.operating import Overview, ParkedCause, QueueLook
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
@@ -40,7 +40,7 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
     work: OpenWork,
     queues: Sequence[QueueLook],
     gates: Sequence[Overview],
-    causes: Sequence[Cause],
+    causes: Sequence[ParkedCause],
     now: datetime,
     link: _Link,
 ) -> list[Alert]:
@@ -114,7 +114,7 @@ def _of_gates(gates: Sequence[Overview], link: _Link) -> Iterator[Alert]:
             )
 
 
-def _of_parked(causes: Sequence[Cause], link: _Link) -> Iterator[Alert]:
+def _of_parked(causes: Sequence[ParkedCause], link: _Link) -> Iterator[Alert]:
     if causes:
         number = sum(len(cause.entries) for cause in causes)
         yield Alert(

@@ -13,7 +13,7 @@ from shared.app import build_entry_reader
 from shared.errors import ActStaleError
 from shared.operating import (
     MOST_LINES,
-    Cause,
+    ParkedCause,
     ReplayPace,
     Selection,
     choose,
@@ -35,7 +35,7 @@ _HOUR: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    cause: Cause
+    cause: ParkedCause
     newest: Entry
     #: Entries by the hour of their last failure, the last hour at the end.
     trend: Sequence[int]
@@ -120,7 +120,7 @@ def _find_entry(visit: Visit, job: str, key: str) -> Entry:
     return entry
 
 
-def _describe(cause: Cause, now: datetime) -> _Shown:
+def _describe(cause: ParkedCause, now: datetime) -> _Shown:
     trend = [0] * _HOURS
     for entry in cause.entries:
         hours = (now - entry.last_at) // _HOUR
@@ -129,7 +129,7 @@ def _describe(cause: Cause, now: datetime) -> _Shown:
     return _Shown(cause, _newest(cause), trend)
 
 
-def _newest(cause: Cause) -> Entry:
+def _newest(cause: ParkedCause) -> Entry:
     return max(cause.entries, key=lambda entry: entry.last_at)
 
 

@@ -46,7 +46,7 @@ from shared.operating.parked_acts import (
 )
 from shared.operating.prefixes import LEAST as LEAST, complete_prefix as complete_prefix
 from shared.operating.replay import (
-    Cause as Cause,
+    ParkedCause as ParkedCause,
     Replayer as Replayer,
     ReplayFate as ReplayFate,
     ReplayPace as ReplayPace,

@@ -28,7 +28,7 @@ WAVES: Final = (1, 2, 5, 20, 50)
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ParkedCause:
     """Entries that failed for one cause."""
 
     fingerprint: str
@@ -53,7 +53,7 @@ class Cause:
         return max(entry.last_at for entry in self.entries)
 
 
-def summarize_causes(entries: Iterable[Entry]) -> list[Cause]:
+def summarize_causes(entries: Iterable[Entry]) -> list[ParkedCause]:
     """Return the causes, the largest first."""
     causes = [_make_cause(members) for members in group_by_cause(list(entries))]
     return sorted(causes, key=lambda cause: (-len(cause.entries), cause.fingerprint))
@@ -93,9 +93,9 @@ def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Ent
     yield from (entry for entry in entries if entry.state in wanted)
 
 
-def _make_cause(entries: Sequence[Entry]) -> Cause:
+def _make_cause(entries: Sequence[Entry]) -> ParkedCause:
     newest = max(entries, key=lambda entry: entry.last_at)
-    return Cause(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))
+    return ParkedCause(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))
 
 
 #: Characters of a reason that a wave notes.

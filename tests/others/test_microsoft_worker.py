@@ -18,10 +18,10 @@ from servicebus_local.launcher import Broker
 from shared import __version__
 from shared.azure import STORAGE_CONNECTION
 from tools.local.azurite.launcher import Azurite
-from tools.local.paths import STAMP, WORKER, venv_python
+from tools.local.paths import ROOT, STAMP, WORKER, venv_python
 from tools.local.stack import StackOptions, start_host
 
-APP = Path(__file__).parents[2] / "functions_local_host" / "tests" / "app"
+APP = ROOT / "tools/packages/functions-local-host/tests/host_tests/app"
 TIMERS = ("every_second", "hourly", "on_startup", "slow_tick")
 PYTHON = str(venv_python(WORKER))
 BUS = {"BUS_QUEUE": "plain-0", "BUS_SESSIONS": "ordered-0", "BUS_TOPIC": "topic-0"}

@@ -22,8 +22,8 @@ def hello(req: func.HttpRequest) -> str:
     return f"hello {req.params['name']}"
 
 
-@app.queue_trigger(arg_name="message", queue_name="in", connection="AzureWebJobsStorage")
-@app.queue_output(arg_name="out", queue_name="out", connection="AzureWebJobsStorage")
+@app.queue_trigger(arg_name="message", queue_name="inbox", connection="AzureWebJobsStorage")
+@app.queue_output(arg_name="out", queue_name="sent", connection="AzureWebJobsStorage")
 def copy(message: func.QueueMessage, out: func.Out[str]) -> None:
     out.set(message.get_body().decode().upper())
 """
@@ -32,12 +32,12 @@ ASK = """
     from azure.storage.queue import QueueServiceClient
     print(urllib.request.urlopen(f"{host.base_url}/api/hello?name=ann").read().decode())
     service = QueueServiceClient.from_connection_string(os.environ["STORAGE"])
-    service.get_queue_client("in").send_message("hello")
-    found, out = None, service.get_queue_client("out")
-    while found is None:
+    service.get_queue_client("inbox").send_message("hello")
+    found, out, end = None, service.get_queue_client("sent"), time.monotonic() + 300
+    while found is None and time.monotonic() < end:
         time.sleep(0.1)
         found = out.receive_message()
-    print(found.content)
+    print(found and found.content)
 """
 
 
@@ -74,11 +74,13 @@ def test_the_host_is_a_package_of_its_own(tmp_path, azurite):
     environment = bare("functions-local-host", tmp_path)
     (tmp_path / "my_app").mkdir()
     (tmp_path / "my_app" / "function_app.py").write_text(APP)
-    (tmp_path / "my_app" / "host.json").write_text('{"version": "2.0"}')
+    (tmp_path / "my_app" / "host.json").write_text(
+        '{"version": "2.0", "extensions": {"queues": {"messageEncoding": "none"}}}'
+    )
     storage = azurite.connection_string
     example = example_of("functions-local-host").replace("UseDevelopmentStorage=true", storage)
     example = example.replace("    host.kill_instance()", ASK + "    host.kill_instance()")
     queues = "import os; from azure.storage.queue import QueueServiceClient as S\n"
-    queues += "[S.from_connection_string(os.environ['STORAGE']).create_queue(name) for name in ('in', 'out')]\n"
+    queues += "[S.from_connection_string(os.environ['STORAGE']).create_queue(name) for name in ('inbox', 'sent')]\n"
     said = environment.check(environment.python, "-c", queues + example, folder=tmp_path, STORAGE=storage)
     assert said.splitlines()[1:] == ["hello ann", "HELLO"], said

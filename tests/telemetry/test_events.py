@@ -18,7 +18,7 @@ SOURCES = [
     ROOT / "function_app.py",
     *(
         module
-        for package in ("shared", "functions", "planning", "conformance", "cli", "console")
+        for package in ("shared", "functions", "tools/planning", "tools/conformance", "tools/cli", "console")
         for module in sorted((ROOT / package).rglob("*.py"))
     ),
 ]

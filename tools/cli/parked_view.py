@@ -6,14 +6,14 @@ from typing import Any
 
 from rich.table import Table
 
-from shared.operating import Cause, Replay, ReplayFate, Wave, describe_fates
+from shared.operating import ParkedCause, Replay, ReplayFate, Wave, describe_fates
 from shared.parked import Entry
 from tools.cli.screen import clean
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
-def causes_table(causes: list[Cause]) -> Table:
+def causes_table(causes: list[ParkedCause]) -> Table:
     """Return the causes."""
     table = Table("fingerprint", "reason", "entries", "jobs", "what to do", "last (UTC)", "stage", title="Parked")
     for cause in causes:
@@ -62,7 +62,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     return {**known, **moments, "state": entry.state.value}
 
 
-def cause_document(cause: Cause) -> dict[str, Any]:
+def cause_document(cause: ParkedCause) -> dict[str, Any]:
     """Return a cause for a program."""
     return {
         "fingerprint": cause.fingerprint,

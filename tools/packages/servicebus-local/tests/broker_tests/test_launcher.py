@@ -13,7 +13,7 @@ from servicebus_local.entities import Namespace, SqlFilter as Sql, Subscription,
 from servicebus_local.errors import StartError
 from servicebus_local.launcher import Broker
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[5]
 _COMMAND = [sys.executable, "-m", "servicebus_local"]
 
 

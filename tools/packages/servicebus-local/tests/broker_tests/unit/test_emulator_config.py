@@ -18,7 +18,7 @@ from servicebus_local.entities import (
 )
 from servicebus_local.entities_file import iso8601
 
-ENTITIES = Path(__file__).resolve().parents[3] / "infra" / "entities.json"
+ENTITIES = Path(__file__).resolve().parents[6] / "infra" / "entities.json"
 
 
 def _namespace(bus):

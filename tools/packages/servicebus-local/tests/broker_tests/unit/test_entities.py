@@ -10,7 +10,7 @@ from broker_tests.topology import bus
 from servicebus_local.entities import DeliveryRules, duration, parse, read
 from servicebus_local.entities_file import document
 
-ENTITIES = Path(__file__).resolve().parents[3] / "infra" / "entities.json"
+ENTITIES = Path(__file__).resolve().parents[6] / "infra" / "entities.json"
 
 
 def test_a_namespace_that_is_written_is_read_again():
