@@ -16,11 +16,11 @@ SHARED = Path(shared.__file__).parent
 #: The last release, from the release on: its wheel, and the driver that was frozen with it.
 RELEASES = sorted(HERE.glob("*.whl"))
 
-#: A version to come, whose finish plans say half of the slices. First as it must be done: under a higher version.
+#: A version to come, whose finish plans say half of the cuts. First as it must be done: under a higher version.
 _HALVED = (
     ("pipeline/segments.py", "cuts=cuts, v=1 if cuts == 1 else 2)", "cuts=cuts // 2, v={v})"),
-    ("pipeline/segments.py", "return max(self.slices, self.shards)", "return max(self.slices * (2 if self.v == {v} else 1), self.shards)"),
-    ("pipeline/segments.py", "choose_shards(size, self.slices, shard_bytes)", "choose_shards(size, self.pieces, shard_bytes)"),
+    ("pipeline/segments.py", "return max(self.cuts, self.shards)", "return max(self.cuts * (2 if self.v == {v} else 1), self.shards)"),
+    ("pipeline/segments.py", "choose_shards(size, self.cuts, shard_bytes)", "choose_shards(size, self.cuts_of_each, shard_bytes)"),
     ("versions.py", '"finish plan": 2', '"finish plan": {v}'),
 )  # fmt: skip
 #: A version to come whose results have a field that must be read.
