@@ -34,7 +34,7 @@ def grpc() -> Any:
 @cache
 def messages() -> Any:
     """Return the classes of the messages, made from worker_protocol.proto."""
-    return grpc().protos("tools/packages/functions-local-host/src/functions_local_host/worker_protocol.proto")
+    return grpc().protos("functions_local_host/worker_protocol.proto")
 
 
 def from_datum(datum: Datum) -> Any:
