@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from shared.payload.payload_store import Limits
-from shared.payload.transactions import Reader, read
+from shared.payload.transactions import Reader, read_json
 from shared.workloads.billing import UsageRecord
 from tests.benchmarks import document
 from tests.benchmarks.codec import measure, table
@@ -50,14 +50,14 @@ ACTS: dict[str, Callable[[], object]] = {
     "the reader, lines of two layouts in turns": _reading(TURNS),
     "the reader, texts with escapes": _reading(ESCAPED),
     "the reader, no line like another": _reading(STRANGE),
-    "each line read strictly, then decoded": lambda: [(read(line, DEPTH), DECODE(line)) for line in LINES],
+    "each line read strictly, then decoded": lambda: [(read_json(line, DEPTH), DECODE(line)) for line in LINES],
     "standard library: json, key by key": lambda: [STANDARD.decode(line.decode()) for line in LINES],
 }
 #: Self-contained, for it runs in checkouts that do not have this file.
 RUN = """
 import json, time
+from shared.workloads import run_lines
 from shared.workloads.billing import Billing
-from shared.workloads.registry import run
 from tests.benchmarks.pipeline_measure import transactions
 lines, found = list(transactions(40_000)), {}
 for size in (1_000, 4_000):
@@ -66,7 +66,7 @@ for size in (1_000, 4_000):
     for _ in range(3):
         began = time.process_time()
         for chunk in chunks:
-            run(Billing(), chunk, 0)
+            run_lines(Billing(), chunk, 0)
         times.append((time.process_time() - began) / len(lines) * 1e6)
     found[size] = min(times)
 print(json.dumps(found))
