@@ -20,6 +20,7 @@ LEFT_OUT = {
     "tests/publish/test_published_by_others.py": "starts a stack of its own",
     "tests/publish/test_examples_here.py": "starts a stack of its own",
     "tests/release/test_wheel.py": "builds, installs or resolves packages",
+    "tests/release/test_packages.py": "builds, installs or resolves packages",
     "tests/infra/test_package.py": "builds, installs or resolves packages",
     "tests/fuzz": _CAMPAIGN,
     **dict.fromkeys(

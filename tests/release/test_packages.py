@@ -4,8 +4,6 @@ import re
 import shutil
 import zipfile
 
-import pytest
-
 from tests.release.wheel import Bare, build
 from tools.local.paths import ROOT
 
@@ -59,7 +57,6 @@ def example_of(name):
     return re.search(r"```python\n(.*?)```", (PACKAGES / name / "README.md").read_text(), re.DOTALL)[1]
 
 
-@pytest.mark.ci
 def test_the_broker_is_a_package_of_its_own(tmp_path):
     """Its README's example runs beside Microsoft's client, which a user of it has."""
     environment = bare("servicebus-local", tmp_path, "azure-servicebus")
@@ -68,7 +65,6 @@ def test_the_broker_is_a_package_of_its_own(tmp_path):
     assert "--entities" in environment.check(environment.python, "-m", "servicebus_local", "--help", folder=tmp_path)
 
 
-@pytest.mark.ci
 def test_the_host_is_a_package_of_its_own(tmp_path, azurite):
     """Its README's example runs an app with a route, a queue to read and one to write; an instance is killed at the end."""
     environment = bare("functions-local-host", tmp_path)
